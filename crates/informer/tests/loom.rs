@@ -1,11 +1,11 @@
-//! Tests of concurrent commits and reads of the store. loom tries every interleaving with a few preemptions, in Rust's
-//! memory model:
+//! Tests of the store's concurrent commits and reads. loom tries every interleaving with a few
+//! preemptions, in Rust's memory model:
 //!
 //! ```text
 //! RUSTFLAGS="--cfg pintle_loom" cargo test -p pintle-informer --test loom
 //! ```
 //!
-//! The `shuttle` test also tests more threads, indices and views of several caches.
+//! The `shuttle` test also covers more threads, indices, and views of several caches.
 #![allow(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
 #![cfg(pintle_loom)]
 
@@ -19,7 +19,7 @@ use pintle_meta::{ObjectKey, ObjectMeta, PartialObject};
 
 type Pods = Arc<Cache<PartialObject>>;
 
-/// Runs the test in all interleavings with a limited number of preemptions. `LOOM_MAX_PREEMPTIONS` overrides the limit.
+/// Runs `test` in all interleavings with at most three preemptions. `LOOM_MAX_PREEMPTIONS` overrides this limit.
 fn explore(test: impl Fn(&Pods) + Send + Sync + 'static) {
     let mut model = loom::model::Builder::new();
     model.preemption_bound.get_or_insert(3);

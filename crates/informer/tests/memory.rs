@@ -1,5 +1,4 @@
-//! Tests of the memory that objects use. Tests run one after the other, because the allocator counts the memory of the
-//! whole process.
+//! Tests of the objects' memory usage. Tests run sequentially, because the allocator counts the whole process's memory.
 #![allow(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
 
 use std::alloc::System;
@@ -20,8 +19,8 @@ static TURN: Mutex<()> = Mutex::new(());
 const PODS: usize = 1_000;
 const REPLICAS: usize = 5;
 
-/// Returns a pod without managed fields that resembles a pod of a real cluster. Names, uids, digests, addresses and
-/// times are random. Five pods belong to one replica set.
+/// Returns a realistic pod without managed fields. Names, uids, digests, addresses and times are random. Each replica
+/// set has [`REPLICAS`] pods.
 fn pod(n: usize) -> String {
     let mut random = fastrand::Rng::with_seed(n as u64);
     let mut of_set = fastrand::Rng::with_seed((n / REPLICAS) as u64);
@@ -64,7 +63,7 @@ fn pod_takes_less_than_1_5_kilobytes() {
     let held = live() / PODS;
     assert!(held <= 1_200, "{held} bytes a pod");
 
-    // Selectors read labels. The pods of a replica set share their labels and owners.
+    // Selectors read labels. A replica set's pods share their labels and owners.
     let selected = cache.list().iter().filter(|pod| pod.metadata().labels().contains_key("pod-template-hash")).count();
     assert_eq!(selected, PODS);
     let with_labels = live() / PODS;
@@ -99,7 +98,7 @@ fn streaming_list_ends_without_copying_objects() {
     let step = reflector.step(now, Input::Received(Some(Ok(WatchEvent::Bookmark(end)))));
     let change = region.change();
     assert!(matches!(&step.output, Some(Output::Replaced { objects, .. }) if objects.len() == OBJECTS));
-    // The test harness may allocate as well.
+    // The test harness may allocate too.
     let (made, freed) = (change.allocations, change.deallocations);
     assert!(made < OBJECTS / 20 && freed < OBJECTS / 20, "{made} allocations, {freed} deallocations");
 }

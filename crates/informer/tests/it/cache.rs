@@ -16,7 +16,7 @@ fn key(name: &str) -> ObjectKey {
     ObjectKey::new("ns", name)
 }
 
-/// Returns a cache with an index over the words in `node`. Commas separate the words.
+/// Returns a cache with an index over the comma-separated words in `node`.
 fn by_words() -> Cache<Pod> {
     let cache = Cache::new();
     cache.add_index("words", |pod: &Pod| pod.node.split(',').map(str::to_owned).collect::<Vec<_>>()).unwrap();
@@ -261,8 +261,7 @@ fn readers_never_see_a_partial_replacement() {
     }
 }
 
-/// Returns the content of an indexer that indexes words: all objects, the objects with the word "a", and the number of
-/// words.
+/// Returns an indexer's content: all objects, the objects with the word "a", and the number of words.
 fn shown(indexer: &impl Indexer<ObjectKey, Arc<Pod>>) -> String {
     let states = |mut pods: Vec<Arc<Pod>>| {
         pods.sort_by_key(|pod| pod.metadata.name.clone());
@@ -342,7 +341,7 @@ fn store_transaction_is_one_step() {
     let error = Store::transaction(&mut cache, writes).unwrap_err();
     assert_eq!((error.successful, error.total, error.causes.len()), (vec![0, 1, 3], 4, 1));
     assert_eq!(cache.resource_version(), "41", "one step has one revision");
-    // If a transaction writes one key several times, the writes are applied in order.
+    // A transaction applies several writes to one key in order.
     Store::transaction(
         &mut cache,
         vec![
@@ -355,7 +354,7 @@ fn store_transaction_is_one_step() {
     assert_eq!(cache.get(&key("b")).unwrap().node, "x");
 }
 
-/// Adds an index that fails while writes run. The writes and their readers are not affected.
+/// An index function fails while writes run. Writers and readers are not affected.
 #[test]
 fn failed_add_index_does_not_affect_concurrent_writes() {
     let coming = ["b", "c", "d"].map(|name| Arc::new(pod(name, "")));
@@ -366,7 +365,7 @@ fn failed_add_index_does_not_affect_concurrent_writes() {
         let failed = cache.add_index("some", move |pod: &Pod| {
             let cache = within.upgrade().unwrap();
             if pod.metadata.name == "a" && cache.len() == 1 {
-                // The cache is written while the index is being created.
+                // Write while the index is being created.
                 cache.upsert(b.clone()).unwrap();
                 cache.transaction(vec![(key("c"), Some(c.clone()))], "").remove(0).unwrap();
                 let all = cache.list().into_iter().chain([d.clone()]).collect();

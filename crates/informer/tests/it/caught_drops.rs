@@ -1,4 +1,4 @@
-//! Tests of objects and closures whose `Drop` panics, and of deletions that the cache has not seen.
+//! Tests of objects and closures whose `Drop` panics, and of deletions that the watch has not delivered.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -13,7 +13,7 @@ use serde_json::json;
 
 use crate::support::{Pod, failure, key, pod, pods, settle};
 
-/// An object whose `Drop` panics if the object's name starts with `bad`.
+/// An object whose `Drop` panics if its name starts with `bad`.
 #[derive(Deserialize)]
 struct Bomb {
     metadata: ObjectMeta,

@@ -1,5 +1,4 @@
-//! Tests that the cache converges to the selected objects of each namespace after any changes of selectors and
-//! namespaces.
+//! Tests that the cache converges to each namespace's selected objects after any changes of selectors and namespaces.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -13,14 +12,13 @@ use proptest::prelude::*;
 
 use crate::support::{Pod, cut, expired, failure, settle};
 
-/// The namespaces of pods.
 const NAMESPACES: [&str; 3] = ["a", "b", "c"];
 /// The values of the label `app`.
 const APPS: [&str; 2] = ["web", "db"];
 
 #[derive(Clone, Debug)]
 enum Operation {
-    /// Stores a pod in the namespace, with the label. The namespace and the label are given as numbers.
+    /// Stores a pod in the namespace and with the label of these numbers.
     Put(usize, usize),
     Delete(usize),
     Bookmark,
@@ -30,7 +28,7 @@ enum Operation {
     Pass(u64),
     /// Selects the pods with one label, or all pods.
     Select(usize),
-    /// Follows all namespaces, or a set of namespaces that is given as bits.
+    /// Follows the namespaces whose bits are set, or all namespaces.
     Follow(usize),
     Take(usize),
 }
@@ -82,7 +80,7 @@ impl Choice {
     }
 }
 
-/// Returns the objects of the source at a revision that match the selectors and namespaces.
+/// Returns the source's objects at `revision` that match `choice`.
 fn chosen(source: &Collection<Pod>, choice: &Choice, revision: u64) -> State {
     let pods = source.objects_at(revision).into_iter().filter(|pod| choice.has(pod));
     pods.map(|pod| (pod.key(), pod)).collect()
@@ -92,8 +90,8 @@ fn held(informer: &SharedInformer<Pod>) -> State {
     informer.lister().list().iter().map(|pod| (pod.key(), (*pod).clone())).collect()
 }
 
-/// Checks that the cached objects of each namespace equal the objects of some revision. The revision of each namespace
-/// is not older than the revision of the cache.
+/// Checks that each namespace's cached objects equal the source's objects at some revision, which is not older
+/// than the cache's revision.
 fn check(source: &Collection<Pod>, choice: &Choice, informer: &SharedInformer<Pod>) -> Result<(), TestCaseError> {
     let held = held(informer);
     let floor: u64 = informer.lister().resource_version().parse().unwrap_or(0);
@@ -108,8 +106,7 @@ fn check(source: &Collection<Pod>, choice: &Choice, informer: &SharedInformer<Po
     Ok(())
 }
 
-/// Receives up to `many` events and applies them. Checks that each event fits the state of its object after the
-/// previous events.
+/// Applies up to `many` events, and checks that each event follows from its object's last state.
 fn take(
     events: &mut Subscription<Pod>,
     known: &mut BTreeMap<ObjectKey, Arc<Pod>>,
@@ -177,7 +174,7 @@ async fn run(operations: Vec<Operation>, streaming_list: bool, seed: u64) -> Res
         if at % 3 == 0 {
             settle().await;
         }
-        // If `wait_for_sync` completes immediately, the cache must contain the selected objects.
+        // If `wait_for_sync` completes immediately, the cache contains the selected objects.
         if tokio::time::timeout(Duration::ZERO, informer.wait_for_sync()).await.is_ok() {
             check(&source, &choice, &informer)?;
         }

@@ -1,4 +1,4 @@
-//! Tests that readers of a cache see no difference between compact objects and their JSON.
+//! Tests that a cache's readers see no difference between compact and plain objects.
 
 use std::collections::BTreeMap;
 use std::panic::catch_unwind;
@@ -156,7 +156,7 @@ async fn compact_reports_an_invalid_object_on_read() {
     assert!(shown[0].error.starts_with("invalid type: string, expected i64"), "{:?}", shown[0].error);
 }
 
-/// A type whose `Deserialize` panics, for tests that must not decode an object.
+/// A type whose `Deserialize` panics, for tests that must not decode objects.
 #[derive(Debug)]
 struct Closed;
 
@@ -220,7 +220,7 @@ impl Drop for Counted {
 fn decoded_objects_are_shared_while_recent() {
     let counted =
         |n| -> Compact<Counted> { serde_json::from_value(json!({"metadata": {"name": format!("a-{n}")}})).unwrap() };
-    // Keeps the compression dictionary of the type alive.
+    // Keeps the type's compression dictionary alive.
     let _another = counted(1_000);
     let first = counted(0);
     let decoded = first.get().unwrap();

@@ -14,7 +14,7 @@ use serde_json::json;
 use crate::log::Log;
 use crate::support::{failure, key, settle};
 
-/// Waits longer than any delay of an informer.
+/// Waits longer than any informer delay.
 async fn long() {
     tokio::time::sleep(Duration::from_secs(120)).await;
 }
@@ -44,10 +44,10 @@ async fn panicking_drop_does_not_end_the_informer() {
         let source = Collection::<Fragile>::default();
         ["a", "b", "c"].iter().for_each(|name| put(&source, name));
         let reflector = ReflectorConfig { streaming_list, page_size: Some(2), ..ReflectorConfig::default() };
-        // The objects have no uid, so each list decodes all of them again.
+        // Objects without a uid are decoded again by each list.
         let config = InformerConfig { reflector, projection: Projection::whole(), ..InformerConfig::default() };
         let informer = SharedInformer::new(source.clone(), config);
-        // These subscribers never receive their events, so the events are merged or dropped.
+        // These subscribers never request events, so their events are merged or dropped.
         let idle = (informer.subscribe(), informer.subscribe_ordered(1), informer.subscribe_newest());
         informer.start();
         informer.wait_for_sync().await.unwrap();
@@ -57,7 +57,7 @@ async fn panicking_drop_does_not_end_the_informer() {
             source.remove(&key("b"));
             settle().await;
         }
-        // Next, a list is abandoned in the middle, and another list has a new state of every object.
+        // Abandon a list in the middle, and then list a new state of every object.
         ["a", "c", "d"].iter().for_each(|name| put(&source, name));
         let fails = || Outcome::Fails(failure(500, Reason::InternalError));
         source.faults().next_of(Verb::List, [Outcome::Pass, fails(), Outcome::Pass, fails()]);
@@ -76,7 +76,7 @@ async fn panicking_drop_does_not_end_the_informer() {
     }
 }
 
-/// The number of drops, and the number of drops on threads of the runtime.
+/// The number of drops, in total and on the runtime's thread.
 static DROPPED: AtomicUsize = AtomicUsize::new(0);
 static ON_THE_RUNTIME: AtomicUsize = AtomicUsize::new(0);
 
@@ -122,7 +122,7 @@ async fn abandoned_list_is_dropped_off_the_runtime() {
     };
     // A list is abandoned at its second page, in the middle of a page, or as an unfinished stream.
     let refused = || Outcome::refused(403, Reason::Forbidden);
-    // The metadata of the page counts as the first of the `after` items.
+    // The page's metadata counts as the first of the `after` items.
     let breaks = |after, how| Outcome::Breaks { after, how };
     let pages = ReflectorConfig { page_size: Some(MANY / 2), ..ReflectorConfig::default() };
     let whole = ReflectorConfig { page_size: Some(0), ..ReflectorConfig::default() };

@@ -1,4 +1,4 @@
-//! Tests with sources that always have an item ready and never end.
+//! Tests with endless sources that always have an item ready.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -9,7 +9,7 @@ use serde_json::json;
 
 use crate::support::scripted::{Items, Scripted, list, raw, silence};
 
-/// The number of items of an endless source. The number is finite so that a failing test ends.
+/// The number of items in an "endless" source, finite so that a failing test ends.
 const ENDLESS: usize = 100_000;
 
 fn endless<I: Send + 'static>(item: fn(RawObject) -> I, taken: &Arc<AtomicUsize>) -> Items<I> {

@@ -1,4 +1,4 @@
-//! Tests of informers that callers share.
+//! Tests of shared informers.
 
 use std::any::Any;
 use std::sync::Arc;
@@ -15,7 +15,7 @@ fn informer(factory: &InformerFactory, source: impl ListWatch<Object = Pod>) -> 
     factory.informer(source, InformerConfig::default())
 }
 
-/// Returns a client of the pods in one namespace.
+/// Returns a client for the pods in one namespace.
 fn within(source: &Collection<Pod>, namespace: &str) -> Client<Pod> {
     source.client("").in_namespace(namespace)
 }
@@ -206,7 +206,7 @@ async fn wait_for_sync_ignores_an_informer_without_users() {
     assert!(good.has_synced() && factory.unsynced().is_empty());
 }
 
-/// Several threads create and drop users of an informer. Each user has a running informer.
+/// While several threads create and drop users, each user has a running informer.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn user_arriving_during_stop_gets_a_running_informer() {
     let source = pods(&["a"]);

@@ -1,4 +1,4 @@
-//! Tests of the shared informer over a source that fails.
+//! Tests of the shared informer with a failing source.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -12,7 +12,7 @@ use crate::support::{
     too_large, too_many_requests,
 };
 
-/// This time is longer than any delay of an informer.
+/// A time longer than any informer delay.
 const LONG: Duration = Duration::from_secs(120);
 
 async fn synced(source: &Collection<Pod>) -> SharedInformer<Pod> {

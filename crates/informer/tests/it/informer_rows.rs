@@ -1,4 +1,4 @@
-//! Cases of client-go's informer tests that no other test contains: see ROWS.md.
+//! Cases of client-go's informer tests that no other test covers: see ROWS.md.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -19,7 +19,7 @@ async fn synced(source: &Collection<Pod>) -> SharedInformer<Pod> {
     informer
 }
 
-/// Changes the source without watch events. The watch does not deliver these changes, so only the next list shows them.
+/// Changes the source without watch events, so that only the next list shows the changes.
 async fn unseen(source: &Collection<Pod>, change: impl FnOnce(&Collection<Pod>)) {
     settle().await;
     source.break_watches(Break::Silent);
@@ -197,7 +197,7 @@ async fn i8_handlers_are_added_and_removed_during_changes() {
     for worker in workers {
         guards.extend(worker.await.unwrap());
     }
-    // For each of the 11 keys, at most its initial state and one change may wait.
+    // For each of the 11 keys, at most an initial state and one change may be waiting.
     assert!(informer.subscriptions().iter().all(|status| status.depth <= 22));
     assert_eq!(guards.len(), 300);
     let the_others_go = async {

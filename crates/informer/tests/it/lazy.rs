@@ -35,8 +35,8 @@ fn noted<'de, D: Deserializer<'de>>(deserializer: D) -> Result<usize, D::Error> 
     Ok(number)
 }
 
-/// Returns how often objects with this number were decoded. Each test uses its own numbers, because all tests use the
-/// same record of calls.
+/// Returns how often objects with this number were decoded. Each test uses its own numbers, because
+/// all tests share one record.
 fn decoded(number: usize) -> usize {
     DECODED.lock().unwrap().iter().filter(|(_, decoded)| *decoded == number).count()
 }
@@ -77,7 +77,7 @@ fn undecodable(informer: &SharedInformer<Noted>) -> Vec<String> {
     entries.into_iter().map(|entry| format!("{}: {}", entry.key, what(&entry.error))).collect()
 }
 
-/// The time after which an idle informer has checked its objects.
+/// Waits until an idle informer has checked its objects.
 async fn checked() {
     tokio::time::sleep(Duration::from_secs(3)).await;
 }
@@ -416,7 +416,7 @@ async fn small_or_transformed_objects_are_decoded_on_arrival() {
     assert_eq!((decoded(14_000), decoded(14_001)), (1, 1));
 }
 
-/// An object of a type that is large enough to be decoded when it is read.
+/// A type that is large enough to be decoded when it is read.
 #[derive(Deserialize)]
 struct Large {
     metadata: ObjectMeta,

@@ -12,8 +12,7 @@ use crate::support::{expired, key, pod, pod_at, pods, requests, settle};
 
 const SECOND: Duration = Duration::from_secs(1);
 
-/// Returns a reflector whose watch has received bookmarks. `seconds` contains the times between these bookmarks, in
-/// seconds.
+/// Returns a reflector whose watch has received bookmarks at intervals of `seconds`.
 fn with_bookmarks(seconds: &[u32]) -> Rig {
     let mut rig = Rig::watching(5);
     for &pause in seconds {
@@ -48,7 +47,7 @@ fn any_event_resets_the_idle_timeout() {
     assert!(rig.errors.is_empty());
 }
 
-/// The watch has not received any bookmark.
+/// The watch has received no second bookmark.
 #[test]
 fn first_watch_has_the_same_idle_timeout() {
     for bookmarks in [&[][..], &[10]] {
@@ -145,7 +144,7 @@ fn f19_watch_timeout_is_at_least_5_minutes() {
     }
 }
 
-/// The limit for silent watches also applies to the first watch.
+/// The idle timeout also applies to the first watch.
 #[tokio::test(start_paused = true)]
 async fn half_open_watch_is_reopened_after_90_seconds() {
     for bookmarks in [0, 1, 3] {

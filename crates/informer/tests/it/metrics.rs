@@ -1,4 +1,4 @@
-//! Tests of the metrics of an informer.
+//! Tests of an informer's metrics.
 
 use std::any::Any;
 use std::sync::mpsc;
@@ -14,7 +14,7 @@ use serde_json::json;
 use crate::support::scripted::{Scripted, list, silence};
 use crate::support::{Pod, drain, empty, pod, pods, settle, too_many_requests};
 
-/// Returns the configuration of an informer that records its metrics in `memory`.
+/// Returns a configuration that records metrics in `memory`.
 fn with_metrics(memory: &InMemoryProvider) -> InformerConfig<Pod> {
     InformerConfig { name: "web".into(), metrics: Some(Arc::new(memory.clone())), ..InformerConfig::default() }
 }
@@ -118,7 +118,7 @@ async fn list_records_its_duration_and_size() {
 async fn paged_list_counts_as_one_list() {
     let (memory, source) = (InMemoryProvider::new(), pods(&["a", "b", "c"]));
     let slow = || Outcome::AnswerSlow(Duration::from_secs(2));
-    // The first list is one response from the cache of the server. The next list reads the newest state in pages.
+    // The first list is one response from the server's cache. The next list reads the newest state in pages.
     let too_large = Outcome::Fails(crate::support::too_large());
     source.faults().next_of(Verb::List, [too_large, slow(), slow()]);
     let reflector = ReflectorConfig { page_size: Some(2), ..ReflectorConfig::default() };
@@ -257,7 +257,7 @@ async fn undecodable_gauge_counts_until_fixed() {
 
 #[tokio::test(start_paused = true)]
 async fn queue_length_and_latency_are_recorded() {
-    /// A provider that records each length of the queue.
+    /// A provider that records each queue length.
     #[derive(Clone, Debug)]
     struct Noting(InMemoryProvider, Arc<Mutex<Vec<i64>>>);
     impl Gauge for Noting {
@@ -294,7 +294,7 @@ async fn queue_length_and_latency_are_recorded() {
     levels.lock().unwrap().clear();
     ["b", "c", "b"].iter().for_each(|name| _ = source.put(pod(name, "")));
     settle().await;
-    // The second change of b starts a new batch.
+    // b's second change starts a new batch.
     assert_eq!(*levels.lock().unwrap(), [1, 2, 3, 1, 0]);
     assert_eq!(sum(&memory, "informer_processing_latency_seconds").0, 3);
 }
@@ -342,7 +342,7 @@ async fn informers_of_one_name_show_the_newest_version() {
 
 #[test]
 fn provider_is_called_without_the_factory_lock() {
-    /// A provider that lets another thread use the factory during each call of the provider.
+    /// A provider that lets another thread use the factory during each call.
     #[derive(Debug)]
     struct Curious(InMemoryProvider, InformerFactory);
     impl Curious {

@@ -15,7 +15,7 @@ use pintle_testing::{Break, Client, Collection, Outcome, Verb};
 use crate::support::scripted::{Scripted, list, silence};
 use crate::support::{Pod, requests, settle, shorthand};
 
-/// Returns a source with a pod named `x` in each namespace. The revisions of the source start at 1.
+/// Returns a source with a pod named `x` in each namespace.
 fn source(namespaces: &str) -> Collection<Pod> {
     namespaces.chars().map(|namespace| pod(&namespace.to_string(), "x")).collect()
 }
@@ -72,12 +72,12 @@ fn fold(known: &mut BTreeSet<ObjectKey>, events: &mut Subscription<Pod>) {
     }
 }
 
-/// Waits longer than any delay and any timeout of an informer.
+/// Waits longer than any informer delay or timeout.
 pub(crate) async fn long() {
     tokio::time::sleep(Duration::from_secs(90)).await;
 }
 
-/// Returns the waiting events in short form. Each event shows the namespace instead of the name.
+/// Returns the waiting events in short form, with namespaces instead of names.
 pub(crate) async fn received(events: &mut Subscription<Pod>) -> Vec<String> {
     settle().await;
     let mut received: Vec<String> = std::iter::from_fn(|| events.try_next())
@@ -205,7 +205,7 @@ async fn removed_namespace_does_not_block_sync() {
     assert!(informer.has_synced() && informer.state().is_synced());
 }
 
-/// A wait for a sync or for a revision ends when the namespace is removed.
+/// Waits for a sync and for a revision end when the failing namespace is removed.
 #[tokio::test(start_paused = true)]
 async fn removing_a_namespace_ends_waits_for_it() {
     let source = source("ab");
@@ -225,8 +225,8 @@ async fn removing_a_namespace_ends_waits_for_it() {
     assert_eq!(held(&informer), "a");
 }
 
-/// The list of the new namespace has an older revision than the other namespaces, as after a restore of the server. The
-/// driver of the new namespace starts from the revision of the other namespaces.
+/// As after a server restore, the new namespace's list is older than the other namespaces' revision,
+/// from which its driver starts.
 #[tokio::test(start_paused = true)]
 async fn added_namespace_accepts_a_restored_server() {
     let source = |namespace: Option<&str>| {
@@ -249,7 +249,7 @@ async fn added_namespace_accepts_a_restored_server() {
     assert_eq!(informer.lister().resource_version(), "7");
 }
 
-/// One namespace may be ahead of the revision of the cache.
+/// One namespace may be ahead of the cache's revision.
 #[tokio::test(start_paused = true)]
 async fn lagging_replica_does_not_take_a_namespace_back() {
     for between in ["ab", "b"] {
@@ -275,7 +275,7 @@ async fn lagging_replica_does_not_take_a_namespace_back() {
     }
 }
 
-/// If one namespace lags, an overlay still shows newer cached objects of another namespace.
+/// While one namespace lags, an overlay shows newer cached objects of another namespace.
 #[tokio::test(start_paused = true)]
 async fn overlay_shows_later_writes_despite_a_lagging_namespace() {
     let source = source("ab");
@@ -293,7 +293,7 @@ async fn overlay_shows_later_writes_despite_a_lagging_namespace() {
     assert!(overlay.list().iter().all(|pod| pod.node == "later") && overlay.is_empty());
 }
 
-/// If one namespace lags, an overlay does not show objects again that other clients have deleted.
+/// While one namespace lags, an overlay does not show objects that other clients have deleted.
 #[tokio::test(start_paused = true)]
 async fn overlay_hides_later_deletions_despite_a_lagging_namespace() {
     let source = source("ab");
@@ -316,7 +316,7 @@ async fn overlay_hides_later_deletions_despite_a_lagging_namespace() {
     assert_eq!(overlay.len(), 1);
 }
 
-/// The write is older than the cached objects of the other namespaces.
+/// The write is older than the other namespaces' cached objects.
 #[tokio::test(start_paused = true)]
 async fn overlay_keeps_a_write_to_an_added_namespace() {
     let (source, namespaces, informer) = synced_with_a_and_b().await;
@@ -338,7 +338,7 @@ async fn overlay_keeps_a_write_to_an_added_namespace() {
     assert_eq!(held(&informer), "abc");
 }
 
-/// The wait ends only after the slow deletion of the objects.
+/// The wait ends only after the slow deletion of all objects.
 #[tokio::test(start_paused = true)]
 async fn wait_after_namespace_removal_finds_no_objects() {
     let source: Collection<Pod> = (0..20_000).map(|number| pod("a", &number.to_string())).collect();
@@ -390,8 +390,7 @@ async fn cache_revision_follows_the_slowest_namespace() {
     source.bookmark();
     lister.wait_for(&written.metadata.resource_version).await.unwrap();
 
-    // A new namespace starts at the revision of the cache. The revision of the cache does not advance until the
-    // namespace is listed.
+    // The cache's revision does not advance until the new namespace is listed.
     let held_up = source.faults();
     held_up.when(|request| (request.client == "c").then(|| Outcome::refused(500, Reason::InternalError)));
     namespaces.set(set("abc"));
@@ -417,7 +416,7 @@ async fn relist_of_one_namespace_keeps_the_others() {
     source.put_raw(serde_json::json!({"metadata": {"namespace": "a", "name": "broken"}, "node": 7}));
     settle().await;
     assert_eq!(informer.lister().undecodable().len(), 1);
-    // The source sends no events, and then only the namespace b lists again.
+    // End all watches. Only the namespace b lists again.
     source.faults().when(|request| {
         (request.client == "b" && request.verb() == Verb::Watch).then(|| Outcome::refused(410, Reason::Expired))
     });
@@ -551,7 +550,7 @@ async fn removing_a_failing_namespace_clears_its_failure() {
     assert_eq!(informer.states_by_namespace().into_keys().collect::<Vec<_>>(), ["a"]);
 }
 
-/// Several threads change the set, and all informers of the set converge to its last value.
+/// While several threads change the set, all its informers converge to its last value.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn informers_of_one_set_follow_all_changes() {
     let source = source("abcd");

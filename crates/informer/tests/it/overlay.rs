@@ -1,4 +1,4 @@
-//! Tests of reads that include this process's own writes before the watch delivers them.
+//! Tests that reads include this process's own writes before the watch delivers them.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, OnceLock};
@@ -12,7 +12,7 @@ use proptest::prelude::*;
 
 use crate::support::{Pod, key, pod, pods};
 
-/// Returns a pod with this version. `node` contains the version as well.
+/// Returns a pod with this version, which `node` also contains.
 fn at(name: &str, uid: &str, version: u64) -> Pod {
     let mut pod = pod(name, &version.to_string());
     pod.metadata.uid = uid.into();
@@ -25,7 +25,7 @@ fn overlay(config: OverlayConfig) -> (Arc<Cache<Pod>>, Overlay<Pod>) {
     (cache.clone(), Overlay::new(Lister::new(cache), config))
 }
 
-/// Returns the version that reads return. A read by key and a list must agree.
+/// Returns the version that reads by key return, and checks that a list returns the same.
 #[track_caller]
 fn read(overlay: &Overlay<Pod>, name: &str) -> Option<u64> {
     let version = |pod: &Arc<Pod>| pod.node.parse().unwrap();
@@ -112,8 +112,7 @@ proptest! {
     ], 1..60)) {
         let (cache, overlay) = overlay(OverlayConfig::default());
         let names = ["a", "b", "c"];
-        // The state of the server, the events that the watch has not delivered, and this process's last write of each
-        // pod.
+        // The server's state, its event log, and this process's last write of each pod.
         let mut server: BTreeMap<&str, Pod> = BTreeMap::new();
         let mut log: Vec<(u64, &str, Option<Pod>)> = Vec::new();
         let mut own_writes: BTreeMap<&str, (u64, Option<u64>)> = BTreeMap::new();
@@ -163,7 +162,7 @@ proptest! {
     }
 }
 
-/// An object whose metadata reads the overlay that contains the object.
+/// An object whose `Metadata` reads the overlay.
 struct Nosy {
     metadata: ObjectMeta,
     overlay: Arc<OnceLock<Overlay<Nosy>>>,
@@ -172,7 +171,7 @@ struct Nosy {
 impl Object for Nosy {
     fn metadata(&self) -> &dyn Metadata {
         if let Some(overlay) = self.overlay.get() {
-            // Read a key without an object, so that the recursion ends.
+            // Read a missing key, so that the recursion ends.
             overlay.get(&ObjectKey::new("ns", "nobody"));
             overlay.wrote(nobody());
         }
@@ -232,7 +231,7 @@ async fn reads_by_index_see_own_writes() {
     assert_eq!((names("n1"), names("n2")), ("bc".into(), "a".into()));
     overlay.deleted(on("b", "n1", 1));
     assert_eq!((names("n1"), overlay.namespace("ns").len(), overlay.namespace("other").len()), ("c".into(), 2, 0));
-    // The cache has a newer revision than the writes.
+    // The cache is newer than the writes.
     cache.replace(vec![Arc::new(on("a", "n3", 9))], "9");
     assert_eq!((names("n1"), names("n2"), names("n3")), (String::new(), String::new(), "a".into()));
     assert!(overlay.by_index("none", "n1").is_err());

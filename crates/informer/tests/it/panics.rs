@@ -1,4 +1,4 @@
-//! Tests of panics in user code. The tests check what a panic affects, and how it is reported.
+//! Tests of the effects of panics in user code, and of their reports.
 
 use std::any::Any;
 use std::collections::BTreeMap;
@@ -57,8 +57,7 @@ async fn panicking_error_handler_does_not_stop_the_informer() {
 
 #[tokio::test(start_paused = true)]
 async fn panicking_metrics_provider_is_not_called_again() {
-    /// The place where the metrics provider panics. With the variant `Any`, each method of the provider panics. With
-    /// another variant, the use and the drop of a metric of that kind panic.
+    /// Where the metrics provider panics: in each method (`Any`), or in the use and the drop of one kind of metric.
     #[derive(Clone, Copy, Debug, PartialEq)]
     enum At {
         Any,
@@ -246,8 +245,8 @@ async fn panicking_metadata_affects_only_its_object() {
         informer.wait_for_sync().await.unwrap();
         let errors = all.map(|what| format!("ns/{what}: its Metadata panicked on it: wanted"));
         assert_eq!((informer.lister().len(), shown(&informer)), (1, errors.to_vec()));
-        // Fix each bad object, and break the good object in the same way. Check the cache after the watch events and
-        // after a list.
+        // Fix each bad object, and break the good object in the same way. Check the cache after
+        // watch events and after a list.
         for (healed, what) in all.into_iter().enumerate() {
             put(what, None);
             put("good", Some(what));

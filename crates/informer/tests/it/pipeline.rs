@@ -1,4 +1,4 @@
-//! Tests with a reflector, a DeltaFIFO and a cache that are combined by hand, as in early client-go.
+//! Tests with a manually combined reflector, DeltaFIFO and cache, as in early client-go.
 
 use std::future::Future;
 use std::pin::pin;
@@ -62,7 +62,7 @@ async fn list(source: &Collection<Pod>, options: &ListOptions) -> Result<List<Po
     Ok(list)
 }
 
-/// Applies deltas to the cache. The cache shows whether an object is new.
+/// Applies deltas to the cache, which shows whether an object is new.
 fn process(cache: &Cache<Pod>, popped: Popped<ObjectKey, Arc<Pod>>) -> Vec<String> {
     let mut received = Vec::new();
     for delta in popped.deltas {
@@ -124,7 +124,7 @@ async fn delta_fifo_with_indexer_follows_the_source() {
     assert_eq!(cached, source.objects());
 }
 
-/// The watch of this reflector has expired.
+/// Expires the reflector's watch.
 fn reflector_after_expiry(reflector: &mut Reflector<Pod>) -> Command {
     let expired = crate::support::expired();
     reflector.step(std::time::Instant::now(), Input::Received(Some(Err(expired)))).command

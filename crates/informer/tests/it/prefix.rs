@@ -1,5 +1,5 @@
-//! Tests that the cache always equals the source at some revision, and that a subscriber that applies all its events
-//! gets the content of the cache.
+//! Tests that the cache always equals the source at some revision, and that a subscriber that applies all events has
+//! the same objects as the cache.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -26,9 +26,9 @@ enum Operation {
     PutSilently(usize),
     /// Stores an object that cannot be decoded as a pod.
     PutBroken(usize),
-    /// Changes the shape of an object (its field `node`) without changing its version. Lists then return the new shape.
+    /// Changes an object's shape (its field `node`) without changing its version. Lists return the new shape.
     Reshape(usize),
-    /// Makes the watch send the next change twice. Both events have the same version of the object, in two shapes.
+    /// Makes the watch send the next change twice, with the same version in two shapes.
     Echo,
     Delete(usize),
     DeleteSilently(usize),
@@ -92,7 +92,7 @@ fn operations() -> impl Strategy<Value = Vec<Operation>> {
     vec(operation, 1..80)
 }
 
-/// A source and all its past states. A state contains pods and undecodable objects.
+/// A source and all its past states, including undecodable objects.
 struct Recorded {
     source: Collection<Pod>,
     shapes: Shapes,
@@ -103,7 +103,7 @@ struct Recorded {
 type State = BTreeMap<ObjectKey, Option<Pod>>;
 
 impl Recorded {
-    /// Creates a source with two pods, and returns it together with the reshaping source from which the informer reads.
+    /// Returns a source with two pods, and the reshaping source from which the informer reads.
     fn new(decode: DecodePolicy) -> (Self, Reshaping) {
         let source = Collection::default();
         let (reshaping, shapes) = Reshaping::new(source.clone());
@@ -147,14 +147,13 @@ impl Recorded {
         self.states.range(..=revision).next_back().expect("there is a state at revision 0").1
     }
 
-    /// Returns the pods that the cache may contain for an undecodable object. The result contains all earlier states of
-    /// the object since its creation.
+    /// Returns the states that the cache may contain for an undecodable object: all its states since its creation.
     fn was(&self, key: &ObjectKey, revision: u64) -> impl Iterator<Item = &Pod> {
         let states = self.states.range(..=revision).rev().map(|(_, state)| state.get(key));
         states.take_while(Option::is_some).flatten().flatten()
     }
 
-    /// Checks that the cache equals the source at this revision.
+    /// Checks that the cache equals the source at `revision`.
     fn check(&self, informer: &SharedInformer<Pod>, revision: u64) -> Result<(), TestCaseError> {
         let lister = informer.lister();
         let cached: BTreeMap<ObjectKey, Arc<Pod>> = lister.list().into_iter().map(|pod| (pod.key(), pod)).collect();
@@ -168,7 +167,7 @@ impl Recorded {
                     "the cache has {cached:?}, but at revision {revision} the source has {pod:?}"
                 ),
                 None => {
-                    // Reads of an undecodable object may return any earlier state of the object that can be decoded.
+                    // Reads of an undecodable object may return any of its earlier decodable states.
                     let is_one = |cached: &Pod, pod: &Pod| match self.decode {
                         DecodePolicy::OnRead => cached.metadata == pod.metadata,
                         _ => self.shapes.is_one_of(cached, pod),
@@ -192,7 +191,7 @@ struct Folder {
     is_ordered: bool,
 }
 
-/// The maximum number of waiting changes of an ordered subscriber.
+/// The maximum number of changes that wait for an ordered subscriber.
 const BOUND: usize = 4;
 
 enum Events {
@@ -340,7 +339,7 @@ async fn run(
             check_prefix(&source, &informer)?;
         }
     }
-    // A new watch delivers the changes for which the old watch sent no events. A silent watch ends at its timeout.
+    // A new watch delivers the changes that the old watch missed. A silent watch ends at its timeout.
     source.source.break_watches(Break::End);
     tokio::time::sleep(Duration::from_secs(3600)).await;
     check_prefix(&source, &informer)?;

@@ -38,7 +38,7 @@ fn config(streaming_list: bool) -> InformerConfig<Pod> {
     InformerConfig { reflector, seed: Some(7), ..InformerConfig::default() }
 }
 
-/// Returns the events of a subscriber, each with the seconds since the start.
+/// Returns a subscriber's events, each with the seconds since the start.
 async fn timed_events(mut events: Subscription<Pod>, lasts: Duration) -> Vec<String> {
     let (began, mut received) = (Instant::now(), Vec::new());
     while let Ok(Some(event)) = tokio::time::timeout_at(began + lasts, events.next()).await {
@@ -95,7 +95,7 @@ async fn replay_repeats_a_recorded_incident_with_its_timing() {
     }
 }
 
-/// Returns the events of an informer while namespaces and their objects change.
+/// Returns an informer's events while namespaces and their objects change.
 async fn of_namespaces<L: ListWatch<Object = Pod>>(
     source: impl Fn(Option<&str>) -> L + Send + 'static,
     incident: impl Future<Output = ()>,
@@ -115,7 +115,7 @@ async fn of_namespaces<L: ListWatch<Object = Pod>>(
     };
     let (mut events, (), ()) = tokio::join!(timed_events(events, Duration::from_secs(60)), changes, incident);
     informer.shutdown().await;
-    // Events of different namespaces have no defined order.
+    // The order of different namespaces' events is undefined.
     events.sort();
     events
 }
@@ -169,7 +169,7 @@ async fn recorder_for_another_resource_panics() {
     recorder.record(of("Secret", "secrets"));
 }
 
-/// Returns a source whose responses lead to every type of entry in a recording.
+/// Returns a source whose responses produce every type of recording entry.
 fn every_entry_type() -> Scripted {
     let found = Oversized { key: Some(key("big")), uid: "u".into(), resource_version: "5".into(), size: 70, limit: 50 };
     let list = move || {
@@ -194,7 +194,7 @@ fn every_entry_type() -> Scripted {
     Scripted::new(list, watch)
 }
 
-/// Returns all responses of a source to one list and one watch.
+/// Returns a source's responses to one list and one watch.
 async fn received<L: ListWatch>(source: &L) -> (Vec<ListPart>, Vec<WatchEvent<RawObject>>) {
     let mut page = source.list(&Default::default()).await.unwrap();
     let mut parts = Vec::new();
@@ -208,7 +208,7 @@ async fn received<L: ListWatch>(source: &L) -> (Vec<ListPart>, Vec<WatchEvent<Ra
     (parts, events)
 }
 
-/// Records every type of entry. Returns the responses of the source and the content of the file.
+/// Records every type of entry to `file`, and returns the source's responses.
 async fn recorded(file: &Path) -> (Vec<ListPart>, Vec<WatchEvent<RawObject>>) {
     let recorder = Recorder::create(every_entry_type(), file, LARGE).unwrap();
     let (written, received) = (recorder.written(), received(&recorder).await);
@@ -358,7 +358,7 @@ proptest! {
     }
 }
 
-/// Entries are in order even if requests run concurrently.
+/// Concurrent requests do not change the order of entries.
 #[test]
 fn recorded_lines_are_ordered_by_number_and_time() {
     let directory = Directory::new();

@@ -1,4 +1,4 @@
-//! Tests of the reflector's state machine. The state machine needs no clock and no tasks.
+//! Tests of the reflector's state machine, without a clock and tasks.
 
 use std::time::{Duration, Instant};
 

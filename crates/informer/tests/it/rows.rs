@@ -1,5 +1,4 @@
-//! The test cases that client-go has for its reflector. These test cases are the rows of ../ROWS.md that no other test
-//! contains.
+//! Cases of client-go's reflector tests that no other test covers: see ROWS.md.
 
 use std::sync::{Arc, Mutex, Weak};
 use std::time::Duration;

@@ -34,7 +34,7 @@ fn names(informer: &SharedInformer<Pod>) -> String {
     names.concat()
 }
 
-/// Waits until the reflector has had time for another list and watch.
+/// Waits long enough for another list and watch.
 async fn round() {
     tokio::time::sleep(std::time::Duration::from_secs(10)).await;
 }
@@ -62,8 +62,7 @@ async fn changed_selectors_delete_and_add_objects() {
     }
 }
 
-/// After a change of the selectors, a wait for a sync and a wait for an earlier revision end only when the change has
-/// taken effect.
+/// After a selector change, waits for a sync and for an earlier revision end only when the change has taken effect.
 #[tokio::test(start_paused = true)]
 async fn wait_after_a_selector_change_covers_the_change() {
     for streaming_list in [false, true] {
@@ -113,7 +112,7 @@ async fn selector_change_during_a_list_causes_another_list() {
     assert!(informer.state().is_synced());
 }
 
-/// If the change were allowed, another caller would receive deletions of objects that exist.
+/// Otherwise, another caller would receive deletions of existing objects.
 #[tokio::test(start_paused = true)]
 async fn shared_informer_rejects_selector_changes() {
     let source = labelled_all("ab");

@@ -1,5 +1,5 @@
-//! Tests of the reflector with servers that lag, lose revisions, reject requests, repeat events and disconnect. The
-//! output always equals the source at the revision of the output. Revisions never decrease. In the end, the output
+//! Tests of the reflector with servers that lag, lose revisions, reject requests, repeat events and disconnect.
+//! The output always equals the source at the output's revision, which never decreases. In the end, the output
 //! equals the current source.
 
 use std::collections::BTreeMap;
@@ -52,7 +52,7 @@ fn run(tape: Vec<u8>, config: ReflectorConfig, seed: u64) -> Result<(), TestCase
     let mut now = Instant::now();
     let mut command = reflector.start();
     let mut quiet = 0;
-    // With this number of steps, the reflector can recover from any fault and reach a quiet watch.
+    // This many steps suffice to recover from any fault and reach a quiet watch.
     while quiet < 400 {
         if source.tape.has_ended() {
             if quiet == 0 {

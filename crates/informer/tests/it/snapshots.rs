@@ -1,4 +1,4 @@
-//! Tests of snapshots of the cache, and of store cases that need no informer.
+//! Tests of cache snapshots, and of store cases that need no informer.
 
 use std::pin::pin;
 use std::sync::{Arc, Weak};

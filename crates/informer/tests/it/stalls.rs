@@ -1,4 +1,4 @@
-//! Tests how much work an informer does before it yields to other tasks of its runtime.
+//! Tests how much work an informer does before it yields to other tasks.
 
 use std::future::Future;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -17,7 +17,8 @@ fn many(count: usize) -> Collection<Pod> {
     (0..count).map(|number| pod(&number.to_string(), "")).collect()
 }
 
-/// Runs `work` concurrently with a task that is always ready. Returns the largest increase of `counter` between two runs of the ready task.
+/// Runs `work` concurrently with a task that is always ready. Returns the largest increase of `counter`
+/// between two polls of that task.
 async fn max_between_yields(counter: impl Fn() -> usize + Send + 'static, work: impl Future<Output = ()>) -> usize {
     let over = Arc::new(AtomicBool::new(false));
     let is_over = over.clone();
@@ -34,7 +35,7 @@ async fn max_between_yields(counter: impl Fn() -> usize + Send + 'static, work: 
     tokio::task::yield_now().await;
     work.await;
     over.store(true, Ordering::Relaxed);
-    // tokio alternates the order in which it resumes tasks that have yielded, so `work` may have run twice in a row.
+    // tokio alternates the order in which it resumes yielded tasks, so `work` may have run twice in a row.
     watching.await.unwrap().div_ceil(2)
 }
 
@@ -113,14 +114,13 @@ async fn subscribers_receive_544_changes_before_yielding() {
             }
         };
         let most = max_between_yields(counter, waits).await;
-        // The driver yields after 512 notifications. The driver first finishes the batch of up to 32 events that
-        // reaches this limit.
+        // The driver yields after 512 notifications, and first finishes the current batch of up to 32 events.
         assert!((1..=544).contains(&most), "{most} changes delivered to {subscribers} subscribers without a yield");
     }
 }
 
-/// Splitting a body takes time in proportion to its size. This test counts the items that the driver reads from a source
-/// that always has an item ready.
+/// Counts the items that the driver reads from a source that always has an item ready. Splitting a body takes time
+/// in proportion to its size.
 #[tokio::test]
 async fn driver_reads_64_large_objects_before_yielding() {
     let read = Arc::new(AtomicUsize::new(0));
@@ -145,7 +145,7 @@ async fn driver_reads_64_large_objects_before_yielding() {
     assert_eq!(informer.lister().len(), 2000);
 }
 
-/// A subscription yields after at most 128 events in a row, like any resource of tokio.
+/// Like any tokio resource, a subscription yields after at most 128 events in a row.
 #[tokio::test]
 async fn listener_with_a_backlog_yields() {
     let source = many(5000);
@@ -166,7 +166,7 @@ async fn listener_with_a_backlog_yields() {
     assert!((1..=128).contains(&most), "{most} events without a yield");
 }
 
-/// The program itself may use all threads of tokio's pool for blocking work.
+/// The program itself may occupy all of tokio's blocking threads.
 #[test]
 fn full_blocking_pool_does_not_stop_informers() {
     let mut builder = tokio::runtime::Builder::new_multi_thread();
@@ -212,7 +212,7 @@ async fn sixteen_namespaces_are_listed_concurrently() {
     }
 }
 
-/// Endless streams delay other lists only until the reflector gives up on these streams.
+/// Endless streams delay other lists only until their reflectors give up.
 #[tokio::test(start_paused = true)]
 async fn endless_lists_do_not_block_other_lists() {
     let source = Collection::<Pod>::default();

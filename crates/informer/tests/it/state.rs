@@ -1,4 +1,4 @@
-//! Tests of the state of an informer.
+//! Tests of an informer's state.
 
 use std::future::Future;
 use std::pin::pin;
@@ -19,7 +19,7 @@ use crate::support::rig::Rig;
 use crate::support::scripted::{Scripted, raw, silence};
 use crate::support::{Pod, drain, expired, failure, key, pod, pod_at, pods, refused, settle};
 
-/// Returns the number of received objects of a list, and the number of remaining objects.
+/// Returns a list's numbers of received and remaining objects.
 fn progress(state: &InformerState) -> Option<(usize, Option<u64>)> {
     match state {
         InformerState::Listing { progress } | InformerState::Streaming { progress } => {
@@ -80,8 +80,7 @@ fn missing_resource_is_a_distinct_retried_failure() {
     rig.list(&[], 5);
     assert!(rig.reflector.state().is_synced());
 
-    // The resource is deleted while the reflector watches it, and is added again later. During this time, the cache
-    // keeps its objects.
+    // The resource is deleted during the watch, and is added again later. Meanwhile, the cache keeps its objects.
     rig.open();
     rig.pass(Duration::from_secs(1));
     rig.end();
@@ -200,7 +199,7 @@ async fn deleted_definition_keeps_the_cache_until_a_list() {
     assert_eq!(drain(&mut events).await, ["D? a@1"]);
 }
 
-/// Runs code on another thread, because the code would block if a lock were held.
+/// Runs `program` on another thread, because it would block forever if a lock were held.
 fn ends<F: Future<Output = ()>>(program: impl FnOnce() -> F + Send + 'static) {
     let (sender, received) = mpsc::channel();
     thread::spawn(move || {
@@ -238,7 +237,7 @@ fn state_condition_may_read_the_state() {
     });
 }
 
-/// A waker is user code. The waker in this test reads the state.
+/// A waker that reads the informer's state.
 struct ReadingWaker {
     informer: Mutex<Option<SharedInformer<Pod>>>,
     woken: AtomicUsize,

@@ -1,4 +1,4 @@
-//! Tests of the cost and the backlog of subscriptions.
+//! Tests of subscriptions' cost and backlog.
 
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
@@ -24,7 +24,7 @@ async fn synced(source: &Collection<Pod>) -> SharedInformer<Pod> {
 }
 
 thread_local! {
-    /// The number of times that the metadata of an object was read.
+    /// The number of times that any object's metadata was read.
     static LOOKS: Cell<usize> = const { Cell::new(0) };
 }
 
@@ -48,7 +48,7 @@ impl Resource for Watched {
 }
 
 thread_local! {
-    /// The informer that an object reads when the object is dropped or its metadata is read.
+    /// The informer that objects read when they are dropped or their metadata is read.
     static LOOKED_AT: RefCell<Option<SharedInformer<Nosy>>> = const { RefCell::new(None) };
 }
 
@@ -58,7 +58,7 @@ struct Nosy {
 }
 
 impl Nosy {
-    /// Calls methods that take the locks of the informer, its subscriptions and its store.
+    /// Calls methods that lock the informer, its subscriptions and its store.
     fn look() {
         if let Some(informer) = LOOKED_AT.take() {
             informer.subscriptions();
@@ -119,8 +119,7 @@ fn subscription_drops_objects_without_its_lock() {
             put("1");
             settle().await;
             LOOKS.set(0);
-            // Only the queue references the state that the subscriber received last. The next change makes the queue
-            // drop this state.
+            // Only the queue references the state that the subscriber received last, and drops it at the next change.
             if again {
                 source.put_raw(json!({"metadata": {"namespace": "ns", "name": "a", "uid": "2"}}));
             } else {
@@ -149,8 +148,7 @@ fn unread_subscription_drops_objects_without_its_lock() {
         informer.start();
         informer.wait_for_sync().await.unwrap();
         LOOKED_AT.set(Some(informer));
-        // The changes of these objects wait until the subscriber has read the first object. Only the queue references
-        // the states of these objects.
+        // These changes wait until the subscriber has read the first object. Only the queue references their states.
         for name in ["b", "c"] {
             put(name);
             settle().await;
@@ -183,8 +181,7 @@ fn subscription_calls_object_methods_without_locks() {
             LOOKED_AT.set(Some(informer.clone()));
             informer.start();
             informer.wait_for_sync().await.unwrap();
-            // Change objects that wait for delivery and objects that were delivered. Some changes re-create an object
-            // with the same name.
+            // Change waiting and delivered objects. Some changes re-create an object with the same name.
             for _ in 0..2 {
                 for uid in ["1", "1", "2", "1"] {
                     ["a", "d"].iter().for_each(|name| put(name, uid));
@@ -196,7 +193,7 @@ fn subscription_calls_object_methods_without_locks() {
                     while events.try_next().is_some() {}
                 }
             }
-            // The watch is silent during these changes. The next list also contains unchanged objects.
+            // Change objects while the watch is silent. The next list also contains unchanged objects.
             source.break_watches(Break::Silent);
             put("b", "1");
             put("e", "1");

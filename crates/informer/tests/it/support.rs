@@ -1,4 +1,4 @@
-//! Pods for tests, and a source of pods that fails on demand.
+//! Test pods, and helpers for a source that fails on demand.
 
 pub(crate) mod replicas;
 pub(crate) mod reshaping;
@@ -26,7 +26,7 @@ pub(crate) fn pod(name: &str, node: &str) -> Pod {
     Pod { metadata: ObjectMeta::new("ns", name), node: node.into() }
 }
 
-/// Returns a source of pods. The revisions of the source start at 1.
+/// Returns a source with these pods, whose revisions start at 1.
 pub(crate) fn pods(names: &[&str]) -> Collection<Pod> {
     names.iter().map(|name| pod(name, "")).collect()
 }
@@ -35,7 +35,7 @@ pub(crate) fn key(name: &str) -> ObjectKey {
     ObjectKey::new("ns", name)
 }
 
-/// Returns all pods at this revision.
+/// Returns the source's pods at `revision`.
 pub(crate) fn state_at(source: &Collection<Pod>, revision: u64) -> BTreeMap<ObjectKey, Pod> {
     source.objects_at(revision).into_iter().map(|pod| (pod.key(), pod)).collect()
 }
@@ -45,12 +45,12 @@ pub(crate) fn requests(source: &Collection<Pod>) -> Vec<String> {
     source.take_requests().iter().map(ToString::to_string).collect()
 }
 
-/// Returns the outcome of a watch that ends as soon as it begins.
+/// Returns the outcome of a watch that ends immediately.
 pub(crate) fn empty() -> Outcome {
     Outcome::Breaks { after: 0, how: Break::End }
 }
 
-/// Returns the outcome of a watch that stays silent and does not end.
+/// Returns the outcome of a watch that stays silent forever.
 pub(crate) fn silent() -> Outcome {
     Outcome::Breaks { after: 0, how: Break::Silent }
 }
@@ -93,7 +93,7 @@ pub(crate) fn cut() -> ApiError {
 }
 
 /// Returns the event in short form: `A name@1` for an addition, `A! name@1` for an initial object, `U name@1..2` for an
-/// update, and `D name@2` for a deletion. A deletion that the watch missed is `D? name@1`.
+/// update, `D name@2` for a deletion, and `D? name@1` for a deletion that the watch missed.
 pub(crate) fn shorthand(event: &ResourceEvent<Pod>) -> String {
     let (name, version) = (&event.object().metadata.name, &event.object().metadata.resource_version);
     match event {
@@ -118,8 +118,8 @@ pub(crate) async fn drain_sorted(events: &mut Subscription<Pod>) -> Vec<String> 
     drained
 }
 
-/// Lets each task run until the task waits. If the clock is paused, tokio's time hardly advances, and this function also
-/// waits for offloaded functions.
+/// Lets each task run until it waits. If the clock is paused, this advances tokio's time only by a millisecond, and
+/// also waits for offloaded functions.
 pub(crate) async fn settle() {
     tokio::time::sleep(Duration::from_millis(1)).await;
 }

@@ -1,4 +1,4 @@
-//! Tests of events on threads without a runtime.
+//! Tests of delivering events to threads without a runtime.
 
 use std::sync::mpsc;
 
@@ -8,7 +8,7 @@ use pintle_testing::Collection;
 
 use crate::support::{Pod, pod, pods, settle, shorthand};
 
-/// Adds a handler that reports each call, and returns when the test allows it.
+/// Adds a handler that reports each call, and blocks until the test releases it.
 fn blocking(informer: &SharedInformer<Pod>) -> (HandlerGuard, mpsc::Receiver<String>, mpsc::Sender<()>) {
     let ((sender, received), (release, released)) = (mpsc::channel(), mpsc::channel());
     let released = std::sync::Mutex::new(released);
@@ -88,12 +88,12 @@ fn nothing_is_delivered_after_the_end() {
     until(|| matches!(next(), std::task::Poll::Ready(None)));
     release.send(()).unwrap();
     until(|| informer.lister().len() == 1000);
-    // The list is now in the cache. The informer notifies its subscribers after it has written the list to the cache.
+    // The cache is written before subscribers are notified, so wait for the notification.
     until(|| informer.has_synced());
     assert!(matches!(next(), std::task::Poll::Ready(None)));
 }
 
-/// Waits for a condition that either becomes true soon or never becomes true.
+/// Waits until `check` returns `true`. Panics if this takes too long.
 #[track_caller]
 fn until(mut check: impl FnMut() -> bool) {
     let begun = std::time::Instant::now();

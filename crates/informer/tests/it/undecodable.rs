@@ -1,4 +1,4 @@
-//! Tests that undecodable objects are listed, and do not affect other objects.
+//! Tests that undecodable objects are reported, and do not affect other objects.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use crate::support::scripted::{Items, Scripted, list, raw, silence};
 use crate::support::{Pod, drain, drain_sorted, expired, key, settle};
 
-/// Returns a source whose list has the revision 7 and pods with these names, uids and nodes.
+/// Returns a source at revision 7 that has pods with these names, uids and nodes.
 fn listing(pods: &[(&str, &str, Value)]) -> Collection<Pod> {
     let source = Collection::default();
     pods.iter().for_each(|(name, uid, node)| put(&source, name, uid, node.clone()));
@@ -25,7 +25,7 @@ fn put(source: &Collection<Pod>, name: &str, uid: &str, node: impl Into<Value>) 
     source.put_raw(json!({"metadata": {"namespace": "ns", "name": name, "uid": uid}, "node": node.into()}));
 }
 
-/// Makes the revision of the watch expire, and waits until the informer has listed again.
+/// Makes the watch expire, and waits until the informer has listed again.
 async fn expire(source: &Collection<Pod>) {
     source.compact();
     source.break_watches(Break::expired());

@@ -1,4 +1,4 @@
-//! Tests that callers that share an informer do not affect each other.
+//! Tests that users of a shared informer do not affect each other.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
@@ -18,7 +18,7 @@ fn reflector(change: impl FnOnce(&mut ReflectorConfig)) -> InformerConfig<Pod> {
     InformerConfig { reflector, ..InformerConfig::default() }
 }
 
-/// Returns configurations with settings that can have only one value for each informer.
+/// Returns configurations with settings that apply to a whole informer.
 fn settings() -> Vec<(&'static str, InformerConfig<Pod>)> {
     let plain = InformerConfig::default;
     let minute = Duration::from_secs(600);
@@ -60,7 +60,7 @@ async fn callers_with_the_same_settings_share_an_informer() {
         seed: Some(7),
         ..reflector(|config| config.page_size = Some(7))
     };
-    // A caller whose configuration has default values accepts an existing informer.
+    // A caller with default values accepts an existing informer.
     let any = reflector(|config| config.page_size = Some(7));
     let informers = [same(), same(), any].map(|config| factory.informer(source.clone(), config));
     assert_eq!(factory.unsynced(), ["mine"]);
@@ -109,7 +109,7 @@ async fn error_handler_lasts_as_long_as_its_user() {
     assert_eq!(errors(), [1, 1, 1]);
     tokio::time::sleep(Duration::from_secs(10)).await;
 
-    // A lister counts as a user, like a handle.
+    // Like a handle, a lister counts as a user.
     let _reads = second.lister();
     drop((second, third));
     source.faults().next_of(Verb::Watch, [Outcome::Fails(failure(403, pintle_meta::Reason::Forbidden))]);
@@ -186,7 +186,7 @@ async fn shared_informer_hides_its_namespaces() {
     assert!(shared.namespaces().is_none() && own.namespaces() == Some(&namespaces));
 }
 
-/// A runtime that was shut down drops a new task immediately. Dropping the task runs user code.
+/// A runtime that was shut down drops a new task immediately, which runs user code.
 #[test]
 fn factory_starts_informers_without_its_lock() {
     struct ReadsOnDrop(InformerFactory, Arc<Mutex<Vec<String>>>);

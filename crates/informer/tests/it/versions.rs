@@ -1,4 +1,4 @@
-//! Tests that revisions are passed from the server to the cache, and never go back.
+//! Tests that the cache has the server's revisions, which never go back.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -238,8 +238,8 @@ async fn cache_version_ignores_transforms() {
     assert_eq!(requests(&source), ["LIST rv=0 limit=500", "WATCH rv=1"]);
 }
 
-/// Returns a source with scripted lists. The first list has a pod at revision 10. Watches fail until the second list
-/// has been sent. Later lists have the given revision, and the same version of the pod in another shape.
+/// Returns a source with scripted lists. The first list has a pod at revision 10. Watches fail until the second list.
+/// Later lists have the given revision, and the pod's same version in another shape.
 fn repeated_at(revision: &'static str) -> Scripted {
     let pod = |node: &str| json!({"metadata": {"namespace": "ns", "name": "a", "uid": "u", "resourceVersion": "5"}, "node": node});
     let lists = Arc::new(AtomicUsize::new(0));
@@ -297,8 +297,7 @@ fn pod_json(name: &str, version: &str) -> serde_json::Value {
     json!({"metadata": {"namespace": "ns", "name": name, "uid": format!("u-{name}"), "resourceVersion": version}, "node": ""})
 }
 
-/// Returns a source with scripted lists and watches. The last list and the last watch are repeated. A watch ends after
-/// a minute.
+/// Returns a source with scripted lists and watches, the last of which are repeated. A watch ends after a minute.
 fn scripted(lists: Vec<(Vec<serde_json::Value>, &'static str)>, watches: Vec<Vec<WatchEvent<RawObject>>>) -> Scripted {
     let (listed, watched) = (AtomicUsize::new(0), AtomicUsize::new(0));
     let answer = move || {
@@ -334,7 +333,7 @@ async fn event_older_than_the_cache_is_ignored() {
     assert_eq!(informer.lister().resource_version(), "110");
 }
 
-/// The last decodable state of an undecodable object may be from before a restore of the server.
+/// An undecodable object's last decodable state may be from before a server restore.
 #[tokio::test(start_paused = true)]
 async fn undecodable_object_is_fixed_after_a_restore() {
     let mut bad = pod_json("a", "40");
@@ -367,7 +366,7 @@ async fn wait_fails_when_a_restore_lost_its_revision() {
     assert!(tokio::time::timeout(Duration::from_secs(600), lister.wait_for("101")).await.is_err());
 }
 
-/// An aggregated API may have no resourceVersions. Without revisions, each watch starts with all objects.
+/// An aggregated API may have no resourceVersions. Each watch then starts with all objects.
 #[test]
 fn watch_without_revisions_is_followed_by_a_list() {
     for version in ["", "0"] {

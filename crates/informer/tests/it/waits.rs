@@ -1,4 +1,4 @@
-//! Tests that a flag or a revision becomes visible only after the data to which it refers.
+//! Tests that a flag or revision becomes visible only after its data.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,8 +10,7 @@ use pintle_testing::{Break, Collection, Outcome};
 use crate::namespaces::{held, informer, long, pod, received, set, synced_with_a_and_b};
 use crate::support::{Pod, key, pod_at};
 
-/// If a namespace is removed and added again, its objects may be deleted and listed again. The wait ends only after the
-/// new list.
+/// If a namespace is removed and added again, the wait ends only after its new list.
 #[tokio::test(start_paused = true)]
 async fn wait_for_a_readded_namespace_sees_its_objects() {
     for moment in 0..30 {
@@ -36,7 +35,7 @@ async fn wait_for_a_readded_namespace_sees_its_objects() {
     }
 }
 
-/// When the state is healthy, the objects of the removed failing namespace are no longer in the cache.
+/// When the state becomes healthy, the cache no longer contains the removed failing namespace's objects.
 #[tokio::test(start_paused = true)]
 async fn healthy_state_implies_removed_namespace_is_gone() {
     let source: Collection<Pod> = (0..20_000).map(|number| pod("b", &number.to_string())).collect();
@@ -66,7 +65,7 @@ async fn healthy_state_implies_removed_namespace_is_gone() {
     tokio::join!(well, others);
 }
 
-/// An object that the cache refuses is listed as undecodable as soon as its revision is visible.
+/// A rejected object is listed as undecodable as soon as its revision is visible.
 #[test]
 fn rejected_object_is_listed_with_its_revision() {
     const LAST: u64 = 20_000;

@@ -1,10 +1,10 @@
-//! Tests of the cache with a scheduler that tries random interleavings:
+//! Tests of the cache in random interleavings:
 //!
 //! ```text
 //! RUSTFLAGS="--cfg pintle_shuttle" cargo test -p pintle-informer --test shuttle
 //! ```
 //!
-//! In these tests, all atomic operations are sequentially consistent, and only some interleavings are tried.
+//! All atomic operations are sequentially consistent here, and only some interleavings are tried.
 #![allow(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
 #![cfg(pintle_shuttle)]
 
@@ -33,7 +33,7 @@ fn key(name: &str) -> ObjectKey {
     ObjectKey::new("ns", name)
 }
 
-/// Returns a pod at this version. An index contains the pod.
+/// Returns a pod at this version.
 fn pod(name: &str, version: u64) -> Arc<PartialObject> {
     let mut metadata = ObjectMeta::new("ns", name);
     metadata.resource_version = version.to_string();
@@ -44,7 +44,7 @@ fn batch(version: u64) -> Vec<(ObjectKey, Option<Arc<PartialObject>>)> {
     NAMES.iter().map(|name| (key(name), Some(pod(name, version)))).collect()
 }
 
-/// Returns a cache of three pods at version 1. The cache has an index by version.
+/// Returns a cache with three pods at version 1 and an index by version.
 fn pods() -> Pods {
     let cache = Cache::new();
     cache.add_index("version", |pod: &PartialObject| vec![pod.metadata.resource_version.clone()]).unwrap();
@@ -57,8 +57,8 @@ fn spawn(pods: &Pods, run: impl FnOnce(&Pods) + Send + 'static) -> JoinHandle<()
     thread::spawn(move || run(&pods))
 }
 
-/// Reads the content of a snapshot with each of its methods. Checks that the snapshot contains all three pods at its
-/// version, or no pod.
+/// Reads a snapshot with each of its methods. Checks that the snapshot contains all three pods
+/// at its version, or no pod.
 fn check(snapshot: &Snapshot<PartialObject>) {
     let version = snapshot.resource_version();
     let count = if version == "9" { 0 } else { NAMES.len() };
@@ -102,7 +102,7 @@ fn readers_never_see_a_partial_batch() {
     });
 }
 
-/// Two successive reads of one key never go back in time, even if the reader has no snapshot.
+/// Successive reads of one key never go back in time, even without a snapshot.
 #[test]
 fn concurrent_reads_of_a_key_never_go_back() {
     explore(|| {

@@ -1,5 +1,4 @@
-//! A simulated source with several servers, some of which lag. The responses depend on a sequence of random numbers,
-//! the tape.
+//! A simulated source with several servers, some of which lag. A tape of random numbers determines the responses.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
@@ -12,11 +11,11 @@ use super::{Pod, cut, expired, failure, pod_at, refused, too_large, too_many_req
 /// The names of pods.
 const NAMES: [&str; 4] = ["a", "b", "c", "d"];
 
-/// A sequence of random decisions. When the tape ends, there are no more faults and changes.
+/// A sequence of random decisions. After its end, there are no more faults and changes.
 pub(crate) struct Tape(pub(crate) std::vec::IntoIter<u8>);
 
 impl Tape {
-    /// Picks one of `many` alternatives. At the end of the tape, picks the last alternative.
+    /// Picks one of `many` alternatives: the last one after the tape's end.
     fn pick(&mut self, many: u8) -> u8 {
         self.0.next().map_or(many - 1, |byte| byte % many)
     }
@@ -26,28 +25,28 @@ impl Tape {
     }
 }
 
-/// The history of the source's objects, and the state of the open watch.
+/// The source's history, and its open watch.
 pub(crate) struct Replicas {
     pub(crate) tape: Tape,
-    /// For each revision, the change that was made and the number of the changed pod. Revisions start at 1.
+    /// Each revision's change and the number of the changed pod. Revisions start at 1.
     log: Vec<(WatchEvent<()>, usize)>,
     compacted: usize,
     watch: Option<Stream>,
 }
 
 struct Stream {
-    /// Events that are sent before the events of the log. These events are stored in reverse order.
+    /// Events to send before those of the log, in reverse order.
     first: Vec<WatchEvent<Pod>>,
     /// The revision of the last sent event.
     received: usize,
-    /// The server that serves the watch lags behind the newest revision by this number of revisions.
+    /// The number of revisions by which the watch's server lags.
     lag: usize,
     last: Option<WatchEvent<Pod>>,
 }
 
 impl Replicas {
     pub(crate) fn new(tape: Vec<u8>) -> Self {
-        // Start with a change of each pod, so that every server has a revision.
+        // Start with one change of each pod, so that every server has a revision.
         let log = (0..NAMES.len()).map(|name| (WatchEvent::Added(()), name)).collect();
         Self { tape: Tape(tape.into_iter()), log, compacted: 0, watch: None }
     }
@@ -56,7 +55,7 @@ impl Replicas {
         self.log.len()
     }
 
-    /// Returns the pods at this revision. The value of each pod is its version.
+    /// Returns each pod's version at `revision`.
     pub(crate) fn state_at(&self, revision: usize) -> BTreeMap<String, usize> {
         let mut state = BTreeMap::new();
         for (at, (event, name)) in self.log[..revision].iter().enumerate() {
@@ -88,7 +87,7 @@ impl Replicas {
         self.log.push((event, name));
     }
 
-    /// Executes the command and lets time pass until the response.
+    /// Executes `command`, and advances the time to the response.
     pub(crate) fn answer(&mut self, now: &mut Instant, command: &Command) -> Input<Pod> {
         match command {
             Command::List(options) => {
@@ -117,14 +116,13 @@ impl Replicas {
         }
     }
 
-    /// Returns the revision of the server that responds. The tape of random numbers decides how far that server lags.
+    /// Returns the responding server's revision. The tape determines how far the server lags.
     fn visible(&mut self) -> usize {
         let lag = [3, 2, 1, 0, 0, 0][usize::from(self.tape.pick(6))];
         self.head().saturating_sub(lag)
     }
 
-    /// Returns the revision of the state that the server uses to answer a request. The newest state includes the writes
-    /// of all servers.
+    /// Returns the revision of the response to a request. A request for the newest state sees all servers' writes.
     fn visible_to(&mut self, resource_version: &str) -> usize {
         if resource_version.is_empty() { self.head() } else { self.visible() }
     }

@@ -1,4 +1,4 @@
-//! A source that returns known versions of objects in other shapes, like a server whose definitions have changed.
+//! A source that returns known versions of objects in other shapes, like a server after a definition has changed.
 
 use std::collections::BTreeMap;
 use std::pin::Pin;
@@ -12,7 +12,7 @@ use serde_json::Value;
 
 use super::Pod;
 
-/// The pods of a collection in their current shapes. The shapes of a pod differ in the field `node`.
+/// A collection's pods in their current shapes, which differ in the field `node`.
 pub(crate) struct Reshaping {
     source: Collection<Pod>,
     shapes: Shapes,
@@ -24,13 +24,12 @@ pub(crate) struct Shapes(Arc<Mutex<Inner>>);
 
 #[derive(Default)]
 struct Inner {
-    /// The shapes of all pods, by the name and the version of the pod. The last shape of each version is the current
-    /// shape.
+    /// The shapes of each pod, by name and version. The last shape is the current one.
     shapes: BTreeMap<(String, String), Vec<String>>,
     /// The shape that a watch sent last, by name and version. 0 is the original shape.
     received: BTreeMap<(String, String), usize>,
     made: usize,
-    /// The number of following events that the watch repeats in another shape.
+    /// The number of upcoming events that the watch repeats in another shape.
     echoes: usize,
 }
 
@@ -42,19 +41,17 @@ impl Reshaping {
 }
 
 impl Shapes {
-    /// Adds a shape to the version of the pod, without a watch event.
+    /// Adds a shape to this version of `pod`, without a watch event.
     pub(crate) fn reshape(&self, pod: &Pod) {
         self.0.lock().unwrap().reshape(&pod.metadata.name, &pod.metadata.resource_version);
     }
 
-    /// Makes the watch send an additional event after the next change. The event has the same version of the object in
-    /// another shape.
+    /// Makes the watch repeat its next event, with the same version in another shape.
     pub(crate) fn echo(&self) {
         self.0.lock().unwrap().echoes += 1;
     }
 
-    /// Returns whether `seen` is this version of `pod`, in the shape that a watch last sent for this version or in a
-    /// later shape.
+    /// Returns `true` if `seen` is the version `pod`, in the shape that a watch last sent or in a later one.
     pub(crate) fn is_one_of(&self, seen: &Pod, pod: &Pod) -> bool {
         let inner = self.0.lock().unwrap();
         let version = (pod.metadata.name.clone(), pod.metadata.resource_version.clone());
@@ -118,7 +115,7 @@ pub(crate) struct Reshaped<S, I> {
     reshape: fn(&mut Inner, I) -> (I, Option<I>),
     /// Records the shape of an item that is about to be returned.
     record: fn(&mut Inner, &I, &mut bool),
-    /// Whether the items are watch events rather than objects of a list.
+    /// `true` if the items are watch events, `false` if they are listed objects.
     is_change: bool,
     /// The repeated event, which is returned as the next item.
     echo: Option<I>,

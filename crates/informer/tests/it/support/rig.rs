@@ -1,4 +1,4 @@
-//! A reflector for tests. Each test answers the commands of the reflector itself.
+//! A reflector whose commands are answered by the test.
 
 use std::time::{Duration, Instant};
 
@@ -15,7 +15,7 @@ pub(crate) struct Rig {
     pub(crate) reflector: Reflector<Pod>,
     pub(crate) now: Instant,
     pub(crate) command: Command,
-    /// The outputs of the reflector so far.
+    /// The reflector's outputs so far.
     pub(crate) outputs: Vec<String>,
     pub(crate) errors: Vec<String>,
 }
