@@ -1,13 +1,13 @@
-//! Simulates electors in adverse conditions. Each seed determines everything that happens in one simulated cluster,
-//! which is called a world. The worlds contain partitions, suspended machines, paused or killed processes, and lost,
-//! slow or repeated requests. The program counts how often two leaders work at the same time.
+//! Simulates electors in adverse conditions, and counts how often two leaders work at the same time. Each seed
+//! determines one simulated cluster, called a world, with partitions, suspended machines, paused or killed processes,
+//! and lost, slow or repeated requests.
 //!
 //! ```text
 //! cargo run --release --example worlds -- --worlds 10000
 //! ```
 //!
-//! The program runs the real elector. With `--client-go`, it runs a model of client-go's elector instead. The last line
-//! of the output contains the result as JSON.
+//! `--client-go` runs a model of client-go's elector instead of this crate's elector. The last line of the output
+//! contains the result as JSON.
 #![allow(clippy::print_stdout, clippy::unwrap_used, reason = "a command-line program")]
 
 use std::panic::{catch_unwind, resume_unwind, set_hook, take_hook};
@@ -17,7 +17,7 @@ use it::world::weather::{NIGHT, many, survive};
 use it::world::{Chaos, Share, Tally};
 use serde_json::json;
 
-/// The simulated clusters that the tests also use.
+/// The simulated clusters, which are shared with the tests.
 #[allow(dead_code, reason = "only the tests use all of it")]
 #[path = "../tests/it"]
 mod it {
@@ -53,16 +53,16 @@ impl Args {
     }
 }
 
-/// Counts that are added up over several simulated clusters.
+/// The sums of several worlds' counts.
 #[derive(Default)]
 struct Seen {
     /// The number of worlds in which two leaders were allowed to work at the same time.
     overlaps: usize,
-    /// The number of partitions and suspends. Worlds in which two leaders worked at the same time are not counted.
+    /// The number of partitions and suspends, except in worlds in which two leaders worked at the same time.
     cuts: usize,
     terms: usize,
-    /// The number of requests that were in progress when the leader's machine was suspended. These requests continued
-    /// after the suspend, while another contender led.
+    /// The number of requests that were in progress when the leader's machine was suspended, and that continued
+    /// while another contender led.
     outlived: usize,
 }
 
@@ -73,7 +73,7 @@ fn main() -> Result<(), String> {
     // Each world runs for two minutes with faults, including partitions and suspends, and then for one minute without
     // faults.
     let night = |seed: u64| Chaos { watches: seed.is_multiple_of(2), client_go, ..NIGHT };
-    // Overlapping leaders are only counted. If another rule is broken, the program exits with an error.
+    // Overlapping leaders are only counted, without a message. Any other broken rule ends the program with a panic.
     let usual = take_hook();
     set_hook(Box::new(move |panic| {
         if !panic.payload().downcast_ref::<String>().is_some_and(|message| is_overlap(message)) {
@@ -88,7 +88,7 @@ fn main() -> Result<(), String> {
     println!("the permitted work of two leaders overlapped in {overlaps}");
     let mut figures =
         json!({"overlaps of permitted work": overlaps, "partitions and suspends": cuts, "worlds": args.worlds});
-    // In the model of client-go's elector, the leader's work sends no requests.
+    // In the model of client-go's elector, the work sends no requests.
     if !args.client_go {
         println!("{outlived} effects slept during a suspend and resumed while another contender led");
         figures["effects that slept and met another leader"] = outlived.into();
@@ -118,7 +118,7 @@ fn one(chaos: Chaos, seed: u64) -> Seen {
     }
 }
 
-/// Returns whether the broken rule is "at most one contender leads".
+/// Returns `true` if the broken rule is "at most one contender leads".
 fn is_overlap(message: &str) -> bool {
     message.starts_with("S1:")
 }

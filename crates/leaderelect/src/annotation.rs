@@ -1,4 +1,4 @@
-//! The lock that stores its record in an annotation of a ConfigMap or Endpoints.
+//! Locks in an annotation of a ConfigMap or Endpoints object.
 
 use pintle_meta::{
     ApiError, ApiResource, DynamicObject, ListWatch, Object, ObjectApi, ObjectKey, ObjectMeta, Scope, Time, TypeMeta,
@@ -14,12 +14,11 @@ use crate::watching::watch_one;
 /// The annotation that contains the election record.
 pub const LEADER_ANNOTATION: &str = "control-plane.alpha.kubernetes.io/leader";
 
-/// A [`Lock`] that stores its record in an annotation of a ConfigMap or Endpoints, as programs did before Leases
-/// existed.
+/// A [`Lock`] in an annotation of a ConfigMap or Endpoints object, as in programs from before Leases existed.
 ///
-/// The lock stores times in whole seconds. When the lock writes the record, it does not change other data of the
-/// object. If the record is unreadable, every `get` fails, and no contender leads until the record is repaired
-/// manually. The error message contains the object and the annotation.
+/// Times are stored in whole seconds. A write does not change other data of the object. If the record is
+/// unreadable, every `get` fails with an error that names the object and the annotation, and no contender leads
+/// until the record is repaired manually.
 ///
 /// # Examples
 ///
@@ -33,8 +32,8 @@ pub const LEADER_ANNOTATION: &str = "control-plane.alpha.kubernetes.io/leader";
 /// ```
 #[derive(Debug)]
 pub struct AnnotationLock<A> {
-    /// Whether the elector watches the object, so that it detects a release of the lock immediately. Default: `true`.
-    /// If the watch is forbidden, fails or reports no events, the elector reads the object at intervals instead.
+    /// Whether the elector watches the object, to detect the lock's release immediately. Default: `true`. If the watch
+    /// is forbidden, fails or reports no events, the elector polls the object instead.
     pub watch: bool,
     /// The metrics provider and the event hook for electors whose configuration does not set them. Default: none.
     pub observers: Observers,
@@ -44,15 +43,13 @@ pub struct AnnotationLock<A> {
 }
 
 impl<A: ObjectApi<DynamicObject> + ListWatch<Object = DynamicObject>> AnnotationLock<A> {
-    /// Creates a lock that stores its record in the ConfigMap `name` in the namespace `namespace`. `api` must be the
-    /// `Api` of ConfigMaps.
+    /// Creates a lock in the ConfigMap `name` in `namespace`. `api` must be the API for ConfigMaps.
     pub fn config_map(api: A, namespace: &str, name: &str) -> Self {
         let resource = ApiResource::new("v1", "ConfigMap", "configmaps", Scope::Namespaced);
         Self { watch: true, observers: Observers::default(), api, resource, key: ObjectKey::new(namespace, name) }
     }
 
-    /// Creates a lock that stores its record in the Endpoints object `name` in the namespace `namespace`. `api` must be
-    /// the `Api` of Endpoints.
+    /// Creates a lock in the Endpoints object `name` in `namespace`. `api` must be the API for Endpoints.
     pub fn endpoints(api: A, namespace: &str, name: &str) -> Self {
         let resource = ApiResource::new("v1", "Endpoints", "endpoints", Scope::Namespaced);
         Self { watch: true, observers: Observers::default(), api, resource, key: ObjectKey::new(namespace, name) }
@@ -144,8 +141,8 @@ fn annotated(mut object: DynamicObject, record: &LeaderElectionRecord) -> Result
     Ok(object)
 }
 
-/// The record as JSON. The fields have the same order as in client-go. When a record is read, a missing field gets its
-/// default value, and unknown fields are ignored.
+/// The record as JSON, with its fields in client-go's order. Missing fields get default values, and
+/// unknown fields are ignored.
 #[derive(Debug, Default, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase", default)]
 struct Annotation {
@@ -168,7 +165,7 @@ impl From<Annotation> for LeaderElectionRecord {
             acquire_time: time(annotation.acquire_time),
             renew_time: time(annotation.renew_time),
             leader_transitions: annotation.leader_transitions,
-            // The record in an annotation has no fields for coordinated elections.
+            // An annotation has no fields for coordinated elections.
             ..Self::default()
         }
     }
@@ -186,7 +183,7 @@ impl From<&LeaderElectionRecord> for Annotation {
     }
 }
 
-/// Some programs release a lock by writing the record `null`.
+/// Reads `null` as the default value, because some programs release a lock by writing `null`.
 fn null_default<'de, D: Deserializer<'de>, T: Default + Deserialize<'de>>(deserializer: D) -> Result<T, D::Error> {
     Ok(Option::deserialize(deserializer)?.unwrap_or_default())
 }

@@ -1,4 +1,4 @@
-//! The callbacks and the events of an elector.
+//! Elector callbacks and events.
 
 use std::fmt;
 use std::future::Future;
@@ -9,12 +9,12 @@ use crate::leadership::Leadership;
 use crate::record::Version;
 use crate::term::TermEnd;
 
-/// The callbacks that an elector calls. The callbacks correspond to client-go's `LeaderCallbacks`.
+/// The leader's work and the callbacks of an elector, like client-go's `LeaderCallbacks`.
 ///
-/// In each leadership term, the elector calls `on_started_leading` once. If the leadership term is already over when
-/// the elector is polled, the elector does not make this call. The elector calls `on_stopped_leading` once after the
-/// leadership term's work has ended for any reason. An elector that never leads calls neither of these two callbacks.
-/// The elector calls `on_new_leader` for each change of the observed holder, in order.
+/// In each term, the elector calls `on_started_leading` once, unless the term is already over when the elector is
+/// polled. After the leader's work has ended for any reason, the elector calls `on_stopped_leading` once. An
+/// elector that never leads calls neither of them. The elector calls `on_new_leader` for each change of the
+/// observed holder, in order.
 ///
 /// # Examples
 ///
@@ -29,25 +29,22 @@ use crate::term::TermEnd;
 /// # drop(callbacks);
 /// ```
 pub struct LeaderCallbacks<W, T> {
-    /// The leader's work. The elector starts the work when a leadership term begins, and drops the work when the term
-    /// is over.
+    /// The leader's work. The elector starts the work when a term begins, and drops the work when the term is over.
     ///
-    /// The leader's work should return when [`Leadership::cancelled`] returns. If the elector was asked to stop, it
-    /// renews the leadership term until the work has ended. If the leader's work ends although the elector did not ask
-    /// it to end, the election ends, too. If the work returns because its leadership term is over, the election
-    /// continues and can begin another term.
+    /// The work should return when [`Leadership::cancelled`] returns. After a stop was requested, the elector renews
+    /// the lock until the work has ended. If the work ends without being asked to, the election ends too. If the work
+    /// returns because its term is over, the election continues and can begin another term.
     pub on_started_leading: W,
-    /// Called when a leadership term ends, even if the term's work panicked. Before the call, the elector waits until
-    /// the leader's work has ended. The elector also waits for all concurrent work that [runs](Leadership::run) inside
-    /// the leadership term. If the elector is dropped or another callback panics, this callback is called right after
-    /// the leader's work is dropped.
+    /// Called when a term ends, even if its work panicked. Before the call, the elector waits for the leader's work and
+    /// for all concurrent work that [runs](Leadership::run) inside the term. If the elector is dropped or another
+    /// callback panics, this callback is called right after the leader's work is dropped.
     pub on_stopped_leading: StoppedHook<T>,
-    /// Called when the elector observes that the lock has a new holder. The new holder can be this elector itself. An
-    /// empty holder means that the lock is free.
+    /// Called with the lock's new holder, which can be this elector itself. An empty holder
+    /// means that the lock is free.
     pub on_new_leader: Box<dyn FnMut(&str) + Send>,
 }
 
-/// A callback that is called at the end of a leadership term, with the reason for the end and the result of the work.
+/// A callback for the end of a term, with its reason and the work's result.
 pub type StoppedHook<T> = Box<dyn FnMut(&TermEnd<T>) + Send>;
 
 impl<W, Fut> LeaderCallbacks<W, Fut::Output>
@@ -55,7 +52,7 @@ where
     W: FnMut(Leadership) -> Fut,
     Fut: Future,
 {
-    /// Creates callbacks with this [work](Self::on_started_leading). The other callbacks do nothing.
+    /// Creates callbacks with this [work](Self::on_started_leading), whose other callbacks do nothing.
     pub fn new(on_started_leading: W) -> Self {
         Self { on_started_leading, on_stopped_leading: Box::new(|_| {}), on_new_leader: Box::new(|_| {}) }
     }
@@ -67,20 +64,20 @@ impl<W, T> fmt::Debug for LeaderCallbacks<W, T> {
     }
 }
 
-/// The content of a Kubernetes Event. The Event reports that a contender has become the leader or has stopped leading.
-/// The Event should have the type `Normal`, the reason `LeaderElection`, and the `Display` output of the `LeaderEvent`
-/// as its message.
+/// The content of a Kubernetes Event, which reports that a contender has become the leader or has stopped leading.
+/// The Event should have the type `Normal`, the reason `LeaderElection`, and the `Display` output of the
+/// `LeaderEvent` as its message.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LeaderEvent {
     /// What happened.
     pub kind: LeaderEventKind,
-    /// The identity of the contender.
+    /// The contender's identity.
     pub identity: String,
     /// The resource type of the object that stores the lock.
     pub resource: ApiResource,
     /// The key of the lock.
     pub key: ObjectKey,
-    /// The version of the object at the beginning of the leadership term.
+    /// The object's version at the beginning of the term.
     pub version: Version,
 }
 

@@ -1,4 +1,4 @@
-//! Candidates of coordinated elections.
+//! Candidates for coordinated elections.
 
 use std::collections::BTreeMap;
 use std::future::pending;
@@ -19,14 +19,13 @@ use crate::clocks::{Clocks, Deadline, SystemClocks};
 use crate::record::TimePrecision;
 use crate::watching::{Events, WatchMessage, follow, watch_one};
 
-/// The built-in strategy of Kubernetes. The control plane chooses the candidate with the lowest emulation version. If
-/// several candidates have the same emulation version, the control plane chooses the lowest binary version, and then
-/// the oldest candidate. During an upgrade, the replicas therefore keep the old behavior until all of them support the
-/// new behavior.
+/// Kubernetes' built-in strategy, which chooses the candidate with the lowest emulation version, then with the lowest
+/// binary version, and then the oldest candidate. So during an upgrade, the replicas keep the old behavior until all of
+/// them support the new one.
 pub const OLDEST_EMULATION_VERSION: &str = "OldestEmulationVersion";
 
-/// A `LeaseCandidate` in the API version `coordination.k8s.io/v1beta1`. The API version `v1alpha2` has the same fields.
-/// The name of this object is the identity of the contender. The object must be in the namespace of the Lease.
+/// A `LeaseCandidate` of `coordination.k8s.io/v1beta1`. The API version `v1alpha2` has the same fields. The object's
+/// name is the contender's identity. The object must be in the Lease's namespace.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize)]
 pub struct LeaseCandidate {
     /// `apiVersion` and `kind`.
@@ -42,35 +41,34 @@ pub struct LeaseCandidate {
 
 pintle_meta::resource!(LeaseCandidate, "coordination.k8s.io/v1beta1", "LeaseCandidate", "leasecandidates", Namespaced);
 
-/// The description of a contender for a coordinated election.
+/// Describes a contender for a coordinated election.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct LeaseCandidateSpec {
-    /// The name of the Lease. The name never changes.
+    /// The name of the Lease, which is immutable.
     pub lease_name: String,
-    /// The time when the control plane last pinged the candidate.
+    /// The time of the control plane's last ping.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ping_time: Option<MicroTime>,
-    /// The time when the candidate last renewed this object or answered a ping. The candidate expires half an hour
-    /// after this time.
+    /// The time of the candidate's last renewal or answer to a ping. The candidate expires half an hour later.
     pub renew_time: Option<MicroTime>,
-    /// The version of the contender's program, without a leading `v`, such as `1.36.0`.
+    /// The program's version, without a leading `v`, such as `1.36.0`.
     pub binary_version: String,
-    /// The version whose behavior the contender's program emulates. The emulation version must not be higher than the
-    /// binary version. [`OLDEST_EMULATION_VERSION`] requires it.
+    /// The version whose behavior the program emulates, at most `binary_version`.
+    /// [`OLDEST_EMULATION_VERSION`] requires this field.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub emulation_version: String,
-    /// The strategy that chooses the holder. The strategy is [`OLDEST_EMULATION_VERSION`], or a name such as
-    /// `domain/name` that a third-party controller supports.
+    /// The strategy that chooses the holder: [`OLDEST_EMULATION_VERSION`], or a third-party controller's
+    /// strategy, such as `domain/name`.
     pub strategy: String,
-    /// The fields of `spec` that this type does not declare. Writes keep them.
+    /// Undeclared fields of `spec`. Writes keep these fields.
     #[serde(flatten)]
     pub other: BTreeMap<String, Value>,
 }
 
 impl LeaseCandidateSpec {
-    /// Creates the description of a contender for the Lease named `lease_name`. The contender uses `version` as both
-    /// its binary version and its emulation version. The strategy is [`OLDEST_EMULATION_VERSION`].
+    /// Creates a spec for the Lease `lease_name`, with `version` as both the binary version and the emulation version,
+    /// and the strategy [`OLDEST_EMULATION_VERSION`].
     pub fn new(lease_name: &str, version: &str) -> Self {
         Self {
             lease_name: lease_name.into(),
@@ -81,21 +79,20 @@ impl LeaseCandidateSpec {
         }
     }
 
-    /// Returns whether the control plane is waiting for the answer to a ping.
+    /// Returns `true` if the control plane is waiting for an answer to a ping.
     fn is_pinged(&self) -> bool {
         self.ping_time.is_some_and(|pinged| self.renew_time.is_none_or(|renewed| renewed.0 < pinged.0))
     }
 }
 
-/// Takes part in a coordinated election (KEP-4355) as a candidate. The candidate publishes a [`LeaseCandidate`], renews
-/// it, and answers pings from the control plane. This type corresponds to client-go's `leaderelection.LeaseCandidate`,
-/// which `NewCandidate` creates.
+/// Publishes a [`LeaseCandidate`] for a coordinated election (KEP-4355), renews it, and answers the control plane's
+/// pings, like client-go's `leaderelection.LeaseCandidate`.
 ///
-/// Run the candidate together with a [coordinated](crate::LeaderElectionConfig::coordinated) elector. The candidate and
-/// the elector must have the same identity. The server must enable the feature gate `CoordinatedLeaderElection`.
-/// Kubernetes supports the API version `v1alpha2` since 1.32, and `v1beta1` since 1.33. The candidate writes the object
-/// in the API version of the field `api`. The clocks of all contenders and of the control plane may differ by at most a
-/// few seconds: see [`coordinated`](crate::LeaderElectionConfig::coordinated).
+/// Run the candidate together with a [coordinated](crate::LeaderElectionConfig::coordinated) elector of the same
+/// identity. The server must enable the feature gate `CoordinatedLeaderElection`. Kubernetes supports the API version
+/// `v1alpha2` since 1.32, and `v1beta1` since 1.33. The candidate writes the API version of its `api`. The clocks of
+/// all contenders and the control plane may differ by at most a few seconds: see
+/// [`coordinated`](crate::LeaderElectionConfig::coordinated).
 ///
 /// # Examples
 ///
@@ -123,42 +120,38 @@ impl LeaseCandidateSpec {
 /// ```
 #[derive(Debug)]
 pub struct Candidate<A> {
-    /// The `Api` that the candidate uses to read, write and watch its object.
+    /// The API through which the candidate reads, writes and watches its object.
     pub api: A,
-    /// The key of the object. The candidate creates this object if it does not exist, and creates it again after it is
-    /// deleted.
+    /// The key of the object, which the candidate creates if it is missing or was deleted.
     pub key: ObjectKey,
-    /// The published description. The candidate ignores `ping_time` and `renew_time` in this field.
+    /// The published spec. The fields `ping_time` and `renew_time` are ignored.
     pub spec: LeaseCandidateSpec,
-    /// The clocks.
+    /// The clocks that measure pauses. The default is [`SystemClocks`].
     pub clocks: Arc<dyn Clocks>,
 }
 
-/// The interval between renewals if the control plane sends no ping. This interval corresponds to client-go's
-/// `requeueInterval`.
+/// The interval between renewals without pings, like client-go's `requeueInterval`.
 const RENEWAL: Duration = Duration::from_secs(5 * 60);
 
-/// The interval at which the candidate reads its object to find pings, if there is no watch. The control plane waits 5
+/// The interval at which the candidate reads its object without a watch. The control plane waits 5
 /// s for an answer to a ping.
 const POLL: Duration = Duration::from_secs(2);
 
-/// The timeout of a request.
+/// The request timeout.
 const PATIENCE: Duration = Duration::from_secs(5);
 
 impl<A: ObjectApi<LeaseCandidate> + ListWatch<Object = LeaseCandidate>> Candidate<A> {
-    /// Creates the candidate `identity` for a Lease in the namespace `namespace`. The candidate does nothing until
-    /// [`run`](Self::run) is called.
+    /// Creates the candidate `identity` for a Lease in `namespace`. Call [`run`](Self::run) to publish the candidate.
     pub fn new(api: A, namespace: &str, identity: &str, spec: LeaseCandidateSpec) -> Self {
         Self { api, key: ObjectKey::new(namespace, identity), spec, clocks: Arc::new(SystemClocks::new()) }
     }
 
-    /// Runs the candidate until `stop` is cancelled. The candidate does not delete its object when it stops. The object
-    /// expires half an hour after its last renewal. The candidate logs failed requests and retries them with growing
-    /// pauses.
+    /// Runs the candidate until `stop` is cancelled. The object is not deleted then, but expires half an hour after its
+    /// last renewal. Failed requests are logged and retried with growing pauses.
     ///
     /// # Cancel safety
     ///
-    /// Dropping the future has the same effect as a cancellation of `stop`.
+    /// Dropping the future has the same effect as cancelling `stop`.
     pub async fn run(&self, stop: &CancellationToken) {
         tokio::select! {
             biased;
@@ -218,8 +211,8 @@ impl<A: ObjectApi<LeaseCandidate> + ListWatch<Object = LeaseCandidate>> Candidat
         }
     }
 
-    /// Reads the object. Writes the object if it does not exist, if the control plane has pinged it, or if `due` is
-    /// set. Returns whether the object was written.
+    /// Reads the object, and writes it if it is missing, was pinged, or `due` is `true`. Returns `true`
+    /// if the object was written.
     async fn look(&self, due: bool) -> Result<bool, ApiError> {
         let found = match self.api.get(&self.key).await {
             Ok(found) => Some(found),
@@ -236,7 +229,7 @@ impl<A: ObjectApi<LeaseCandidate> + ListWatch<Object = LeaseCandidate>> Candidat
         }
     }
 
-    /// Returns the object to write, if a write is needed now.
+    /// Returns the object to write, with a renew time that answers the last ping.
     fn renewed(&self, found: Option<LeaseCandidate>) -> LeaseCandidate {
         let kind = self.api.api_resource();
         let found = found.unwrap_or_else(|| LeaseCandidate {
@@ -244,8 +237,8 @@ impl<A: ObjectApi<LeaseCandidate> + ListWatch<Object = LeaseCandidate>> Candidat
             ..LeaseCandidate::default()
         });
         let LeaseCandidateSpec { ping_time, other, .. } = found.spec;
-        // The time of the answer must be later than the time of the ping. The clocks of the candidate and the control
-        // plane may differ.
+        // The answer's time must be later than the ping's, even if the clocks of the candidate and
+        // the control plane differ.
         let answer = ping_time.and_then(|pinged| pinged.0.checked_add(TimePrecision::Micros.step()).ok());
         let wall = self.clocks.now().wall;
         let renew_time = Some(TimePrecision::Micros.cut(answer.map_or(wall, |answer| answer.max(wall))));
@@ -256,7 +249,7 @@ impl<A: ObjectApi<LeaseCandidate> + ListWatch<Object = LeaseCandidate>> Candidat
         }
     }
 
-    /// Cancels a request that exceeds its timeout. The next attempt may use another connection.
+    /// Cancels a request after a timeout, so that the next attempt may use another connection.
     async fn patiently<T>(&self, request: impl Future<Output = Result<T, ApiError>>) -> Result<T, ApiError> {
         let late = Deadline::monotonic(self.clocks.now().monotonic + PATIENCE);
         tokio::select! {
@@ -266,7 +259,7 @@ impl<A: ObjectApi<LeaseCandidate> + ListWatch<Object = LeaseCandidate>> Candidat
         }
     }
 
-    /// Watches the object to detect pings and its deletion.
+    /// Watches the object for pings and for its deletion.
     async fn watch(&self) -> Result<Option<Events<()>>, ApiError> {
         let pings = |event: WatchEvent<LeaseCandidate>| match event {
             WatchEvent::Added(candidate) | WatchEvent::Modified(candidate) => candidate.spec.is_pinged().then_some(()),

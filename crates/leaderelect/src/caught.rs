@@ -1,4 +1,4 @@
-//! Catches the panics of futures and returns them as values.
+//! Catches panics of futures.
 
 use std::future::{Future, poll_fn};
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -6,7 +6,7 @@ use std::pin::pin;
 use std::task::Poll;
 use std::thread;
 
-/// Polls the future `work` and catches its panic. `work` is dropped after its panic has been caught.
+/// Awaits `work`, and returns its panic as an error. `work` is dropped after its panic was caught.
 pub(crate) async fn caught<F: Future>(work: F) -> thread::Result<F::Output> {
     let mut work = pin!(work);
     poll_fn(|context| match catch_unwind(AssertUnwindSafe(|| work.as_mut().poll(context))) {

@@ -1,4 +1,4 @@
-//! The clocks of an elector, and deadlines that are measured on several clocks.
+//! Clocks, and deadlines on several clocks.
 
 use std::fmt;
 use std::pin::Pin;
@@ -7,25 +7,24 @@ use std::time::Duration;
 use jiff::{SignedDuration, Timestamp};
 use tokio::time::Instant;
 
-/// The values of all clocks of a process at the same moment.
+/// The values of all clocks at one moment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Now {
-    /// The time since a fixed moment, on a clock that cannot be set. The clock continues while the machine is
-    /// suspended.
+    /// The time since a fixed moment, on a clock that cannot be set and that continues while the machine is suspended.
     pub boot: Duration,
-    /// The time since a fixed moment, on a clock that cannot be set. This clock stops while the machine is suspended.
+    /// The time since a fixed moment, on a clock that cannot be set and that stops while the machine is suspended.
     pub monotonic: Duration,
-    /// The time of day, as the wall clock shows it. The time of day can jump forwards or backwards.
+    /// The time of day, which can jump forwards or backwards.
     pub wall: Timestamp,
 }
 
-/// The moment when a leadership term ends, as a time on each clock.
+/// The moment at which a term ends, as a time on each clock.
 ///
-/// A deadline has passed when any of the clocks reaches it, because ending a leadership term early is safe. While a
-/// machine is suspended, its monotonic clock stops and the other two clocks run. While a virtual machine is paused, all
-/// clocks may stop. After the pause, only the time of day is corrected. As a result, a leader that was suspended or
-/// paused detects that its deadline has passed before it acts again. If the time of day is set forward, a leadership
-/// term can be shorter than its full duration. If the time of day is set back, no leadership term lasts longer.
+/// A deadline has passed when any of the clocks reaches it, because ending a term early is safe. During a suspend,
+/// the monotonic clock stops, but the other two clocks run. While a virtual machine is paused, all clocks may
+/// stop, and afterwards only the time of day is corrected. So a leader that was suspended or paused detects that
+/// its deadline has passed before it acts again. Setting the time of day forward can shorten a term. Setting it
+/// back does not extend a term.
 ///
 /// # Examples
 ///
@@ -45,11 +44,11 @@ pub struct Now {
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Deadline {
-    /// The deadline on the clock that continues while the machine is suspended.
+    /// The deadline on the [`boot`](Now::boot) clock.
     pub boot: Duration,
-    /// The deadline on the monotonic clock.
+    /// The deadline on the [`monotonic`](Now::monotonic) clock.
     pub monotonic: Duration,
-    /// The deadline on the wall clock, which shows the time of day.
+    /// The deadline as a time of day.
     pub wall: Timestamp,
 }
 
@@ -66,30 +65,28 @@ impl Deadline {
         }
     }
 
-    /// Returns a deadline that applies only to the monotonic clock. Use such a deadline for a wait that may become
-    /// longer if the machine is suspended.
+    /// Returns a deadline on the monotonic clock only, for waits that a suspend may extend.
     pub fn monotonic(at: Duration) -> Self {
         Self { monotonic: at, ..Self::NEVER }
     }
 
-    /// Returns whether any of the clocks has reached the deadline.
+    /// Returns `true` if any clock has reached the deadline.
     pub fn has_passed(&self, now: Now) -> bool {
         self.remaining(now).is_zero()
     }
 
-    /// Returns the time left. The result is the smallest of the remaining times on all clocks. The result is zero if
-    /// any clock has reached the deadline.
+    /// Returns the shortest remaining time of all clocks, or zero if any clock has reached the deadline.
     pub fn remaining(&self, now: Now) -> Duration {
         let wall = Duration::try_from(self.wall.duration_since(now.wall)).unwrap_or_default();
         self.boot.saturating_sub(now.boot).min(self.monotonic.saturating_sub(now.monotonic)).min(wall)
     }
 
-    /// Returns whether the deadline applies only to the monotonic clock.
+    /// Returns `true` if the deadline applies only to the monotonic clock.
     fn is_monotonic(&self) -> bool {
         Self { monotonic: Duration::MAX, ..*self } == Self::NEVER
     }
 
-    /// Combines two deadlines. On each clock, the returned deadline has the earlier of the two values.
+    /// Returns the earlier of two deadlines, on each clock.
     pub(crate) fn or(self, other: Self) -> Self {
         Self {
             boot: self.boot.min(other.boot),
@@ -99,32 +96,29 @@ impl Deadline {
     }
 }
 
-/// The maximum time that the elector sleeps before it reads the clocks again. Timers do not fire early when the machine
-/// wakes from a suspend or the time of day changes.
+/// The maximum sleep before the clocks are read again, because a timer does not fire earlier after a suspend or a
+/// change of the time of day.
 const LONGEST_NAP: Duration = Duration::from_secs(1);
 
-/// The maximum time between two reads of the clocks for a deadline that applies only to the monotonic clock. Timers
-/// follow this clock.
+/// The maximum sleep for a deadline on the monotonic clock only, which timers follow.
 const LONGEST_MONOTONIC_NAP: Duration = Duration::from_secs(10);
 
-/// The clocks of an elector.
+/// The clocks that an elector reads.
 pub trait Clocks: fmt::Debug + Send + Sync + 'static {
-    /// Reads the clocks. The values of `boot` and `monotonic` must not decrease between two calls. Electors call this
-    /// method often. This method must not block, because some calls come from tasks that several electors share.
+    /// Reads the clocks. `boot` and `monotonic` must never decrease. Electors call this method often, and some calls
+    /// come from tasks that several electors share, so it must not block.
     fn now(&self) -> Now;
 
-    /// Waits until any of the clocks has reached `deadline`. If the deadline has already passed, the method returns
-    /// immediately. The method may return late, but must not return early. After this method returns, an elector reads
-    /// the clocks again before it acts.
+    /// Waits until any of the clocks has reached `deadline`. This method may return late, but must not return early.
+    /// Afterwards, an elector reads the clocks again before it acts.
     ///
-    /// The default implementation sleeps on tokio's clock and reads the clocks once a second. If the deadline passes
-    /// because of a suspend or a change of the time of day, the method therefore returns within a second. For a
-    /// [monotonic](Deadline::monotonic) deadline, the default implementation reads the clocks every ten seconds.
-    /// Override this method if `monotonic` is not based on tokio's clock.
+    /// The default implementation sleeps on tokio's clock and reads the clocks once a second. So it returns within a
+    /// second after a suspend or a change of the time of day. For a [monotonic](Deadline::monotonic) deadline, it reads
+    /// the clocks every ten seconds. Override this method if `monotonic` is not based on tokio's clock.
     ///
     /// # Cancel safety
     ///
-    /// Dropping the future loses nothing.
+    /// Dropping the future stops the wait and has no other effect.
     fn sleep_until(&self, deadline: Deadline) -> Pin<Box<dyn Future<Output = ()> + Send + '_>> {
         Box::pin(async move {
             let longest = if deadline.is_monotonic() { LONGEST_MONOTONIC_NAP } else { LONGEST_NAP };
@@ -138,11 +132,10 @@ pub trait Clocks: fmt::Debug + Send + Sync + 'static {
     }
 }
 
-/// The clocks of this machine. The monotonic clock is tokio's clock, so it also pauses when a test pauses tokio's
-/// clock.
+/// This machine's clocks. The monotonic clock is tokio's clock, which a test can pause.
 ///
-/// On Linux and Android, `boot` is `CLOCK_BOOTTIME`. On other systems, `boot` equals the monotonic clock, so only the
-/// time of day can show that the machine was suspended.
+/// On Linux and Android, `boot` is `CLOCK_BOOTTIME`. On other systems, `boot` equals `monotonic`, so only the
+/// time of day shows a suspend.
 #[derive(Debug)]
 pub struct SystemClocks {
     start: Instant,
@@ -194,10 +187,10 @@ mod tests {
             (at(501, 101, 1_001), 9),
             (at(509, 109, 1_009), 1),
             (at(501, 110, 1_001), 0),
-            // The machine was suspended for eight seconds, and the time of day was set back during the suspend.
+            // After a suspend of eight seconds, during which the time of day was set back.
             (at(509, 101, 5), 1),
             (at(510, 101, 5), 0),
-            // A virtual machine was paused.
+            // After a pause of a virtual machine.
             (at(501, 101, 1_008), 2),
             (at(501, 101, 1_010), 0),
             (at(509, 109, 5), 1),

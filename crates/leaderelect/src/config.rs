@@ -1,4 +1,4 @@
-//! The configuration of an elector.
+//! Elector configuration.
 
 use std::fmt;
 use std::sync::Arc;
@@ -12,15 +12,15 @@ use thiserror::Error;
 use crate::callbacks::LeaderEvent;
 use crate::clocks::{Clocks, SystemClocks};
 
-/// The maximum jitter of a candidate's pause between attempts, as a fraction of the retry period.
+/// The maximum jitter of a candidate's pause between attempts, as a multiple of the retry period.
 pub(crate) const JITTER_FACTOR: f64 = 1.2;
 
-/// The configuration of an elector. This type corresponds to client-go's `LeaderElectionConfig`. The defaults are the
-/// same as for the Kubernetes core components.
+/// Configures an elector, like client-go's `LeaderElectionConfig`. The defaults are those of the
+/// Kubernetes core components.
 ///
-/// A candidate takes over if the record does not change for the lease duration that the record contains. A leader's
-/// work ends `renew_deadline` after the elector sent the last renewal that the lock stored. The lease duration is
-/// longer than `renew_deadline` (by 5 s with the default values), because clocks can run at different rates.
+/// A candidate takes over if the record does not change for the lease duration in the record. A leader's work ends
+/// `renew_deadline` after the elector sent the last renewal that the lock stored. `lease_duration` is longer than
+/// `renew_deadline`, by 5 s with the defaults, because clocks can run at different rates.
 ///
 /// # Examples
 ///
@@ -35,74 +35,73 @@ pub(crate) const JITTER_FACTOR: f64 = 1.2;
 /// ```
 #[derive(Clone)]
 pub struct LeaderElectionConfig {
-    /// The identity of this contender. Each process needs a new identity whenever it starts. If two contenders have the
-    /// same identity, both can lead at the same time.
+    /// This contender's identity. Each process needs a new identity whenever it starts. Two contenders with the same
+    /// identity can lead at the same time. The default is [unique](unique_identity).
     pub identity: String,
     /// How long the record must be unchanged before a candidate takes over. The lock stores this duration in whole
-    /// seconds and rounds it up.
+    /// seconds, rounded up. The default is 15 s.
     pub lease_duration: Duration,
-    /// The duration of a leadership term, counted from the time when the elector sent the last renewal that the lock
-    /// stored. A leadership term is extended at most once per second, so this duration should be longer than one second
-    /// plus `retry_period`.
+    /// How long a term lasts after the elector sent the last renewal that the lock stored. A term is extended at most
+    /// once per second, so this duration should be longer than one second plus `retry_period`. The default is 10 s.
     pub renew_deadline: Duration,
-    /// The pause between two renewals of a leader, and the minimum pause between two attempts of a candidate.
+    /// The pause between a leader's renewals, and the minimum pause between a candidate's attempts. The default is 2 s.
     pub retry_period: Duration,
-    /// Whether the elector releases the lock after the leader's work has ended, so that the next leader does not have
-    /// to wait. Default: `true`. Releasing the lock is safe, because the elector never releases the lock while the
-    /// leader's work runs. If the elector gives up the lock for a [preferred holder](crate::EndReason::Preferred), it
-    /// releases the lock even if this field is `false`.
+    /// Whether the elector releases the lock after the leader's work has ended, so that the next leader does not
+    /// have to wait. Default: `true`. This is safe, because the elector never releases the lock while the leader's
+    /// work runs. A lock that is given up for a [preferred holder](crate::EndReason::Preferred) is released even
+    /// if this field is `false`.
     pub release_on_cancel: bool,
-    /// Whether the elector treats every record with its identity as its own, even if another elector wrote the record.
-    /// The default is `false`, because a process that still runs may have written the record. If `true`, a process with
-    /// a fixed identity can lead immediately after a restart and does not wait until its old record expires. The
-    /// process also does not wait for permits that another elector in the same process has issued.
+    /// Whether the elector treats every record with its identity as its own. The default is `false`, because another
+    /// process that still runs may have written the record. If `true`, a process with a fixed identity can lead
+    /// immediately after a restart, without waiting until its old record expires. It then also does not wait for
+    /// permits that another elector in the same process has issued.
     pub reuse_identity: bool,
     /// Whether a candidate that has observed the lock waits for a lease duration after the lock is deleted or replaced.
-    /// Default: `true`. This wait is needed because the holder may not have observed the deletion. The holder sent its
-    /// last renewal before the deletion, and can work for `renew_deadline` after it sent that renewal. A candidate that
-    /// has never observed the lock does not wait. A former leader that held the lock until its leadership term ended
-    /// does not wait either.
+    /// Default: `true`. The holder may not know of the deletion, and can work for `renew_deadline` after it sent its
+    /// last renewal. A candidate that has never observed the lock does not wait, and neither does a former leader that
+    /// held the lock until its term ended.
     pub wait_after_deletion: bool,
-    /// Whether the control plane chooses the leader from the [`Candidate`](crate::Candidate)s. Default: `false`. The
-    /// candidate of this elector must have the same `identity`. If `true`, the elector does not create the lock and
-    /// does not take it away from another holder. The elector leads when the control plane has written this elector's
-    /// identity into the lock as the holder. If the lock names another preferred holder, the elector stops renewing its
-    /// leadership term, asks the work to end, and then gives up the lock. To decide whether the lock has expired, the
-    /// control plane compares the time of the last renewal with its own time of day. Therefore, the clocks of the
-    /// contenders and the control plane must differ by less than `lease_duration` minus `renew_deadline`. Otherwise two
-    /// contenders can lead.
+    /// Whether the control plane chooses the leader from the [`Candidate`](crate::Candidate)s. Default: `false`. This
+    /// elector's candidate must have the same `identity`.
+    ///
+    /// If `true`, the elector does not create the lock and does not take it from another holder. The elector leads when
+    /// the control plane has written the elector's identity into the lock as the holder. If the lock names another
+    /// preferred holder, the elector stops renewing, asks the work to end, and then releases the lock.
+    ///
+    /// To decide whether the lock has expired, the control plane compares the time of the last renewal with its own
+    /// time of day. So the clocks of the contenders and the control plane must differ by less than `lease_duration`
+    /// minus `renew_deadline`. Otherwise two contenders can lead.
     pub coordinated: bool,
-    /// The seed of the jitter. `None` uses a random seed.
+    /// The seed for the jitter. `None`, the default, uses a random seed.
     pub seed: Option<u64>,
-    /// The metrics provider for this elector. The elector uses this provider until the elector is dropped. `None`
-    /// disables metrics. Each metric has a label `name` that contains the lock's name:
+    /// The metrics provider, used until the elector is dropped. `None`, the default, uses the lock's provider, if it
+    /// has one. Each metric has the lock's name in the label `name`:
     ///
     /// | name | kind | value |
     /// |---|---|---|
-    /// | `leader_election_master_status` | gauge | whether this elector leads |
+    /// | `leader_election_master_status` | gauge | 1 while this elector leads, otherwise 0 |
     /// | `leader_election_slowpath_total` | counter | renewals that read the lock first |
-    /// | `leader_election_terms_total` | counter | terms that began; client-go does not have this metric and those below |
-    /// | `leader_election_term_ends_total` | counter | terms that ended; the additional label `reason` is an [`EndReason`](crate::EndReason) |
+    /// | `leader_election_terms_total` | counter | terms that began; this metric and those below are not in client-go |
+    /// | `leader_election_term_ends_total` | counter | terms that ended, with an [`EndReason`](crate::EndReason) in the additional label `reason` |
     /// | `leader_election_validity_seconds` | gauge | time until the term ends if it is not renewed; 0 without a term |
     /// | `leader_election_renewals_total` | counter | renewals that extended a deadline |
-    /// | `leader_election_renewal_duration_seconds` | histogram | time from sending such a renewal to its response |
-    /// | `leader_election_malformed_records_total` | counter | responses with an unreadable record; consecutive ones are logged only once |
+    /// | `leader_election_renewal_duration_seconds` | histogram | time from sending a renewal that extended a deadline to its response |
+    /// | `leader_election_malformed_records_total` | counter | responses with an unreadable record; of consecutive ones, only the first is logged |
     pub metrics: Option<Arc<dyn Provider>>,
-    /// A function that is called at the beginning and at the end of each leadership term. The function can record an
-    /// Event about the lock, like client-go's `RecordEvent`.
+    /// Called at the beginning and at the end of each term, for example to record an Event about the lock, like
+    /// client-go's `RecordEvent`. `None`, the default, uses the lock's event hook, if it has one.
     pub events: Option<EventHook>,
-    /// The clocks.
+    /// The clocks that measure deadlines and pauses. The default is [`SystemClocks`](crate::SystemClocks).
     pub clocks: Arc<dyn Clocks>,
 }
 
-/// A function that is called with the events of an elector.
+/// A function that is called with an elector's events.
 pub(crate) type EventHook = Arc<dyn Fn(&LeaderEvent) + Send + Sync>;
 
-/// The metrics provider and the event hook of a lock. The locks of client-go have an event recorder for the same
-/// purpose.
+/// A lock's metrics provider and event hook, like the event recorder of client-go's locks.
 ///
-/// An elector uses the metrics provider and the event hook of its [`LeaderElectionConfig`]. If one of the two is `None`
-/// in the configuration, the elector uses the value of its [`Lock`](crate::Lock) instead.
+/// An elector uses its [`Lock`](crate::Lock)'s metrics provider and event hook for those that are `None` in its
+/// [`LeaderElectionConfig`].
 #[derive(Clone, Default)]
 pub struct Observers {
     /// See [`LeaderElectionConfig::metrics`].
@@ -121,8 +120,8 @@ impl fmt::Debug for Observers {
 }
 
 impl Default for LeaderElectionConfig {
-    /// Returns a configuration with a [unique identity](unique_identity) and with the default durations of 15 s, 10 s
-    /// and 2 s.
+    /// Returns a configuration with a [unique identity](unique_identity) and the default
+    /// durations of 15 s, 10 s and 2 s.
     fn default() -> Self {
         Self {
             identity: unique_identity(),
@@ -157,11 +156,11 @@ impl fmt::Debug for LeaderElectionConfig {
 }
 
 impl LeaderElectionConfig {
-    /// Checks that the configuration does not break a rule in [`InvalidConfig`].
+    /// Checks the rules in [`InvalidConfig`] that do not depend on a lock.
     ///
     /// # Errors
     ///
-    /// Returns the first rule that the configuration breaks.
+    /// Returns the first broken rule.
     pub fn validate(&self) -> Result<(), InvalidConfig> {
         let (lease, renew, retry) = (self.lease_duration, self.renew_deadline, self.retry_period);
         if lease <= renew {
@@ -185,7 +184,7 @@ impl LeaderElectionConfig {
         Ok(())
     }
 
-    /// Returns a warning for each value that is valid but probably a mistake.
+    /// Returns a warning for each valid value that is probably a mistake.
     pub fn warnings(&self) -> Vec<String> {
         let mut warnings = Vec::new();
         let (lease, renew, retry) = (self.lease_duration, self.renew_deadline, self.retry_period);
@@ -215,8 +214,7 @@ impl LeaderElectionConfig {
         i32::try_from(whole).ok()
     }
 
-    /// Returns the pauses between the attempts of a candidate. All pauses have the same length, apart from a random
-    /// jitter.
+    /// Returns the pauses between a candidate's attempts: the retry period plus jitter.
     pub(crate) fn retries(&self) -> BackoffConfig {
         let retry = self.retry_period;
         BackoffConfig {
@@ -224,31 +222,29 @@ impl LeaderElectionConfig {
             factor: 1.0,
             cap: retry,
             jitter: JITTER_FACTOR,
-            // With a longer pause, a candidate would detect late that the leader has died.
+            // After a longer pause, a candidate would detect a dead leader too late.
             longest_retry_after: self.lease_duration,
             ..BackoffConfig::default()
         }
     }
 
-    /// Returns the pauses between attempts to open a watch of the lock after a failure.
+    /// Returns the pauses between attempts to watch the lock after a failure.
     pub(crate) fn watch_retries(&self) -> BackoffConfig {
         BackoffConfig { factor: 2.0, cap: self.retry_period.saturating_mul(16), ..self.retries() }
     }
 
-    /// Returns the configured seed. If the configuration contains no seed, returns a random seed.
+    /// Returns the configured seed, or a random seed.
     pub(crate) fn seed(&self) -> u64 {
         self.seed.unwrap_or_else(|| fastrand::u64(..))
     }
 
-    /// Returns the timeout of one request. The timeout is short enough that a leader never loses its leadership term
-    /// because of a single request without a response.
+    /// Returns the request timeout, which is so short that a single unanswered request never ends a term.
     pub(crate) fn request_timeout(&self) -> Duration {
         self.renew_deadline / 3
     }
 }
 
-/// Returns an identity that is different each time a process starts. The identity consists of the host name and a
-/// random number. In a pod, the host name is the name of the pod.
+/// Returns a new identity: the host name, which is the pod name in a pod, and a random number.
 pub fn unique_identity() -> String {
     let non_empty = |text: String| Some(text.trim().to_owned()).filter(|text| !text.is_empty());
     let host = std::fs::read_to_string("/proc/sys/kernel/hostname").ok().and_then(non_empty);
@@ -260,8 +256,8 @@ pub fn unique_identity() -> String {
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum InvalidConfig {
-    /// The lease duration must be longer than the renew deadline. If the lease duration were shorter, a candidate could
-    /// take over before the leader has stopped its work.
+    /// The lease duration must be longer than the renew deadline. Otherwise a candidate could take over before
+    /// the leader's work has ended.
     #[error("lease_duration {lease:?} must be greater than renew_deadline {renew:?}")]
     LeaseNotAboveRenew {
         /// The lease duration.
@@ -269,7 +265,7 @@ pub enum InvalidConfig {
         /// The renew deadline.
         renew: Duration,
     },
-    /// The renew deadline must be long enough for a retry.
+    /// The renew deadline must be long enough for a retry after a failed renewal.
     #[error("renew_deadline {renew:?} must be greater than {JITTER_FACTOR} times retry_period {retry:?}")]
     RenewNotAboveRetry {
         /// The renew deadline.
@@ -277,7 +273,7 @@ pub enum InvalidConfig {
         /// The retry period.
         retry: Duration,
     },
-    /// The retry period must not be zero. With a retry period of zero, there would be no pause between retries.
+    /// The retry period must not be zero, because retries would then have no pauses.
     #[error("retry_period must be greater than zero")]
     ZeroRetry,
     /// The lease duration must be at least one second, because a Lease stores whole seconds.
@@ -292,21 +288,20 @@ pub enum InvalidConfig {
         /// The lease duration.
         lease: Duration,
     },
-    /// The identity must not be empty, because an empty holder means that the lock is free.
+    /// The identity must not be empty, because a lock with an empty holder is free.
     #[error("identity must not be empty")]
     NoIdentity,
-    /// A coordinated election requires a lock that is a Lease. The control plane chooses leaders by writing Leases. The
-    /// record in an annotation has no field for a preferred holder.
+    /// A coordinated election requires a Lease, because the control plane chooses leaders by writing Leases.
     #[error(
         "coordinated requires a Lease as the lock, but {kind} {key} is not one: use leases, or set coordinated to false"
     )]
     CoordinatedWithoutLease {
         /// The kind of the object that stores the lock.
         kind: String,
-        /// The object.
+        /// The key of this object.
         key: ObjectKey,
     },
-    /// Shards cannot be coordinated. The control plane would choose one holder, and this holder would get all shards.
+    /// Shards cannot be coordinated, because the control plane would choose one holder for all of them.
     #[error("shards cannot be coordinated, because each replica claims its own share: set coordinated to false")]
     CoordinatedShards,
     /// The [labels](crate::LeaseGroupConfig::labels) of a group must be valid labels.
@@ -397,7 +392,7 @@ mod tests {
         let (lease_duration, renew_deadline) = (seconds(3), seconds(1));
         let brief = LeaderElectionConfig { lease_duration, renew_deadline, ..tight };
         assert!(brief.warnings()[1].starts_with("renew deadline 1s"), "{:?}", brief.warnings());
-        // The next renewal that extends the leadership term may arrive at the same time as the deadline.
+        // The next renewal that extends the term may arrive exactly at the deadline.
         let renew_deadline = Duration::from_millis(1_500);
         let brief = LeaderElectionConfig { renew_deadline, ..brief };
         assert!(brief.warnings()[1].starts_with("renew deadline 1.5s"), "{:?}", brief.warnings());

@@ -1,4 +1,4 @@
-//! The elector. The elector runs the leader's work. A separate task drives the state machine.
+//! Electors, which run the leader's work while a separate task drives the state machine.
 
 use std::fmt;
 use std::future::Future;
@@ -24,7 +24,7 @@ use crate::status::{ElectionStatus, Observed};
 use crate::term::{EndReason, TermEnd};
 use crate::watching::{follow, map};
 
-/// Contends for a lock and runs the leader's work, like client-go's `LeaderElector`.
+/// Contends for a lock, and runs the leader's work, like client-go's `LeaderElector`.
 ///
 /// # Examples
 ///
@@ -48,28 +48,26 @@ use crate::watching::{follow, map};
 /// }
 /// ```
 ///
-/// The example in the documentation of [`Lock`] shows a complete election.
+/// The documentation of [`Lock`] contains an example of a complete election.
 pub struct LeaderElector<L: Lock> {
     lock: Arc<L>,
     config: LeaderElectionConfig,
     observed: watch::Sender<Observed>,
     metrics: Option<Arc<Instruments>>,
-    /// The [`Shell`] that this elector shares with other electors. The value is `None` if this elector starts its own
-    /// `Shell`.
+    /// The [`Shell`] that this elector shares with others. `None` starts a separate `Shell` for each run.
     shell: Option<Arc<Shell<L>>>,
-    /// The channel that receives changes of the lock's preferred holder. The value is `None` if the lock has no
-    /// preferred holder.
+    /// Receives changes of the preferred holder. `None` if no other code prefers a holder.
     preference: Option<watch::Receiver<Preference>>,
-    /// The last leadership term, if `run` was dropped or panicked before the term's work and permits ended.
+    /// The last term, if `run` was dropped or panicked before the term's work and permits ended.
     unfinished: Option<TermHandle>,
 }
 
 impl<L: Lock> LeaderElector<L> {
-    /// Creates an elector for `lock`. The elector does nothing until [`run`](LeaderElector::run) is called.
+    /// Creates an elector for `lock`. Call [`run`](LeaderElector::run) to contend for the lock.
     ///
     /// # Errors
     ///
-    /// Returns the first rule in [`InvalidConfig`] that `config` breaks. Some of these rules depend on the lock.
+    /// Returns the first rule in [`InvalidConfig`] that `config` breaks for this lock.
     pub fn new(lock: L, config: LeaderElectionConfig) -> Result<Self, InvalidConfig> {
         config.validate()?;
         if config.coordinated && !lock.can_be_coordinated() {
@@ -81,7 +79,7 @@ impl<L: Lock> LeaderElector<L> {
         Ok(Self::of(lock, config, None))
     }
 
-    /// Creates an elector from a configuration that was already validated.
+    /// Creates an elector from an already validated configuration.
     pub(crate) fn of(lock: L, mut config: LeaderElectionConfig, shell: Option<Arc<Shell<L>>>) -> Self {
         let Observers { metrics, events } = lock.observers();
         config.metrics = config.metrics.or(metrics);
@@ -98,34 +96,32 @@ impl<L: Lock> LeaderElector<L> {
         elector
     }
 
-    /// Returns a handle to read the state of the election, for example in a health check.
+    /// Returns a handle to the election's state, for example for a health check.
     pub fn status(&self) -> ElectionStatus {
         ElectionStatus::new(self.lock.key().clone(), &self.config, self.observed.subscribe())
     }
 
-    /// Contends for the lock, and runs the leader's work while this elector is the leader. When the elector loses a
-    /// leadership term, it contends again. The method returns when `stop` is cancelled, or when the leader's work ends
-    /// although the elector did not ask it to end. The leader's work can end with a value, an error or a panic. Returns
-    /// how the last leadership term ended, or `None` if there was no term. To contend again, call `run` again.
+    /// Contends for the lock, and runs the leader's work while this elector leads. After a lost term, the
+    /// elector contends again. Returns when `stop` is cancelled, or when the leader's work returns or panics
+    /// without being asked to end. The result is the end of the last term, or `None` if there was no term. To
+    /// contend again, call `run` again.
     ///
-    /// After `stop` is cancelled, the elector asks the leader's work to end. The elector renews the leadership term
-    /// until the work has ended. The elector then waits for all [permits](Leadership::permit) and for all other work
-    /// that [runs](Leadership::run) inside the leadership term. This wait ends at the deadline of the leadership term
-    /// at the latest. After that, the elector tries to release the lock for at most `renew_deadline`. If the leadership
-    /// term is lost before the work has ended, the elector drops the work.
+    /// After `stop` is cancelled, the elector asks the leader's work to end, and renews the lock until the work has
+    /// ended. The elector then waits, at most until the term's deadline, for all [permits](Leadership::permit) and all
+    /// concurrent work that [runs](Leadership::run) inside the term. After that, the elector tries to release the lock
+    /// for at most `renew_deadline`. If the term is lost before the work has ended, the elector drops the work.
     ///
     /// # Panics
     ///
-    /// Panics if the lock panics, or if a callback other than the leader's work panics. After such a panic, the elector
-    /// does not release the lock. The next leader has to wait until the lock expires. The next call of this method then
-    /// waits for the permits and the concurrent work of the leadership term.
+    /// Panics if the lock panics, or if a callback other than the leader's work panics. The lock is then not
+    /// released, so the next leader has to wait until it expires. The next call of `run` first waits for the term's
+    /// permits and concurrent work.
     ///
     /// # Cancel safety
     ///
-    /// Dropping the future returned by this method drops the leader's work and ends the election immediately. The lock
-    /// is not released. The next leader has to wait until the lock expires. Permits and concurrent work may continue
-    /// until the leadership term's deadline. Only the next call of `run` on this elector waits for these permits and
-    /// this work.
+    /// Dropping the future drops the leader's work and ends the election immediately. The lock is not released, so the
+    /// next leader has to wait until it expires. Permits and concurrent work may continue until the term's deadline.
+    /// Only the next call of `run` on this elector waits for them.
     pub async fn run<W, Fut>(
         &mut self,
         stop: &CancellationToken,
@@ -138,8 +134,7 @@ impl<L: Lock> LeaderElector<L> {
         self.contend(stop, callbacks, false).await
     }
 
-    /// Runs one election like [`LeaderElector::run`], but returns after at most one leadership term. This method
-    /// corresponds to client-go's `Run`.
+    /// Works like [`LeaderElector::run`], but returns after at most one term, like client-go's `Run`.
     ///
     /// # Panics
     ///
@@ -182,8 +177,7 @@ impl<L: Lock> LeaderElector<L> {
         let (to_us, mut notices) = mpsc::unbounded_channel();
         let metrics = self.metrics.as_ref().map(Arc::downgrade);
         let contest = Contest::new(self.lock.clone(), self.config.clone(), self.observed.clone(), to_us, metrics);
-        // A separate task renews the leadership term while the work runs. As a result, renewals continue even if the
-        // leader's work blocks its thread.
+        // A separate task renews the term, so renewals continue even if the leader's work blocks its thread.
         let shell = self.shell.clone().unwrap_or_else(|| self.own_shell());
         let (place, ended) = shell.join(contest, stop.clone(), self.preference.clone());
         let mut last = None;
@@ -208,7 +202,7 @@ impl<L: Lock> LeaderElector<L> {
             };
             term.begin();
             let mut new_leader = |identity: String| on_new_leader(&identity);
-            // If the leadership term ends before this future is polled for the first time, the work does not start.
+            // If the term ends before this future is first polled, the work does not start.
             let work = leadership.run(Box::pin(async { on_started_leading(leadership.clone()).await }));
             let ended = meanwhile(caught(work), &mut notices, &mut new_leader).await;
             let ended = ended.unwrap_or_else(|panic| resume_unwind(panic));
@@ -217,10 +211,9 @@ impl<L: Lock> LeaderElector<L> {
             if once || matches!(end.reason, EndReason::Completed | EndReason::Panicked) {
                 stop.cancel();
             }
-            // The leadership term lasts until the concurrent work inside the term has ended.
+            // The term lasts until the concurrent work inside it has ended.
             let closed = meanwhile(term.handle.close(end.reason.clone()), &mut notices, &mut new_leader).await;
-            // If a callback or the `Contest` panicked, keep the leadership term, so that the next call of `run` waits
-            // for the term.
+            // If a callback or the `Contest` panicked, keep the term, so that the next call of `run` waits for it.
             if let Ok(Some(())) = closed {
                 self.unfinished = None;
             }
@@ -235,8 +228,8 @@ impl<L: Lock> LeaderElector<L> {
         match ended.await {
             Ok(Ok(())) => {}
             Ok(Err(panic)) => resume_unwind(panic),
-            // The `Contest` ended without returning a result and without a panic. A `Contest` ends in this way only
-            // when the runtime shuts down.
+            // The `Contest` was dropped without a result, because the `Shell`'s task panicked or the
+            // runtime is shutting down.
             Err(_) => {
                 if let Some(panic) = place.panic_message().await {
                     resume_unwind(Box::new(panic));
@@ -246,24 +239,24 @@ impl<L: Lock> LeaderElector<L> {
         last
     }
 
-    /// Sets the channel on which the elector receives the preferred holder.
+    /// Sets the channel for the preferred holder.
     pub(crate) fn prefer(self, preference: watch::Receiver<Preference>) -> Self {
         Self { preference: Some(preference), ..self }
     }
 
-    /// Starts a [`Shell`] for this elector only. The `Shell` watches the lock that this elector contends for.
     /// Returns the sender of the state that [`status`](Self::status) shows.
     pub(crate) fn observed(&self) -> watch::Sender<Observed> {
         self.observed.clone()
     }
 
-    /// Starts the task that this elector shares with others, on the runtime of the caller.
+    /// Starts the task that this elector shares with others, on the caller's runtime.
     pub(crate) fn start_shared_shell(&self) {
         if let Some(shell) = &self.shell {
             shell.start();
         }
     }
 
+    /// Creates a [`Shell`] for this elector only, which watches the elector's lock.
     fn own_shell(&self) -> Arc<Shell<L>> {
         let (lock, clocks) = (self.lock.clone(), self.config.clocks.clone());
         let pauses = Backoff::new(self.config.watch_retries(), self.config.seed());
@@ -273,7 +266,7 @@ impl<L: Lock> LeaderElector<L> {
         }))
     }
 
-    /// Returns the event that describes the beginning of a leadership term.
+    /// Returns the event for the beginning of a term.
     fn event(&self, leadership: &Leadership) -> LeaderEvent {
         LeaderEvent {
             kind: LeaderEventKind::BecameLeader,
@@ -294,10 +287,9 @@ impl<L: Lock> fmt::Debug for LeaderElector<L> {
     }
 }
 
-/// Waits for the future `work`, and reports new leaders during the wait. Returns `None` if the `Contest` ends first.
-/// The `Contest` ends early only after a panic. If `new_leader` panics, this function first drops `work` and then
-/// resumes the panic. If the panic continued immediately, a second panic while `work` is dropped would abort the
-/// process.
+/// Awaits `work`, and reports new leaders during the wait. Returns `None` if the `Contest` ends first, which only
+/// happens after a panic. If `new_leader` panics, drops `work` and then returns the panic. If the panic continued
+/// immediately, a second panic in the drop of `work` would abort the process.
 async fn meanwhile<F: Future>(
     work: F,
     notices: &mut mpsc::UnboundedReceiver<Notice>,
@@ -310,15 +302,15 @@ async fn meanwhile<F: Future>(
             output = &mut work => return Ok(Some(output)),
             notice = notices.recv() => match notice {
                 Some(Notice::NewLeader(identity)) => catch_unwind(AssertUnwindSafe(|| new_leader(identity)))?,
-                // A `Started` notice cannot arrive here, because the `Machine` begins the next leadership term only
-                // after it has reported the end of the current term.
+                // `Started` cannot arrive here, because the `Machine` begins the next term only after it has
+                // reported the end of this term.
                 Some(Notice::Started(_)) | None => return Ok(None),
             },
         }
     }
 }
 
-/// Determines why a leadership term ended, based on the outcome of its work.
+/// Determines why a term ended from the outcome of its work.
 fn end_of_term<T>(
     ended: Option<thread::Result<Result<T, LeadershipLost>>>,
     leadership: &Leadership,
@@ -330,7 +322,7 @@ fn end_of_term<T>(
         Some(Ok(Ok(output))) => (requested.unwrap_or(EndReason::Completed), Some(Ok(output))),
         Some(Err(panic)) => (EndReason::Panicked, Some(Err(panic))),
     };
-    // The work may detect the end of its leadership term before the elector does, and return for this reason.
+    // The work may detect the end of its term and return before the elector does.
     let reason = match leadership.check() {
         Err(lost) if !matches!(reason, EndReason::Panicked | EndReason::Dropped) => lost.reason,
         _ => reason,
@@ -338,8 +330,7 @@ fn end_of_term<T>(
     TermEnd { reason, work }
 }
 
-/// A leadership term whose beginning has been reported. The end of the leadership term is always reported as well, even
-/// if the elector is dropped.
+/// A term whose beginning was reported. Its end is always reported too, even if the elector is dropped.
 struct OpenTerm<'a, T> {
     handle: TermHandle,
     observed: watch::Sender<Observed>,
@@ -352,14 +343,13 @@ struct OpenTerm<'a, T> {
 
 impl<T> OpenTerm<'_, T> {
     fn begin(&mut self) {
-        // If this call panics, the leadership term does not begin, and its end is not reported.
+        // If this call panics, the term does not begin, and its end is not reported.
         self.record(LeaderEventKind::BecameLeader);
         self.open = true;
         self.observed.send_modify(|observed| observed.term = Some(self.handle.leadership()));
     }
 
-    /// Reports the end of the leadership term to the event hook and the callback. The event hook and the callback are
-    /// both called, even if one of them panics.
+    /// Reports the term's end to the event hook and to the callback. Both are called, even if one of them panics.
     fn report_end(&mut self, end: &TermEnd<T>) -> (thread::Result<()>, thread::Result<()>) {
         self.open = false;
         self.handle.lose(end.reason.clone());

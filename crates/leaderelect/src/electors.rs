@@ -1,4 +1,4 @@
-//! Groups of electors. The members of a group share one task, one watch and one client.
+//! Groups of electors that share one task, one watch and one client.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -16,7 +16,7 @@ use crate::lock::{LeaseLock, LockEvent, lock_event, locked};
 use crate::shell::{Seen, Shell};
 use crate::watching::{Events, follow, watch};
 
-/// The configuration of a [`LeaseGroup`].
+/// Configures a [`LeaseGroup`].
 ///
 /// # Examples
 ///
@@ -29,19 +29,19 @@ use crate::watching::{Events, follow, watch};
 /// ```
 #[derive(Clone, Debug)]
 pub struct LeaseGroupConfig {
-    /// The labels of the group's leases. The group's watch selects leases by these labels, and each write adds the
-    /// labels to the lease. The default is no labels. If there are no labels, the group watches all leases of the
-    /// namespace, including leases of other programs.
+    /// The labels of the group's leases. The group's watch selects leases by these labels, and each write adds
+    /// them to its lease. With no labels, the default, the group watches all leases in the namespace,
+    /// including other programs' leases.
     pub labels: BTreeMap<String, String>,
-    /// The maximum number of requests that are in flight at the same time. The default is 8. The effective maximum is
-    /// at least half the number of electors, even if this field is smaller. With this maximum, no leadership term is
-    /// lost only because requests wait in the queue. The queue first sends the request whose leadership term has the
-    /// earliest deadline. The timeout of a request begins when the request leaves the queue. The queue treats the
-    /// request of a candidate like the request of a leader whose deadline is a full `renew_deadline` away. Therefore,
+    /// The maximum number of requests in flight. The default is 8. The effective maximum is at least half the number of
+    /// electors, so that no term is lost only because requests are queued.
+    ///
+    /// The request with the earliest deadline leaves the queue first, and its timeout begins at this time. A
+    /// candidate's request counts like that of a leader whose deadline is a full `renew_deadline` away, so
     /// candidates do not starve.
     pub in_flight: usize,
-    /// The configuration of all electors. All electors of a group share one identity, because they belong to one
-    /// process.
+    /// The configuration of each elector. All electors in the group share its identity, because
+    /// they belong to one process.
     pub election: LeaderElectionConfig,
 }
 
@@ -52,12 +52,11 @@ impl Default for LeaseGroupConfig {
 }
 
 /// A group of electors for many leases in one namespace, such as one lease for each shard or tenant. The electors share
-/// one task, one watch and one client. Do not use the client of the group for other requests.
+/// one task, one watch and one client. Do not use this client for other requests.
 ///
-/// Each member is an ordinary [`LeaderElector`] with its own leadership terms, work and permits. Each member gives the
-/// same guarantees as an elector without a group. A renewal is one request. The group sends the renewals of different
-/// leases in sixteen batches, which are spread evenly over the retry period. The shared task ends when the group and
-/// all of its electors are dropped.
+/// Each member is an ordinary [`LeaderElector`] with its own terms, work and permits, and the same guarantees as an
+/// elector without a group. Each renewal is one request. The group sends renewals in sixteen batches, which are spread
+/// evenly over the retry period. The shared task ends when the group and all of its electors are dropped.
 ///
 /// # Examples
 ///
@@ -113,9 +112,8 @@ impl<A: ObjectApi<Lease> + ListWatch<Object = Lease> + Clone> LeaseGroup<A> {
         Ok(group)
     }
 
-    /// Works like [`start`](Self::start), but the shared task starts with the first elector. `common` contains the
-    /// labels by which the group's watches and lists select leases. The function `tap` is called with each event of the
-    /// watch.
+    /// Works like [`start`](Self::start), but the shared task starts with the first elector. The group's watches and
+    /// lists select leases by the labels `common`. `tap` is called with each watch event.
     pub(crate) fn new(
         api: A,
         namespace: &str,
@@ -140,24 +138,23 @@ impl<A: ObjectApi<Lease> + ListWatch<Object = Lease> + Clone> LeaseGroup<A> {
         Ok(Self { api, namespace: namespace.into(), config, label_selector, shell: Arc::new(shell) })
     }
 
-    /// Returns the list options that select all leases of the group.
+    /// Returns the list options that select the group's leases.
     pub(crate) fn list_options(&self) -> ListOptions {
         let field_selector = in_namespace(&self.api, &self.namespace);
         ListOptions { label_selector: self.label_selector.clone(), field_selector, ..ListOptions::default() }
     }
 
-    /// Creates an elector for the lease named `name`. The elector does nothing until [`run`](LeaderElector::run) is
-    /// called.
+    /// Creates an elector for the lease `name`. Call [`run`](LeaderElector::run) to contend for the lease.
     pub fn elector(&self, name: &str) -> LeaderElector<LeaseLock<A>> {
         let lock = LeaseLock::new(self.api.clone(), &self.namespace, name);
-        // This lock needs no watch, because the group's watch reports its events.
+        // The group's watch reports this lock's events.
         let lock = LeaseLock { labels: self.config.labels.clone(), watch: false, ..lock };
         LeaderElector::of(lock, self.config.election.clone(), Some(self.shell.clone()))
     }
 }
 
-/// Returns a field selector for the namespace if the `Api` is for all namespaces. With this selector, the server does
-/// not send the leases of other namespaces.
+/// Returns a field selector for the namespace if `api` is for all namespaces, so that the server does not send
+/// other namespaces' leases.
 fn in_namespace(api: &impl ListWatch, namespace: &str) -> FieldSelector {
     match api.namespace() {
         Some(_) => FieldSelector::everything(),
@@ -184,7 +181,7 @@ async fn watch_all<A: ListWatch<Object = Lease>>(
         }
         tap(&event);
         let seen = match event {
-            // The lease may still exist without its labels, so this event must not end a leadership term.
+            // The lease may still exist without its labels, so this event must not end a term.
             WatchEvent::Deleted(_) => Some(LockEvent::MaybeChanged),
             event => lock_event(event, locked),
         };

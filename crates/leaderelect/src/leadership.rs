@@ -1,4 +1,4 @@
-//! Leadership, which is the right to act as the leader, and the reasons why it ends.
+//! Leadership, the right to act as the leader, and permits.
 
 use std::fmt;
 use std::future::{Future, poll_fn};
@@ -18,13 +18,13 @@ use crate::token::Token;
 
 /// The right to act as the leader until a deadline. Clones share the same right.
 ///
-/// Work runs *inside* a leadership: [`Leadership::run`] drops the work at the deadline, or earlier if the leadership
-/// term ends earlier. Work in other threads or programs needs a [`Permit`] for each action. The elector does not
-/// release the lock to another contender until each permit is dropped or its deadline has passed.
+/// Work runs *inside* a leadership: [`Leadership::run`] drops the work when the term ends, at the deadline at the
+/// latest. Work in other threads or programs needs a [`Permit`] for each action. The elector does not release the lock
+/// until each permit was dropped or has expired.
 ///
-/// A request cannot be taken back after it was sent. A process can be frozen after it has checked its leadership and
-/// before it sends a request. The process then sends the request even if the leadership term has ended. Only a resource
-/// that compares [fencing tokens](Leadership::token) can reject such requests.
+/// A process can be frozen after it has checked its leadership, and send a request after its term has ended. A
+/// sent request cannot be taken back either. Only a resource that compares [fencing tokens](Leadership::token)
+/// can reject such requests.
 ///
 /// # Examples
 ///
@@ -56,47 +56,43 @@ struct Shared {
     token: Option<Token>,
     clocks: Arc<dyn Clocks>,
     permits: TaskTracker,
-    /// Whether a check has already failed because the leadership term's deadline has passed. After such a failure, the
-    /// leadership term stays expired, even if a clock is set back.
+    /// `true` if a check has found the deadline passed. The term then stays expired, even if a clock is set back.
     expired: AtomicBool,
-    /// Whether the elector releases the lock after the leader's work has ended, for any reason.
+    /// `true` if the elector must release the lock after the leader's work, for any reason of its end.
     gives_up: AtomicBool,
 }
 
-/// The published state of a leadership term. The elector updates this state.
+/// A term's state, as published by the elector.
 #[derive(Clone, Debug)]
 struct TermState {
     deadline: Deadline,
-    /// The reason why the elector asked the work to end. The value is `None` if the elector has not asked the work to
-    /// end.
+    /// Why the elector has asked the work to end, if it has.
     draining: Option<EndReason>,
-    /// The reason why the leadership term ended. `None` while the work runs. After the leadership term has ended,
-    /// permits are no longer issued or extended.
+    /// Why the work has ended. `None` while the work runs. Afterwards, permits are no longer issued or extended.
     closed: Option<EndReason>,
     lost: Option<EndReason>,
 }
 
 impl Leadership {
-    /// Returns the time until the deadline of the leadership term. The elector may lose the lock before this time has
-    /// passed. A [permit](Leadership::permit) guarantees that.
+    /// Returns the time until the term's deadline. The elector may release the lock earlier, unless the caller holds a
+    /// [permit](Leadership::permit).
     ///
     /// # Errors
     ///
-    /// [`LeadershipLost`] if the deadline has passed or the term has ended. After one error, all further calls fail.
+    /// Returns [`LeadershipLost`] if the deadline has passed or the term has ended. After one
+    /// error, all further calls fail.
     pub fn check(&self) -> Result<Duration, LeadershipLost> {
         self.left(&self.state())
     }
 
-    /// Issues a permit: the right to perform one action. No other contender can lead before the permit is dropped or
-    /// expires.
+    /// Issues a permit to perform one action. The elector keeps the lock until the permit is dropped or expires.
     ///
     /// # Errors
     ///
-    /// Returns the same errors as [`Leadership::check`]. The method also fails after the leadership term's work has
-    /// ended.
+    /// Returns the same errors as [`Leadership::check`]. Also fails after the leader's work has ended.
     pub fn permit(&self) -> Result<Permit, LeadershipLost> {
-        // Count the permit before the leadership is checked. In this order, an elector that ends the leadership term
-        // waits for every permit that it has issued.
+        // Count the permit before checking the leadership, so that an elector that ends the
+        // term waits for every permit.
         let count = self.shared.permits.token();
         let state = self.state();
         self.left(&state)?;
@@ -106,19 +102,19 @@ impl Leadership {
         }
     }
 
-    /// Runs `work` with a [permit](Leadership::permit) while the leadership term lasts. The leadership is checked
-    /// before each poll, so the work does not continue if a timer fires late or the machine was suspended.
+    /// Runs `work` with a [permit](Leadership::permit) until the term ends. The leadership is checked before each poll,
+    /// so the work does not continue if a timer fires late or the machine was suspended.
     ///
     /// # Errors
     ///
-    /// [`LeadershipLost`] if the term ended before the work. The work has been dropped in this case.
+    /// Returns [`LeadershipLost`] if the term ended before `work`, which was then dropped.
     ///
     /// # Cancel safety
     ///
     /// Dropping the future drops the work.
     pub async fn run<F: Future>(&self, work: F) -> Result<F::Output, LeadershipLost> {
         let _permit = self.permit()?;
-        // The pinned work is declared after the permit, so Rust drops the work before the permit.
+        // Declared after the permit, so the work is dropped before the permit.
         let mut work = pin!(work);
         let guarded = poll_fn(|context| match self.check() {
             Ok(_) => work.as_mut().poll(context).map(Ok),
@@ -131,11 +127,10 @@ impl Leadership {
         }
     }
 
-    /// Waits until the elector asks the work to end. The elector asks the work to end when the elector is asked to
-    /// stop, and when the leadership term is over. The elector also asks concurrent work to end when the work of the
-    /// callback has ended.
+    /// Waits until the elector asks the work to end: when the elector is stopped, when a preferred holder should lead,
+    /// when the callback's work has ended, or when the term is over.
     ///
-    /// After a stop was requested, the elector continues to renew the leadership term until the work has ended.
+    /// After a stop was requested, the elector renews the lock until the work has ended.
     ///
     /// # Cancel safety
     ///
@@ -150,9 +145,9 @@ impl Leadership {
         }
     }
 
-    /// Makes the elector release the lock after the leader's work has ended, so that another replica can lead. Use this
-    /// method if this replica cannot do the work. The method does not end the work. [`Shards::run`](crate::Shards::run)
-    /// describes how the method affects shards.
+    /// Makes the elector release the lock after the leader's work has ended, so that another replica can lead. Call
+    /// this method if this replica cannot do the work. This call does not end the work.
+    /// [`Shards::run`](crate::Shards::run) describes its effect on shards.
     pub fn give_up(&self) {
         self.shared.gives_up.store(true, Ordering::Release);
     }
@@ -161,13 +156,13 @@ impl Leadership {
         self.shared.gives_up.load(Ordering::Acquire)
     }
 
-    /// Returns whether [`Leadership::cancelled`] would return immediately.
+    /// Returns `true` if [`Leadership::cancelled`] would return immediately.
     pub fn is_cancelled(&self) -> bool {
         let state = self.state();
         state.draining.is_some() || self.left(&state).is_err()
     }
 
-    /// Waits until the leadership term is over, and returns the reason for its end.
+    /// Waits until the term is over, and returns the reason.
     ///
     /// # Cancel safety
     ///
@@ -192,19 +187,18 @@ impl Leadership {
         &self.shared.term
     }
 
-    /// Returns the fencing token. Returns `None` if the server's resourceVersions are not numbers.
+    /// Returns the term's fencing token, or `None` if the server's resourceVersions are not numbers.
     pub fn token(&self) -> Option<&Token> {
         self.shared.token.as_ref()
     }
 
-    /// Returns the deadline of the leadership term. A renewal extends it. The leadership term can also end before its
-    /// deadline.
+    /// Returns the term's deadline, which each renewal extends. The term can also end before its deadline.
     pub fn deadline(&self) -> Deadline {
         self.state.borrow().deadline
     }
 
-    /// Returns a copy of the state of the leadership term. Callers copy the state first and then read the clocks. The
-    /// clocks are user code and must not run while the channel's lock is held.
+    /// Returns a copy of the term's state. Copy the state before reading the clocks, because clocks are user code and
+    /// must not run under the channel's lock.
     fn state(&self) -> TermState {
         self.state.borrow().clone()
     }
@@ -239,12 +233,12 @@ impl fmt::Debug for Leadership {
     }
 }
 
-/// A permit, which is the right to perform one action as the leader. See [`Leadership::permit`].
+/// The right to perform one action as the leader: see [`Leadership::permit`].
 ///
-/// While a permit exists, the elector does not release the lock and does not begin another leadership term. A permit
-/// expires when its [deadline](Permit::deadline) has passed on the monotonic clock. Therefore, a timeout from
-/// [`Permit::remaining`] stays valid, even if the time of day is set forward and ends the leadership term early. After
-/// the work of the leadership term has ended, its permits are no longer extended.
+/// Until a permit is dropped or expires, the elector does not release the lock or begin another term. A permit expires
+/// when its [deadline](Permit::deadline) has passed on the monotonic clock. So a timeout from [`Permit::remaining`]
+/// stays valid, even if the time of day is set forward and ends the term early. After the leader's work has ended,
+/// permits are no longer extended.
 ///
 /// # Examples
 ///
@@ -265,13 +259,12 @@ pub struct Permit {
 }
 
 impl Permit {
-    /// Returns the time until the permit expires. The result is zero if the permit has expired.
+    /// Returns the time until the permit expires, or zero if it has expired or the term is over.
     pub fn remaining(&self) -> Duration {
         self.leadership.check().unwrap_or_default()
     }
 
-    /// Returns the time when the permit expires. While the leadership term's work runs, each renewal extends this
-    /// deadline.
+    /// Returns the time at which the permit expires. While the leader's work runs, each renewal extends this deadline.
     pub fn deadline(&self) -> Deadline {
         self.leadership.deadline()
     }
@@ -288,7 +281,7 @@ impl fmt::Debug for Permit {
     }
 }
 
-/// The handle that the elector uses to control a [`Leadership`]. Dropping the handle ends the leadership term.
+/// The elector's handle to a [`Leadership`]. Dropping the last clone ends the term.
 #[derive(Clone)]
 pub(crate) struct TermHandle {
     shared: Arc<Shared>,
@@ -304,7 +297,7 @@ impl TermHandle {
         deadline: Deadline,
     ) -> Self {
         let permits = TaskTracker::new();
-        // Close the tracker of permits now, because a wait for an empty tracker ends only if the tracker is closed.
+        // Close the tracker now, because a wait for an empty tracker ends only if the tracker is closed.
         permits.close();
         let shared = Shared {
             lock,
@@ -323,7 +316,7 @@ impl TermHandle {
         Leadership { shared: self.shared.clone(), state: self.state.subscribe() }
     }
 
-    /// Extends the deadline. Does nothing if a caller may already have observed that the leadership term has expired.
+    /// Extends the deadline. Does nothing if a caller may already have found the term expired.
     pub(crate) fn extend(&self, deadline: Deadline) {
         let now = self.shared.clocks.now();
         self.state.send_modify(|state| {
@@ -344,7 +337,7 @@ impl TermHandle {
         self.shared.gives_up.load(Ordering::Acquire)
     }
 
-    /// Returns the reason why the elector asked the leader's work to end, or `None` if it has not asked.
+    /// Returns why the elector has asked the leader's work to end, or `None` if it has not asked.
     pub(crate) fn drains_for(&self) -> Option<EndReason> {
         self.state.borrow().draining.clone()
     }
@@ -355,12 +348,11 @@ impl TermHandle {
         });
     }
 
-    /// Ends the leadership term after its work has ended. After this call, the elector issues no permits. The method
-    /// waits until all permits have been dropped or have expired.
+    /// Ends the term after its work has ended. No permits are issued any more. Waits until all permits
+    /// were dropped or have expired.
     ///
-    /// Permits expire on the monotonic clock, because timeouts use this clock. On another clock, the leadership term
-    /// may have ended earlier, for example because the time of day was set forward. After such an early end, no new
-    /// permits are issued, but existing permits stay valid until their deadline.
+    /// Permits expire on the monotonic clock, because timeouts use this clock. If another clock has ended the term
+    /// earlier, for example because the time of day was set forward, existing permits stay valid until their deadline.
     pub(crate) async fn close(&self, reason: EndReason) {
         self.state.send_modify(|state| {
             state.draining.get_or_insert_with(|| reason.clone());
@@ -375,12 +367,12 @@ impl TermHandle {
     }
 }
 
-/// The error that an operation returns if its leadership term is over.
+/// The term is over, so this process must not act as the leader.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[error("no longer the leader by {lock}: {reason}")]
 pub struct LeadershipLost {
     /// The lock, as `namespace/name`.
     pub lock: Arc<str>,
-    /// The reason.
+    /// Why the term is over.
     pub reason: EndReason,
 }

@@ -1,4 +1,4 @@
-//! The Lease object.
+//! Leases.
 
 use std::collections::BTreeMap;
 
@@ -17,7 +17,7 @@ pub struct Lease {
     /// The metadata.
     #[serde(default)]
     pub metadata: ObjectMeta,
-    /// The spec of a Lease: the holder and the lease duration.
+    /// The holder, its lease duration, and its times.
     #[serde(default, deserialize_with = "null_default")]
     pub spec: LeaseSpec,
 }
@@ -37,37 +37,37 @@ impl Lease {
     }
 }
 
-/// The spec of a [`Lease`], which contains its holder and its duration.
+/// The spec of a [`Lease`], which stores an election record.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase", from = "Wire")]
 pub struct LeaseSpec {
-    /// The holder.
+    /// The holder's identity. Missing or empty if the lease is free.
     pub holder_identity: Option<String>,
-    /// The number of seconds that the lease stays valid after a renewal. Servers reject values below 1.
+    /// How many seconds the lease stays valid after a renewal. Servers reject values below 1.
     pub lease_duration_seconds: Option<i32>,
-    /// The time when the leadership term of the current holder began. If the time cannot be parsed, it counts as
-    /// missing. As a result, a wrong time from another program does not make the whole lease unreadable.
+    /// The time at which the holder's term began. An invalid time counts as missing, so that it does not make
+    /// the whole lease unreadable.
     pub acquire_time: Option<MicroTime>,
-    /// The time when the holder last renewed the lease. If the time cannot be parsed, it counts as missing.
+    /// The time of the holder's last renewal. An invalid time counts as missing.
     pub renew_time: Option<MicroTime>,
-    /// How often the holder has changed.
+    /// The number of holder changes.
     pub lease_transitions: Option<i32>,
-    /// The strategy of the coordinated election for this lease.
+    /// The strategy, in a coordinated election.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub strategy: Option<String>,
-    /// The contender that should become the holder in a coordinated election.
+    /// The contender that should become the holder, in a coordinated election.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub preferred_holder: Option<String>,
-    /// The fields of `spec` that this type does not declare. Writes keep them.
+    /// Undeclared fields of `spec`. Writes keep these fields.
     #[serde(flatten)]
     pub other: BTreeMap<String, Value>,
-    /// The text of the times that cannot be parsed. Empty if there are none. Electors compare this text to detect
-    /// renewals by a holder that writes times in an invalid format. The text is never written.
+    /// The text of invalid times, which is never written. Electors compare this text to detect renewals by a holder
+    /// that writes invalid times.
     #[serde(skip)]
     pub unreadable_times: String,
 }
 
-/// A [`LeaseSpec`] whose times have not been decoded yet.
+/// A [`LeaseSpec`] with undecoded times.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct Wire {
@@ -117,7 +117,7 @@ impl From<Wire> for LeaseSpec {
 }
 
 impl LeaseSpec {
-    /// Returns the election record that the lease contains. A missing field becomes an empty string, 0 or `None`.
+    /// Returns the lease's election record. A missing field becomes an empty string, 0 or `None`.
     pub fn record(&self) -> LeaderElectionRecord {
         LeaderElectionRecord {
             holder_identity: self.holder_identity.clone().unwrap_or_default(),
@@ -130,7 +130,7 @@ impl LeaseSpec {
         }
     }
 
-    /// Stores `record` in the lease, and does not change other fields of the lease.
+    /// Stores `record` in the spec, without changing other fields.
     pub fn put(&mut self, record: &LeaderElectionRecord) {
         self.holder_identity = Some(record.holder_identity.clone());
         self.lease_duration_seconds = Some(record.lease_duration_seconds);

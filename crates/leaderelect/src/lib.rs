@@ -1,6 +1,6 @@
 //! Leader election on a Lease, in which leadership is a guard with a deadline.
 //!
-//! The elector releases the lock only after the work of the leadership term has ended.
+//! The elector releases the lock only after the leader's work has ended.
 //!
 //! ```
 //! use std::time::Duration;
@@ -30,42 +30,41 @@
 //! # Concepts
 //!
 //! - A [`LeaderElector`] contends for a [`Lock`], which stores a [`LeaderElectionRecord`]. A [`LeaseGroup`] contends
-//!   for many leases but needs only one task, one watch and one client. [`Shards`] divide the work between replicas.
-//! - The most common lock is a [`LeaseLock`]. An [`AnnotationLock`] is for clusters and programs that do not use
-//!   Leases. A [`MultiLock`] is for the migration from an annotation to a Lease. A [`ResourceLock`] is one of these
-//!   locks, chosen by the name of its [kind](LockKind).
+//!   for many leases with one task, one watch and one client. [`Shards`] divide the work between replicas.
+//! - A [`LeaseLock`] is the most common lock. An [`AnnotationLock`] is for clusters and programs that do not use
+//!   Leases. A [`MultiLock`] migrates from an annotation to a Lease. A [`ResourceLock`] is any of these locks, chosen
+//!   by the name of its [kind](LockKind).
 //! - A [`Candidate`] takes part in a coordinated election, in which the control plane chooses the leader.
-//! - [`Leadership`] is the right to act until a [`Deadline`], and a [`Permit`] is the right to perform one action. A
-//!   [`Term`] is one period of leadership, and a [`TermEnd`] describes its end. A fencing [`Token`] orders terms.
+//! - [`Leadership`] is the right to act as the leader until a [`Deadline`], and a [`Permit`] is the right to
+//!   perform one action. A [`Term`] is one period of leadership, and a [`TermEnd`] describes its end.
+//!   Fencing [`Token`]s order terms.
 //! - The elector calls the functions in [`LeaderCallbacks`] and reports [`LeaderEvent`]s. An [`ElectionStatus`] shows
-//!   the state of an election, for example to health checks. Metrics are reported to [`LeaderElectionConfig::metrics`].
-//! - [`machine::Machine`] makes all decisions and does no I/O.
+//!   an election's state, for example in health checks. [`LeaderElectionConfig::metrics`] sets the metrics provider.
+//! - [`machine::Machine`] makes all decisions, without I/O.
 //! - A [`LockAuditor`] observes a lock and reports unsafe events.
 //!
-//! # What is guaranteed, and what is not
+//! # Guarantees and limits
 //!
-//! The work of two electors with different identities does not overlap if their clocks run at similar rates. The rates
-//! must differ by a factor of less than `lease_duration / renew_deadline` (1.5 by default). Clock offsets do not
-//! matter. The deadline is computed from the time when the elector *sent* the last renewal that the lock stored. While
-//! the response to a renewal is pending, the renewal does not extend the deadline. In this guarantee, work means code
-//! that runs [inside](Leadership::run) a leadership or holds a [permit](Leadership::permit), in any task or thread. The
-//! deadline has passed when any of the three [clocks](Now) reaches it. As a result, the leadership term is already over
-//! when a machine wakes from a long suspend. The leadership term is also over after a paused virtual machine resumes
-//! and its time of day is corrected.
+//! The work of two electors with different identities does not overlap if their clocks' rates differ by a factor of
+//! less than `lease_duration / renew_deadline` (1.5 by default). Clock offsets do not matter. Here, work means code
+//! that runs [inside](Leadership::run) a leadership or holds a [permit](Leadership::permit), in any task or thread.
 //!
-//! In a [coordinated](LeaderElectionConfig::coordinated) election, the control plane decides whether a lease has
-//! expired. The decision is based on the time of day. In a coordinated election, the clocks of the machines must
-//! therefore also show similar times.
+//! The deadline counts from the time at which the elector *sent* the last renewal that the lock stored. A renewal
+//! extends the deadline only when its response arrives. The deadline has passed when any of the three [clocks](Now)
+//! reaches it. So a term is already over when a machine wakes from a long suspend, or when a paused virtual machine
+//! resumes and its time of day is corrected.
+//!
+//! In a [coordinated](LeaderElectionConfig::coordinated) election, the control plane uses its time of day to decide
+//! whether a lease has expired. So the machines' clocks must also show similar times.
 //!
 //! If a held lock is deleted, its holder continues to work for less than `renew_deadline`. A candidate that has
-//! observed the lock waits for a lease duration after it has observed the deletion. A new candidate that finds no lock
-//! does not wait before it leads.
+//! observed the lock waits for a lease duration after it observes the deletion. A new candidate that finds no
+//! lock leads without waiting.
 //!
-//! A lock cannot reject requests that arrive after a leadership term has ended. The server may still execute a request
-//! that was sent before the end of the leadership term. The server may also execute a request of a process that was
-//! frozen after it had checked its leadership. To reject such requests, the resource must compare [fencing
-//! tokens](Leadership::token). If the lock is deleted or written manually, or if two processes have the same identity,
-//! two leaders can work at the same time.
+//! An election cannot prevent late requests. A server may execute a request that was sent before a term ended, or by a
+//! process that was frozen after it had checked its leadership. To reject late requests, the resource must compare
+//! [fencing tokens](Leadership::token). Two leaders can also work at the same time if the lock is deleted or written
+//! manually, or if two processes have the same identity.
 
 mod annotation;
 mod audit;
@@ -112,7 +111,7 @@ pub use status::{ElectionStatus, LockUnavailable, RenewalOverdue};
 pub use term::{EndReason, Term, TermEnd};
 pub use token::{InvalidToken, StaleToken, TOKEN_ANNOTATION, Token};
 
-// The examples of the README run as tests.
+// Runs the README's examples as tests.
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]
 struct Readme;

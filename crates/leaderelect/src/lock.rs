@@ -1,4 +1,4 @@
-//! The trait for locks, and a lock that stores its record in a Lease.
+//! The `Lock` trait, and locks in Leases.
 
 use std::collections::BTreeMap;
 use std::future::Future;
@@ -15,17 +15,17 @@ use crate::record::{LeaderElectionRecord, LockState, TimePrecision, Version};
 use crate::token::Token;
 use crate::watching::watch_one;
 
-/// The storage of an election record. This trait corresponds to client-go's `resourcelock.Interface`.
+/// Storage for an election record, like client-go's `resourcelock.Interface`.
 ///
-/// A lock only reads and writes the record. A lock makes no decisions and stores no state.
+/// A lock only reads and writes the record. It makes no decisions and has no state of its own.
 ///
 /// # Cancel safety
 ///
-/// Dropping a future cancels the request. If the request was a write, it is unknown whether the server stored it.
+/// Dropping a future cancels its request. The server may or may not have stored a cancelled write.
 ///
 /// # Examples
 ///
-/// The example shows a lock in memory and an election that uses this lock:
+/// A lock in memory, and an election with this lock:
 ///
 /// ```
 /// use pintle_leaderelect::{
@@ -94,7 +94,7 @@ use crate::watching::watch_one;
 /// # }
 /// ```
 pub trait Lock: Send + Sync + 'static {
-    /// The stored object. A write changes only the record in this object.
+    /// The stored object, in which a write changes only the record.
     type Object: Send + Sync + 'static;
 
     /// Returns the resource type of the object that stores the record.
@@ -103,19 +103,18 @@ pub trait Lock: Send + Sync + 'static {
     /// Returns the key of the object that stores the record.
     fn key(&self) -> &ObjectKey;
 
-    /// Returns the precision of the times that the lock can store.
+    /// Returns the precision of the lock's stored times. Default: microseconds.
     fn time_precision(&self) -> TimePrecision {
         TimePrecision::Micros
     }
 
-    /// Returns the fencing token of a leadership term that started with the state `began`. The method must not block.
+    /// Returns the fencing token of a term that began with the state `began`. This method must not block.
     fn token(&self, began: &LockState) -> Option<Token> {
         Token::of(&began.version)
     }
 
-    /// Returns whether the control plane can choose the holder of this lock, as in a
-    /// [coordinated](crate::LeaderElectionConfig::coordinated) election. Default: `true`. Only a Lease supports
-    /// coordinated elections.
+    /// Returns `true` if this lock supports [coordinated](crate::LeaderElectionConfig::coordinated) elections, in which
+    /// the control plane chooses the holder. Only Leases do. Default: `true`.
     fn can_be_coordinated(&self) -> bool {
         true
     }
@@ -126,27 +125,25 @@ pub trait Lock: Send + Sync + 'static {
         Observers::default()
     }
 
-    /// Watches the object that stores the record. The first event contains the current state of the object. When the
-    /// stream ends, the elector opens another watch. After failures, the elector waits before it opens another watch.
-    /// The pauses grow with each failure. The default implementation returns `None`, which means that the lock has no
-    /// watch. The elector then polls.
+    /// Watches the object that stores the record. The first event contains the object's current state. When the stream
+    /// ends, the elector opens another watch, after failures with growing pauses. The default implementation returns
+    /// `None`: the lock has no watch, so the elector polls.
     ///
-    /// Events may be stale. An event can only make an elector act sooner. No decision is based only on events.
+    /// Events may be stale. They only make an elector act sooner, and no decision is based only on events.
     fn watch(&self) -> impl Future<Output = Result<Option<LockEvents<Self::Object>>, ApiError>> + Send {
         async { Ok(None) }
     }
 
-    /// Reads the current state of the object. Returns `None` if the object does not exist.
+    /// Reads the object's current state. Returns `None` if the object does not exist.
     fn get(&self) -> impl Future<Output = Result<Option<LockSnapshot<Self::Object>>, ApiError>> + Send;
 
-    /// Creates the object and stores the record in it. Fails if the object exists.
+    /// Creates the object with the record. Fails if the object exists.
     fn create(
         &self,
         record: &LeaderElectionRecord,
     ) -> impl Future<Output = Result<LockSnapshot<Self::Object>, ApiError>> + Send;
 
-    /// Replaces the election record in the object `base`. Returns an error if the stored object has changed since the
-    /// caller read `base`.
+    /// Replaces the record in the object `base`. Fails if the stored object has changed since `base` was read.
     fn update(
         &self,
         base: &Self::Object,
@@ -154,37 +151,36 @@ pub trait Lock: Send + Sync + 'static {
     ) -> impl Future<Output = Result<LockSnapshot<Self::Object>, ApiError>> + Send;
 }
 
-/// A stream of the events that a watch of a lock delivers.
+/// The stream of a lock's watch events.
 pub type LockEvents<O> = Pin<Box<dyn Stream<Item = LockEvent<O>> + Send>>;
 
-/// An event that a watch of a lock delivers.
+/// A watch event of a lock.
 #[derive(Clone, Debug)]
 pub enum LockEvent<O> {
-    /// The object had this state when the server sent the event.
+    /// The object was created or changed, and had this state when the server sent the event.
     Changed(LockSnapshot<O>),
-    /// The object with the given uid was deleted.
+    /// The object was deleted.
     Deleted {
         /// The uid of the deleted object.
         uid: String,
     },
-    /// The lock may be free. The elector should read the lock.
+    /// The lock may have changed, so the elector should read it.
     MaybeChanged,
 }
 
-/// An object that stores a record, together with this record.
+/// An object that stores a record, and this record.
 #[derive(Clone, Debug)]
 pub struct LockSnapshot<O> {
     /// The record and its version.
     pub state: LockState,
-    /// The object.
+    /// The object, which is the base of the next write.
     pub object: O,
 }
 
 /// A [`Lock`] in a [`Lease`].
 ///
-/// Give the lock its own client, and do not use this client for other requests. If the leader's work used the same
-/// client, the client's rate limiter might delay a renewal until requests of the work have been sent. The leadership
-/// term could end during this wait.
+/// Use a separate client for the lock. If the leader's work used the same client, its rate limiter might delay a
+/// renewal until the term ends.
 ///
 /// # Examples
 ///
@@ -199,21 +195,21 @@ pub struct LockSnapshot<O> {
 /// ```
 #[derive(Debug)]
 pub struct LeaseLock<A> {
-    /// The `Api` that the lock uses to read, write and watch the lease.
+    /// The API through which the lock reads, writes and watches the lease.
     pub api: A,
-    /// The key of the lease. The elector creates the lease if it does not exist.
+    /// The key of the lease, which the elector creates if it does not exist.
     pub key: ObjectKey,
-    /// The labels that each write sets on the lease. Other labels are kept.
+    /// Labels that each write sets on the lease. Other labels are kept.
     pub labels: BTreeMap<String, String>,
-    /// Whether the elector watches the lease, so that it detects a release of the lock immediately. Default: `true`. If
-    /// the watch is forbidden, fails or reports no events, the elector reads the lease at intervals instead.
+    /// Whether the elector watches the lease, to detect its release immediately. Default: `true`. If the watch is
+    /// forbidden, fails or reports no events, the elector polls the lease instead.
     pub watch: bool,
     /// The metrics provider and the event hook for electors whose configuration does not set them. Default: none.
     pub observers: Observers,
 }
 
 impl<A: ObjectApi<Lease> + ListWatch<Object = Lease>> LeaseLock<A> {
-    /// Creates a lock without labels for the lease `name` in the namespace `namespace`.
+    /// Creates a lock without labels for the lease `name` in `namespace`.
     pub fn new(api: A, namespace: &str, name: &str) -> Self {
         let (key, labels) = (ObjectKey::new(namespace, name), BTreeMap::new());
         Self { api, key, labels, watch: true, observers: Observers::default() }
@@ -267,7 +263,7 @@ impl<A: ObjectApi<Lease> + ListWatch<Object = Lease>> Lock for LeaseLock<A> {
     }
 }
 
-/// Returns the record in a lease, and the version of the lease.
+/// Returns a lease's record and version.
 pub(crate) fn state_of(lease: &Lease) -> LockState {
     let version = Version { uid: lease.uid().into(), resource_version: lease.resource_version().into() };
     LockState { version, record: lease.spec.record(), raw: Some(lease.spec.unreadable_times.clone().into()) }
@@ -278,9 +274,8 @@ pub(crate) fn locked(lease: Lease) -> Result<LockSnapshot<Lease>, ApiError> {
     Ok(LockSnapshot { state: state_of(&lease), object: lease })
 }
 
-/// Rejects an object without uid or resourceVersion, because such an object cannot be the base of a write. Without
-/// these two fields, the server would not detect a conflict. The write could then overwrite the record of the next
-/// leader, or recreate a deleted object.
+/// Rejects an object without uid or resourceVersion as the base of a write. Without them, the server would not detect a
+/// conflict, and the write could overwrite the next leader's record or recreate a deleted object.
 pub(crate) fn comparable(base: &impl Object, kind: &str) -> Result<(), ApiError> {
     if base.uid().is_empty() || base.resource_version().is_empty() {
         let message = format!("{kind} {} cannot be updated without uid and resourceVersion", base.key());
@@ -289,8 +284,7 @@ pub(crate) fn comparable(base: &impl Object, kind: &str) -> Result<(), ApiError>
     Ok(())
 }
 
-/// Checks that the object in the server's response has a uid and a resourceVersion. Without them, the object cannot be
-/// the base of a write.
+/// Checks that an object in the server's response has a uid and a resourceVersion, and so can be the base of a write.
 pub(crate) fn stored(object: &impl Object, kind: &str) -> Result<(), ApiError> {
     if object.uid().is_empty() || object.resource_version().is_empty() {
         let message = format!("{kind} {} was returned without uid or resourceVersion", object.key());
@@ -299,7 +293,7 @@ pub(crate) fn stored(object: &impl Object, kind: &str) -> Result<(), ApiError> {
     Ok(())
 }
 
-/// Converts an event of an object to an event of a lock.
+/// Converts a watch event of an object to a lock event.
 pub(crate) fn lock_event<T: Object>(
     event: WatchEvent<T>,
     locked: impl Fn(T) -> Result<LockSnapshot<T>, ApiError>,

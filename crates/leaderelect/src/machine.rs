@@ -1,17 +1,15 @@
-//! A state machine that makes all decisions of an elector. The state machine uses no I/O, no clocks and no tasks.
+//! A state machine that makes all of an elector's decisions, without I/O, clocks or tasks.
 //!
-//! The owner of the `Machine` passes signals and the current time to the `Machine`, and executes the instructions that
-//! the `Machine` returns. All decisions that affect safety are in this `Machine`, so a test can simulate many electors
-//! from one seed.
+//! The owner passes signals and the current time to the [`Machine`], and executes the returned instructions. All
+//! decisions that affect safety are in the `Machine`, so a test can simulate many electors from one seed.
 //!
 //! Invariants:
 //!
-//! - The deadline of a leadership term is `renew_deadline` after the `Machine` *sent* the last write that was stored.
-//! - If the `Machine` observes another record, a deletion or another uid, it ends the leadership term before it does
-//!   anything else. The term never resumes. The next leadership term begins only after the work of the current term has
-//!   ended.
-//! - Each write request contains the version of the last read. The `Machine` releases the lock only after the work has
-//!   ended, and only if the last read returned a record of this leadership term.
+//! - A term's deadline is `renew_deadline` after the last stored write was *sent*.
+//! - When the `Machine` observes another record, a deletion or another uid, it ends the term before it does anything
+//!   else. A term never resumes, and the next term begins only after this term's work has ended.
+//! - Each write replaces a version that was observed before. The `Machine` releases the lock only after the work has
+//!   ended, and only if the last read returned a record of this term.
 
 mod departing;
 mod following;
@@ -63,46 +61,45 @@ use crate::term::{EndReason, Term};
 pub struct Machine {
     config: LeaderElectionConfig,
     precision: TimePrecision,
-    /// The pauses between the attempts of a candidate.
+    /// The pauses between a candidate's attempts.
     retries: Backoff,
     jitter: Jitter,
-    /// The time between the beginning of a leadership term and its first renewal.
+    /// The time between a term's beginning and its first renewal.
     first_renewal: Duration,
-    /// The `Machine` sends renewals at multiples of this duration on the monotonic clock. Zero allows any time.
+    /// Renewals are sent at multiples of this duration on the monotonic clock. Zero allows any time.
     grain: Duration,
     phase: Phase,
     stopping: bool,
-    /// Whether the watch is open.
+    /// `true` while the watch is open.
     watch_is_up: bool,
-    /// Whether the `Machine` relies on the watch. The watch must be open, and no read may have returned a change that
+    /// `true` while the `Machine` relies on the watch: it is open, and no read has returned a change that
     /// the watch did not report.
     watching: bool,
-    /// The newest state that the watch has reported while this elector was the holder.
+    /// The newest state that the watch has reported while this elector held the lock.
     last_hint: Option<LockState>,
-    /// The version of the free lock that the watch reported. The next write, at `next_try`, replaces this version.
+    /// The free lock that the watch reported, which the next write, at `next_try`, replaces.
     vacancy: Option<LockState>,
     /// The request in flight.
     sent: Option<Sent>,
     /// The time of the next tick, unless a signal arrives first.
     next_try: Duration,
     observed: Option<Observation>,
-    /// A deleted lock still counts as held until this time.
+    /// Until this time, a deleted lock still counts as held.
     held_until: Duration,
-    /// The time when the `Machine` first observed that the lock does not exist. `None` if the lock exists.
+    /// The time at which the lock was first found missing. `None` if the lock exists.
     absent_since: Option<Duration>,
     preference: Preference,
     reported: Option<String>,
-    /// Failed writes that the server may have stored. The list is emptied when a leadership term begins or ends. If a
-    /// client sends a write twice, the first attempt may be stored and cause a conflict of the second attempt. Each
-    /// version of the object can be replaced only once. When one of these writes is known to be stored, no other write
-    /// in this list can be stored.
+    /// Failed writes that the server may have stored. If a client sends a write twice, for example, the first attempt
+    /// may be stored and make the second one conflict. Each version can be replaced only once, so when one of these
+    /// writes is known to be stored, no other can be. The list is emptied when a term begins or ends.
     in_doubt: Vec<Doubt>,
-    /// The uid of the lock and the record of the last leadership term, after that term is over. If the lock still
-    /// contains that record, no contender leads.
+    /// The lock's uid and record in the last term, after that term is over. If the lock still contains this
+    /// record, no contender leads.
     last_term: Option<(String, LeaderElectionRecord)>,
-    /// The time in the record that was sent most recently.
+    /// The time in the last sent record.
     last_written: Option<Stamp>,
-    /// The `Machine` writes no record before this time, so that the times in the records are not ahead of the clock.
+    /// No record is written before this time, so that the times in records are not ahead of the clock.
     write_not_before: Duration,
     slow_paths: u64,
 }
@@ -111,7 +108,7 @@ pub struct Machine {
 enum Phase {
     Following,
     Leading(Leading),
-    /// The leadership term is lost, but its work still runs.
+    /// The term is lost, but its work still runs.
     Lost,
     Releasing(Releasing),
     Finished,
@@ -120,34 +117,31 @@ enum Phase {
 #[derive(Clone, Debug)]
 struct Leading {
     term: Term,
-    /// The state of the lock that the next renewal request replaces.
+    /// The lock's state that the next renewal replaces.
     base: LockState,
-    /// The values of the clocks when the last stored write was sent. The deadline of the leadership term is computed
-    /// from these values.
+    /// The clocks when the last stored write that counts was sent. The deadline is computed from them.
     counted: Now,
     deadline: Deadline,
     last_sent: Duration,
     conflicts: u32,
-    /// Whether the `Machine` must read the lock before the next write request.
+    /// `true` if the lock must be read before the next write.
     read_back: bool,
-    /// Whether the control plane prefers another holder. The `Machine` must then not renew the leadership term. The
-    /// leadership term lasts until its deadline, or until the work has ended.
+    /// `true` if the control plane prefers another holder. The term is then not renewed, and lasts until its deadline
+    /// or until the work has ended.
     yielding: bool,
-    /// Whether the `Machine` asked the leader's work to end for the sake of another contender. The `Machine` must then
-    /// release the lock.
+    /// `true` if the lock must be released after the work, whatever `release_on_cancel` says.
     gives_up: bool,
-    /// A lock of another contender, as reported by the watch. The `Machine` stores this lock until a read shows the
-    /// current state.
+    /// Another contender's lock, as reported by the watch, until a read returns the current state.
     foreign: Option<Box<Observation>>,
 }
 
 #[derive(Clone, Debug)]
 struct Releasing {
-    /// The term to release. The value is `None` if it is unknown whether a write has begun a leadership term.
+    /// The term to release. `None` if it is unknown whether a write has begun a term.
     term: Option<Term>,
     until: Duration,
     conflicts: u32,
-    /// The write to send next. The value is `None` until a read shows that the lock contains a record of this elector.
+    /// The next write. `None` until a read returns this elector's record.
     write: Option<LockRequest>,
 }
 
@@ -156,7 +150,7 @@ struct Sent {
     request: LockRequest,
     purpose: Purpose,
     at: Now,
-    /// Whether the request creates the lock, and a lock of another contender was observed after the request was sent.
+    /// `true` if this request creates the lock, and another contender's lock was observed after the request was sent.
     overtaken: bool,
 }
 
@@ -169,35 +163,35 @@ enum Purpose {
 
 #[derive(Clone, Debug)]
 struct Doubt {
-    /// The version of the lock that the write replaces. The value is `None` if the write creates the lock.
+    /// The version that the write replaces. `None` if the write creates the lock.
     base: Option<Version>,
     record: LeaderElectionRecord,
     sent: Now,
 }
 
-/// The `Machine` stores at most this number of writes with an unknown result. If there are more, the `Machine` drops
-/// the oldest ones. If a dropped write was stored after all, the `Machine` treats its record as a record of another
-/// contender. Dropping a write is safe, but can delay the next leadership term.
+/// The maximum number of remembered writes with an unknown result. Beyond this number, the oldest are
+/// forgotten. If a forgotten write was stored after all, its record counts as another contender's, which is
+/// safe but can delay the next term.
 const MAX_DOUBTS: usize = 8;
 
-/// The maximum random delay before a candidate takes a lock whose record has expired. In a group of a hundred
-/// candidates, most candidates then observe the next leader before they try to take the lock.
+/// The maximum random delay before a candidate takes an expired lock. Of a hundred candidates, most then observe the
+/// next leader before they try.
 const EXPIRY_JITTER: Duration = Duration::from_millis(120);
 
-/// The maximum random delay before a candidate takes a lock that the watch reported as free. Most candidates with a
-/// longer delay observe the next leader first.
+/// The maximum random delay before a candidate takes a lock that the watch reported as free, so that most candidates
+/// observe the next leader first.
 const HINT_JITTER: Duration = Duration::from_millis(40);
 
 impl Machine {
     /// Creates a contender that makes its first attempt immediately.
     ///
-    /// The configuration must be [valid](LeaderElectionConfig::validate). `precision` is the precision of the times
-    /// that the lock stores.
+    /// `config` must be [valid](LeaderElectionConfig::validate). `precision` is the precision
+    /// of the lock's stored times.
     pub fn new(config: LeaderElectionConfig, precision: TimePrecision, now: Now) -> Self {
         let seed = config.seed();
         Self {
             retries: Backoff::new(config.retries(), seed),
-            // Use another seed here, so that the two random sequences differ.
+            // Derive another seed, so that the two random sequences differ.
             jitter: Jitter::new(!seed),
             first_renewal: config.retry_period,
             grain: Duration::ZERO,
@@ -224,42 +218,41 @@ impl Machine {
         }
     }
 
-    /// Sets the time between the beginning of a leadership term and its first renewal, as a fraction of the retry
-    /// period. If `Machine`s have different fractions, terms that begin at the same time are renewed at different
-    /// times. Default: 1.
+    /// Sets the time between a term's beginning and its first renewal, as a fraction of the retry period. With
+    /// different fractions, `Machine`s whose terms begin at the same time send renewals at different times. Default: 1.
     pub fn begin_renewals_at(&mut self, share: f64) {
         self.first_renewal = self.config.retry_period.mul_f64(share.clamp(0.0, 1.0));
     }
 
-    /// Rounds the time of each renewal down to a whole sixteenth of the retry period. As a result, the leadership terms
-    /// of many `Machine`s are renewed in batches, and one timer can serve several renewals. This setting has no effect
-    /// if two renewals could be less than a second apart because of the rounding.
+    /// Rounds the time of each renewal down to a whole sixteenth of the retry period, so that many `Machine`s
+    /// send renewals in batches and can share a timer. Has no effect if the rounding could make two renewals
+    /// less than a second apart.
     pub fn gather_renewals(&mut self) {
         let grain = self.config.retry_period / 16;
-        // If a renewal is sent less than a second after the previous renewal, it does not extend the leadership term.
+        // A renewal less than a second after the previous one does not extend the term.
         if self.config.retry_period - grain > Duration::from_secs(1) {
             self.grain = grain;
         }
     }
 
-    /// Returns the time at which the `Machine` sends a renewal that becomes due at `due`.
+    /// Returns the time at which a renewal that is due at `due` is sent.
     fn renewal_at(&self, due: Duration) -> Duration {
         let early = due.as_nanos().checked_rem(self.grain.as_nanos()).unwrap_or_default();
         due.saturating_sub(Duration::from_nanos_u128(early))
     }
 
-    /// Makes the `Machine` release the lock after the leader's work has ended, even if `release_on_cancel` is not set.
-    /// Call this method before the leader's work has ended.
+    /// Releases the lock after the leader's work has ended, even if `release_on_cancel` is `false`. Must be called
+    /// before [`Signal::WorkEnded`].
     pub(crate) fn give_up(&mut self) {
         if let Phase::Leading(leading) = &mut self.phase {
             leading.gives_up = true;
         }
     }
 
-    /// Processes one signal, and returns the instructions that the owner of the `Machine` must execute in order.
+    /// Processes one signal, and returns the instructions that the owner must execute in order.
     pub fn step(&mut self, signal: Signal, now: Now) -> Vec<Instruction> {
         let mut instructions = Vec::new();
-        // Check the deadline before the signal is processed, because the leadership term may have expired.
+        // Check the deadline first, because the term may have expired.
         if let Phase::Leading(leading) = &self.phase
             && leading.deadline.has_passed(now)
         {
@@ -286,8 +279,8 @@ impl Machine {
         instructions
     }
 
-    /// Returns the time when the owner must call [`Machine::step`] with a tick, unless a signal arrives first. Returns
-    /// `None` if the `Machine` needs no tick.
+    /// Returns the time at which the owner must call [`Machine::step`] with [`Signal::Tick`], unless another signal
+    /// arrives first. Returns `None` if no tick is needed.
     pub fn wake_at(&self) -> Option<Deadline> {
         let next_try = self.sent.is_none().then_some(self.next_try);
         match &self.phase {
@@ -301,18 +294,17 @@ impl Machine {
         }
     }
 
-    /// Returns whether a leadership term is in progress.
+    /// Returns `true` during a term.
     pub fn leads(&self) -> bool {
         matches!(self.phase, Phase::Leading(_))
     }
 
-    /// Returns the last observed holder. The holder is an empty string if the lock is free, and `None` before the first
-    /// read.
+    /// Returns the last observed holder: an empty string if the lock is free, and `None` before the first read.
     pub fn leader(&self) -> Option<&str> {
         self.reported.as_deref()
     }
 
-    /// Returns the number of renewals that had to read the lock first. This number corresponds to client-go's metric
+    /// Returns the number of renewals that had to read the lock first, like client-go's metric
     /// `leader_election_slowpath_total`.
     pub fn slow_paths(&self) -> u64 {
         self.slow_paths
@@ -335,8 +327,7 @@ impl Machine {
             let unreported =
                 |seen: &Observation| found.as_ref().is_none_or(|found| found.version != seen.state.version);
             if self.observed.as_ref().is_some_and(unreported) {
-                // The read shows a change that the watch did not report, so the `Machine` no longer relies on the
-                // watch.
+                // The watch did not report this change, so do not rely on the watch.
                 self.watching = false;
             }
             self.vacancy = None;
@@ -354,7 +345,7 @@ impl Machine {
         let (base, record) = match sent.request {
             LockRequest::Create(record) => (None, record),
             LockRequest::Update { base, record } => (Some(base), record),
-            // Ignore a result that does not belong to the request in flight.
+            // A write result does not belong to a read in flight.
             LockRequest::Read => return,
         };
         if let Ok(version) = &answer {
@@ -371,14 +362,13 @@ impl Machine {
                 self.renewed(doubt, answer, now, instructions);
             }
             (Phase::Releasing(_), Purpose::Release) => self.released(answer, now),
-            // The leadership term in which this request was sent is over, so use the result only to update the state of
-            // the lock.
+            // The request's term is over, so the result was only used to update the observed state.
             (Phase::Following, _) if self.stopping => self.release_rest(now),
             _ => self.next_try = self.next_try.min(now.monotonic + self.config.retry_period),
         }
     }
 
-    /// Sends the next request if the request is due.
+    /// Sends the next request, if one is due.
     fn act(&mut self, now: Now, instructions: &mut Vec<Instruction>) {
         if self.sent.is_some() || now.monotonic < self.next_try {
             return self.finish_if_late(now, instructions);
@@ -407,16 +397,15 @@ impl Machine {
 
     fn send(&mut self, request: LockRequest, purpose: Purpose, now: Now, instructions: &mut Vec<Instruction>) {
         if purpose == Purpose::Contend {
-            // A signal that arrives during the request can set an earlier time. The result of the request must not
-            // overwrite that earlier time.
+            // A signal during the request can set an earlier time, which the request's result must not overwrite.
             self.next_try = Duration::MAX;
         }
         self.sent = Some(Sent { request: request.clone(), purpose, at: now, overtaken: false });
         instructions.push(Instruction::Send { request, timeout: self.timeout(now) });
     }
 
-    /// Ends the release when the time limit of the release has passed. If a stop was requested and no request or work
-    /// is pending, finishes the `Machine`.
+    /// Ends a release at its time limit. Finishes the `Machine` if a stop was requested and no
+    /// request or work is pending.
     fn finish_if_late(&mut self, now: Now, instructions: &mut Vec<Instruction>) {
         if let Phase::Releasing(releasing) = &self.phase
             && self.sent.is_none()
@@ -426,8 +415,7 @@ impl Machine {
             self.phase = Phase::Following;
             self.next_try = now.monotonic + self.retries.next(None);
         }
-        // Do not finish while a release is still pending. The release starts after the response to the current request
-        // has arrived.
+        // Do not finish before a pending release, which starts after the response to the current request.
         let nothing_left = self.left_over().is_none();
         let quiet = self.sent.as_ref().is_none_or(|sent| sent.request == LockRequest::Read && nothing_left);
         if self.stopping && quiet && self.in_doubt.is_empty() && matches!(self.phase, Phase::Following) {
@@ -460,7 +448,7 @@ impl Machine {
         self.yield_if_asked(instructions);
     }
 
-    /// Asks the leader's work to end if another contender is preferred as the holder.
+    /// Asks the leader's work to end if another contender should hold the lock.
     fn yield_if_asked(&mut self, instructions: &mut Vec<Instruction>) {
         if let Phase::Leading(leading) = &mut self.phase
             && let Some(other) = self.preference.yield_to.take()
@@ -495,20 +483,20 @@ impl Machine {
         }
         self.in_doubt.clear();
         self.next_try = now.monotonic;
-        // The deadline has not passed, so no other contender can have led since the last renewal. The `Machine` can
-        // therefore end an earlier wait for a deleted lock.
+        // The deadline has not passed, so no other contender can have led since the last renewal, and an earlier wait
+        // for a deleted lock can end.
         if reason != EndReason::Deadline {
             self.held_until = Duration::ZERO;
         }
         if reason == EndReason::Deleted {
-            // Another contender may have held the lock after it was deleted. This contender must then wait.
+            // Another contender may have held the lock after the deletion, and this contender must then wait.
             self.observed = foreign.map(|foreign| *foreign);
         }
         instructions.push(Instruction::StopLeading(reason));
     }
 
-    /// Records a state of the lock after it was observed. If the record or the uid has changed, the wait for the
-    /// record's expiry starts again. Otherwise the wait continues. Returns whether the record or the uid has changed.
+    /// Records an observed state of the lock. Returns `true` if the record or the uid has changed, which restarts the
+    /// wait for the record's expiry.
     fn observe(&mut self, found: Option<&LockState>, now: Now, instructions: &mut Vec<Instruction>) -> bool {
         let Some(found) = found else {
             if let Some(gone) = self.observed.take() {
@@ -534,9 +522,8 @@ impl Machine {
         changed
     }
 
-    /// Makes this contender wait, because a lock that it had observed was deleted. The holder of that lock may have
-    /// acquired or renewed it right before the deletion. The holder may then work for almost a lease duration after the
-    /// deletion.
+    /// Makes this contender wait after the deletion of an observed lock. Its holder may have acquired or renewed the
+    /// lock right before the deletion, and may then work for almost a lease duration.
     fn wait_out(&mut self, gone: &LockState, now: Now) {
         let own = self.config.lease_duration;
         if self.config.wait_after_deletion {
@@ -553,8 +540,8 @@ impl Machine {
         instructions.push(Instruction::NewLeader(holder.into()));
     }
 
-    /// Returns the state of the lock with the newest known version. Another program may have written the object after
-    /// the read, and the watch may have reported this write.
+    /// Returns `found` with the newest known version, which the watch may have reported after another
+    /// program has written the object.
     fn newest(&self, mut found: LockState) -> LockState {
         let seen = self.observed.as_ref().map(|observed| &observed.state);
         for known in seen.into_iter().chain(&self.last_hint) {
@@ -572,13 +559,13 @@ impl Machine {
         self.in_doubt.push(doubt);
     }
 
-    /// If a write with an unknown result has stored the state `found`, returns the time when that write was sent.
+    /// Returns the time at which the write that stored `found` was sent, if this write had an unknown result.
     fn settle(&self, found: &LeaderElectionRecord) -> Option<Now> {
         self.in_doubt.iter().find(|doubt| doubt.record == *found).map(|doubt| doubt.sent)
     }
 
-    /// Returns the pause after a conflict with another program that repeatedly writes the same object. Without jitter,
-    /// the attempts could always coincide with the writes of that program.
+    /// Returns the pause after a repeated conflict with another program. Without jitter, all attempts could coincide
+    /// with that program's writes.
     fn conflict_pause(&mut self) -> Duration {
         self.config.retry_period / 4 + self.jitter.up_to(self.config.retry_period / 8)
     }

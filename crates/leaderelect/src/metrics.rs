@@ -1,4 +1,4 @@
-//! The metrics of an elector. A metric that also exists in client-go has the same name as in client-go.
+//! An elector's metrics, with client-go's names where client-go has the same metric.
 
 use std::any::Any;
 
@@ -54,7 +54,7 @@ static MALFORMED: Metric = Metric {
     labels: LABELS,
 };
 
-/// The instruments of one elector.
+/// One elector's instruments.
 #[derive(Debug)]
 pub(crate) struct Instruments {
     pub(crate) slow_paths: Box<dyn Counter>,
@@ -62,10 +62,9 @@ pub(crate) struct Instruments {
     pub(crate) renewals: Box<dyn Counter>,
     pub(crate) renewal_duration: Box<dyn Histogram>,
     pub(crate) malformed: Box<dyn Counter>,
-    /// The counters of ended leadership terms, one for each reason.
+    /// The counters of ended terms, one for each reason.
     term_ends: [(&'static str, Box<dyn Counter>); EndReason::NAMES.len()],
-    /// The gauges that show whether this elector leads, and the remaining time of its leadership term. Dropping this
-    /// field unregisters the gauges.
+    /// The gauges of the leader state and the term's remaining time. Dropping this field unregisters them.
     _pulled: [Box<dyn Any + Send + Sync>; 2],
 }
 
@@ -94,7 +93,7 @@ impl Instruments {
         }
     }
 
-    /// Counts the end of a leadership term.
+    /// Counts the end of a term.
     pub(crate) fn term_ended(&self, reason: &EndReason) {
         let of_reason = self.term_ends.iter().filter(|(name, _)| *name == reason.name());
         of_reason.for_each(|(_, counter)| counter.add(1));

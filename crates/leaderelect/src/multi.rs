@@ -1,4 +1,4 @@
-//! A lock that consists of two locks. This lock is used to migrate from an annotation to a Lease.
+//! Pairs of locks, for the migration from an annotation to a Lease.
 
 use pintle_meta::{ApiError, ApiResource, MicroTime, ObjectKey};
 
@@ -8,36 +8,35 @@ use crate::record::{LeaderElectionRecord, LockState, TimePrecision, Version};
 use crate::token::Token;
 use crate::watching::map;
 
-/// The holder that a [`MultiLock`] reports if its two halves name different holders. This constant corresponds to
-/// client-go's `UnknownLeader`. A contender must not use this value as its own identity.
+/// The holder that a [`MultiLock`] reports if its halves have different holders, like client-go's `UnknownLeader`. A
+/// contender must not use this identity.
 pub const UNKNOWN_LEADER: &str = "leaderelection.k8s.io/unknown";
 
-/// A pair of locks that a contender always holds together. This type corresponds to client-go's `MultiLock` for
+/// A pair of locks that a leader always holds together, like client-go's `MultiLock` for
 /// `configmapsleases` and `endpointsleases`.
 ///
-/// A `MultiLock` migrates a set of replicas from an [`AnnotationLock`](crate::AnnotationLock) to a
-/// [`LeaseLock`](crate::LeaseLock) in two rollouts. The annotation is the primary half of the lock, and the Lease is
-/// the secondary half. In the first rollout, the replicas change from the annotation to both halves. In the second
-/// rollout, the replicas change from both halves to the Lease. Programs that use only the annotation do not detect
-/// programs that use only the Lease. Therefore, these two kinds of programs must not run at the same time. The primary
-/// object must exist as long as any program uses both halves.
+/// A `MultiLock` migrates replicas from an [`AnnotationLock`](crate::AnnotationLock), its primary half, to a
+/// [`LeaseLock`](crate::LeaseLock), its secondary half. The first rollout replaces the annotation with both halves,
+/// and the second rollout replaces both halves with the Lease. Programs that use only the annotation do not detect
+/// programs that use only the Lease, so they must not run at the same time. The primary object must exist until no
+/// program uses both halves.
 ///
-/// # What is guaranteed
+/// # Guarantees
 ///
-/// - A contender that holds only one half does not lead. A leadership term begins or is renewed only if both halves
-///   accept the write. Each write is based on the version that was read. If a half has changed since it was read, the
-///   write is rejected. Unlike client-go, the lock never takes over a half that another contender has changed.
-/// - If the halves name different holders, the reported holder is [`UNKNOWN_LEADER`]. All contenders then wait until
-///   both halves have been unchanged for a full lease duration. The halves name different holders if a crash or a
-///   rejection has caused a write to change only one half. If only one half was written, the error has
+/// - A contender that holds only one half does not lead. A term begins or is renewed only if both halves accept the
+///   write. A half rejects the write if it has changed since it was read. Unlike in client-go, the lock never takes
+///   over a half that another contender has changed.
+/// - If the halves have different holders, because a crash or a rejection has let a write change only one half, the
+///   reported holder is [`UNKNOWN_LEADER`]. All contenders then wait until both halves have been unchanged for a full
+///   lease duration. If a write changes only one half, its error has
 ///   [`earlier_may_have_acted`](ApiError::earlier_may_have_acted) set, and no contender leads for one lease duration.
-/// - If both halves have the same holder but one half does not contain the last renewal, the merged record has no
-///   `renew_time`. Electors always distinguish such a record from a record that both halves accepted.
-/// - The fencing [token](Lock::token) of a leadership term is the secondary half's token. As a result, tokens continue
-///   to increase after all replicas use only the Lease.
+/// - If the halves have the same holder but one half lacks the last renewal, the merged record has no `renew_time`. So
+///   electors can always distinguish this record from one that both halves have accepted.
+/// - A term's fencing [token](Lock::token) is the secondary half's token, so tokens continue to increase after all
+///   replicas use only the Lease.
 ///
-/// If the primary object does not exist, the whole lock counts as missing, even if the Lease exists. When the primary
-/// object is then created, the two halves name different holders.
+/// If the primary object is missing, the whole lock counts as missing, even if the Lease exists. After the primary
+/// object is created, the halves have different holders.
 ///
 /// # Examples
 ///
@@ -61,13 +60,12 @@ pub struct MultiLock<P, S> {
 }
 
 impl<P: Lock, S: Lock> MultiLock<P, S> {
-    /// Combines two locks. The resource and the key of the combined lock are the resource and the key of its primary
-    /// half.
+    /// Combines two locks. The combined lock has its primary half's resource and key.
     pub fn new(primary: P, secondary: S) -> Self {
         Self { primary, secondary }
     }
 
-    /// Merges the states of both halves into one state.
+    /// Merges the halves' states.
     fn both(
         &self,
         primary: LockSnapshot<P::Object>,
@@ -77,7 +75,7 @@ impl<P: Lock, S: Lock> MultiLock<P, S> {
         let raw = Some(both_raw(&primary.state, secondary.as_ref().map(|half| &half.state)));
         let first = self.cut(primary.state.record);
         let Some(secondary) = secondary else {
-            // Leave out the renew time, because at least one half has not accepted this record.
+            // Omit the renew time, because the secondary half has not accepted this record.
             let record = LeaderElectionRecord { renew_time: None, ..first };
             return LockSnapshot { state: LockState { version, record, raw }, object: (primary.object, None) };
         };
@@ -87,8 +85,8 @@ impl<P: Lock, S: Lock> MultiLock<P, S> {
         let same_time = first.renew_time == second.renew_time;
         let record = match first.holder_identity == second.holder_identity {
             true if same_time => first,
-            // The halves differ, so a write has changed only one of them. The times in the halves do not show which
-            // half is newer, because a clock may have been set back.
+            // A write has changed only one half. The times do not show which half is newer, because a
+            // clock may have been set back.
             true if second.renew_time < first.renew_time => LeaderElectionRecord { renew_time: None, ..second },
             true => LeaderElectionRecord { renew_time: None, ..first },
             false => LeaderElectionRecord { holder_identity: UNKNOWN_LEADER.into(), ..first },
@@ -97,7 +95,7 @@ impl<P: Lock, S: Lock> MultiLock<P, S> {
         LockSnapshot { state: LockState { version, record, raw }, object: (primary.object, Some(secondary.object)) }
     }
 
-    /// Truncates the times in a record to a precision that both halves can store.
+    /// Truncates the times in a record to the precision of both halves.
     fn cut(&self, record: LeaderElectionRecord) -> LeaderElectionRecord {
         let precision = self.time_precision();
         let cut = |time: Option<MicroTime>| time.map(|time| precision.cut(time.0));
@@ -138,8 +136,8 @@ impl<P: Lock, S: Lock> Lock for MultiLock<P, S> {
         self.secondary.token(&LockState::new(version, began.record.clone()))
     }
 
-    /// Watches the secondary half. When the lock is released, the secondary half is written after the primary half. The
-    /// elector still polls the lock, because this watch reports only releases and deletions.
+    /// Watches the secondary half, which a release writes last. The elector still polls the lock, because this watch
+    /// reports only releases and deletions.
     async fn watch(&self) -> Result<Option<LockEvents<Self::Object>>, ApiError> {
         let events = self.secondary.watch().await?;
         Ok(events.map(vacancies))
@@ -171,8 +169,7 @@ impl<P: Lock, S: Lock> Lock for MultiLock<P, S> {
     }
 }
 
-/// Joins the versions of the two halves with a plus sign. The result is unambiguous, because a uid or a resourceVersion
-/// never contains a plus sign.
+/// Joins the halves' versions with a plus sign, which a uid or a resourceVersion never contains.
 fn join(primary: &Version, secondary: Option<&Version>) -> Version {
     let (uid, resource_version) =
         secondary.map_or(("", ""), |version| (version.uid.as_str(), version.resource_version.as_str()));
@@ -182,20 +179,19 @@ fn join(primary: &Version, secondary: Option<&Version>) -> Version {
     }
 }
 
-/// Returns the complete stored data of both halves. The complete data is needed because the merged record does not
-/// change if only one half is renewed.
+/// Returns both halves' stored data, because the merged record does not change if only one half is renewed.
 fn both_raw(primary: &LockState, secondary: Option<&LockState>) -> Box<str> {
     let half = |state: &LockState| format!("{:?} {:?}", state.record, state.raw);
     format!("{} {:?}", half(primary), secondary.map(half)).into()
 }
 
-/// Sets `earlier_may_have_acted` in an error of the second half's write, because the first half has already accepted
-/// its write.
+/// Sets `earlier_may_have_acted` in an error of the second write, because the other half has
+/// already accepted its write.
 fn half_way(error: ApiError) -> ApiError {
     ApiError { earlier_may_have_acted: true, ..error }
 }
 
-/// Forwards the events that report a release or a deletion of the secondary half. Drops all other events.
+/// Forwards only releases and deletions of the secondary half.
 fn vacancies<O: 'static, B: Send + 'static>(secondary: LockEvents<O>) -> LockEvents<B> {
     map(secondary, |event| match event {
         LockEvent::Changed(half) if !half.state.record.is_vacant() => None,

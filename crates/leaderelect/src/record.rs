@@ -1,43 +1,42 @@
-//! The election record, and the version of the object that stores it.
+//! Election records, and the versions of the objects that store them.
 
 use std::time::Duration;
 
 use jiff::Timestamp;
 use pintle_meta::MicroTime;
 
-/// The election record that a lock stores. This type corresponds to client-go's `LeaderElectionRecord`.
+/// The election record that a lock stores, like client-go's `LeaderElectionRecord`.
 ///
-/// The elector does not use the two times in the record for its decisions. The two times are for people and for other
-/// programs. A record has expired for an observer if the record has not changed for its lease duration, measured on the
-/// observer's own clock.
+/// Electors do not use the two times for their decisions; they are for people and for other programs. For an observer,
+/// a record has expired if it has not changed for its lease duration on the observer's own clock.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct LeaderElectionRecord {
-    /// The holder. The holder is an empty string if the lock is free.
+    /// The holder's identity, or an empty string if the lock is free.
     pub holder_identity: String,
-    /// The number of seconds that a candidate must observe the record without a change before it takes over. The number
-    /// is zero or negative if the program that wrote the record did not set a duration.
+    /// How many seconds a candidate must observe the record unchanged before it takes over. Zero or
+    /// negative values count as missing.
     pub lease_duration_seconds: i32,
-    /// The time when the leadership term of the holder began.
+    /// The time at which the holder's term began.
     pub acquire_time: Option<MicroTime>,
-    /// The time when the holder last renewed the record.
+    /// The time of the holder's last renewal.
     pub renew_time: Option<MicroTime>,
-    /// How often the holder of the lock has changed.
+    /// The number of holder changes.
     pub leader_transitions: i32,
-    /// The strategy of a coordinated election, such as [`OLDEST_EMULATION_VERSION`](crate::OLDEST_EMULATION_VERSION).
+    /// A coordinated election's strategy, such as [`OLDEST_EMULATION_VERSION`](crate::OLDEST_EMULATION_VERSION).
     pub strategy: Option<String>,
-    /// The contender that should hold the lock in a coordinated election. The current holder should give up the lock
-    /// for this contender. The value is `None` if the current holder may keep the lock.
+    /// The contender for which the current holder should give up the lock in a coordinated election. `None` if the
+    /// current holder may keep the lock.
     pub preferred_holder: Option<String>,
 }
 
 impl LeaderElectionRecord {
-    /// Returns whether the lock is free.
+    /// Returns `true` if the lock is free.
     pub fn is_vacant(&self) -> bool {
         self.holder_identity.is_empty()
     }
 
-    /// Returns how long the record stays valid if it does not change. If the record contains no duration, returns
-    /// `own`, which is the lease duration of the observer.
+    /// Returns how long the record stays valid without a change. If the record contains no duration, returns `own`, the
+    /// observer's lease duration.
     pub fn lease_duration(&self, own: Duration) -> Duration {
         match u64::try_from(self.lease_duration_seconds) {
             Ok(seconds @ 1..) => Duration::from_secs(seconds),
@@ -45,8 +44,8 @@ impl LeaderElectionRecord {
         }
     }
 
-    /// Returns whether both records belong to the same leadership term. Records of one leadership term have the same
-    /// holder, acquire time and number of transitions.
+    /// Returns `true` if both records belong to the same term, and so have the same holder, acquire time
+    /// and number of transitions.
     pub(crate) fn same_term(&self, other: &Self) -> bool {
         self.holder_identity == other.holder_identity
             && self.acquire_time == other.acquire_time
@@ -54,7 +53,7 @@ impl LeaderElectionRecord {
     }
 }
 
-/// A version of an object. Two resourceVersions can be compared only if the uid is the same.
+/// A version of an object. Only resourceVersions with the same uid can be compared.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Version {
     /// The uid of the object that stores the record.
@@ -64,47 +63,46 @@ pub struct Version {
 }
 
 impl Version {
-    /// Returns whether `other` is a version of the same object. If the lock is a [`MultiLock`](crate::MultiLock), this
-    /// version may contain only the version of the primary half.
+    /// Returns `true` if `other` is a version of the same object. For a [`MultiLock`](crate::MultiLock), `self` may be
+    /// the version of the primary half only.
     pub(crate) fn goes_on_in(&self, other: &Self) -> bool {
         self.uid == other.uid || (self.uid.ends_with('+') && other.uid.starts_with(&self.uid))
     }
 
-    /// Returns whether this version is older than `other`. Returns `None` if the two versions cannot be compared.
+    /// Returns `Some(true)` if `self` is older than `other`, and `None` if the two versions cannot be compared.
     pub(crate) fn is_before(&self, other: &Self) -> Option<bool> {
         let number = |version: &Self| version.resource_version.parse::<u64>().ok();
         Some(number(self)? < number(other)?)
     }
 }
 
-/// A record, together with the object's version when the record was read or written.
+/// A record, and the object's version when the record was read or written.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct LockState {
-    /// The version.
+    /// The object's version.
     pub version: Version,
-    /// The record.
+    /// The election record.
     pub record: LeaderElectionRecord,
-    /// Stored data that the field `record` cannot represent, such as a time that cannot be parsed, or the second half
-    /// of a [`MultiLock`](crate::MultiLock). Electors do not interpret this data. They only compare it. If this field
-    /// is `None`, electors compare only `record`.
+    /// Stored data that `record` cannot represent, such as an invalid time, or the second half of a
+    /// [`MultiLock`](crate::MultiLock). Electors only compare this data. `None` compares only `record`.
     pub raw: Option<Box<str>>,
 }
 
 impl LockState {
-    /// Creates a state without additional stored data.
+    /// Creates a state without `raw` data.
     pub fn new(version: Version, record: LeaderElectionRecord) -> Self {
         Self { version, record, raw: None }
     }
 
-    /// Returns whether both states contain the same election record of the same object. A write that changes other
-    /// data, such as a label, changes only the resourceVersion.
+    /// Returns `true` if both states contain the same election record of the same object. A write of other data, such
+    /// as a label, changes only the resourceVersion.
     pub(crate) fn repeats(&self, earlier: &Self) -> bool {
         let same_raw = self.raw.as_ref().zip(earlier.raw.as_ref()).is_none_or(|(raw, earlier)| raw == earlier);
         same_raw && self.version.uid == earlier.version.uid && self.record == earlier.record
     }
 
-    /// Sets the version of this state to the version of `later`, unless that version is older. Both states must have
-    /// the same election record: see [`repeats`](Self::repeats).
+    /// Adopts the version of `later`, unless it is older. Both states must have the same election record: see
+    /// [`repeats`](Self::repeats).
     pub(crate) fn repeated_as(&mut self, later: &Self) {
         if later.version.is_before(&self.version) != Some(true) {
             self.version = later.version.clone();
@@ -115,19 +113,18 @@ impl LockState {
     }
 }
 
-/// The precision of the times that a lock stores.
+/// The precision of a lock's stored times.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum TimePrecision {
-    /// Microseconds, like a Lease.
+    /// Microseconds, as in a Lease.
     #[default]
     Micros,
-    /// The lock stores whole seconds, as an annotation does.
+    /// Whole seconds, as in an annotation.
     Seconds,
 }
 
 impl TimePrecision {
-    /// Truncates a time to the precision that the lock stores. A record that is read back then equals the written
-    /// record.
+    /// Truncates a time to this precision, so that a record equals the written record when it is read back.
     pub(crate) fn cut(self, moment: Timestamp) -> MicroTime {
         let cut = match self {
             Self::Micros => Timestamp::from_microsecond(moment.as_microsecond()),
@@ -136,7 +133,7 @@ impl TimePrecision {
         MicroTime(cut.unwrap_or(moment))
     }
 
-    /// Returns the smallest difference between two times that the lock can represent.
+    /// Returns the smallest difference between two stored times.
     pub(crate) fn step(self) -> Duration {
         match self {
             Self::Micros => Duration::from_micros(1),

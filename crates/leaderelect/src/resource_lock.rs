@@ -1,4 +1,4 @@
-//! The kinds of locks that have names in client-go, such as `leases`.
+//! Locks whose kind is chosen by client-go's name, such as `leases`.
 
 use std::fmt;
 use std::str::FromStr;
@@ -15,8 +15,7 @@ use crate::record::{LeaderElectionRecord, LockState, TimePrecision};
 use crate::token::Token;
 use crate::watching::map;
 
-/// The kind of a lock. A `LockKind` can be parsed from the names that client-go uses in its `resourceLock` setting and
-/// flag.
+/// The kind of a lock, which can be parsed from client-go's names (the `resourceLock` setting and flag).
 ///
 /// # Examples
 ///
@@ -32,13 +31,13 @@ pub enum LockKind {
     /// `leases`, the recommended kind.
     #[default]
     Leases,
-    /// The kind `configmaps`. client-go supported this kind until 1.23.
+    /// `configmaps`: an annotation of a ConfigMap. Supported by client-go until 1.23.
     ConfigMaps,
-    /// The kind `endpoints`. client-go supported this kind until 1.23.
+    /// `endpoints`: an annotation of an Endpoints object. Supported by client-go until 1.23.
     Endpoints,
-    /// `configmapsleases`. Use this kind to migrate from ConfigMaps to Leases. Supported by client-go until 1.27.
+    /// `configmapsleases`, for the migration from ConfigMaps to Leases. Supported by client-go until 1.27.
     ConfigMapsLeases,
-    /// `endpointsleases`. Use this kind to migrate from Endpoints to Leases. Supported by client-go until 1.27.
+    /// `endpointsleases`, for the migration from Endpoints to Leases. Supported by client-go until 1.27.
     EndpointsLeases,
 }
 
@@ -56,8 +55,7 @@ impl LockKind {
         }
     }
 
-    /// Returns the resource whose annotation contains the record. Returns `None` if a lock of this kind uses no
-    /// annotation.
+    /// Returns the resource whose annotation contains the record, or `None` if this kind uses no annotation.
     pub fn annotated(self) -> Option<ApiResource> {
         let resource = |kind, plural| Some(ApiResource::new("v1", kind, plural, Scope::Namespaced));
         match self {
@@ -83,7 +81,7 @@ impl FromStr for LockKind {
     }
 }
 
-/// The error for a name that is not a [`LockKind`].
+/// A text is not the name of a [`LockKind`].
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[error(
     "{name:?} is not a lock kind; use leases, or one of the legacy kinds configmaps, endpoints, configmapsleases, endpointsleases"
@@ -93,7 +91,7 @@ pub struct UnknownLockKind {
     pub name: String,
 }
 
-/// A lock whose kind is chosen at run time. This type corresponds to client-go's function `resourcelock.New`.
+/// A lock whose kind is chosen at run time, like the result of client-go's `resourcelock.New`.
 ///
 /// # Examples
 ///
@@ -112,11 +110,11 @@ pub struct UnknownLockKind {
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum ResourceLock<M, L> {
-    /// In a Lease.
+    /// A lock in a Lease.
     Lease(LeaseLock<L>),
-    /// In an annotation.
+    /// A lock in an annotation.
     Annotation(AnnotationLock<M>),
-    /// In both.
+    /// A lock in both an annotation and a Lease.
     Both(MultiLock<AnnotationLock<M>, LeaseLock<L>>),
 }
 
@@ -125,9 +123,8 @@ where
     M: ObjectApi<DynamicObject> + ListWatch<Object = DynamicObject>,
     L: ObjectApi<Lease> + ListWatch<Object = Lease>,
 {
-    /// Creates the lock `name` in the namespace `namespace`. The function `annotated` returns the `Api` of the resource
-    /// whose annotation contains the record. The lock calls `annotated` only if the kind of the lock uses an
-    /// annotation.
+    /// Creates the lock `name` in `namespace`. If `kind` uses an annotation, `annotated` is called to get the API
+    /// for the annotated resource.
     pub fn new(
         kind: LockKind,
         namespace: &str,
@@ -149,7 +146,7 @@ where
         }
     }
 
-    /// Sets the default observers of electors that use this lock. The observers correspond to the `EventRecorder` in
+    /// Sets the default observers for electors that use this lock, like the `EventRecorder` in
     /// client-go's `ResourceLockConfig`.
     pub fn observed_by(mut self, observers: Observers) -> Self {
         match &mut self {
@@ -169,7 +166,7 @@ pub enum LockObject {
     Lease(Lease),
     /// The annotated object.
     Annotated(DynamicObject),
-    /// The object with the annotation, and the Lease if the lock uses one.
+    /// The annotated object, and the Lease if it exists.
     Both(Box<(DynamicObject, Option<Lease>)>),
 }
 

@@ -1,5 +1,5 @@
-//! The [`Shell`], which is a task that drives one or many [`Machine`](crate::machine::Machine)s. The task owns the
-//! `Machine`s' timers, requests and watch. The task makes no election decisions.
+//! The [`Shell`], a task that drives one or many [`Machine`](crate::machine::Machine)s. The task owns the `Machine`s'
+//! timers, requests and watch, but makes no election decisions.
 
 mod contest;
 
@@ -28,24 +28,22 @@ use crate::watching::WatchMessage;
 use contest::{Answer, Stepped};
 pub(crate) use contest::{Contest, Notice};
 
-/// A watch event of a lock, together with the key of the lock. If the key is `None`, the event is for all `Contest`s of
-/// the `Shell`.
+/// A watch event and its lock's key. An event without a key is for all `Contest`s of the `Shell`.
 pub(crate) type Seen<O> = (Option<ObjectKey>, LockEvent<O>);
 
-/// A handle to the shell. When the handle is dropped, the task of the `Shell` ends.
+/// A handle to the task. Dropping the handle ends the task.
 pub(crate) struct Shell<L: Lock> {
-    /// The sender of [`Order`]s for the task. The channel is unbounded, because each leadership term sends only a few
-    /// orders.
+    /// Sends [`Order`]s to the task. The channel is unbounded, because each term sends only a few orders.
     orders: mpsc::UnboundedSender<Order<L>>,
     joined: AtomicU64,
-    /// The message of the panic that ended the `Shell`'s task. The value is `None` if the task did not panic.
+    /// The message of the panic that ended the task, if any.
     panic_message: watch::Receiver<Option<String>>,
     task: Mutex<Task>,
 }
 
 /// The task of a [`Shell`].
 enum Task {
-    /// The work of the task, until the task starts.
+    /// The task's future, until the task starts.
     Prepared(Pin<Box<dyn Future<Output = ()> + Send>>),
     Started {
         _task: AbortOnDropHandle<()>,
@@ -57,22 +55,21 @@ enum Order<L: Lock> {
     WorkEnded(u64),
 }
 
-/// A `Contest` in a `Shell`, together with the events that end this `Contest`.
+/// A `Contest` in a `Shell`, with its timers and the events that end it.
 struct Seat<L: Lock> {
     contest: Contest<L>,
-    /// The time when the `Shell` must call `Contest::step`, unless an event arrives first.
+    /// The time at which the `Shell` must call `Contest::step`, unless an event arrives first.
     wake: Option<Deadline>,
-    /// The time by which the queued request of the `Contest` should be sent. The value is `None` if the `Contest` has
-    /// no queued request.
+    /// The time by which the queued request should be sent. `None` if no request is queued.
     waits: Option<Duration>,
     stop: CancellationToken,
     preference: Option<watch::Receiver<Preference>>,
-    /// A token that is cancelled when the elector is dropped.
+    /// Cancelled when the elector's run ends or is dropped.
     gone: CancellationToken,
     ended: oneshot::Sender<thread::Result<()>>,
 }
 
-/// A guard that keeps a `Contest` in a `Shell`. When the guard is dropped, the `Contest` sends no more requests.
+/// Keeps a `Contest` in a `Shell`. After its drop, the `Contest` sends no more requests.
 pub(crate) struct Place<'a, L: Lock> {
     shell: &'a Shell<L>,
     id: u64,
@@ -80,10 +77,10 @@ pub(crate) struct Place<'a, L: Lock> {
 }
 
 impl<L: Lock> Shell<L> {
-    /// Prepares a task for `Contest`s that use the given clocks. The task starts when [`start`](Self::start) or
-    /// [`join`](Self::join) is called for the first time, on the runtime of this call. The maximum number of requests
-    /// in flight is the larger of `in_flight` and half the number of `Contest`s. `in_flight` is `None` if the `Shell`
-    /// has only one `Contest`. The function `watch` sends the watch events of the locks to the task.
+    /// Prepares a task for `Contest`s with these `clocks`. The task starts at the first call of [`start`](Self::start)
+    /// or [`join`](Self::join), on the caller's runtime. The maximum number of requests in flight is the larger of
+    /// `in_flight` and half the number of `Contest`s. `in_flight` is `None` for a single `Contest`. `watch` sends the
+    /// locks' watch events to the task.
     pub(crate) fn new<W, F>(clocks: Arc<dyn Clocks>, in_flight: Option<usize>, watch: W) -> Self
     where
         W: FnOnce(mpsc::Sender<WatchMessage<Seen<L::Object>>>) -> F,
@@ -108,7 +105,7 @@ impl<L: Lock> Shell<L> {
         let run = running.run(of_us, hints, watch(to_us));
         let (sender, panic_message) = watch::channel(None);
         let task = Task::Prepared(Box::pin(async move {
-            // The clocks are user code. If a method of the clocks panics, all `Contest`s of the `Shell` end.
+            // The clocks are user code. A panic in them ends all `Contest`s of the `Shell`.
             if let Err(panic) = caught(run).await {
                 sender.send_replace(Some(panic_text(&*panic)));
             }
@@ -122,7 +119,7 @@ impl<L: Lock> Shell<L> {
     ///
     /// Panics if called outside of a tokio runtime.
     pub(crate) fn start(&self) {
-        // Outside of a runtime, the spawn panics. The elections of this `Shell` then never begin.
+        // Outside of a runtime, `spawn` panics, and this `Shell`'s elections never begin.
         let mut task = self.task.lock().unwrap_or_else(PoisonError::into_inner);
         if let Task::Prepared(run) = &mut *task {
             let run = std::mem::replace(run, Box::pin(pending()));
@@ -130,8 +127,8 @@ impl<L: Lock> Shell<L> {
         }
     }
 
-    /// Adds a `Contest` to the `Shell`. The receiver gets a message when the `Contest` has finished. If the `Contest`'s
-    /// lock panics, the receiver gets the panic.
+    /// Adds a `Contest` to the `Shell`. The returned receiver gets a message when the `Contest` has finished, or the
+    /// panic if its lock panics.
     pub(crate) fn join(
         &self,
         mut contest: Contest<L>,
@@ -140,54 +137,53 @@ impl<L: Lock> Shell<L> {
     ) -> (Place<'_, L>, oneshot::Receiver<thread::Result<()>>) {
         self.start();
         let id = self.joined.fetch_add(1, Ordering::Relaxed);
-        // Distribute the first renewals of the `Contest`s over the retry period. The fractional parts of the multiples
-        // of the golden ratio are evenly distributed for any number of `Contest`s. The first `Contest` sends its first
-        // renewal after a whole retry period.
+        // Spread the first renewals over the retry period. The fractional parts of the golden ratio's multiples
+        // are evenly distributed for any number of `Contest`s. The first `Contest` sends its first renewal
+        // after a whole retry period.
         contest.begin_renewals_at(1.0 - (id as f64 * 0.618_033_988_749_895).fract());
         let (ended, answer) = oneshot::channel();
         let gone = CancellationToken::new();
         let place = Place { shell: self, id, _gone: gone.clone().drop_guard() };
         let seat = Seat { contest, wake: None, waits: None, stop, preference, gone, ended };
-        // Sending fails only if the runtime has shut down. Then no answer arrives.
+        // Sending fails only if the task has ended. The receiver then gets no message.
         let _ = self.orders.send(Order::Join(id, Box::new(seat)));
         (place, answer)
     }
 }
 
 impl<L: Lock> Place<'_, L> {
-    /// Waits until the `Shell`'s task ends, and returns the message of its panic. Returns `None` if the task ends
-    /// because the runtime shuts down.
+    /// Waits until the `Shell`'s task ends. Returns its panic message, or `None` if the runtime shuts down.
     pub(crate) async fn panic_message(&self) -> Option<String> {
         let mut message = self.shell.panic_message.clone();
         let message = message.wait_for(Option::is_some).await.ok()?;
         message.clone()
     }
 
-    /// Notifies the `Machine` that the work of its leadership term has ended.
+    /// Notifies the `Machine` that its term's work has ended.
     pub(crate) fn work_ended(&self) {
         let _ = self.shell.orders.send(Order::WorkEnded(self.id));
     }
 }
 
-/// The state of the `Shell`'s task.
+/// The task's state.
 struct Running<L: Lock> {
     clocks: Arc<dyn Clocks>,
     in_flight: usize,
-    /// Whether the `Shell` has several `Contest`s.
+    /// `true` if several `Contest`s may share the task.
     is_shared: bool,
     seats: BTreeMap<u64, Seat<L>>,
-    /// The keys of the locks, each together with the ID of the `Contest` for that lock.
+    /// Each lock's key and the id of its `Contest`.
     keys: BTreeSet<(ObjectKey, u64)>,
-    /// The time on the monotonic clock when the `Shell` must call `Contest::step` for each `Contest`.
+    /// The monotonic time at which each `Contest` must be stepped.
     timers: BTreeSet<(Duration, u64)>,
-    /// The `Contest`s that have queued requests, ordered by the time when their requests should be sent.
+    /// The `Contest`s with queued requests, ordered by the time by which the requests should be sent.
     waiting: BTreeSet<(Duration, u64)>,
-    /// The number of requests that are in flight.
+    /// The number of requests in flight.
     sent: usize,
-    /// The largest number of `Contest`s that the `Shell` has had since the queue was last empty.
+    /// The largest number of `Contest`s since the queue was last empty.
     peak: usize,
-    /// The current timer. The timer may fire earlier than the first entry of `timers`. For this reason, no new timer is
-    /// needed when a deadline is extended.
+    /// The current timer. It may fire before the first entry of `timers`, so that extending a
+    /// deadline needs no new timer.
     armed: Option<(Deadline, Timer)>,
     events: FuturesUnordered<Awaited<L::Object>>,
     watch_is_up: bool,
@@ -195,10 +191,10 @@ struct Running<L: Lock> {
 
 type Timer = Pin<Box<dyn Future<Output = ()> + Send>>;
 
-/// The task checks the timers after at most this number of events.
+/// The maximum number of events between two checks of the timers.
 const EVENTS_A_TICK: u32 = 64;
 
-/// An event that a `Contest` waits for, and the ID of the `Contest`.
+/// An event that a `Contest` waits for, with the id of the `Contest`.
 type Awaited<O> = Pin<Box<dyn Future<Output = (u64, Event<O>)> + Send>>;
 
 enum Event<O> {
@@ -239,9 +235,8 @@ impl<L: Lock> Running<L> {
                     if let Err(panic) = ended {
                         tracing::error!("the watch of an election panicked; the elector polls from now on");
                         self.handle_watch(WatchMessage::Down);
-                        // If the `Shell` has a single `Contest`, pass the panic to the `run` call of that `Contest`'s
-                        // elector. If several `Contest`s share the watch, the watch does not belong to a single `run`
-                        // call.
+                        // Resume the panic in `run` if there is a single `Contest`. A shared watch
+                        // belongs to no single `run` call.
                         if !self.is_shared && let Some(id) = self.seats.keys().next().copied() {
                             self.fall_over(id, panic);
                         }
@@ -255,8 +250,7 @@ impl<L: Lock> Running<L> {
         }
     }
 
-    /// Sets the timer for the `Contest` that is due first. Keeps the current timer if it fires early enough on each
-    /// clock.
+    /// Sets the timer for the `Contest` that is due first, unless the current timer fires early enough on each clock.
     fn arm(&mut self) {
         let wake = self.timers.first().and_then(|(_, id)| self.seats.get(id)).and_then(|seat| seat.wake);
         let is_early = |armed: Deadline, wake: Deadline| armed.or(wake) == armed;
@@ -313,7 +307,7 @@ impl<L: Lock> Running<L> {
                 match (answer, self.seats.get_mut(&id)) {
                     (Ok(answer), Some(seat)) => {
                         let signal = seat.contest.answer(answer);
-                        // Do not queue a write that follows a read, because the result of the read may become outdated.
+                        // Do not queue a write that follows a read, because the read's result may become outdated.
                         let was_look = matches!(signal, Signal::Read(Ok(_)));
                         self.step_in(id, signal, was_look);
                     }
@@ -324,7 +318,7 @@ impl<L: Lock> Running<L> {
         }
     }
 
-    /// Waits for an event of a `Contest`. The method also returns if the elector of the `Contest` is dropped.
+    /// Waits for a `Contest`'s event, or until its elector is dropped.
     fn listen(&self, id: u64, gone: CancellationToken, event: impl Future<Output = Event<L::Object>> + Send + 'static) {
         self.events.push(Box::pin(async move {
             tokio::select! {
@@ -376,11 +370,11 @@ impl<L: Lock> Running<L> {
         }
     }
 
-    /// Calls `Contest::step` for each `Contest` that is due.
+    /// Steps each `Contest` that is due.
     fn tick(&mut self) {
         let now = self.clocks.now();
-        // Also check the `Contest` that is due next, because its deadline may have passed on a clock other than the
-        // monotonic clock.
+        // Also check the next `Contest`, because its deadline may have passed on another clock
+        // than the monotonic clock.
         let is_due = |id: &u64| self.seats.get(id).and_then(|seat| seat.wake).is_some_and(|wake| wake.has_passed(now));
         let first = self.timers.first().map(|(_, id)| *id).filter(is_due);
         let due = self.timers.range(..=(now.monotonic, u64::MAX)).map(|(_, id)| *id);
@@ -392,11 +386,11 @@ impl<L: Lock> Running<L> {
         self.step_in(id, signal, false);
     }
 
-    /// Steps a contest. If `has_place` is set, the next request of the `Contest` does not have to wait in the queue.
+    /// Steps a `Contest`. If `has_place` is `true`, its next request is sent without waiting in the queue.
     fn step_in(&mut self, id: u64, signal: Signal, has_place: bool) {
         let has_place = has_place || (self.waiting.is_empty() && self.has_room());
         let Some(seat) = self.seats.get_mut(&id) else { return };
-        // Catch panics of the lock and of the clocks, because they are user code.
+        // Catch panics, because the lock and the clocks are user code.
         let stepped = match catch_unwind(AssertUnwindSafe(|| seat.contest.step(signal))) {
             Ok(stepped) => stepped,
             Err(panic) => return self.fall_over(id, panic),
@@ -421,14 +415,13 @@ impl<L: Lock> Running<L> {
         }
     }
 
-    /// Returns whether a further request may be sent now. A leadership term survives two consecutive requests that both
-    /// time out. Therefore, if half of the `Contest`s can have a request in flight, no leadership term is lost only
-    /// because requests wait in the queue.
+    /// Returns `true` if another request may be sent now. A term survives two consecutive request timeouts. So if half
+    /// of the `Contest`s can have a request in flight, no term is lost only because requests are queued.
     fn has_room(&self) -> bool {
         self.sent < self.in_flight.max(self.peak.div_ceil(2))
     }
 
-    /// Sends queued requests until the maximum number of requests is in flight. The most urgent request is sent first.
+    /// Sends queued requests, the most urgent first, until the maximum number is in flight.
     fn send(&mut self) {
         while self.has_room()
             && let Some((_, id)) = self.waiting.pop_first()
@@ -442,7 +435,7 @@ impl<L: Lock> Running<L> {
         }
     }
 
-    /// Sends the next request of the given `Contest`.
+    /// Sends the `Contest`'s next request.
     fn begin(&mut self, id: u64) {
         let Some(seat) = self.seats.get_mut(&id) else { return };
         let Some(exchange) = seat.contest.exchange() else { return };
@@ -472,7 +465,7 @@ impl<L: Lock> Running<L> {
         Some(seat)
     }
 
-    /// Ends a `Contest` and passes the panic to the `Contest`'s elector.
+    /// Ends a `Contest`, and passes the panic to its elector.
     fn fall_over(&mut self, id: u64, panic: Box<dyn Any + Send>) {
         if let Some(seat) = self.leave(id) {
             drop(seat.ended.send(Err(panic)));
@@ -480,7 +473,7 @@ impl<L: Lock> Running<L> {
     }
 }
 
-/// Returns the message of a panic.
+/// Returns a panic's message.
 fn panic_text(panic: &(dyn Any + Send)) -> String {
     let text = panic.downcast_ref::<&str>().copied().or(panic.downcast_ref::<String>().map(String::as_str));
     text.unwrap_or("the shell of the elections panicked").into()

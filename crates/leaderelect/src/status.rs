@@ -1,4 +1,4 @@
-//! The state of an elector that other code can observe.
+//! Observable state of an elector.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,10 +11,10 @@ use crate::clocks::Clocks;
 use crate::config::LeaderElectionConfig;
 use crate::leadership::Leadership;
 
-/// The state of an election, for use in health checks, logs and status pages.
+/// An election's state, for health checks, logs and status pages.
 ///
-/// The status is only for information. Do not use the status to decide whether to work. Instead, work must check its
-/// [`Leadership`].
+/// Do not use the status to decide whether to work, because it may be outdated. Work must check
+/// its [`Leadership`] instead.
 ///
 /// # Examples
 ///
@@ -44,15 +44,14 @@ pub struct ElectionStatus {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Observed {
     pub(crate) leader: Option<String>,
-    /// The leadership term whose work still runs or may still run.
+    /// The term whose work still runs or may still run.
     pub(crate) term: Option<Leadership>,
-    /// The reads that have failed since the last successful read, if there are any.
+    /// The failed reads since the last successful read.
     pub(crate) read_outage: Option<Outage>,
-    /// The writes that have failed since the last successful write, if there are any. A change of the lock clears this
-    /// field.
+    /// The failed writes since the last successful write or change of the lock.
     pub(crate) write_outage: Option<Outage>,
-    /// The failures of lists of the [`Shards`](crate::Shards)' leases since the last successful list, if there are any.
-    /// This field is set only in the status of the membership lease.
+    /// The failed lists of the leases of [`Shards`](crate::Shards) since the last successful list. Only set in the
+    /// membership lease's status.
     pub(crate) list_outage: Option<Outage>,
 }
 
@@ -65,7 +64,7 @@ pub(crate) struct Outage {
 }
 
 impl Outage {
-    /// Adds a failure. Returns whether it is the first failure.
+    /// Adds a failure. Returns `true` if it is the first.
     pub(crate) fn add(outage: &mut Option<Self>, now: Duration, error: String) -> bool {
         let is_first = outage.is_none();
         outage.get_or_insert_with(|| Self { since: now, error: String::new() }).error = error;
@@ -79,40 +78,39 @@ impl ElectionStatus {
         Self { lock, lease_duration, renew_deadline, clocks: config.clocks.clone(), observed }
     }
 
-    /// Returns the namespace and the name of the lock's object.
+    /// Returns the key of the lock's object.
     pub fn lock(&self) -> &ObjectKey {
         &self.lock
     }
 
-    /// Returns the last observed holder. The holder is an empty string if the lock is free, and `None` before the first
-    /// read.
+    /// Returns the last observed holder: an empty string if the lock is free, and `None` before the first read.
     pub fn leader(&self) -> Option<String> {
         self.observed.borrow().leader.clone()
     }
 
-    /// Returns whether this elector leads and the deadline of its leadership term has not passed.
+    /// Returns `true` if this elector leads and its term's deadline has not passed.
     pub fn is_leader(&self) -> bool {
         self.leadership().is_some_and(|leadership| leadership.check().is_ok())
     }
 
-    /// Returns the leadership term whose work this elector runs. This leadership term may already be over. `None` if no
-    /// work runs.
+    /// Returns the leadership whose work this elector runs, even if its term is already over.
+    /// Returns `None` if no work runs.
     pub fn leadership(&self) -> Option<Leadership> {
         self.observed.borrow().term.clone()
     }
 
-    /// Returns the last error of the requests for the lock. Returns `None` if the last read and the last write have
+    /// Returns the error of the last failed request for the lock. Returns `None` if the last read and the last write
     /// succeeded, or if another contender has changed the lock after a failed write.
     pub fn last_error(&self) -> Option<String> {
         self.outage().map(|outage| outage.error)
     }
 
-    /// Returns an error if this elector could not read or write the lock for longer than the lease duration. Until a
-    /// request succeeds, the elector cannot lead. Use this method for a readiness probe.
+    /// Returns an error if this elector could not read or write the lock for longer than the lease duration, and so
+    /// cannot lead. Use this method for a readiness probe.
     ///
     /// # Errors
     ///
-    /// [`LockUnavailable`], for example if the server forbids the requests.
+    /// Returns [`LockUnavailable`], for example if the server forbids the requests.
     pub fn check_lock(&self) -> Result<(), LockUnavailable> {
         let Some(Outage { since, error }) = self.outage() else { return Ok(()) };
         let age = self.clocks.now().monotonic.saturating_sub(since);
@@ -126,7 +124,7 @@ impl ElectionStatus {
         outages.into_iter().flatten().min_by_key(|one| one.since).cloned()
     }
 
-    /// Waits until this status changes. Returns `false` if the elector was dropped.
+    /// Waits until the status changes. Returns `false` if the elector was dropped.
     ///
     /// # Cancel safety
     ///
@@ -139,12 +137,12 @@ impl ElectionStatus {
     ///
     /// # Errors
     ///
-    /// [`RenewalOverdue`] if the work of a term has not ended, and the last confirmed renewal is older than the lease
-    /// duration plus `tolerance`. While the elector is a candidate, the check always succeeds.
+    /// Returns [`RenewalOverdue`] if a term's work has not ended, and the last confirmed renewal is older than the
+    /// lease duration plus `tolerance`. Without a term, the check always succeeds.
     pub fn check(&self, tolerance: Duration) -> Result<(), RenewalOverdue> {
         let Some(leadership) = self.leadership() else { return Ok(()) };
         let confirmed = leadership.deadline().monotonic.saturating_sub(self.renew_deadline);
-        // Use the monotonic clock. While the machine is suspended, no renewal is possible and this clock stops.
+        // Use the monotonic clock, which stops while the machine is suspended and cannot renew.
         let age = self.clocks.now().monotonic.saturating_sub(confirmed);
         if age > self.lease_duration.saturating_add(tolerance) {
             Err(RenewalOverdue { lock: self.lock.clone(), age })
@@ -154,8 +152,7 @@ impl ElectionStatus {
     }
 }
 
-/// The error of [`ElectionStatus::check`]. The error means that the work of a leadership term still runs although the
-/// last renewal is too old.
+/// The error of [`ElectionStatus::check`]: a term's work still runs, although its last renewal is too old.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[error("leader election by {lock}: still leading {age:?} after the last renewal")]
 pub struct RenewalOverdue {
@@ -165,7 +162,7 @@ pub struct RenewalOverdue {
     pub age: Duration,
 }
 
-/// The error of [`ElectionStatus::check_lock`]. The error means that this elector cannot use the lock.
+/// The error of [`ElectionStatus::check_lock`]: the elector cannot read or write the lock.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[error("leader election by {lock}: cannot read or write the lock for {} s: {error}", age.as_secs())]
 pub struct LockUnavailable {

@@ -1,4 +1,4 @@
-//! Leadership terms, and the reasons why they end.
+//! Leadership terms, and the reasons for their ends.
 
 use std::fmt;
 use std::thread;
@@ -10,11 +10,11 @@ use crate::record::{LeaderElectionRecord, Version};
 pub struct Term {
     /// The first version of the lock's object whose record names this elector as the holder.
     pub version: Version,
-    /// The record in the lock when the leadership term began.
+    /// The lock's record at the beginning of the term.
     pub record: LeaderElectionRecord,
 }
 
-/// The end of a leadership term, with the reason and the result of the work.
+/// How a term ended: the reason, and the work's result.
 ///
 /// # Examples
 ///
@@ -34,49 +34,48 @@ pub struct Term {
 /// ```
 #[derive(Debug)]
 pub struct TermEnd<T> {
-    /// The reason why the leadership term ended.
+    /// Why the term ended.
     pub reason: EndReason,
-    /// The value that the leader's work returned, or its panic. The value is `None` if the elector dropped the work
-    /// because the leadership term was over. The work may detect the end of its leadership term and return before the
-    /// elector drops it. In this case, the work has a return value even though the leadership term was lost.
+    /// The work's return value or panic. `None` if the elector dropped the work because the term was over. The work of
+    /// a lost term may still have a return value, if it detected the loss and returned before the elector dropped it.
     pub work: Option<thread::Result<T>>,
 }
 
-/// The reason for the end of a leadership term.
+/// Why a term ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum EndReason {
     /// The elector was dropped.
     Dropped,
-    /// The elector was asked to stop, and the leader's work has ended.
+    /// The elector was stopped, and the leader's work has ended.
     Cancelled,
-    /// The leader's work ended although the elector did not ask it to end.
+    /// The leader's work ended without being asked to.
     Completed,
-    /// No renewal was stored before the leadership term's deadline.
+    /// No renewal was confirmed before the term's deadline.
     Deadline,
     /// The lock was deleted, or was replaced by another object with the same name.
     Deleted,
     /// The work panicked.
     Panicked,
-    /// The elector asked the leader's work to end so that a preferred holder can take the lock. The preferred holder is
-    /// chosen by a coordinated election or by the assignment of [shards](crate::Shards).
+    /// The elector gave up the lock for a preferred holder, which a coordinated election or the assignment of
+    /// [shards](crate::Shards) has chosen.
     Preferred {
         /// The preferred holder.
         other: String,
     },
-    /// The lock contains a record that does not belong to this leadership term.
+    /// The lock contains a record that does not belong to this term.
     TakenBy {
-        /// The new holder. The holder is an empty string if another program has released the lock.
+        /// The new holder, or an empty string if another program has released the lock.
         by: String,
     },
 }
 
 impl EndReason {
-    /// The names of all variants, in the form that metrics use.
+    /// The names of all variants, as used in metrics.
     pub(crate) const NAMES: [&'static str; 8] =
         ["Cancelled", "Completed", "Deadline", "Deleted", "Dropped", "Panicked", "Preferred", "TakenBy"];
 
-    /// Returns the name of this variant, in the form that metrics use.
+    /// Returns the variant's name, as used in metrics.
     pub(crate) fn name(&self) -> &'static str {
         match self {
             Self::Dropped => "Dropped",

@@ -1,4 +1,4 @@
-//! Fencing tokens. A resource can use fencing tokens to reject requests of former leaders.
+//! Fencing tokens, with which a resource can reject former leaders' requests.
 
 use std::cmp::Ordering;
 use std::fmt;
@@ -12,15 +12,15 @@ use crate::record::Version;
 /// The annotation that [`Token::stamp`] writes.
 pub const TOKEN_ANNOTATION: &str = "pintle-fencing-token";
 
-/// The fencing token of a leadership term. The token is the resourceVersion that the lock's object had after the write
-/// that took the lock.
+/// A term's fencing token: the lock's uid, and its resourceVersion after the write that took the lock.
 ///
-/// Only tokens with the same uid can be compared. If the uid is the same, each leadership term has a greater token than
-/// all earlier terms. A resource can store the greatest token that it has received, and reject requests with smaller
-/// tokens. A leader that was frozen can then no longer change the resource. No other check provides this protection.
-/// For Kubernetes objects, use [`stamp`](Token::stamp) and [`verify`](Token::verify): read the object, verify it, stamp
-/// it, and update it with the resourceVersion that was read. Each leader must stamp an object before it uses the
-/// content of the object.
+/// Only tokens with the same uid can be compared. Each term has a greater token than all earlier terms with the same
+/// uid. A resource can store the greatest token that it has received, and reject requests with smaller tokens. A frozen
+/// former leader can then no longer change the resource, which no other check can prevent.
+///
+/// For Kubernetes objects, use [`stamp`](Token::stamp) and [`verify`](Token::verify): read the object, verify it,
+/// stamp it, and update it with the resourceVersion that was read. Each leader must stamp an object before it
+/// uses the object's content.
 ///
 /// # Examples
 ///
@@ -38,31 +38,30 @@ pub const TOKEN_ANNOTATION: &str = "pintle-fencing-token";
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Token {
-    /// The uid of the lock.
+    /// The uid of the lock's object.
     pub uid: String,
-    /// The resourceVersion of the lock at the beginning of the leadership term.
+    /// The resourceVersion of the lock's object at the beginning of the term.
     pub revision: u64,
 }
 
 impl Token {
-    /// Returns the token for a version of the lock. Returns `None` if the resourceVersion is not a number. Since 1.35,
-    /// Kubernetes guarantees that resourceVersions are numbers. Older versions of Kubernetes also always used numbers.
+    /// Returns the token for a version of the lock, or `None` if the resourceVersion is not a number. Kubernetes
+    /// guarantees numeric resourceVersions since 1.35, and older versions used numbers too.
     pub fn of(version: &Version) -> Option<Self> {
         Some(Self { uid: version.uid.clone(), revision: version.resource_version.parse().ok()? })
     }
 
-    /// Writes this token to an object as an [annotation](TOKEN_ANNOTATION).
+    /// Writes this token to an object's metadata, as an [annotation](TOKEN_ANNOTATION).
     pub fn stamp(&self, metadata: &mut ObjectMeta) {
         metadata.annotations.insert(TOKEN_ANNOTATION.into(), self.to_string());
     }
 
-    /// Checks that no later leadership term has stamped the given object.
+    /// Checks that no later term has stamped the object.
     ///
     /// # Errors
     ///
-    /// [`StaleToken`] if a later leadership term has stamped the object, or if the stamp cannot be compared. A stamp
-    /// cannot be compared if it is unreadable or belongs to a lock with another uid. If a lock was deleted and created
-    /// again, wait until the old leader has stopped, and then replace the old stamps.
+    /// Returns [`StaleToken`] if a later term has stamped the object, or if the stamp is unreadable or has another uid.
+    /// If a lock was deleted and created again, wait until the old leader has stopped, and then replace the old stamps.
     pub fn verify(&self, metadata: &ObjectMeta) -> Result<(), StaleToken> {
         let Some(text) = metadata.annotations.get(TOKEN_ANNOTATION) else { return Ok(()) };
         match text.parse::<Self>() {
@@ -78,7 +77,7 @@ impl PartialOrd for Token {
     }
 }
 
-/// `uid/revision`.
+/// Formats the token as `uid/revision`.
 impl fmt::Display for Token {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}/{}", self.uid, self.revision)
@@ -95,7 +94,7 @@ impl FromStr for Token {
     }
 }
 
-/// The error for a text that is not a valid [`Token`].
+/// A text is not a valid [`Token`].
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[error("{text:?} is not a fencing token; expected UID/REVISION")]
 pub struct InvalidToken {
@@ -103,13 +102,13 @@ pub struct InvalidToken {
     pub text: String,
 }
 
-/// The error for an object that a later leadership term has stamped, or whose stamp cannot be compared.
+/// A later term has stamped the object, or the object's stamp cannot be compared.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[error("the object was stamped by term {found}, and this is term {token}")]
 pub struct StaleToken {
-    /// The stamp in the object.
+    /// The object's stamp.
     pub found: String,
-    /// The token of the leadership term that has verified the object.
+    /// The token with which the object was verified.
     pub token: Token,
 }
 

@@ -1,4 +1,4 @@
-//! Watches of locks. With a watch, an elector reacts earlier than by polling the lock.
+//! Watches of locks, with which an elector reacts earlier than by polling.
 
 use std::fmt;
 use std::future::ready;
@@ -22,16 +22,14 @@ pub(crate) enum WatchMessage<E> {
     Event(E),
 }
 
-/// The events of a watch.
+/// A watch's events.
 pub(crate) type Events<E> = Pin<Box<dyn Stream<Item = E> + Send>>;
 
-/// The maximum time that an attempt to open a watch may take. After this timeout, the next attempt may use another
-/// connection.
+/// The timeout for opening a watch. The next attempt may use another connection.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// Forwards the events of a watch to a receiver. When the watch ends, the function opens it again. `pauses` determines
-/// how long the function pauses after each failure. The function returns if the lock has no watch or the receiver was
-/// dropped.
+/// Forwards a watch's events to `listener`, and opens the watch again when it ends, after failures with `pauses`.
+/// Returns if the lock has no watch or the receiver was dropped.
 pub(crate) async fn follow<E, F>(
     watched: impl fmt::Display,
     open: impl Fn() -> F,
@@ -72,8 +70,7 @@ pub(crate) async fn follow<E, F>(
     }
 }
 
-/// Watches the object `key`. The function skips an event that cannot be decoded, because the next poll reads the object
-/// and reports the error.
+/// Watches the object `key`. Skips undecodable events, because the next poll reads the object and reports the error.
 pub(crate) async fn watch_one<W, T, E>(
     api: &W,
     key: &ObjectKey,
@@ -85,8 +82,7 @@ where
     E: Send + 'static,
 {
     let mut field_selector = FieldSelector::everything().equals("metadata.name", key.name());
-    // If the `Api` is for all namespaces, select this namespace, so that the server does not send objects of other
-    // namespaces.
+    // If `api` is for all namespaces, select only objects in this namespace.
     if let (None, Some(namespace)) = (api.namespace(), key.namespace()) {
         field_selector = field_selector.equals("metadata.namespace", namespace);
     }
@@ -103,7 +99,7 @@ where
     .await
 }
 
-/// Watches the selected objects. Each watch starts with the current state, so no change between two watches is lost.
+/// Watches the selected objects. Each watch starts with the current state, so no change between watches is lost.
 pub(crate) async fn watch<W, T, E>(
     api: &W,
     options: WatchOptions,
@@ -120,7 +116,7 @@ where
     Ok(Box::pin(events.filter_map(move |event| ready(decode(event).and_then(&convert)))))
 }
 
-/// Converts each event with `convert`. If `convert` returns `None`, the function drops the event.
+/// Converts each event with `convert`, and drops events for which `convert` returns `None`.
 pub(crate) fn map<A: 'static, B: Send + 'static>(
     events: Events<A>,
     convert: impl Fn(A) -> Option<B> + Send + 'static,

@@ -1,20 +1,19 @@
-//! Requests that wait in a queue before the owner of the `Machine` sends them.
+//! Requests that wait in a queue before the owner sends them.
 
 use std::time::Duration;
 
 use super::{LeaderElectionRecord, LockRequest, Machine, Now, Phase, Purpose, Sent};
 
 impl Machine {
-    /// Records that the request of the last [`Instruction::Send`](super::Instruction::Send) is sent now. Returns the
+    /// Records that the last [`Instruction::Send`](super::Instruction::Send) is executed now. Returns the
     /// request to send and its timeout.
     ///
-    /// The owner of the `Machine` calls this method if the request had to wait in a queue, for example behind the
-    /// requests of other `Machine`s. The owner must call this method right before it sends the request, because the
-    /// deadline of a leadership term is computed from `now`. An owner that sends each request immediately does not need
-    /// this method.
+    /// The owner must call this method right before it sends a request that had to wait, for example behind other
+    /// `Machine`s' requests, because a term's deadline is computed from `now`. An owner that sends each request
+    /// immediately does not need this method.
     ///
-    /// Returns `None` if sending the request is no longer useful, for example because the leadership term has ended. If
-    /// the result is `None`, call [`Machine::step`] with a tick.
+    /// Returns `None` if the request is no longer worth sending, for example because the term has ended. Then call
+    /// [`Machine::step`] with [`Signal::Tick`](super::Signal::Tick).
     pub fn depart(&mut self, now: Now) -> Option<(LockRequest, Duration)> {
         let Sent { request, purpose, at, overtaken } = self.sent.take()?;
         if !self.is_wanted(purpose, now) {
@@ -29,9 +28,8 @@ impl Machine {
         Some((request, timeout))
     }
 
-    /// Returns the time on the monotonic clock by which the queued request should be sent. A candidate has no deadline.
-    /// For a candidate's request, the method returns the deadline of a leader whose term starts now. As a result, the
-    /// requests of leaders can delay the request of a candidate only for a limited time.
+    /// Returns the monotonic time by which the queued request should be sent. For a candidate, this is the deadline of
+    /// a term that would start now, so that leaders' requests can delay a candidate's request only for a limited time.
     pub fn leave_by(&self, now: Now) -> Duration {
         match &self.phase {
             Phase::Leading(leading) => now.monotonic.saturating_add(leading.deadline.remaining(now)),
@@ -40,7 +38,7 @@ impl Machine {
         }
     }
 
-    /// Returns whether it is still useful to send the queued request.
+    /// Returns `true` if the queued request is still worth sending.
     fn is_wanted(&self, purpose: Purpose, now: Now) -> bool {
         match (&self.phase, purpose) {
             (Phase::Leading(leading), Purpose::Renew) => !leading.deadline.has_passed(now),
@@ -50,11 +48,10 @@ impl Machine {
         }
     }
 
-    /// Returns the queued request with its times set to the current time.
+    /// Returns the queued request with current times.
     fn renewed_request(&mut self, request: LockRequest, purpose: Purpose, now: Now) -> LockRequest {
         match (request, purpose) {
-            // Create the renewal request again. A watch event that arrived while the request was in the queue may
-            // require a read before the renewal.
+            // Create the renewal again, because a watch event in the meantime may require a read before it.
             (LockRequest::Update { .. }, Purpose::Renew) => self.next_renewal(now),
             (LockRequest::Update { base, record }, Purpose::Contend) => {
                 let is_newest = self.observed.as_ref().is_some_and(|observed| observed.state.version == base);
@@ -77,13 +74,12 @@ impl Machine {
 
     fn restamped(&mut self, record: LeaderElectionRecord, now: Now) -> LeaderElectionRecord {
         let time = Some(self.precision.cut(self.fresh_time(now)));
-        // If the acquire time differs from the renew time, the control plane has set the acquire time. Do not change
-        // it.
+        // If the acquire time differs from the renew time, the control plane has set it, so keep it.
         let acquire_time = if record.acquire_time == record.renew_time { time } else { record.acquire_time };
         LeaderElectionRecord { acquire_time, renew_time: time, ..record }
     }
 
-    /// Returns the timeout for a request that is sent now.
+    /// Returns the timeout of a request that is sent now.
     pub(super) fn timeout(&self, now: Now) -> Duration {
         let left = match &self.phase {
             Phase::Leading(leading) => leading.deadline.remaining(now),

@@ -1,5 +1,4 @@
-//! The `Machine` while it is a candidate. A candidate reads the lock, and takes the lock when no other contender can
-//! lead.
+//! The `Machine` as a candidate, which reads the lock and takes it when no other contender can lead.
 
 use std::time::Duration;
 
@@ -11,8 +10,8 @@ use crate::clocks::{Deadline, Now};
 use crate::record::{LeaderElectionRecord, LockState, Version};
 
 impl Machine {
-    /// Returns the next request that a candidate sends. If the watch reported that the lock is free, the request is a
-    /// write that takes the lock. Otherwise the request is a read.
+    /// Returns a candidate's next request: a write that takes the lock if the watch reported it as
+    /// free, and otherwise a read.
     pub(super) fn next_contest(&mut self, now: Now) -> LockRequest {
         let free = self.vacancy.take().filter(|_| now.monotonic >= self.write_not_before);
         match free.and_then(|free| Some((self.takeover(&free, now.monotonic)?, free))) {
@@ -23,7 +22,7 @@ impl Machine {
         }
     }
 
-    /// Processes the result of a read that a candidate sent.
+    /// Processes the result of a candidate's read.
     pub(super) fn contend(
         &mut self,
         sent: Sent,
@@ -35,7 +34,7 @@ impl Machine {
             return self.release_rest(now);
         }
         if sent.purpose != Purpose::Contend {
-            // `next_try` was chosen during the last leadership term, so choose a new time.
+            // `next_try` was chosen during the last term, so choose a new time.
             self.next_try = Duration::MAX;
         }
         let found = match answer {
@@ -57,8 +56,8 @@ impl Machine {
                 {
                     return self.begin(found.version, found.record, written, now, instructions);
                 }
-                // In a coordinated election, a candidate must not take over an expired lock. Use the later time,
-                // because the lock may have expired since the read was sent.
+                // A coordinated candidate must not take an expired lock, so use the later time: the lock may have
+                // expired since the read was sent.
                 let looked_at = if self.config.coordinated { now } else { sent.at }.monotonic;
                 let transitions = self.takeover(&found, looked_at);
                 self.forget_undone(&found);
@@ -74,9 +73,8 @@ impl Machine {
         }
     }
 
-    /// Returns whether the watch has reported a newer state of the lock since the read was sent. If the read found no
-    /// lock, it is unknown whether the read or the event is newer. If the order is unknown, the method returns `true`,
-    /// and the candidate reads again.
+    /// Returns `true` if the watch may have reported a newer state since the read was sent, so that the candidate must
+    /// read again. If the read found no lock, the order of the read and the event is unknown.
     pub(super) fn is_overtaken(&self, sent: &Sent, found: Option<&LockState>) -> bool {
         let seen = self.observed.as_ref().filter(|seen| seen.at >= sent.at.monotonic);
         let is_older =
@@ -84,9 +82,9 @@ impl Machine {
         seen.is_some_and(is_older)
     }
 
-    /// Processes the result of a write that a candidate sent. `overtaken` means that a lock of another contender
-    /// existed while the write was in flight. The leader that held that lock may not have observed the deletion of the
-    /// lock yet. If this write created the lock, the leadership term therefore does not start immediately.
+    /// Processes the result of a candidate's write. `overtaken` means that another contender's lock existed while this
+    /// write, which creates the lock, was in flight. That contender may not have observed the deletion of its lock yet,
+    /// so the term does not begin immediately.
     pub(super) fn contended(
         &mut self,
         write: Doubt,
@@ -105,8 +103,8 @@ impl Machine {
             Ok(version) if !Deadline::after(write.sent, self.config.renew_deadline).has_passed(now) => {
                 self.begin(version, write.record, write.sent, now, instructions);
             }
-            // The write was stored, but its leadership term would already be over, because the duration of the term is
-            // counted from the time when the write was sent. Take the lock again, based on the stored record.
+            // The write was stored, but its term, which counts from the sending, would already be over. Take the lock
+            // again, based on the stored record.
             Ok(version) => {
                 self.last_term = Some((version.uid, write.record));
                 self.next_try = now.monotonic;
@@ -117,8 +115,8 @@ impl Machine {
                 }
                 match (self.stopping, failure.effect) {
                     (true, _) => self.release_rest(now),
-                    // Another contender may have taken the lock first. If the other write left the record unchanged,
-                    // the lock is still free.
+                    // Another contender may have taken the lock, or another write may have left the record
+                    // unchanged and the lock free.
                     (false, Effect::Conflict) => {
                         let pause = self.conflict_pause();
                         self.act_within(pause, now);
@@ -140,7 +138,8 @@ impl Machine {
             Hint::Changed(found) => match self.phase {
                 Phase::Following => self.follower_hint(found, now, instructions),
                 Phase::Leading(_) => self.leader_hint(&found, now),
-                // Remember a new holder. If the lock is deleted before the next read, this contender has to wait.
+                // Remember a new holder, because this contender has to wait if the lock is
+                // deleted before the next read.
                 Phase::Lost | Phase::Releasing(_)
                     if self.is_newer(&found) == Some(true) && !self.is_of_last_term(&found) =>
                 {
@@ -156,8 +155,7 @@ impl Machine {
                 }
                 Phase::Leading(leading) => {
                     leading.read_back = true;
-                    // Pause before the next attempt. Without a pause, a program that reacts to each of our writes would
-                    // cause a busy loop.
+                    // Pause, so that a program that reacts to each of our writes does not cause a busy loop.
                     self.next_try = now.monotonic.max(leading.last_sent + self.config.retry_period / 20);
                 }
                 _ => {}
@@ -177,15 +175,15 @@ impl Machine {
         }
     }
 
-    /// Processes a watch event while this contender is a candidate. The method ignores an event whose state is older
-    /// than the known state. If the method used such an event, a slow watch could make a dead leader look alive.
+    /// Processes a candidate's watch event. Ignores states older than the known state, so that a slow watch does not
+    /// make a dead leader look alive.
     fn follower_hint(&mut self, found: LockState, now: Now, instructions: &mut Vec<Instruction>) {
         self.watching = self.watch_is_up;
         match self.is_newer(&found) {
             Some(true) => {}
             Some(false) => return,
             None => {
-                // The order of the two versions is unknown, so the candidate reads the lock to get the current state.
+                // The order of the two versions is unknown, so read the current state.
                 let pause = self.config.retry_period / 4;
                 return self.act_within(pause, now);
             }
@@ -197,7 +195,7 @@ impl Machine {
         let free = if coordinated { self.is_named(&found.record) } else { found.record.is_vacant() };
         self.vacancy = Some(found).filter(|_| free);
         if free {
-            // A lock that is assigned to this contender needs no jitter, because no other contender takes it.
+            // No other contender takes a lock that is assigned to this contender, so no jitter is needed.
             let pause = if coordinated { Duration::ZERO } else { self.hint_jitter() };
             self.act_within(pause + self.preference.defer, now);
         } else if changed && self.sent.is_none() && self.watching {
@@ -205,36 +203,35 @@ impl Machine {
         }
     }
 
-    /// Returns whether this state is newer than the known state of the lock. Returns `None` if the two versions cannot
-    /// be compared.
+    /// Returns `Some(true)` if `found` is newer than the known state, and `None` if the two
+    /// versions cannot be compared.
     fn is_newer(&self, found: &LockState) -> Option<bool> {
         let Some(known) = self.observed.as_ref().map(|observed| &observed.state.version) else { return Some(true) };
         if *known == found.version { Some(false) } else { known.is_before(&found.version) }
     }
 
-    /// Removes the writes with an unknown result that the server can no longer store. Such a write replaces a version
-    /// that the lock no longer has. If the lock is deleted and a removed write then creates it, the new lock counts as
-    /// a lock of another contender.
+    /// Forgets writes with an unknown result that the server can no longer store, because the lock no longer has
+    /// the version that they replace. If the lock is deleted and a forgotten write then creates it, the new lock
+    /// counts as another contender's.
     fn forget_undone(&mut self, found: &LockState) {
         self.in_doubt.retain(|doubt| doubt.record == found.record || doubt.base.as_ref() == Some(&found.version));
     }
 
-    /// If the candidate may take the lock now, returns the number of transitions to write. Returns `None` if another
+    /// Returns the number of transitions to write if the candidate may take the lock now, or `None` if another
     /// contender may still lead.
     fn takeover(&self, found: &LockState, looked_at: Duration) -> Option<i32> {
         let record = &found.record;
         let same = record.leader_transitions;
         let more = same.saturating_add(1);
         if self.config.coordinated {
-            // The control plane may assign an expired lock to another contender. The write of this contender would then
-            // conflict with the control plane's write. However, the control plane does not write the lock if it chooses
-            // the same contender again. If another lease duration passes without a write, no other contender will get
-            // the lock.
+            // The control plane may be about to assign an expired lock to another contender. But it writes nothing if
+            // it chooses the same contender again. So if another lease duration passes without a write, no other
+            // contender will get the lock.
             let own = self.config.lease_duration;
             let expires = self.observed.as_ref()?.at + record.lease_duration(own);
             let is_given = looked_at < expires || looked_at >= expires.saturating_add(own);
-            // The leader that held a deleted lock may not have observed the deletion yet. The candidate therefore
-            // waits, even if the new lock has another holder or no holder.
+            // The leader of a deleted lock may not have observed the deletion yet, so wait,
+            // whatever holder the new lock has.
             return (self.is_named(record) && is_given && self.held_until <= looked_at).then_some(same);
         }
         if record.is_vacant() {
@@ -253,35 +250,33 @@ impl Machine {
         taken.then_some(if same_identity { same } else { more })
     }
 
-    /// Returns whether the lock still contains the record of this contender's last leadership term.
+    /// Returns `true` if the lock still contains the record of this contender's last term.
     fn is_of_last_term(&self, found: &LockState) -> bool {
         let last = self.last_term.as_ref();
         last.is_some_and(|(uid, last)| *uid == found.version.uid && last.same_term(&found.record))
     }
 
-    /// Returns whether this contender still lets other contenders take the free lock first. The lock has been free
-    /// since `since`.
+    /// Returns `true` while this contender lets others take the lock first. The lock has been free since `since`.
     fn defers(&self, since: Option<Duration>, looked_at: Duration) -> bool {
         let defer = self.preference.defer;
         !defer.is_zero() && since.is_some_and(|since| looked_at < since.max(self.held_until).saturating_add(defer))
     }
 
-    /// Returns whether the control plane has assigned the lock to this contender and does not prefer another contender.
+    /// Returns `true` if the control plane has assigned the lock to this contender and prefers no other.
     fn is_named(&self, record: &LeaderElectionRecord) -> bool {
         record.holder_identity == self.config.identity && record.preferred_holder.is_none()
     }
 
-    /// Returns the record that this contender writes when it takes the lock. `last` is the current record.
+    /// Returns the record with which this contender takes the lock. `last` is the current record.
     fn claim(&mut self, last: &LeaderElectionRecord, transitions: i32, now: Now) -> LeaderElectionRecord {
-        // The preferred contender has not taken the lock, so this contender does not give it up.
+        // The preferred contender has not taken the lock, so do not give it up again.
         self.preference.yield_to = None;
         let moment = self.fresh_time(now);
         let time = Some(self.precision.cut(moment));
         LeaderElectionRecord {
             holder_identity: self.config.identity.clone(),
             lease_duration_seconds: self.config.published_seconds().unwrap_or(i32::MAX),
-            // In a coordinated election, the holder that the control plane chose sets the acquire time only if the
-            // acquire time is missing.
+            // In a coordinated election, keep the acquire time that the control plane has set.
             acquire_time: last.acquire_time.filter(|_| self.config.coordinated).or(time),
             renew_time: time,
             leader_transitions: transitions,
@@ -319,13 +314,12 @@ impl Machine {
         self.yield_if_asked(instructions);
     }
 
-    /// Returns the time when the candidate should read the lock again.
+    /// Returns the time at which the candidate should read the lock again.
     ///
-    /// - Without a watch, the candidate reads after the usual pause between attempts. If the record expires earlier
-    ///   than that, but not sooner than in one `retry_period`, the candidate reads when the record expires.
-    /// - With a watch, the candidate reads when the record expires. If the watch reports no event for the duration of
-    ///   four renewals, the candidate also reads the lock. Only a read shows whether the watch has stopped reporting
-    ///   events or the leader is dead.
+    /// - Without a watch, the candidate reads after the usual pause, or when the record expires if this is earlier, but
+    ///   at the earliest after one `retry_period`.
+    /// - With a watch, the candidate reads when the record expires, and when the watch has been silent for three to
+    ///   four retry periods. Only a read shows whether the watch has stopped working or the leader is dead.
     pub(super) fn next_look(&mut self, now: Now) -> Duration {
         let usual = now.monotonic + self.retries.next(None);
         let least = now.monotonic + self.config.retry_period;
@@ -337,8 +331,8 @@ impl Machine {
                 let silent = now.monotonic + retry.saturating_mul(3) + self.jitter.up_to(retry);
                 let expires = free.saturating_sub(self.preference.defer);
                 match self.watching {
-                    // Do not read shortly before the record expires. A read shortly before the expiry would only delay
-                    // the read at the expiry, after which the candidate takes the lock.
+                    // Do not read shortly before the record expires, because this would only
+                    // delay the read at the expiry.
                     true if silent.saturating_add(retry) < expires => silent,
                     true => free,
                     false => usual.min(free),
@@ -348,7 +342,7 @@ impl Machine {
         }
     }
 
-    /// Returns the earliest time when this contender may take the lock, according to the known state.
+    /// Returns the earliest time at which this contender may take the lock, according to the known state.
     pub(super) fn free_from(&self) -> Option<Duration> {
         let own = self.config.lease_duration;
         let free = match &self.observed {

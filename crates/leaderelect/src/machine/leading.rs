@@ -1,5 +1,4 @@
-//! The `Machine` while it is the leader. A leading `Machine` renews the leadership term. If the observed lock shows
-//! that another contender may lead, the `Machine` ends the leadership term.
+//! The `Machine` as the leader, which renews its term, and ends it when another contender may lead.
 
 use std::time::Duration;
 
@@ -9,7 +8,7 @@ use crate::clocks::{Deadline, Now};
 use crate::record::{LockState, Version};
 
 impl Machine {
-    /// Returns the request that renews the leadership term.
+    /// Returns the next request to renew the term: a write, or first a read.
     pub(super) fn next_renewal(&mut self, now: Now) -> LockRequest {
         let Phase::Leading(leading) = &mut self.phase else { return LockRequest::Read };
         leading.last_sent = now.monotonic;
@@ -17,8 +16,8 @@ impl Machine {
             self.slow_paths += 1;
             return LockRequest::Read;
         }
-        // If the watch reported a write that left the record unchanged, the renewal replaces the version after that
-        // write. A renewal that replaces the older version would conflict.
+        // If the watch reported a write that left the record unchanged, replace the version after that
+        // write, to avoid a conflict.
         if let Some(hinted) = self.last_hint.take_if(|hinted| hinted.repeats(&leading.base)) {
             leading.base.repeated_as(&hinted);
         }
@@ -29,7 +28,7 @@ impl Machine {
         LockRequest::Update { base, record }
     }
 
-    /// Processes the result of a renewal request.
+    /// Processes the result of a renewal.
     pub(super) fn renewed(
         &mut self,
         write: Doubt,
@@ -42,8 +41,8 @@ impl Machine {
         match answer {
             Ok(version) => {
                 leading.conflicts = 0;
-                // An event that arrived during the request may describe a change after the write. In this case, the
-                // time of the next read depends on the event.
+                // Keep the time of a read that an event during the request has requested, because the event may
+                // describe a change after the write.
                 if !leading.read_back {
                     self.next_try = next.max(now.monotonic);
                 }
@@ -54,10 +53,9 @@ impl Machine {
             Err(failure) => {
                 leading.read_back |= failure.effect != Effect::None;
                 match failure.effect {
-                    // Another contender may have taken the lock with the write that caused the conflict, so read the
-                    // lock immediately. If conflicts repeat because another program writes the object again and again,
-                    // pause before this read. A pause between the read and the write would only give that program time
-                    // for another write.
+                    // Another contender may have taken the lock, so read the lock immediately. If conflicts repeat
+                    // because another program keeps writing the object, pause before this read. A pause between the
+                    // read and the write would only give that program time for another write.
                     Effect::Conflict => {
                         leading.conflicts += 1;
                         let again = leading.conflicts > 1;
@@ -70,7 +68,7 @@ impl Machine {
         }
     }
 
-    /// Processes the result of a read that a leader sent.
+    /// Processes the result of a leader's read.
     pub(super) fn read_back(
         &mut self,
         answer: Result<Option<LockState>, Failure>,
@@ -110,8 +108,8 @@ impl Machine {
         }
     }
 
-    /// Handles a watch event. The watch event may be older than the known state. If the event contradicts the
-    /// leadership term, the leader therefore only reads the lock.
+    /// Processes a leader's watch event. The event may be outdated, so if it contradicts the term, the
+    /// leader only reads the lock.
     pub(super) fn leader_hint(&mut self, found: &LockState, now: Now) {
         let blind = self.blind_after(&found.record);
         let Phase::Leading(leading) = &mut self.phase else { return };
@@ -141,14 +139,14 @@ impl Machine {
         }
     }
 
-    /// Records that the server has stored a write of the current leadership term.
+    /// Records that the server has stored a write of this term.
     fn committed(&mut self, stored: LockState, sent: Now, instructions: &mut Vec<Instruction>) {
         let span = self.config.renew_deadline;
         let Phase::Leading(leading) = &mut self.phase else { return };
         let visible = whole_second(&stored.record) != whole_second(&leading.base.record);
         leading.base = stored;
-        // Candidates of client-go compare times in whole seconds. For such a candidate, a second renewal within one
-        // second is not a change, so the renewal must not extend this leadership term.
+        // client-go's candidates compare times in whole seconds. They do not observe a second renewal within one second
+        // as a change, so it must not extend this term.
         if visible && sent.monotonic > leading.counted.monotonic {
             leading.counted = sent;
             leading.deadline = Deadline::after(sent, span);
@@ -160,7 +158,7 @@ impl Machine {
         let Phase::Leading(leading) = &self.phase else { return };
         let usual = (leading.last_sent + self.config.retry_period).max(now.monotonic);
         let requested = now.monotonic.saturating_add(failure.retry_after.unwrap_or_default());
-        // Ignore a `Retry-After` that is longer than the rest of the leadership term.
+        // Ignore a `Retry-After` beyond the term's deadline.
         self.next_try = if requested < leading.deadline.monotonic { usual.max(requested) } else { usual };
     }
 }

@@ -1,5 +1,4 @@
-//! The `Machine` while it releases the lock, after the leader's work has ended. The `Machine` releases the lock only if
-//! the lock contains a record of this elector.
+//! The release of the lock after the leader's work has ended. Only a lock with this elector's record is released.
 
 use std::time::Duration;
 
@@ -7,34 +6,32 @@ use super::{Doubt, Effect, Failure, LockRequest, Machine, Now, Observation, Phas
 use crate::record::{LeaderElectionRecord, LockState, Version};
 
 impl Machine {
-    /// Starts the release of the lock that `term` holds. The release may take no longer than `span`. If `span` is zero,
-    /// the method only ends the leadership term and does not release the lock.
+    /// Ends `term`, and tries to release its lock for at most `span`. Zero does not release the lock.
     pub(super) fn begin_release(&mut self, term: Option<Term>, span: Duration, now: Now) {
         self.phase =
             Phase::Releasing(Releasing { term, until: now.monotonic.saturating_add(span), conflicts: 0, write: None });
         self.next_try = now.monotonic;
     }
 
-    /// Returns the maximum duration of a release, based on the configuration. Zero means no release.
+    /// Returns the configured maximum duration of a release. Zero means no release.
     pub(super) fn release_span(&self) -> Duration {
         if self.config.release_on_cancel { self.config.renew_deadline } else { Duration::ZERO }
     }
 
-    /// After a stop was requested, releases the lock if this is necessary. A release is necessary if a write with an
-    /// unknown result may have taken the lock. A release is also necessary if the lock still contains the record of the
-    /// last leadership term.
+    /// After a stop was requested, releases the lock if a write with an unknown result may have taken it, or if it
+    /// still contains the last term's record.
     pub(super) fn release_rest(&mut self, now: Now) {
         let span = match self.left_over() {
             _ if !self.in_doubt.is_empty() => self.release_span(),
-            // The `Machine` stops trying when the record expires, because any contender may take an expired lock.
+            // Stop trying when the record expires, because any contender may take an expired lock.
             Some(expires) => self.release_span().min(expires.saturating_sub(now.monotonic)),
             None => return,
         };
         self.begin_release(None, span, now);
     }
 
-    /// Returns the time when the record of the last leadership term expires. Returns `None` if the last known state of
-    /// the lock does not contain that record, or if the record need not be released.
+    /// Returns the time at which the last term's record expires. Returns `None` if the lock is not known to contain
+    /// this record, or need not be released.
     pub(super) fn left_over(&self) -> Option<Duration> {
         let (uid, last) = self.last_term.as_ref().filter(|_| self.config.release_on_cancel)?;
         let Observation { state: LockState { version, record, .. }, at, .. } = self.observed.as_ref()?;
@@ -42,7 +39,7 @@ impl Machine {
         is_there.then(|| at.saturating_add(record.lease_duration(self.config.lease_duration)))
     }
 
-    /// Processes the result of a read before a release.
+    /// Processes the result of the read before a release.
     pub(super) fn release_read(&mut self, sent: Sent, answer: Result<Option<LockState>, Failure>, now: Now) {
         let Phase::Releasing(releasing) = &mut self.phase else { return };
         let found = match answer {
@@ -72,7 +69,7 @@ impl Machine {
             acquire_time: time,
             renew_time: time,
             leader_transitions: found.record.leader_transitions,
-            // Clear the strategy and the preferred holder, because they belong to the leadership term that has ended.
+            // Clear the strategy and the preferred holder, because they belong to the ended term.
             ..LeaderElectionRecord::default()
         };
         let base = self.newest(found).version;
@@ -81,14 +78,14 @@ impl Machine {
         self.next_try = now.monotonic;
     }
 
-    /// Processes the result of a release request.
+    /// Processes the result of a release.
     pub(super) fn released(&mut self, answer: Result<Version, Failure>, now: Now) {
         let Phase::Releasing(releasing) = &mut self.phase else { return };
         match answer {
             Ok(_) => self.release_done(now),
             Err(Failure { effect: Effect::Conflict, .. }) => {
-                // Another program has written the object since the read. After the first conflict, read the lock again
-                // immediately. After further conflicts, pause before each read.
+                // Another program has written the object since the read. Read the lock again: immediately after the
+                // first conflict, and after a pause from then on.
                 releasing.conflicts += 1;
                 let again = releasing.conflicts > 1;
                 self.next_try = now.monotonic + if again { self.conflict_pause() } else { Duration::ZERO };

@@ -1,4 +1,4 @@
-//! The inputs and outputs of the `Machine`.
+//! The `Machine`'s inputs and outputs.
 
 use std::time::Duration;
 
@@ -8,42 +8,38 @@ use crate::clocks::Deadline;
 use crate::record::{LeaderElectionRecord, LockState, Version};
 use crate::term::{EndReason, Term};
 
-/// An input of the machine.
+/// An input to the [`Machine`](super::Machine).
 #[derive(Clone, Debug)]
 pub enum Signal {
-    /// Time passed.
+    /// Time has passed. The owner sends a tick at the time from [`wake_at`](super::Machine::wake_at) at the latest.
     Tick,
-    /// The result of [`LockRequest::Read`]. The value is `None` if the object does not exist.
+    /// The result of [`LockRequest::Read`]: `None` if the object does not exist.
     Read(Result<Option<LockState>, Failure>),
-    /// The result of [`LockRequest::Create`] or [`LockRequest::Update`]. The result is the version of the object that
-    /// contains the written record.
+    /// The result of [`LockRequest::Create`] or [`LockRequest::Update`]: the version of the written object.
     Written(Result<Version, Failure>),
     /// A message from the watch.
     Watch(Hint),
     /// The preferred holder has changed.
     Prefer(Preference),
-    /// The work of the leadership term has returned or was dropped.
+    /// The term's work has returned or was dropped.
     WorkEnded,
-    /// A request to stop. After this signal, the `Machine` asks the leader's work to end, releases the lock, and
-    /// finishes.
+    /// Stop: the `Machine` asks the leader's work to end, releases the lock, and finishes.
     Stop,
 }
 
-/// Describes which replica should hold the lock if replicas share several locks. This preference only determines which
-/// replica tries to take the lock first. Regardless of the preference, at most one replica leads.
+/// Describes which replica should hold the lock if replicas share several locks. The preference only determines which
+/// replica tries to take the lock first. At most one replica leads, regardless of preferences.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Preference {
-    /// How long this contender waits before it takes a free lock, so that other contenders can take the lock first.
+    /// How long this contender lets others take a free lock first.
     pub defer: Duration,
-    /// If this field is set, this contender gives up its lock so that the contender with this identity can take it. In
-    /// this case, the `Machine` asks the work to end, renews the leadership term until the work has ended, and releases
-    /// the lock. If no other contender takes the lock during the time that this contender waits, this contender ignores
-    /// the preference and keeps the lock.
+    /// The identity of the contender for which this contender gives up the lock. The `Machine` asks the work to end,
+    /// renews the lock until the work has ended, and releases it. If no other contender then takes the lock within
+    /// `defer`, this contender takes the lock again and keeps it.
     pub yield_to: Option<String>,
 }
 
-/// A message from the watch about the lock. A message may describe an old state, and some messages may never arrive. A
-/// message can only make an elector act sooner.
+/// A message from the lock's watch. Hints may be outdated or missing, and can only make an elector act sooner.
 #[derive(Clone, Debug)]
 pub enum Hint {
     /// The watch is open.
@@ -54,40 +50,37 @@ pub enum Hint {
     Changed(LockState),
     /// The object may have changed.
     MaybeChanged,
-    /// The object with the given uid was deleted.
+    /// The object was deleted.
     Deleted {
         /// The uid of the deleted object.
         uid: String,
     },
 }
 
-/// An output of the machine.
+/// An output of the [`Machine`](super::Machine).
 #[derive(Clone, Debug, PartialEq)]
 pub enum Instruction {
-    /// Send this request, and pass its result to the `Machine`. The `Machine` never has more than one request in
-    /// flight.
+    /// Send this request, and pass its result to the `Machine`. There is never more than one request in flight.
     Send {
         /// The request.
         request: LockRequest,
-        /// The timeout of the request. If the timeout passes before there is a result, pass [`Failure::unknown`] to the
-        /// `Machine`.
+        /// The request's timeout, after which the owner passes [`Failure::unknown`] to the `Machine`.
         timeout: Duration,
     },
-    /// The observed holder has changed. If the lock is free, the new holder is an empty string.
+    /// The lock has this new holder, which is an empty string if the lock is free.
     NewLeader(String),
-    /// A leadership term begins, and the owner must start the work.
+    /// A term begins: start the leader's work.
     StartLeading {
         /// The term.
         term: Term,
-        /// The deadline of the term.
+        /// The term's first deadline.
         deadline: Deadline,
     },
-    /// The deadline of the leadership term has been extended.
+    /// The term has this new, later deadline.
     Extend(Deadline),
-    /// The owner must ask the leader's work to end, for the given reason. The leadership term continues until the work
-    /// has ended.
+    /// Ask the leader's work to end. The term continues until the work has ended.
     Drain(EndReason),
-    /// The leadership term is over, and the owner must stop the work immediately.
+    /// The term is over: stop the leader's work immediately.
     StopLeading(EndReason),
     /// The machine has finished.
     Finish,
@@ -100,41 +93,39 @@ pub enum LockRequest {
     Read,
     /// Create the object.
     Create(LeaderElectionRecord),
-    /// A request that replaces the record, provided that the object still has this version.
+    /// Replace the record, if the object still has the version `base`.
     Update {
-        /// The version.
+        /// The expected version of the object.
         base: Version,
-        /// The record.
+        /// The new record.
         record: LeaderElectionRecord,
     },
 }
 
-/// A failed request. This type contains only the data that the `Machine` needs.
+/// What the `Machine` needs to know about a failed request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Failure {
-    /// The known effect.
+    /// Whether the request may have had an effect.
     pub effect: Effect,
-    /// The server's retry-after.
+    /// The pause that the server has requested (`Retry-After`).
     pub retry_after: Option<Duration>,
 }
 
-/// Describes whether a failed request may have had an effect.
+/// Whether a failed request may have had an effect.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Effect {
-    /// The write was not executed. The server rejected the write because the object has another version or already
-    /// exists.
+    /// The server rejected the write, because the object has another version or already exists.
     Conflict,
-    /// The write was not executed. The object does not exist.
+    /// The server rejected the write, because the object does not exist.
     NotFound,
-    /// The request was not executed. The server rejected the request, or the request was not sent.
+    /// The request had no effect: the server rejected it, or it was not sent.
     None,
-    /// Unknown. A response with the code 404 that does not come from the API server also has this effect.
+    /// Unknown, for example after a timeout, or a 404 response that does not come from the API server.
     Unknown,
 }
 
 impl Failure {
-    /// Returns the failure of a request that got no response. The server may have executed the request, or may execute
-    /// it later.
+    /// Returns the failure of an unanswered request, which the server may have executed or may execute later.
     pub fn unknown() -> Self {
         Self { effect: Effect::Unknown, retry_after: None }
     }
@@ -144,8 +135,7 @@ impl From<&ApiError> for Failure {
     fn from(error: &ApiError) -> Self {
         let effect = match error {
             _ if error.may_have_acted() => Effect::Unknown,
-            // A proxy sent this page, so the page does not show whether the object exists. If this failure counted as
-            // `NotFound`, it would end the leadership term.
+            // This 404 response came from a proxy, so the object may exist. `NotFound` would end the term.
             _ if error.is_not_found() && !error.is_object_not_found() => Effect::Unknown,
             _ if error.is_conflict() || error.is_already_exists() => Effect::Conflict,
             _ if error.is_not_found() => Effect::NotFound,

@@ -1,13 +1,11 @@
-//! Chooses the times that an elector writes into its records.
+//! The times in an elector's records.
 //!
-//! Each record that an elector writes has a later time than the elector's previous record. As a result, electors can
-//! always distinguish a record that may have been stored from all other records. Candidates also observe each renewal
-//! as a change. Candidates compare records. If two records had the same time, a candidate that was partitioned for a
-//! while could observe an identical record again.
+//! Each record has a later time than the elector's previous record. So an elector can distinguish a record that may
+//! have been stored from all others, and candidates observe each renewal as a change. If two records had the same time,
+//! a candidate that was partitioned in between would observe no change.
 //!
-//! Coordinated elections are an exception. In a coordinated election, candidates do not compare records, and the
-//! control plane compares the times with its own time of day. If the time of day is set back by a large amount, the
-//! times in the records are therefore also set back.
+//! Coordinated elections are an exception, because the control plane compares the times with its own time of day. If
+//! the time of day is set back far enough, the times in the records are set back too.
 
 use std::time::Duration;
 
@@ -18,7 +16,7 @@ use super::{Machine, TimePrecision};
 use crate::clocks::Now;
 use crate::record::LeaderElectionRecord;
 
-/// The time in a record, and the values of the clocks when this time was chosen.
+/// The time in a record, and the clocks when this time was chosen.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Stamp {
     time: MicroTime,
@@ -26,9 +24,8 @@ pub(super) struct Stamp {
 }
 
 impl Stamp {
-    /// Returns whether the time of day was set back by at least `limit` since this stamp was created. If the time of
-    /// day stands still, the method returns `false`, because a leader writes at least once per `limit`, and each write
-    /// creates a new stamp.
+    /// Returns `true` if the time of day was set back by at least `limit` since this stamp was made. A time of day that
+    /// stands still is not set back, because a leader makes a new stamp at least once per `limit`.
     fn is_set_back(&self, now: Now, limit: Duration) -> bool {
         let signed = |span: Duration| SignedDuration::try_from(span).unwrap_or(SignedDuration::MAX);
         let passed = signed(now.monotonic.saturating_sub(self.made.monotonic));
@@ -37,8 +34,8 @@ impl Stamp {
 }
 
 impl Machine {
-    /// Returns the time to write. The result is the current time, or the time in the previous record plus one unit of
-    /// the lock's precision, whichever is later.
+    /// Returns the time to write: the current time, but at least one unit of the lock's precision after
+    /// the previous record's time.
     pub(super) fn fresh_time(&mut self, now: Now) -> Timestamp {
         let step = self.precision.step();
         let mut moment = now.wall;
@@ -59,9 +56,8 @@ impl Machine {
         moment
     }
 
-    /// Returns the time that a renewal request writes. The last renewal that extended the leadership term may be at
-    /// least a second ago. The returned time is then in a later second than that renewal. The returned time is also in
-    /// a later second if the time of day does not advance or was set back slightly.
+    /// Returns the time for a renewal. If `second_passed`, this time is in a later second than the time in `last`, even
+    /// if the time of day stands still or was set back slightly, so that the renewal extends the term.
     pub(super) fn renewal_time(&mut self, last: &LeaderElectionRecord, second_passed: bool, now: Now) -> MicroTime {
         let mut moment = self.fresh_time(now);
         let shown = whole_second(last);
@@ -78,7 +74,7 @@ impl Machine {
         self.last_written = Some(Stamp { time: self.precision.cut(moment), made });
     }
 
-    /// Returns whether a record with this time is stored or may be stored.
+    /// Returns `true` if a record with this time is or may be stored.
     fn is_in_use(&self, time: MicroTime) -> bool {
         let seen = self.observed.as_ref().map(|observed| &observed.state.record);
         let mut records = seen.into_iter().chain(self.in_doubt.iter().map(|doubt| &doubt.record));
@@ -86,7 +82,7 @@ impl Machine {
     }
 }
 
-/// Returns the time of a record, rounded down to the precision that client-go's candidates use.
+/// Returns a record's renew time in whole seconds, the precision of client-go's candidates.
 pub(super) fn whole_second(record: &LeaderElectionRecord) -> i64 {
     record.renew_time.map_or(i64::MIN, |time| time.0.as_second())
 }

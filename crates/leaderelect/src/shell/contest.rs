@@ -1,4 +1,4 @@
-//! A [`Contest`] consists of a [`Machine`] and the state that is needed to execute the instructions of the `Machine`.
+//! A [`Contest`]: a [`Machine`], and the state to execute its instructions.
 
 use std::collections::HashSet;
 use std::fmt;
@@ -21,7 +21,7 @@ use crate::metrics::Instruments;
 use crate::record::{LockState, Version};
 use crate::status::{Observed, Outage};
 
-/// The messages from a `Contest` to the elector that runs the leader's work, in order.
+/// A message from a `Contest` to the elector that runs the leader's work.
 pub(crate) enum Notice {
     NewLeader(String),
     Started(TermHandle),
@@ -34,37 +34,34 @@ pub(crate) struct Contest<L: Lock> {
     clocks: Arc<dyn Clocks>,
     renew_deadline: Duration,
     machine: Machine,
-    /// The object that was last read or written. The next write replaces the record in that object.
+    /// The object that was last read or written, in which the next write replaces the record.
     object: Option<Base<L::Object>>,
-    /// The last object that the watch has reported. If a write takes a free lock, the write is based on this object.
+    /// The last object that the watch has reported, on which a write that takes a free lock is based.
     hinted: Option<Base<L::Object>>,
-    /// The next request, its timeout, and the time after which sending the request is useless.
+    /// The next request, its timeout, and the time after which it is no longer worth sending.
     request: Option<(LockRequest, Duration, Deadline)>,
-    /// Whether the last request that was sent is a read.
+    /// `true` if the last sent request is a read.
     reads: bool,
     term: Option<TermHandle>,
     observed: watch::Sender<Observed>,
-    /// The sender of the messages to the elector. The channel is unbounded, because each response causes only a few
-    /// messages, and the elector always reads them.
+    /// Sends messages to the elector. The channel is unbounded, because each response causes only a few messages, and
+    /// the elector always reads them.
     notices: mpsc::UnboundedSender<Notice>,
-    /// The metrics of the elector. The reference to the instruments is weak, because the elector may be dropped before
-    /// the `Contest` ends.
+    /// The elector's metrics. Weak, because the elector may be dropped before the `Contest` ends.
     metrics: Option<Weak<Instruments>>,
-    /// The number of slow-path renewals that were already added to the metrics.
+    /// The number of slow-path renewals that the metrics already contain.
     slow_paths: u64,
     read_trouble: Trouble,
     write_trouble: Trouble,
 }
 
-/// An object whose record a write request can replace.
+/// An object that a write can replace, and its version.
 type Base<O> = (Version, Arc<O>);
 
-/// The kinds of failed reads since the last successful read, or the kinds of failed writes since the last successful
-/// write.
+/// The kinds of failures since the last successful read, or since the last successful write.
 type Trouble = HashSet<Kind>;
 
-/// The kind of a failure, which consists of the kind of the error and the status code of the response. `None` means
-/// that no response arrived before the timeout.
+/// A failure's error kind and status code. `None` is a timeout.
 type Kind = Option<(Discriminant<ErrorKind>, Option<u16>)>;
 
 pub(super) type Exchange<O> = Pin<Box<dyn Future<Output = Answer<O>> + Send>>;
@@ -74,18 +71,17 @@ pub(super) enum Answer<O> {
     Written(Result<LockSnapshot<O>, ApiError>),
     /// No response before the timeout.
     Late,
-    /// The write was not sent, because it is unknown which object the write would replace.
+    /// The write was not sent, because the object to replace is unknown.
     BaseUnknown,
-    /// The request was not sent, because sending it was no longer useful.
+    /// The request was not sent, because it was no longer worth sending.
     Unsent,
 }
 
 /// The result of [`Contest::step`].
 pub(super) enum Stepped {
     Quiet,
-    /// The caller should send a request at or before this time. Use [`exchange`](Contest::exchange) to send the
-    /// request. If the request has to wait in a queue, call [`depart`](Contest::depart) right before the request is
-    /// sent.
+    /// A request should be sent by this time, with [`exchange`](Contest::exchange). If the request had to wait in a
+    /// queue, call [`depart`](Contest::depart) first.
     Sends(Duration),
     Finished,
 }
@@ -125,13 +121,12 @@ impl<L: Lock> Contest<L> {
         }
     }
 
-    /// Sets the time between the beginning of a leadership term and its first renewal, as a fraction of the retry
-    /// period.
+    /// Sets the time between a term's beginning and its first renewal, as a fraction of the retry period.
     pub(super) fn begin_renewals_at(&mut self, share: f64) {
         self.machine.begin_renewals_at(share);
     }
 
-    /// Makes the `Machine` send renewals in the same batches as the other `Contest`s of the `Shell`.
+    /// Sends renewals in the same batches as the `Shell`'s other `Contest`s.
     pub(super) fn gather_renewals(&mut self) {
         self.machine.gather_renewals();
     }
@@ -144,7 +139,7 @@ impl<L: Lock> Contest<L> {
         self.machine.wake_at()
     }
 
-    /// Passes a signal to the `Machine` and executes the instructions that the `Machine` returns.
+    /// Passes a signal to the `Machine`, and executes the returned instructions.
     pub(super) fn step(&mut self, signal: Signal) -> Stepped {
         let mut stepped = Stepped::Quiet;
         if matches!(signal, Signal::WorkEnded) && self.term.as_ref().is_some_and(TermHandle::gives_up) {
@@ -201,8 +196,8 @@ impl<L: Lock> Contest<L> {
         self.request = Some((request, timeout, Deadline::after(now, timeout)));
     }
 
-    /// Records that a queued request is sent now. Returns `false` if sending the request is no longer useful. If the
-    /// result is `false`, the caller must call [`step`](Contest::step).
+    /// Records that a queued request is sent now. Returns `false` if the request is no longer worth sending, and the
+    /// caller must call [`step`](Contest::step) instead.
     pub(super) fn depart(&mut self) -> bool {
         let now = self.clocks.now();
         self.request = None;
@@ -213,10 +208,9 @@ impl<L: Lock> Contest<L> {
         self.request.is_some()
     }
 
-    /// Returns a future that sends the request. The deadline of the leadership term is counted from the time when the
-    /// `Machine` created the request, or from the time when `depart` was called. The request is not sent if the first
-    /// poll of the future is too late, for example after a suspend. After a suspend, the leadership term in which the
-    /// request was created may already be over.
+    /// Returns a future that sends the request. The term's deadline counts from the time at which the `Machine` created
+    /// the request or `depart` was called. If the future is first polled too late, for example after a suspend, the
+    /// request is not sent, because its term may be over.
     pub(super) fn exchange(&mut self) -> Option<Exchange<L::Object>> {
         let (request, timeout, worth) = self.request.take()?;
         let (lock, clocks) = (self.lock.clone(), self.clocks.clone());
@@ -251,7 +245,7 @@ impl<L: Lock> Contest<L> {
         }))
     }
 
-    /// Stores the object that a response contains, and returns the signal for the `Machine`.
+    /// Stores the response's object, and returns the signal for the `Machine`.
     pub(super) fn answer(&mut self, answer: Answer<L::Object>) -> Signal {
         let failure = match answer {
             Answer::Read(Ok(found)) => {
@@ -280,8 +274,7 @@ impl<L: Lock> Contest<L> {
             }
             Answer::BaseUnknown => {
                 tracing::debug!(lock = %self.name, "the object for the write is unknown; reading the lock again");
-                // Report a conflict. The `Machine` then reads the lock again, and the response to this read contains
-                // the object.
+                // Report a conflict, so that the `Machine` reads the lock and the response contains the object.
                 Failure { effect: Effect::Conflict, retry_after: None }
             }
             Answer::Unsent => Failure { effect: Effect::None, retry_after: None },
@@ -289,8 +282,8 @@ impl<L: Lock> Contest<L> {
         if self.reads { Signal::Read(Err(failure)) } else { Signal::Written(Err(failure)) }
     }
 
-    /// Stores the object that a watch event contains. The method ignores an object that is older than the stored one,
-    /// because the `Machine` may be about to replace the newer version.
+    /// Stores a watch event's object, unless it is older than the stored one, because the `Machine` may be about to
+    /// replace the newer version.
     pub(super) fn remember_hint(&mut self, object: Option<Base<L::Object>>) {
         let known = self.hinted.as_ref().map(|(version, _)| version);
         if object.as_ref().is_some_and(|(hinted, _)| known.is_none_or(|known| hinted.is_before(known) != Some(true))) {
@@ -303,7 +296,7 @@ impl<L: Lock> Contest<L> {
         }
     }
 
-    /// Forgets failed writes, because the lock has changed since. This contender may never need to write again.
+    /// Forgets failed writes after the lock has changed, because this contender may never need to write again.
     fn end_write_outage(&self) {
         self.observed.send_if_modified(|observed| observed.write_outage.take().is_some());
     }
@@ -314,14 +307,14 @@ impl<L: Lock> Contest<L> {
             self.count(|metrics| &*metrics.malformed, 1);
         }
         match error.is_conflict() || error.is_already_exists() {
-            // Log at debug level, because a conflict only means that another contender was faster.
+            // A conflict only means that another contender was faster.
             true => tracing::debug!(lock = %self.name, %error, "lost a race for the lock"),
             false => self.warn(Some((mem::discriminant(&error.kind), code)), error),
         }
         Failure::from(error)
     }
 
-    /// Logs the first failure of each kind as a warning, and later failures of the same kind at debug level.
+    /// Logs the first failure of each kind as a warning, and later ones at debug level.
     fn warn(&mut self, kind: Kind, error: &dyn fmt::Display) {
         let (verb, trouble) =
             if self.reads { ("read", &mut self.read_trouble) } else { ("write", &mut self.write_trouble) };
@@ -360,12 +353,12 @@ impl<L: Lock> Contest<L> {
     }
 
     fn notify(&self, notice: Notice) {
-        // Sending fails only if the elector was dropped, and this task is then about to be aborted.
+        // Sending fails only if the elector was dropped, which also ends this `Contest`.
         let _ = self.notices.send(notice);
     }
 }
 
-/// Splits a watch event of the lock into a message for the `Machine` and the object in the event.
+/// Splits a watch event into a hint for the `Machine` and the object.
 pub(super) fn hint<O>(event: LockEvent<O>) -> (Hint, Option<Base<O>>) {
     match event {
         LockEvent::Changed(locked) => {
