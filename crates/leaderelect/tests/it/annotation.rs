@@ -16,7 +16,7 @@ use tokio_util::sync::CancellationToken;
 use crate::contender::{TestClock, pass};
 use crate::server::key;
 
-/// A server that stores objects of any kind. The locks do not check which kind the object has.
+/// A server with objects of any kind, because the locks do not check the kind.
 type Server = Collection<DynamicObject>;
 
 fn server() -> Server {
@@ -24,7 +24,7 @@ fn server() -> Server {
     Collection::dynamic(resource, CollectionConfig::default())
 }
 
-/// Creates a server that stores a single object. The object has other data, and the given annotation if there is one.
+/// Creates a server with one object, which has other data and, if given, the annotation.
 fn holding(annotation: Option<&str>) -> Server {
     let mut metadata = ObjectMeta::new("kube-system", "lock");
     metadata.annotations.insert("foreign".into(), "note".into());
@@ -48,7 +48,7 @@ fn annotate(server: &Server, text: &str) {
     server.change(&key(), |object| drop(object.metadata.annotations.insert(LEADER_ANNOTATION.into(), text.into())));
 }
 
-/// Returns the verbs of the requests that were sent since the previous call.
+/// Returns the verbs of the requests since the previous call.
 fn verbs(server: &Server) -> Vec<&'static str> {
     let requests = server.take_requests().into_iter();
     let verb = |call| match call {
@@ -104,7 +104,7 @@ fn locks(server: &Server) -> [AnnotationLock<Server>; 2] {
 
 const BING: &str = r#"{"holderIdentity":"bing","leaseDurationSeconds":3,"leaderTransitions":4}"#;
 
-/// Creates a lock of each kind in the state `given`. After `wait` seconds, checks which requests were sent, and checks
+/// Contends for a lock of each kind in the state `given`. After `wait` seconds, checks the sent requests and
 /// the number of transitions.
 async fn check(given: Option<Option<&str>>, wait: f64, expected: &[&str], transitions: i32) {
     for kind in 0..2 {

@@ -1,5 +1,4 @@
-//! Tests of candidates in coordinated elections. The tests check the object that a candidate publishes, and its answers
-//! to pings.
+//! Tests of the object that a coordinated candidate publishes, and of its answers to pings.
 
 use std::time::Duration;
 
@@ -39,7 +38,7 @@ impl Running {
         self.server.object(&key()).expect("no candidate").spec
     }
 
-    /// Pings the candidate. The control plane's clock is ahead of the candidate's clock by `ahead`.
+    /// Pings the candidate from a control plane whose clock is `ahead`.
     fn ping(&self, ahead: SignedDuration) -> Timestamp {
         let now = Timestamp::from_microsecond(self.clock.0.wall().as_microsecond()).unwrap() + ahead;
         self.server.change(&key(), |candidate| candidate.spec.ping_time = Some(MicroTime(now)));
@@ -67,7 +66,7 @@ async fn candidate_publishes_and_renews_its_object() {
     assert_eq!(published_fields, ["lock", "1.36.0", "1.35.0", OLDEST_EMULATION_VERSION]);
     let first = candidate.renewed();
     assert_eq!(candidate.writes(), 1);
-    // If there are no pings, the candidate renews its object every five minutes.
+    // Without pings, the candidate renews its object every five minutes.
     pass(1_490.0).await;
     assert_eq!(candidate.writes(), 4);
     assert!(candidate.renewed() > first);
@@ -89,7 +88,7 @@ async fn ping_is_answered_by_watch_or_next_poll() {
         assert!(candidate.renewed() < pinged);
         pass(within).await;
         assert!(candidate.renewed() > pinged, "watched: {watched}");
-        // The candidate answers a ping only once, even if its time is in the future.
+        // A ping is answered only once, even if its time is in the future.
         candidate.writes();
         let pinged = candidate.ping(SignedDuration::from_secs(20));
         pass(within).await;
@@ -135,7 +134,7 @@ async fn failed_requests_are_retried_with_backoff() {
     candidate.server.faults().heal();
     pass(40.0).await;
     assert_eq!(candidate.spec().lease_name, "lock");
-    // A request without a response times out.
+    // An unanswered request times out.
     candidate.server.faults().next_of(Verb::Get, [Outcome::Lost]);
     let pinged = candidate.ping(SignedDuration::ZERO);
     pass(8.0).await;

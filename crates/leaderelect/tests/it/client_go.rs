@@ -1,5 +1,4 @@
-//! A model of client-go's elector that competes with the electors of this crate. The tests step this model in the same
-//! way as the `Machine`.
+//! A model of client-go's elector, which competes with this crate's electors. Tests step it like the `Machine`.
 
 use std::time::Duration;
 
@@ -12,7 +11,7 @@ use pintle_meta::MicroTime;
 pub(crate) struct ClientGo {
     config: LeaderElectionConfig,
     rng: fastrand::Rng,
-    /// The record that the model read last. The times in this record are whole seconds.
+    /// The last read record, with times in whole seconds.
     raw: Option<Raw>,
     observed: LeaderElectionRecord,
     observed_at: Duration,
@@ -20,12 +19,11 @@ pub(crate) struct ClientGo {
     request: Option<LockRequest>,
     tried_at: Duration,
     next_try: Duration,
-    /// The time when the current round of renewals, or the next round, times out.
+    /// The time at which the current or the next round of renewals times out.
     round_ends: Option<Duration>,
-    /// The time when the release times out. The value is `None` until the caller has cancelled the elector.
+    /// The time at which the release times out. `None` until the elector is cancelled.
     releases_until: Option<Duration>,
-    /// Whether the model uses the lease duration of its own configuration instead of the duration in the record.
-    /// client-go before 1.27 uses its own configuration.
+    /// Whether the model uses its own lease duration instead of the record's, like client-go before 1.27.
     counts_by_its_own: bool,
 }
 
@@ -86,7 +84,7 @@ impl ClientGo {
                 return instructions;
             }
             Signal::Stop => return vec![Instruction::Finish],
-            // Requests in flight are dropped when the election ends. The next election starts with a read of the lock.
+            // When the election ends, the request in flight is dropped. The next election starts with a read.
             Signal::Read(_) | Signal::Written(_) if !instructions.is_empty() => {
                 (self.request, self.object) = (None, None);
                 self.failed(now);
@@ -117,8 +115,8 @@ impl ClientGo {
         instructions
     }
 
-    /// Releases the lock. The work continues until the lock has been released. If the elector believes that it leads,
-    /// its release overwrites any record, even a record that it has just read.
+    /// Releases the lock while the work continues. An elector that believes that it leads overwrites any record, even
+    /// another holder's that it has just read.
     fn release(&mut self, signal: Signal, now: Now, instructions: &mut Vec<Instruction>) {
         let late = self.releases_until.is_some_and(|until| now.monotonic >= until);
         match signal {
@@ -180,14 +178,14 @@ impl ClientGo {
             LockRequest::Read => return,
         };
         let Ok(version) = answer else {
-            // If the fast path fails, the model tries the slow path. If the slow path fails, the model pauses.
+            // If the fast path fails, try the slow path. If the slow path fails, pause.
             let fast = self.object.take().is_some() && self.observed.holder_identity == record.holder_identity;
             return if fast { self.send(LockRequest::Read, instructions) } else { self.failed(now) };
         };
         let term = Term { version: version.clone(), record: record.clone() };
         (self.object, self.observed, self.observed_at) = (Some(version), record, now.monotonic);
         self.next_try = now.monotonic + self.config.retry_period;
-        // The next round begins after the retry period and gets a new deadline.
+        // The next round begins after the retry period, with a new deadline.
         let deadline = Deadline::after(now, self.config.retry_period + self.config.renew_deadline);
         let led = self.round_ends.replace(deadline.monotonic).is_some();
         instructions.push(if led {

@@ -1,5 +1,4 @@
-//! Tests in which clocks are set to other times, and in which watches report no events. Some tests also count how often
-//! the clocks are read.
+//! Tests with clocks that are set, and with silent watches. Some tests count how often the clocks are read.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -27,14 +26,13 @@ fn at(monotonic: f64, wall: f64) -> Now {
     Now { boot: monotonic, monotonic, wall }
 }
 
-/// Returns the renew times that a `Machine` writes, as seconds of the time of day. `clocks` contains the clock values
-/// at each renewal. All requests are answered immediately.
+/// Returns the renew times that a `Machine` writes, in seconds of the time of day, if all requests are answered
+/// immediately. `clocks` contains the monotonic time and the time of day at each renewal.
 fn written(precision: TimePrecision, coordinated: bool, clocks: &[(f64, f64)]) -> Vec<f64> {
     let config = LeaderElectionConfig { identity: "me".into(), coordinated, ..LeaderElectionConfig::default() };
     let mut machine = Machine::new(config, precision, at(0.0, 0.0));
     machine.step(Signal::Tick, at(0.0, 0.0));
-    // In this coordinated election, the control plane has assigned the lock to this contender. Otherwise the lock is
-    // free.
+    // In a coordinated election, the control plane has assigned the lock. Otherwise the lock is free.
     let holder_identity = if coordinated { "me".into() } else { String::new() };
     let record = LeaderElectionRecord { holder_identity, ..LeaderElectionRecord::default() };
     let version = Version { uid: "1".into(), resource_version: "0".into() };
@@ -64,8 +62,8 @@ fn written(precision: TimePrecision, coordinated: bool, clocks: &[(f64, f64)]) -
 fn each_record_has_a_later_renew_time() {
     let micros = |clocks: &[(f64, f64)]| written(TimePrecision::Micros, false, clocks);
     assert_eq!(micros(&[(0.0, 0.0), (2.0, 2.0), (4.0, 4.0)]), [0.0, 2.0, 4.0]);
-    // The time of day does not advance. After a second, the time in the record must still increase by one second,
-    // because client-go compares whole seconds.
+    // Even if the time of day stands still, the record's time must increase by a second, because
+    // client-go compares whole seconds.
     assert_eq!(micros(&[(0.0, 0.0), (2.0, 0.0), (4.0, 0.0), (6.0, 6.0)]), [0.0, 1.0, 2.0, 6.0]);
     assert_eq!(micros(&[(0.0, 0.0), (2.0, 2.5), (4.0, -60.0), (6.0, -58.0)]), [0.0, 2.5, 3.0, 4.0]);
     let seconds = |clocks: &[(f64, f64)]| written(TimePrecision::Seconds, false, clocks);
@@ -74,21 +72,21 @@ fn each_record_has_a_later_renew_time() {
     assert_eq!(seconds(&[(0.0, 0.0), (2.0, 2.9), (4.0, -60.5), (6.0, -58.5)]), [0.0, 2.0, 3.0, 4.0]);
 }
 
-/// The control plane compares the renew time with its own clock. A renew time in the future would keep the lease of a dead holder valid
-/// for too long.
+/// The control plane compares the renew time with its own clock, so a renew time in the future would keep a dead
+/// holder's lease valid for too long.
 #[test]
 fn coordinated_record_follows_wall_clock_set_far_back() {
     let micros = |clocks: &[(f64, f64)]| written(TimePrecision::Micros, true, clocks);
     assert_eq!(micros(&[(0.0, 0.0), (2.0, 2.5), (4.0, -60.0), (6.0, -58.0)]), [0.0, 2.5, -60.0, -58.0]);
-    // The time of day is set back to a time that is less than ten seconds before the time in the last record. The times
-    // in new records still increase.
+    // The time of day is set back to less than ten seconds before the last record's time. The times in
+    // new records still increase.
     assert_eq!(micros(&[(0.0, 0.0), (2.0, 2.5), (4.0, -5.499)]), [0.0, 2.5, 3.0]);
-    // The time of day is set back by a little less or a little more than the limit.
+    // The time of day is set back by slightly less and slightly more than the limit.
     assert_eq!(micros(&[(0.0, 0.0), (2.0, 2.5), (4.0, -7.999)]), [0.0, 2.5, 3.0]);
     assert_eq!(micros(&[(0.0, 0.0), (2.0, 2.5), (4.0, -8.001)]), [0.0, 2.5, -8.001]);
 }
 
-/// The renewal has an earlier time, but extends the term, because its time is in another whole second.
+/// A renewal with an earlier time extends the term, because its time is in another whole second.
 #[test]
 fn coordinated_renewal_with_earlier_time_counts() {
     let config = LeaderElectionConfig { identity: "me".into(), coordinated: true, ..LeaderElectionConfig::default() };
@@ -104,8 +102,8 @@ fn coordinated_renewal_with_earlier_time_counts() {
     assert_eq!(machine.step(Signal::Written(Ok(version(3))), now), [Instruction::Extend(deadline)]);
 }
 
-/// A holder whose clock was set back may have written the same record again. After a long time without a read, a
-/// candidate therefore waits for a full lease duration again.
+/// After a long time without a read, a candidate waits for a full lease duration again, because a holder whose clock
+/// was set back may have written the same record again.
 #[test]
 fn unrelated_write_after_long_blindness_counts_as_renewal() {
     for (second_read, taken) in [(30.9, true), (31.0, false)] {
@@ -127,8 +125,7 @@ fn unrelated_write_after_long_blindness_counts_as_renewal() {
             machine.step(held(number), at(now, now))
         };
         assert_eq!(look(6.0, 2), []);
-        // In these cases, the candidate does not read the lock for a little less or a little more than a lease duration
-        // plus a renew deadline.
+        // The time without a read is slightly less or slightly more than a lease duration plus a renew deadline.
         let instructions = look(second_read, 3);
         assert_eq!(!instructions.is_empty(), taken, "{instructions:?}");
     }
@@ -169,8 +166,8 @@ async fn idle_standby_sets_few_timers() {
     pass(10.0).await;
     clocks.naps.store(0, Ordering::Relaxed);
     pass(100.0).await;
-    // The elector sets only one timer in three or four retry periods, because each renewal that the watch reports moves
-    // the timer to a later time.
+    // Each renewal that the watch reports postpones the next read, so the elector sets only one timer in
+    // three or four retry periods.
     assert!(clocks.naps.load(Ordering::Relaxed) <= 17, "{clocks:?}");
     run.abort();
 }
@@ -203,7 +200,7 @@ impl Clocks for Reads {
     }
 }
 
-/// A lock whose watch can hang, or can report events without end.
+/// A lock whose watch can hang or report endless events.
 struct Watched {
     lock: LeaseLock<Client<Lease>>,
     hangs: Arc<AtomicBool>,
@@ -282,8 +279,7 @@ async fn silent_watch_does_not_delay_a_takeover() {
             while !status.is_leader() {
                 pass(0.05).await;
             }
-            // ELECTION.md states this bound for a candidate whose watch does not work. The bound is a lease duration
-            // plus two polls.
+            // ELECTION.md states this bound for a candidate without a working watch: a lease duration plus two polls.
             let took = died.elapsed().as_secs_f64();
             assert!(took <= 15.0 + 2.0 * 4.4, "seed {seed}, it dies after {dies_after} s: {took} s");
             run.abort();
@@ -291,7 +287,7 @@ async fn silent_watch_does_not_delay_a_takeover() {
     }
 }
 
-/// A timer triggers renewals. The elector checks the deadline even if the watch always has another event ready.
+/// Renewals are sent in time, even if the watch always has another event ready.
 #[tokio::test(start_paused = true)]
 async fn flooding_watch_costs_no_term() {
     let server = server();
@@ -308,7 +304,7 @@ async fn flooding_watch_costs_no_term() {
     pass(1.0).await;
     begins.store(true, Ordering::Relaxed);
     for second in 0..60 {
-        // The runtime is never idle here, so tokio does not advance the paused time automatically.
+        // The runtime is never idle, so tokio does not advance the paused clock automatically.
         tokio::time::advance(Duration::from_secs(1)).await;
         for _ in 0..20 {
             tokio::task::yield_now().await;

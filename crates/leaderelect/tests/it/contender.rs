@@ -1,4 +1,4 @@
-//! An elector that runs in a task of a test. The elector's work records its actions.
+//! An elector in its own task, whose work records its actions.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -24,7 +24,7 @@ impl TestClock {
         Arc::new(Self(SteppedClock::beside_tokio(), Mutex::default()))
     }
 
-    /// Suspends the machine for `time`. During a simulated suspend, the time of day does not advance.
+    /// Suspends the machine for `time`, during which the time of day does not advance.
     pub(crate) fn suspend(&self, time: Duration) {
         *self.1.lock().unwrap() += time;
     }
@@ -58,7 +58,7 @@ impl Story {
         std::mem::take(&mut self.lines.lock().unwrap())
     }
 
-    /// Returns the same events as [`take`](Self::take), but without their times.
+    /// Works like [`take`](Self::take), without the events' times.
     pub(crate) fn take_deeds(&self) -> Vec<String> {
         self.take().into_iter().map(|line| line.split_once(' ').unwrap().1.to_owned()).collect()
     }
@@ -75,13 +75,12 @@ pub(crate) struct Contender {
     pub(crate) run: JoinHandle<Option<EndReason>>,
 }
 
-/// The configuration of a contender.
+/// A contender's configuration.
 pub(crate) struct Setup {
     pub(crate) config: LeaderElectionConfig,
-    /// How long the work continues after the elector asked it to end.
+    /// How long the work continues after the elector has asked it to end.
     pub(crate) drain: Duration,
-    /// The time when the work ends although the elector did not ask it to end. The value is `None` if the work ends
-    /// only when the elector asks it to end.
+    /// The time after which the work ends by itself. `None` if it ends only when the elector asks it to.
     pub(crate) work: Option<Duration>,
     pub(crate) watch: bool,
     pub(crate) once: bool,
@@ -147,12 +146,12 @@ impl Setup {
 }
 
 impl Contender {
-    /// Returns the leadership of the elector's most recent term.
+    /// Returns the leadership of the elector's last term.
     pub(crate) fn guard(&self) -> Leadership {
         self.leadership.lock().unwrap().clone().expect("never led")
     }
 
-    /// Returns the value of one of the elector's metrics. The name must not contain the prefix `leader_election_`.
+    /// Returns the value of the metric `leader_election_{name}`.
     pub(crate) fn count(&self, name: &str) -> Option<f64> {
         self.memory.value(&format!("leader_election_{name}"), &[])
     }
@@ -176,7 +175,7 @@ async fn work_of(guard: Leadership, story: Story, identity: String, drain: Durat
     drop(end);
 }
 
-/// Dropping an `Ending` records the end of the work, even if the work has not finished.
+/// Records the end of the work when dropped, even if the work has not finished.
 struct Ending {
     story: Story,
     identity: String,

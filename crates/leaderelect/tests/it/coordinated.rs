@@ -10,7 +10,7 @@ use pintle_testing::Collection;
 use crate::contender::{Setup, Story, pass};
 use crate::server::{delete, holder, put, record, server, take_verbs};
 
-/// Returns the record that the control plane writes to assign the lease to `holder` for five seconds.
+/// Returns the record with which the control plane assigns the lease to `holder` for five seconds.
 fn given_to(holder: &str) -> LeaderElectionRecord {
     LeaderElectionRecord {
         holder_identity: holder.into(),
@@ -76,7 +76,7 @@ async fn coordinated_elector_never_takes_an_unassigned_lock() {
                 put(&server, given);
             }
             let elector = Setup { watch, ..baz() }.start(&server);
-            // The lock has been expired for a long time.
+            // The lock expired long ago.
             pass(60.0).await;
             let verbs = take_verbs(&server);
             assert!(verbs.iter().all(|verb| verb == "get" || verb == "watch"), "{given:?}: {verbs:?}");
@@ -87,14 +87,14 @@ async fn coordinated_elector_never_takes_an_unassigned_lock() {
     }
 }
 
-/// The control plane may assign an expired lock to another candidate. The control plane does not write the lock if it would choose the
-/// same candidate again.
+/// The control plane may assign an expired lock to another candidate, but writes nothing if it chooses
+/// the same candidate again.
 #[tokio::test(start_paused = true)]
 async fn expired_assignment_is_taken_after_another_lease_duration() {
     let server = server();
     put(&server, &given_to("baz"));
     let client = server.client("baz");
-    // The candidate observes the assignment, but its writes fail until the assignment expires.
+    // The candidate's writes fail until the assignment expires.
     client.faults().when(|request| {
         (request.verb() == pintle_testing::Verb::Update)
             .then(|| pintle_testing::Outcome::refused(503, pintle_meta::Reason::ServiceUnavailable))
@@ -103,7 +103,7 @@ async fn expired_assignment_is_taken_after_another_lease_duration() {
     pass(5.5).await;
     elector.client.faults().heal();
     take_verbs(&server);
-    // The candidate read the assignment immediately, and the assignment was valid for five seconds.
+    // The assignment was read immediately, and was valid for five seconds.
     pass(14.4).await;
     assert!(take_verbs(&server).iter().all(|verb| verb == "get"));
     assert!(!elector.status.is_leader());
@@ -128,7 +128,7 @@ async fn partitioned_leader_leads_again_if_still_named() {
     }
 }
 
-/// The control plane creates another lock immediately. The control plane ignores that the leader of the deleted lock may still work.
+/// The control plane immediately creates another lock, although the deleted lock's leader may still work.
 #[tokio::test(start_paused = true)]
 async fn named_candidate_waits_for_leader_of_deleted_lock() {
     for (watch, wait_after_deletion, waits) in [(true, true, true), (false, true, true), (true, false, false)] {
@@ -159,7 +159,7 @@ async fn unpreferred_leader_drains_without_renewal_and_releases() {
         pass(1.0).await;
         preferring(&server, "bing");
         let preferred = record(&server);
-        // Without a watch, the leader detects the preferred holder at the next renewal. The leader continues to lead
+        // Without a watch, the leader detects the preferred holder at the next renewal, and leads
         // until its work has ended.
         pass(2.5).await;
         assert!(elector.status.is_leader());
@@ -170,7 +170,7 @@ async fn unpreferred_leader_drains_without_renewal_and_releases() {
         assert_eq!((holder(&server).as_str(), released.strategy, released.preferred_holder), ("", None, None));
         let deeds = story.take_deeds();
         assert_eq!(deeds[1..4], ["baz works", "baz rests", "baz stopped: Preferred { other: \"bing\" }"]);
-        // The elector contends again, and leads when the control plane assigns the lock to it.
+        // The elector leads again when the control plane assigns the lock to it.
         put(&server, &given_to("baz"));
         pass(5.0).await;
         assert!(elector.status.is_leader());
@@ -189,7 +189,7 @@ async fn work_that_ignores_a_preferred_holder_is_dropped() {
     pass(60.0).await;
     let deeds = story.take();
     assert!(deeds.contains(&"16.0 baz stopped: Deadline".to_owned()), "the last renewal was at 6.0: {deeds:?}");
-    // The lease still names baz as the holder and bing as the preferred holder, so baz does not contend.
+    // bing is still the preferred holder, so baz does not take the lease again.
     assert_eq!((holder(&server).as_str(), record(&server).preferred_holder.as_deref()), ("baz", Some("bing")));
 }
 

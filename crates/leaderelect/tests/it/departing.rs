@@ -1,5 +1,4 @@
-//! Tests of requests that wait in a queue before they are sent. The owner of the `Machine` notifies the `Machine` when
-//! such a request is sent.
+//! Tests of requests that wait in a queue before the `Machine`'s owner sends them.
 
 use std::time::Duration;
 
@@ -34,7 +33,7 @@ fn machine(config: LeaderElectionConfig) -> Machine {
     machine
 }
 
-/// Returns a `Machine` that has led since second 0 and has observed version 1 of the lock. The `Machine`'s renewal at
+/// Returns a `Machine` that has led since second 0 with version 1 of the lock. Its renewal at
 /// second 2 waits in the queue.
 fn renewing() -> Machine {
     let mut machine = machine(config());
@@ -58,7 +57,7 @@ fn queued_renewal_is_stamped_when_sent() {
     assert_eq!((base, record.renew_time, timeout), (version(1), time(5), TIMEOUT));
     let deadline = Deadline::after(at(5), Duration::from_secs(10));
     assert_eq!(machine.step(Signal::Written(Ok(version(2))), at(6)), [Instruction::Extend(deadline)]);
-    // The next renewal is due one retry period after this renewal was sent.
+    // The next renewal is due a retry period after this renewal left the queue.
     assert_eq!(machine.wake_at().unwrap().monotonic, Duration::from_secs(7));
 }
 
@@ -109,7 +108,7 @@ fn queued_renewal_reads_first_after_watch_reports_other_holder() {
     assert_eq!(machine.slow_paths(), 0);
     assert_eq!(machine.depart(at(4)), Some((LockRequest::Read, TIMEOUT)));
     assert_eq!(machine.slow_paths(), 1);
-    // A read that waited in the queue is counted as a slow path only once.
+    // A read that waited in the queue counts as a slow path only once.
     assert_eq!(machine.depart(at(5)), Some((LockRequest::Read, TIMEOUT)));
     assert_eq!(machine.slow_paths(), 1);
 }
@@ -134,7 +133,7 @@ fn queued_read_counts_from_when_it_was_sent() {
 
 #[test]
 fn lock_taken_late_has_the_actual_time() {
-    // This `Machine` found no lock, so it creates the lock.
+    // A `Machine` that found no lock creates one.
     let mut creating = machine(config());
     creating.step(Signal::Read(Ok(None)), at(0));
     let Some((LockRequest::Create(record), _)) = creating.depart(at(3)) else { panic!() };
@@ -145,7 +144,7 @@ fn lock_taken_late_has_the_actual_time() {
         |instruction| matches!(instruction, Instruction::StartLeading { deadline: found, .. } if *found == deadline)
     ));
 
-    // The control plane has assigned this lock, and the record has an acquire time.
+    // The control plane has assigned the lock and set the acquire time.
     let mut given = machine(LeaderElectionConfig { coordinated: true, ..config() });
     let record = LeaderElectionRecord {
         holder_identity: "me".into(),
@@ -171,7 +170,7 @@ fn free_lock_is_read_again_after_a_foreign_write() {
 #[test]
 fn no_request_is_sent_after_a_stop() {
     let mut machine = machine(config());
-    // A write that was not sent had no effect, so its result is known.
+    // An unsent write had no effect, so its result is known.
     machine.step(Signal::Read(Ok(None)), at(0));
     assert_eq!(machine.step(Signal::Stop, at(1)), []);
     assert_eq!(machine.depart(at(2)), None);
@@ -196,7 +195,7 @@ fn stop_first_resolves_writes_in_doubt() {
 fn leave_by_is_the_deadline_of_the_term() {
     let machine = renewing();
     assert_eq!(machine.leave_by(at(2)), Duration::from_secs(10));
-    // The boot clock shows that the machine was suspended for three seconds.
+    // After a suspend of three seconds.
     let resumed = Now { boot: Duration::from_secs(6), ..at(3) };
     assert_eq!(machine.leave_by(resumed), Duration::from_secs(7));
 }

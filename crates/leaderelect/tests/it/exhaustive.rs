@@ -1,4 +1,4 @@
-//! Explores all sequences of moves of two electors, up to a given length. The moves include late timers, late or lost
+//! Explores all sequences of two electors' moves, up to a given length. Moves include late timers, late or lost
 //! requests and responses, writes that the server applies long after their timeout, watch events, and stops.
 
 use std::collections::HashSet;
@@ -12,23 +12,23 @@ use pintle_leaderelect::{Deadline, LeaderElectionConfig, LockState, Now, TimePre
 
 const SECOND: Duration = Duration::from_secs(1);
 
-/// One elector, with its clocks, its requests and its watch.
+/// One elector with its clock, request and watch.
 #[derive(Clone, Debug)]
 struct Peer {
     machine: Machine,
-    /// The rate at which the clocks of this peer run.
+    /// The rate of this peer's clocks.
     rate: f64,
-    /// This peer's request in flight, and the time when it times out.
+    /// The request in flight, and the time at which it times out.
     request: Option<(LockRequest, Duration)>,
     answer: Option<Signal>,
-    /// A write that has timed out and that the server may still apply.
+    /// A timed-out write that the server may still apply.
     stray: Option<LockRequest>,
     deadline: Option<Deadline>,
-    /// Whether the elector has asked its work to end.
+    /// `true` if the elector has asked its work to end.
     drains: bool,
     lost: bool,
     stopped: bool,
-    /// The last version that the watch has reported to this peer.
+    /// The last version that this peer's watch has reported.
     reported: u64,
 }
 
@@ -41,10 +41,10 @@ struct World {
     broken: Option<&'static str>,
 }
 
-/// A move that a peer can make next.
+/// A possible next move of a peer.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Move {
-    /// The timer of the peer fires, either on time or late.
+    /// The peer's timer fires, on time or late.
     Timer(usize),
     /// The server applies the request.
     Serve(usize),
@@ -52,9 +52,9 @@ enum Move {
     Hear(usize),
     /// The request times out.
     GiveUp(usize),
-    /// The server applies a write request that has timed out.
+    /// The server applies a timed-out write.
     ServeStray(usize),
-    /// The watch reports the current state of the lock.
+    /// The watch reports the lock's current state.
     Watch(usize),
     Stop(usize),
     /// The work ends.
@@ -91,7 +91,7 @@ impl Peer {
         self.deadline.is_some_and(|deadline| !self.lost && !deadline.has_passed(on_clock(now, self.rate)))
     }
 
-    /// Returns the time in the simulated world at which the peer's clock shows `local`.
+    /// Returns the simulated time at which the peer's clock shows `local`.
     fn when(&self, local: Duration) -> Duration {
         local.div_f64(self.rate) + Duration::from_micros(1)
     }
@@ -237,8 +237,8 @@ impl World {
     }
 }
 
-/// Explores all sequences of `depth` moves that begin in the world `start`. Returns the number of explored worlds. If a
-/// rule is broken, returns the sequence of moves that breaks it.
+/// Explores all sequences of `depth` moves from `start`. Returns the number of explored worlds, or a broken rule and
+/// the sequence of moves that breaks it.
 fn search(start: World, depth: usize) -> Result<usize, (Vec<Move>, &'static str)> {
     let mut seen = HashSet::from([start.fingerprint()]);
     let mut worlds = vec![(start, Vec::new())];
@@ -262,7 +262,7 @@ fn search(start: World, depth: usize) -> Result<usize, (Vec<Move>, &'static str)
     Ok(seen.len())
 }
 
-/// Returns a world in which one peer leads and the other peer has just observed this leader.
+/// Returns a world in which one peer leads, and the other has just observed this leader.
 fn led(rates: [f64; 2]) -> World {
     let mut world = World::new(rates);
     let [timer, serve, hear] = [Move::Timer, Move::Serve, Move::Hear];
@@ -277,8 +277,8 @@ fn depth(usual: usize) -> usize {
     env::var("PINTLE_DEPTH").ok().map_or(usual, |depth| depth.parse().expect("PINTLE_DEPTH"))
 }
 
-/// The rates of two clocks. One clock runs 1.45 times as fast as the other clock. With the default durations, the
-/// election is safe if one clock runs less than 1.5 times as fast as the other.
+/// Clock rates within the bound: with the default durations, one clock must run less than 1.5
+/// times as fast as the other.
 const WITHIN: [f64; 2] = [1.0, 1.45];
 
 #[test]
@@ -300,7 +300,7 @@ fn one_leader_in_all_sequences_from_the_start() {
 
 #[test]
 fn search_finds_two_leaders_when_clock_rates_exceed_bound() {
-    // The candidate observes the renewal. The candidate takes the lock when the lease duration has passed on its own
+    // The candidate observes the renewal, and takes the lock when the lease duration has passed on its own
     // clock, which runs too fast.
     let mut world = led([1.0, 1.7]);
     [Move::Timer(0), Move::Serve(0), Move::Hear(0), Move::Watch(1)].into_iter().for_each(|next| world.make(next));

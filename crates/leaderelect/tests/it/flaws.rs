@@ -1,5 +1,4 @@
-//! Replays each flaw that was found in client-go's elector (rows F1 to F7 in `tests/ROWS.md`), and checks that this
-//! crate's elector does not have the flaw.
+//! Checks that this crate's elector does not have the flaws of client-go's elector (rows F1 to F7 in `tests/ROWS.md`).
 
 use std::time::Duration;
 
@@ -24,8 +23,8 @@ async fn f1_release_never_blanks_the_record_of_successor() {
     let server = server();
     let a = Setup::new("a").start(&server);
     pass(1.0).await;
-    // The stop is requested at the same time as the partition begins. As a result, the release reads the lock only
-    // after the next leader has taken it.
+    // The stop coincides with the beginning of a partition, so the release reads the lock only after the
+    // next leader has taken it.
     a.client.faults().cut_off();
     a.stop.cancel();
     pass(2.0).await;
@@ -74,7 +73,7 @@ async fn f4_leader_ends_work_when_it_reads_another_holder() {
     let a = Setup::new("a").start(&server);
     pass(1.0).await;
     put(&server, &held_by("b", 1));
-    // The next renewal is due two seconds after the leadership term began.
+    // The next renewal is due two seconds after the beginning of the term.
     pass(1.1).await;
     let expected = ["0.0 a sees \"a\"", "0.0 a works", "2.0 a rests", "2.0 a stopped: TakenBy { by: \"b\" }"];
     let story = a.story.take();
@@ -112,8 +111,8 @@ async fn f5_term_never_resumes_after_another_holder() {
 async fn f6_deadline_counts_from_sending_the_last_stored_renewal() {
     let server = server();
     let client = server.client("a");
-    // The server executes the get request and the create request. The response to one of the renewals takes three
-    // seconds. All later requests get no response.
+    // The get and the create succeed. The response to a renewal takes three seconds, and all later
+    // requests get no response.
     client.faults().next([Outcome::Pass, Outcome::Pass, Outcome::AnswerSlow(Duration::from_secs(3))]);
     let a = Setup::new("a").start_with(client);
     pass(4.0).await;

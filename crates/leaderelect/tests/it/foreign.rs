@@ -1,5 +1,5 @@
-//! Tests in which programs that are not contenders write to the lock object. The other programs write labels,
-//! annotations and other data.
+//! Tests in which other programs, which are not contenders, write labels, annotations and other
+//! data of the lock's object.
 
 use std::time::Duration;
 
@@ -25,7 +25,7 @@ fn maps() -> Collection<DynamicObject> {
     Collection::dynamic(resource, CollectionConfig::default())
 }
 
-/// A candidate that contends for a lock of any kind. Dropping this value ends the candidate.
+/// A candidate for a lock of any kind. Its drop ends the candidate.
 struct Candidate {
     status: pintle_leaderelect::ElectionStatus,
     run: JoinHandle<()>,
@@ -52,8 +52,7 @@ fn candidate_with(lock: impl Lock, identity: &str, timing: LeaderElectionConfig)
     Candidate { status, run }
 }
 
-/// Returns the number of seconds until the candidate leads. `meanwhile` is called after each `period`, which is a
-/// number of seconds.
+/// Returns the number of seconds until the candidate leads. `meanwhile` is called every `period` seconds.
 async fn leads_after(candidate: &Candidate, period: f64, mut meanwhile: impl FnMut(u64)) -> f64 {
     let start = Instant::now();
     let mut count = 0;
@@ -83,7 +82,7 @@ async fn label_changes_do_not_delay_a_takeover() {
     }
 }
 
-/// If the retry period is long, a candidate may read the lock less often than once per renew deadline.
+/// With a long retry period, a candidate may read the lock less often than once per renew deadline.
 #[tokio::test(start_paused = true)]
 async fn rare_reads_do_not_let_labels_delay_takeover() {
     for (seconds, watch, period) in [
@@ -162,7 +161,7 @@ async fn unrelated_writes_of_either_half_do_not_delay_takeover() {
     }
 }
 
-/// If the two halves name different holders and one half is renewed, all contenders continue to wait.
+/// If the halves have different holders, contenders wait while one half is renewed.
 #[tokio::test(start_paused = true)]
 async fn renewal_of_one_half_keeps_candidates_waiting() {
     let (maps, leases) = (maps(), Collection::<Lease>::default());
@@ -178,13 +177,13 @@ async fn renewal_of_one_half_keeps_candidates_waiting() {
         metadata.annotations.insert(LEADER_ANNOTATION.into(), annotation(holder, second));
         maps.put(DynamicObject { metadata, ..DynamicObject::default() });
     };
-    // One half of the lock still contains the name of "dead", and another holder renews the other half.
+    // One half still has the holder "dead", and another holder renews the other half.
     for annotated in [true, false] {
         annotate(if annotated { "alive" } else { "dead" }, 0);
         let alive = candidate(LeaseLock::new(leases.client("lease"), "kube-system", "lock"), "lease");
         pass(1.0).await;
         if annotated {
-            // The holder in the Lease dies.
+            // The Lease's holder dies.
             drop(alive);
         }
         let lock = MultiLock::new(
@@ -204,8 +203,7 @@ async fn renewal_of_one_half_keeps_candidates_waiting() {
     }
 }
 
-/// Each change of the stored record counts as a renewal. Changes that cannot be parsed, or that are smaller than the
-/// lock's precision, also count.
+/// Each change of the stored record counts as a renewal, even if it is unparsable or below the lock's precision.
 #[tokio::test(start_paused = true)]
 async fn unparsable_record_changes_count_as_renewals() {
     for time in ["2026-01-01T00:00:00.{}00Z", "yesterday {}"] {
@@ -250,7 +248,7 @@ async fn unparsable_record_changes_count_as_renewals() {
     assert!(b.status.is_leader());
 }
 
-/// Changes a label of the lease repeatedly until the returned handle is dropped.
+/// Keeps changing a label of the lease until the returned handle is dropped.
 fn busy_labeller(server: &Collection<Lease>, millis: u64) -> tokio_util::task::AbortOnDropHandle<()> {
     let server = server.clone();
     tokio_util::task::AbortOnDropHandle::new(tokio::spawn(async move {
@@ -272,9 +270,9 @@ fn slow(contender: &Contender, latency: f64) {
 #[tokio::test(start_paused = true)]
 async fn holder_keeps_its_term_despite_foreign_writes() {
     for watch in [true, false] {
-        // Each pair consists of the interval between the writes of the other program, and the latency of responses. For
-        // some of the pairs, the writes of the other program coincide with the retries. For the last pair, the elector
-        // can write only if the watch reports each write of the other program.
+        // The other program's write interval, and the response latency. In some cases, the writes
+        // coincide with retries. In the last case, the elector can write only if the watch reports each
+        // of the other program's writes.
         let paces = [(500, 0.1), (500, 0.0), (250, 0.05), (100, 0.02), (400, 0.2), (2_000, 1.5)];
         for (millis, latency) in paces.into_iter().filter(|(_, latency)| watch || *latency < 1.0) {
             let server = server();
@@ -313,7 +311,7 @@ async fn successor_takes_over_despite_foreign_writes() {
     }
 }
 
-/// With a watch, the holder receives the version that its next write must replace.
+/// The watch reports the version that the holder's next write must replace.
 #[tokio::test(start_paused = true)]
 async fn watching_holder_avoids_conflicts() {
     let server = server();
@@ -325,7 +323,7 @@ async fn watching_holder_avoids_conflicts() {
     assert_eq!(a.count("slowpath_total"), Some(0.0));
 }
 
-/// If a lease is deleted and restored with the same record, it counts as another lease.
+/// A lease that is deleted and restored with the same record counts as another lease.
 #[tokio::test(start_paused = true)]
 async fn recreated_lease_restarts_the_wait() {
     let server = server();

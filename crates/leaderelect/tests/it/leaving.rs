@@ -1,4 +1,4 @@
-//! Tests of how a contender gives up the lock, for a preferred holder or because a stop was requested.
+//! Tests of giving up the lock, for a preferred holder or after a stop.
 
 use std::time::Duration;
 
@@ -25,7 +25,7 @@ fn requests(instructions: &[Instruction]) -> Vec<LockRequest> {
     sent.collect()
 }
 
-/// Returns a `Machine` that has led since second 0, together with the stored state of the lock.
+/// Returns a `Machine` that has led since second 0, and the lock's stored state.
 fn leader(config: LeaderElectionConfig) -> (Machine, LockState) {
     let mut machine = Machine::new(config, TimePrecision::Micros, at(0));
     machine.step(Signal::Tick, at(0));
@@ -70,7 +70,7 @@ fn stop_during_drain_of_lost_term_releases_unexpired_lock() {
     let released = Version { resource_version: "2".into(), ..stored.version };
     assert_eq!(machine.step(Signal::Written(Ok(released)), at(12)).last(), Some(&Instruction::Finish));
 
-    // From second 15 on, any contender may take the lock, so the `Machine` no longer tries to release it.
+    // From second 15 on, any contender may take the lock, so it is no longer released.
     let (mut machine, _) = leader(config.clone());
     machine.step(Signal::Tick, at(10));
     machine.step(Signal::Stop, at(10));
@@ -79,7 +79,7 @@ fn stop_during_drain_of_lost_term_releases_unexpired_lock() {
     assert_eq!(instructions, [Instruction::Send { request: LockRequest::Read, timeout: Duration::from_secs(1) }]);
     assert_eq!(machine.step(Signal::Read(Err(Failure::unknown())), at(15)), [Instruction::Finish]);
 
-    // Another contender has taken the lock in the meantime.
+    // Another contender has meanwhile taken the lock.
     let (mut machine, stored) = leader(config);
     machine.step(Signal::Tick, at(10));
     machine.step(Signal::Stop, at(10));
@@ -90,7 +90,7 @@ fn stop_during_drain_of_lost_term_releases_unexpired_lock() {
     assert_eq!(instructions.last(), Some(&Instruction::Finish));
 }
 
-/// The response to the renewal either confirms that the renewal was stored, or does not show whether it was stored.
+/// The response to the renewal may or may not show that the renewal was stored.
 #[test]
 fn stop_during_renewal_of_lost_term_releases_afterwards() {
     let config = LeaderElectionConfig { identity: "me".into(), ..LeaderElectionConfig::default() };
@@ -118,7 +118,7 @@ async fn stop_after_a_lost_term_releases_the_lock() {
     let a = Setup::new("a").start(&server);
     pass(2.5).await;
     a.client.faults().cut_off();
-    // The last renewal was sent at second 2.0. The read after the end of the leadership term gets no response.
+    // The last renewal was sent at second 2.0. The read after the end of the term gets no response.
     pass(10.0).await;
     assert!(!a.status.is_leader());
     a.client.faults().heal();

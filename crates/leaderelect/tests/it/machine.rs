@@ -1,4 +1,4 @@
-//! Tests of single calls of `Machine::step`, for sequences that are too rare in a simulation.
+//! Tests of `Machine::step` with sequences that are too rare in a simulation.
 
 mod versions;
 
@@ -16,7 +16,7 @@ fn at(seconds: u64, wall: i64) -> Now {
     Now { boot: monotonic, monotonic, wall: Timestamp::from_second(1_800_000_000 + wall).unwrap() }
 }
 
-/// Returns the only request that the instructions contain.
+/// Returns the instructions' only request.
 fn sent(instructions: &[Instruction]) -> LockRequest {
     let requests = instructions.iter().filter_map(|instruction| match instruction {
         Instruction::Send { request, .. } => Some(request.clone()),
@@ -50,23 +50,21 @@ fn write_in_doubt_is_not_confused_with_older_record() {
         assert_eq!(sent(&machine.step(Signal::Tick, at(0, 100))), LockRequest::Read);
         let LockRequest::Create(first) = sent(&machine.step(Signal::Read(Ok(None)), at(0, 100))) else { panic!() };
         assert!(matches!(machine.step(written(), at(0, 100))[..], [.., Instruction::StartLeading { .. }]));
-        // The leadership term expires without a stored renewal.
+        // The term expires without a stored renewal.
         assert!(matches!(sent(&machine.step(Signal::Tick, at(2, 102))), LockRequest::Update { .. }));
         machine.step(Signal::Written(Err(Failure::unknown())), at(5, 105));
         machine.step(Signal::Tick, at(10, 110));
         machine.step(Signal::WorkEnded, at(10, 110));
         machine.step(Signal::Read(Err(Failure::unknown())), at(12, 112));
-        // The stored record belongs to the lost leadership term, so the `Machine` takes the lock again. The time of day
-        // was set back, so the `Machine` takes the lock in the same second of the wall clock in which it sent its first
-        // write.
+        // The stored record belongs to the lost term, so the `Machine` takes the lock again: because the time of day
+        // was set back, in the same second of the wall clock as its first write.
         assert_eq!(sent(&machine.step(Signal::Tick, at(20, 100))), LockRequest::Read);
         let LockRequest::Update { record, .. } = sent(&machine.step(stored(&first), at(20, 100))) else { panic!() };
         assert_ne!(record, first);
         assert!(record.renew_time > first.renew_time);
         machine.step(Signal::Written(Err(Failure::unknown())), at(21, 101));
         assert_eq!(sent(&machine.step(Signal::Tick, at(26, 106))), LockRequest::Read);
-        // The old record is still stored, which shows that the server did not apply the write. Therefore, the
-        // leadership term has not begun yet.
+        // The old record is still stored, so the write was not applied, and no term has begun.
         let instructions = machine.step(stored(&first), at(26, 106));
         assert!(matches!(sent(&instructions), LockRequest::Update { .. }), "{instructions:?}");
         assert_eq!(instructions.len(), 1, "{instructions:?}");
@@ -75,8 +73,8 @@ fn write_in_doubt_is_not_confused_with_older_record() {
 
 #[test]
 fn renewals_within_a_second_do_not_extend_a_term() {
-    // For client-go's candidates, a renewal within the same second does not change the record, so these candidates do
-    // not start to wait again.
+    // For client-go's candidates, a renewal within the same second does not change the record and
+    // does not restart their wait.
     let millis = Duration::from_millis;
     let config = LeaderElectionConfig {
         identity: "me".into(),
@@ -111,8 +109,7 @@ fn renewals_are_batched_only_if_over_a_second_apart() {
         let wall = Timestamp::from_millisecond(1_800_000_000_000 + time as i64).unwrap();
         Now { boot: millis(time), monotonic: millis(time), wall }
     };
-    // The `Machine` sends each renewal 50 ms late. If renewals are batched, the time of the next renewal is rounded
-    // down, which removes these 50 ms.
+    // Each renewal is sent 50 ms late. Batching rounds the next renewal's time down, which removes these 50 ms.
     for (retry, next) in [(2_000, 4_000), (1_000, 2_050), (1_060, 2_170)] {
         let retry_period = millis(retry);
         let config = LeaderElectionConfig { identity: "me".into(), retry_period, ..LeaderElectionConfig::default() };
@@ -129,7 +126,7 @@ fn renewals_are_batched_only_if_over_a_second_apart() {
     }
 }
 
-/// Returns a candidate with this seed that has just read the lock. The record in the lock has this lease duration.
+/// Returns a candidate with this seed that has just read a record with this lease duration.
 fn candidate(seed: u64, lease_duration_seconds: i32) -> Machine {
     let mut config = LeaderElectionConfig { identity: "me".into(), ..LeaderElectionConfig::default() };
     config.seed = Some(seed);
@@ -165,8 +162,8 @@ fn candidates_spread_reads_when_a_record_expires() {
     let mut looks: Vec<_> = looks.collect();
     looks.sort();
     assert!(*looks.last().unwrap() <= Duration::from_millis(120), "{looks:?}");
-    // The first candidate that reads the lock also takes it. A candidate whose read is due more than ten milliseconds
-    // later observes this write and does not need its read.
+    // The first candidate to read the lock takes it. Candidates whose reads are due more than 10 ms later observe
+    // this write, and need no read.
     let early = looks.iter().filter(|look| **look <= looks[0] + Duration::from_millis(10)).count();
     assert!(early <= 20, "{early} of a hundred: {looks:?}");
 }
@@ -187,7 +184,7 @@ fn excessive_retry_after_is_ignored() {
     }
 }
 
-/// The client may be user code, so `retry_after` can have any value.
+/// The client may be user code, so `retry_after` may have any value.
 #[test]
 fn longest_retry_after_does_not_overflow_the_clock() {
     let failure = || Failure { effect: Effect::None, retry_after: Some(Duration::MAX) };
@@ -228,11 +225,11 @@ fn lagging_watch_does_not_delay_takeover() {
     let mut machine = watching();
     let leaders = machine.step(Signal::Read(Ok(Some(held(100, "dead")))), at(0, 0));
     assert_eq!(leaders, [Instruction::NewLeader("dead".into())]);
-    // The watch reports old states in which other contenders lead.
+    // The watch reports old states with other leaders.
     for second in 1..15 {
         let old = held(50 + second, ["one", "other"][second as usize % 2]);
         let instructions = machine.step(Signal::Watch(Hint::Changed(old)), at(second, 0));
-        // The `Machine` ignores the old events and reads the lock only once.
+        // The old events are ignored, and the lock is read only once.
         match second {
             8 => {
                 assert_eq!(sent(&instructions), LockRequest::Read);
@@ -316,7 +313,7 @@ fn whole_second_renew_time_stays_behind_the_clock() {
     assert!(renewals >= 50, "{renewals}");
 }
 
-/// Returns the second in which the `Machine` creates the lock, if no read finds the lock.
+/// Returns the second in which the `Machine` creates the lock, while all reads find no lock.
 fn created(machine: &mut Machine, first: u64) -> Option<u64> {
     (first..60).find(|second| {
         let now = at(*second, *second as i64);
@@ -329,8 +326,7 @@ fn created(machine: &mut Machine, first: u64) -> Option<u64> {
     })
 }
 
-/// The last holder may have taken the lock after the last read of this candidate. The candidate therefore waits as long
-/// as it would wait for any other holder.
+/// Another holder may have taken the lock after this candidate's last read, so the candidate waits as for any holder.
 #[test]
 fn deleted_lock_counts_as_held_even_if_seen_free() {
     let config = LeaderElectionConfig { identity: "me".into(), seed: Some(7), ..LeaderElectionConfig::default() };
@@ -344,8 +340,8 @@ fn deleted_lock_counts_as_held_even_if_seen_free() {
     assert!(created.is_some_and(|second| (20..=25).contains(&second)), "{created:?}");
 }
 
-/// The server applies a create request late. In the meantime, another holder created a lock, and that lock was deleted.
-/// The leader of that lock may not have observed the deletion.
+/// Before the server applies a late create request, another holder's lock was created and deleted. That holder may not
+/// have observed the deletion.
 #[test]
 fn lock_created_after_foreign_deletion_counts_as_foreign() {
     for (answered, told_before) in [(true, false), (false, false), (true, true), (false, true)] {
@@ -355,8 +351,7 @@ fn lock_created_after_foreign_deletion_counts_as_foreign() {
         machine.step(Signal::Watch(Hint::Deleted { uid: "uid".into() }), at(2, 2));
         let created = LockState::new(Version { uid: "late".into(), resource_version: "9".into() }, record);
         if told_before {
-            // The watch event arrives before the response to the write. The event contains the record that this
-            // `Machine` has written.
+            // The watch event with this `Machine`'s record arrives before the response to the write.
             machine.step(Signal::Watch(Hint::Changed(created.clone())), at(3, 3));
         }
         let answer = if answered { Ok(created.version.clone()) } else { Err(Failure::unknown()) };
@@ -367,14 +362,14 @@ fn lock_created_after_foreign_deletion_counts_as_foreign() {
             !instructions.iter().any(|instruction| matches!(instruction, Instruction::Send { .. })),
             "{instructions:?}"
         );
-        // The `Machine` takes the lock at the time by which the other leader must have stopped its work.
+        // The lock is taken when the other leader must have stopped its work.
         assert_eq!(sent(&machine.step(Signal::Tick, at(24, 24))), LockRequest::Read);
         let instructions = machine.step(Signal::Read(Ok(Some(created))), at(24, 24));
         assert!(matches!(sent(&instructions), LockRequest::Update { .. }));
     }
 }
 
-/// The leader that held the second lock may not have observed the deletion of that lock either.
+/// The second lock's leader may not have observed that lock's deletion either.
 #[test]
 fn lock_seen_during_drain_then_deleted_counts_as_held() {
     for lost in [true, false] {
@@ -400,7 +395,7 @@ fn lock_seen_during_drain_then_deleted_counts_as_held() {
     }
 }
 
-/// The other lock was created after the deletion, but before the leader observed the deletion.
+/// The other lock was created before the leader observed the deletion of its own.
 #[test]
 fn lock_watched_before_term_loss_then_deleted_is_held() {
     let mut machine = renewing();
@@ -430,8 +425,8 @@ fn late_watch_event_of_own_term_causes_no_wait() {
     assert!(matches!(sent(&instructions), LockRequest::Create(_)), "{instructions:?}");
 }
 
-/// A read finds no lock. The watch reports a lock either before or after the read. If the event is newer than the read,
-/// the `Machine` must wait for the reported holder.
+/// A read finds no lock, and the watch reports one. If the event may be newer than the read, the `Machine` must
+/// wait for the reported holder.
 #[test]
 fn read_older_than_watch_event_does_not_discard_it() {
     let mut machine = watching();
@@ -441,12 +436,12 @@ fn read_older_than_watch_event_does_not_discard_it() {
     let again = wake(&machine).unwrap();
     assert!((5_000..=7_400).contains(&again.as_millis()), "{again:?}");
     assert_eq!(sent(&machine.step(Signal::Tick, at(8, 8))), LockRequest::Read);
-    // The read was sent before the event, so the `Machine` waits for the other holder from the time of the event.
+    // The read was sent before the event, so the wait for the other holder starts at the event.
     let mut still = machine.clone();
     assert_eq!(still.step(Signal::Read(Ok(Some(held(1, "other")))), at(8, 8)), []);
     let expired = wake(&still).unwrap();
     assert!((16_000..=16_120).contains(&expired.as_millis()), "{expired:?}");
-    // The read was sent after the event, so the `Machine` waits from now, when it observes the deletion.
+    // The read was sent after the event, so the wait starts now, when the deletion is observed.
     assert_eq!(machine.step(Signal::Read(Ok(None)), at(8, 8)), [Instruction::NewLeader(String::new())]);
     let created = created(&mut machine, 9);
     assert!(created.is_some_and(|second| (23..=26).contains(&second)), "{created:?}");
@@ -454,7 +449,7 @@ fn read_older_than_watch_event_does_not_discard_it() {
 
 #[test]
 fn candidate_keeps_watch_event_received_during_a_request() {
-    // The current read was sent before the watch event arrived.
+    // The current read was sent before the watch event.
     let mut machine = watching();
     let instructions = machine.step(Signal::Watch(Hint::Changed(held(2, ""))), at(1, 1));
     assert_eq!(instructions, []);
@@ -468,13 +463,13 @@ fn candidate_keeps_watch_event_received_during_a_request() {
         machine.step(Signal::Watch(hint.clone()), at(1, 1));
         let instructions = machine.step(Signal::Read(Ok(Some(held(1, "other")))), at(2, 2));
         assert_eq!(sent(&instructions), LockRequest::Read, "{hint:?}");
-        // The `Machine` sends the additional read only once.
+        // The additional read is sent only once.
         machine.step(Signal::Read(Ok(Some(held(1, "other")))), at(2, 2));
         assert!((8..=10).contains(&wake(&machine).unwrap().as_secs()), "three or four retry periods");
     }
 }
 
-/// Returns a `Machine` that has led since second 0. The `Machine`'s renewal at second 2 is in flight.
+/// Returns a `Machine` that has led since second 0, with its renewal at second 2 in flight.
 fn renewing() -> Machine {
     let mut machine = watching();
     machine.step(Signal::Read(Ok(None)), at(0, 0));
@@ -510,7 +505,7 @@ fn leader_backs_off_when_others_write_the_lock() {
                 LockRequest::Read => Signal::Read(Ok(Some(stored.clone()))),
                 LockRequest::Update { base, record } if base == stored.version => {
                     version += 2;
-                    // Another program changes the object immediately after each write of the `Machine`.
+                    // Another program changes the object immediately after each write.
                     stored = LockState { record, ..held(version, "") };
                     Signal::Written(Ok(held(version - 1, "").version))
                 }
@@ -524,7 +519,7 @@ fn leader_backs_off_when_others_write_the_lock() {
     assert!(machine.leads() && requests <= 250, "{requests} requests in ten seconds");
 }
 
-/// The control plane may have assigned the lock to another candidate in the meantime.
+/// The control plane may meanwhile have assigned the lock to another candidate.
 #[test]
 fn assignment_that_expires_during_a_read_is_not_taken() {
     let config = LeaderElectionConfig { identity: "me".into(), coordinated: true, ..LeaderElectionConfig::default() };

@@ -1,4 +1,4 @@
-//! Tests of leader election. The tests use `Machine`s in simulated clusters, and electors on tokio's paused clock.
+//! Tests of leader election, with `Machine`s and electors on simulated and paused clocks.
 
 #![allow(clippy::unwrap_used)]
 

@@ -1,4 +1,4 @@
-//! Tests of electors for many leases. The electors share one task, one watch and one client.
+//! Tests of many electors that share one task, one watch and one client.
 
 use std::collections::BTreeMap;
 use std::panic::AssertUnwindSafe;
@@ -51,7 +51,7 @@ impl Fleet {
         self.electors.elector(key(index).name())
     }
 
-    /// Starts a task with an elector that contends for the given lease.
+    /// Starts a task that contends for the lease `index`.
     fn contend(&self, index: usize) -> Contender {
         let mut elector = self.elector(index);
         let (status, stop) = (elector.status(), CancellationToken::new());
@@ -73,7 +73,7 @@ fn leaders(contenders: &[Contender]) -> usize {
     contenders.iter().filter(|contender| contender.status.is_leader()).count()
 }
 
-/// Returns the number of writes of each lease. Panics if a request is not a write.
+/// Returns the number of writes to each lease. Panics if a request is not a write.
 fn renewals(requests: &[RecordedRequest]) -> BTreeMap<&ObjectKey, usize> {
     let mut renewals = BTreeMap::new();
     for request in requests {
@@ -104,8 +104,8 @@ async fn hundred_leases_share_one_task_and_one_watch() {
         let renewals = renewals(&requests);
         assert_eq!(renewals.len(), 100);
         assert!(renewals.values().all(|count| (9..=11).contains(count)), "{renewals:?}");
-        // There are sixteen batches of renewals in two seconds. Each batch has fewer requests than the maximum number
-        // of requests in flight. There are no other requests.
+        // In two seconds, there are sixteen batches of renewals, each with fewer requests than the maximum in
+        // flight, and no other requests.
         pass(0.120).await;
         server.take_requests();
         for _ in 0..16 {
@@ -138,8 +138,7 @@ async fn requests_in_flight_are_bounded() {
         let requests = || server.take_requests().iter().filter(|request| request.verb() != Verb::Watch).count();
         for round in 0..6 {
             let requests = requests();
-            // Each candidate reads first. The candidate then sends its create request, and this request does not wait
-            // in the queue again.
+            // Each candidate reads, and then sends its create request without waiting in the queue again.
             assert!(
                 requests <= bound && (round > 1 || requests == bound),
                 "{requests} of {in_flight} {leases}, round {round}"
@@ -157,7 +156,7 @@ async fn renewals_precede_candidate_requests() {
     let _others: Vec<_> = (2..32).map(|index| other.contend(index)).collect();
     pass(1.0).await;
     let fleet = fleet(&server, "a", 1);
-    // This candidate must poll. Requests take so long that this elector's requests always have to wait in the queue.
+    // Without a watch, the candidate must poll. Requests take so long that its polls always wait in the queue.
     fleet.client.faults().when(|request| match request.verb() {
         Verb::Watch => Some(Outcome::refused(403, Reason::Forbidden)),
         _ => Some(Outcome::AnswerSlow(Duration::from_millis(500))),
@@ -188,7 +187,7 @@ async fn releases_precede_polls() {
     pass(15.0).await;
     assert!(leader.status.is_leader());
     leader.stop.cancel();
-    // The release needs two requests. Each of the two requests waits until another request has ended.
+    // The release needs two requests, each of which waits until another request has ended.
     pass(1.6).await;
     assert!(leader.run.is_finished());
     assert_eq!(leader.run.await.unwrap(), Some(EndReason::Cancelled));
@@ -249,7 +248,7 @@ async fn group_polls_where_watches_are_forbidden() {
     let of_b = b.contend_all(20);
     pass(30.0).await;
     assert_eq!((leaders(&of_a), leaders(&of_b)), (20, 0));
-    // A poll finds the released leases. The first poll after the expiry finds the abandoned leases.
+    // A poll finds the released leases. The first poll after their expiry finds the abandoned leases.
     of_a[..10].iter().for_each(|contender| contender.stop.cancel());
     pass(4.6).await;
     assert_eq!((leaders(&of_a), leaders(&of_b)), (10, 10));
@@ -277,7 +276,7 @@ async fn dropped_elector_does_not_affect_the_group() {
     let requests = server.take_requests();
     let renewals = renewals(&requests);
     assert_eq!((renewals.len(), renewals.contains_key(&key(2)), leaders(&contenders)), (4, false, 4));
-    // Another elector contends for the lease of the dropped elector.
+    // Another elector contends for the dropped elector's lease.
     let next = fleet.contend(2);
     pass(16.0).await;
     assert!(next.status.is_leader());
@@ -337,7 +336,7 @@ async fn panic_in_one_request_ends_one_election() {
 
 #[tokio::test(start_paused = true)]
 async fn elections_poll_after_the_shared_watch_panics() {
-    // The server fails either before the electors contend, or while they lead.
+    // The server fails before the electors contend, or while they lead.
     for breaks_after in [0, 20] {
         let server = Collection::default();
         let watches = AtomicUsize::new(0);

@@ -1,4 +1,4 @@
-//! Tests of `MultiLock`: leadership, requests, and writes that reach only one half of the lock.
+//! Tests of `MultiLock`: leadership, requests, and writes that reach only one half.
 
 use std::time::Duration;
 
@@ -23,7 +23,7 @@ struct Server {
 
 type Both = MultiLock<AnnotationLock<Client<DynamicObject>>, LeaseLock<Client<Lease>>>;
 
-/// The content of one half: no object, an object without a record, or a record with the given holder.
+/// A half's content: no object, an object without a record, or a record with this holder.
 type Half = Option<Option<&'static str>>;
 
 impl Server {
@@ -61,7 +61,7 @@ impl Server {
         MultiLock::new(primary, LeaseLock { watch: false, ..secondary })
     }
 
-    /// Returns the holders of both halves, together with their numbers of transitions.
+    /// Returns the halves' holders and numbers of transitions.
     fn holders(&self) -> [(String, i32); 2] {
         let map = self.maps.object(&key()).unwrap();
         let record: serde_json::Value = serde_json::from_str(&map.metadata.annotations[LEADER_ANNOTATION]).unwrap();
@@ -70,7 +70,7 @@ impl Server {
         [(record["holderIdentity"].as_str().unwrap().into(), count), (lease.holder_identity, lease.leader_transitions)]
     }
 
-    /// Returns the verbs of the requests since the previous call, separately for the primary and the secondary half.
+    /// Returns the verbs of the requests to each half since the previous call.
     fn verbs(&self) -> [Vec<&'static str>; 2] {
         let verb = |call| match call {
             Call::Get { .. } => "get",
@@ -111,7 +111,7 @@ fn contend(lock: Both, reuse_identity: bool) -> Contender {
     Contender { status, stop, run }
 }
 
-/// Checks that baz leads after its first attempt and has sent the given requests.
+/// Checks that baz leads after its first attempt, with exactly these requests.
 async fn takes(primary: Half, secondary: Half, verbs: [&[&str]; 2], transitions: i32) {
     let server = Server::new(primary, secondary);
     let elector = contend(server.lock("baz"), false);
@@ -122,7 +122,7 @@ async fn takes(primary: Half, secondary: Half, verbs: [&[&str]; 2], transitions:
     assert_eq!(server.holders(), [ours.clone(), ours]);
 }
 
-/// Checks that baz reads each half once, observes `leader`, and takes over after exactly one lease duration.
+/// Checks that baz reads each half once, observes `leader`, and takes over after a lease duration.
 async fn waits(primary: Half, secondary: Half, leader: &str) {
     let server = Server::new(primary, secondary);
     let elector = contend(server.lock("baz"), false);
@@ -152,7 +152,7 @@ async fn candidate_takes_both_halves_of_a_free_lock() {
 #[tokio::test(start_paused = true)]
 async fn candidate_waits_for_holder_of_both_or_primary() {
     waits(BING, BING, "bing").await;
-    // The other program uses only the annotation.
+    // A program that uses only the annotation.
     waits(BING, NOTHING, "bing").await;
 }
 
@@ -196,7 +196,7 @@ async fn changed_half_is_never_adopted() {
     let server = Server::new(EMPTY, EMPTY);
     let one = server.lock("one");
     let read = one.get().await.unwrap().unwrap();
-    // Between the read and the write, a program that uses only the Lease takes the Lease.
+    // A program that uses only the Lease takes it between the read and the write.
     server.put_secondary(Some("bing"));
     let record = LeaderElectionRecord { holder_identity: "baz".into(), ..Default::default() };
     let error = one.update(&read.object, &record).await.unwrap_err();
@@ -215,8 +215,7 @@ async fn write_of_one_half_gives_no_leadership() {
     pass(1.0).await;
     assert!(!elector.status.is_leader());
     assert!(server.leases.object(&key()).is_none() && server.maps.object(&key()).is_some());
-    // The record in a single half may belong to any contender. Therefore, baz waits as long as it would wait for
-    // another holder.
+    // A record in only one half may belong to any contender, so baz waits as for another holder.
     pass(8.9).await;
     assert!(!elector.status.is_leader());
     pass(10.0).await;
@@ -256,7 +255,7 @@ async fn stop_during_a_renewal_releases_both_halves() {
     }
 }
 
-/// The holder of the other half is unknown, so the release does not change the other half.
+/// The other half's holder is unknown, so the release does not change that half.
 #[tokio::test(start_paused = true)]
 async fn release_of_one_half_blocks_leadership_for_a_duration() {
     let server = Server::new(NOTHING, NOTHING);

@@ -1,4 +1,4 @@
-//! Tests of permits, and of the clocks that their deadlines use.
+//! Tests of permits, and of their deadlines' clocks.
 
 use std::panic::AssertUnwindSafe;
 use std::pin::pin;
@@ -46,7 +46,7 @@ async fn leaked_permit_holds_the_lock_only_until_deadline() {
     pass(1.0).await;
     let b = Setup { watch: true, ..Setup::new("b") }.start(&server);
     pass(1.5).await;
-    // The last renewal was sent at second 2.0, and the leadership term lasts ten seconds.
+    // The last renewal was sent at second 2.0, and a term lasts ten seconds.
     let permit = a.guard().permit().unwrap();
     a.stop.cancel();
     pass(9.0).await;
@@ -79,7 +79,7 @@ async fn release_waits_for_concurrent_work() {
     assert_eq!(other.await.unwrap(), Ok(()));
     assert!(b.status.is_leader());
     let deeds: Vec<_> = story.take().into_iter().filter(|deed| !deed.contains("sees")).collect();
-    // The end of the leadership term is reported only after all concurrent work has ended.
+    // The term's end is reported only after all concurrent work has ended.
     assert_eq!(deeds, ["0.0 a works", "2.0 a rests", "6.0 a stopped: Cancelled", "6.0 b works"]);
 }
 
@@ -105,8 +105,8 @@ async fn expired_term_never_becomes_valid_again() {
     let a = Setup::new("a").start(&server);
     pass(1.0).await;
     let first = a.guard();
-    // The time of day jumps forwards, and the work checks its leadership term. The time of day then jumps back before
-    // the elector reads the clock. After both jumps, the elector renews the leadership term.
+    // The time of day jumps forwards, the work checks its leadership, and the time of day jumps back before the elector
+    // reads the clock and renews.
     a.clock.0.jump_wall(SignedDuration::from_secs(60));
     assert!(first.check().is_err());
     a.clock.0.jump_wall(SignedDuration::from_secs(-60));
@@ -147,7 +147,7 @@ async fn term_end_after_suspend_is_noticed_within_a_second() {
     assert!(a.story.take_deeds().contains(&"a rests".to_owned()));
 }
 
-/// A timeout that was computed with [`Permit::remaining`] stays valid when the time of day changes.
+/// A timeout from [`Permit::remaining`] stays valid when the time of day changes.
 #[tokio::test(start_paused = true)]
 async fn permits_delay_term_end_when_wall_clock_jumps() {
     let server = server();
@@ -180,8 +180,7 @@ async fn leaked_permit_is_awaited_on_the_monotonic_clock() {
     assert!(permit.remaining().is_zero());
 }
 
-/// The work records that it is dropped. After the drop, the end of the leadership term is reported exactly once, even
-/// if a callback panics.
+/// After the work was dropped, the term's end is reported exactly once, even if a callback panics.
 #[tokio::test(start_paused = true)]
 async fn term_end_is_reported_once_after_any_panic() {
     #[derive(Clone, Copy, Debug, PartialEq)]
@@ -242,7 +241,7 @@ async fn term_end_is_reported_once_after_any_panic() {
         }
         pass(30.0).await;
         match run.await {
-            // If the work panics while it is dropped, the election continues.
+            // A panic in the drop of the work does not end the election.
             Ok(end) => assert!(falls == Falls::DropOfWork && end.is_some()),
             Err(error) => assert_eq!(error.into_panic().downcast_ref::<&str>(), Some(&"panicked"), "{falls:?}"),
         }
@@ -372,7 +371,7 @@ async fn work_does_not_start_in_an_expired_term() {
     };
     let stop = CancellationToken::new();
     let mut run = pin!(elector.run(&stop, callbacks));
-    // The election runs in a separate task, and the task that polls the work is blocked.
+    // The task that polls the work is blocked, but the election runs in a separate task.
     assert!(run.as_mut().now_or_never().is_none());
     pass(1.0).await;
     assert_eq!(holder(&server), "a");

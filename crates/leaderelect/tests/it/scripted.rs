@@ -1,4 +1,4 @@
-//! Tests with a lock whose watch events the test chooses, and with user code that panics.
+//! Tests with scripted watch events, and with user code that panics.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
@@ -17,7 +17,7 @@ use crate::contender::{TestClock, pass};
 
 type Event = LockEvent<LockState>;
 
-/// A lock whose watch events the test chooses. Another contender holds the lock until the test changes this.
+/// A lock with scripted watch events.
 struct Scripted {
     key: ObjectKey,
     stored: Arc<Mutex<LockState>>,
@@ -114,8 +114,8 @@ async fn stale_watch_event_does_not_block_a_takeover() {
     run.abort();
 }
 
-/// The version in the last watch event cannot be compared with other versions. The planned takeover must therefore
-/// replace the object in this event.
+/// The last watch event's version cannot be compared with others, so the planned takeover must
+/// replace this event's object.
 #[tokio::test(start_paused = true)]
 async fn write_without_its_base_is_not_a_timeout() {
     let (log, _guard) = crate::log::Log::here();

@@ -1,4 +1,4 @@
-//! Leases on an in-memory server. A server that checks the requests of electors.
+//! Leases on an in-memory server that checks the electors' requests.
 
 use pintle_leaderelect::{LeaderElectionRecord, Lease};
 use pintle_meta::{ObjectKey, ObjectMeta};
@@ -20,7 +20,7 @@ pub(crate) fn server() -> Collection<Lease> {
     server
 }
 
-/// Checks that an elector may send the given request.
+/// Checks that an elector may send this request.
 fn check(request: &RecordedRequest) {
     match &request.call {
         Call::Get { .. } | Call::Create { .. } => {}
@@ -36,7 +36,7 @@ fn check(request: &RecordedRequest) {
 /// Returns the requests since the previous call.
 pub(crate) fn take_log(server: &Collection<Lease>) -> Vec<RecordedRequest> {
     let log = server.take_requests();
-    // Check failed requests as well.
+    // Check failed requests too.
     log.iter().for_each(check);
     log
 }
@@ -58,7 +58,7 @@ pub(crate) fn holder(server: &Collection<Lease>) -> String {
     lease(server).map_or("(none)".into(), |lease| lease.spec.record().holder_identity)
 }
 
-/// Overwrites the record, as another program could do.
+/// Overwrites the record, like another program.
 pub(crate) fn put(server: &Collection<Lease>, record: &LeaderElectionRecord) {
     let mut lease = lease(server).unwrap_or_else(|| Lease::new(ObjectMeta::new(NAMESPACE, NAME), record));
     lease.spec.put(record);

@@ -1,5 +1,4 @@
-//! Tests of replicas that share shards. The tests check how shards are assigned and move, and how long shards have no
-//! worker.
+//! Tests of how shards are assigned to replicas and move between them, and of how long shards have no worker.
 
 mod asleep;
 mod dropped;
@@ -35,25 +34,24 @@ struct Replica {
     client: Client<Lease>,
     machine: Option<Arc<NodeClock>>,
     stop: CancellationToken,
-    /// Drops the current run of this replica and starts another run.
+    /// Drops the replica's current run and starts another.
     again: Arc<Notify>,
     run: JoinHandle<Option<(Shard, EndReason)>>,
 }
 
-/// The configuration of a replica.
+/// A replica's configuration.
 struct Setup {
     shards: u32,
     clocks: Arc<dyn Clocks>,
-    /// The machine that the replica runs on, if the machine can be suspended. If this field is set, the clocks come
-    /// from the machine.
+    /// The replica's machine, if it can be suspended. Its clocks replace `clocks`.
     machine: Option<Arc<NodeClock>>,
-    /// How long the work continues after the elector asked it to end.
+    /// How long the work continues after the elector has asked it to end.
     drain: Duration,
-    /// The shard whose work ends after one second although the elector did not ask the work to end.
+    /// The shard whose work ends by itself after a second.
     ends: Option<u32>,
     release_on_cancel: bool,
     reuse_identity: bool,
-    /// The value of a label on this replica's leases.
+    /// A label value on this replica's leases.
     version: &'static str,
 }
 
@@ -135,7 +133,7 @@ async fn replicas_divide_all_shards_stably() {
     server.take_requests();
     pass(100.0).await;
     assert_eq!((ledger.starts_so_far(), ledger.owners()), (starts, owners));
-    // Each lease is written once per retry period, and no other requests are sent.
+    // Each lease is written once per retry period, without other requests.
     let requests = server.take_requests();
     assert!(requests.iter().all(|request| request.verb() == Verb::Update));
     let even = (SHARDS as usize + 3) * 50;
@@ -323,7 +321,7 @@ async fn shard_source_lists_only_its_own_objects() {
         let Call::List { options } = &request.call else { panic!("{request}") };
         assert_eq!(options.shard_selector, source.shard.to_string());
     }
-    // A watch of this source reports only bookmarks and changes of objects in the source's shard.
+    // A shard source's watch reports only bookmarks, and changes of objects in its shard.
     let options =
         WatchOptions { allow_bookmarks: true, resource_version: server.revision().to_string(), ..Default::default() };
     let mut events = sources[0].watch(&options).await.unwrap();

@@ -1,4 +1,4 @@
-//! Replays bugs of other electors that resulted in two leaders.
+//! Replays bugs of other electors that caused two leaders.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -29,7 +29,7 @@ async fn cilium_42920_hanging_stop_hook_is_dropped_at_deadline() {
     assert!(taken.ends_with("b works") && taken.as_str() > "23.0", "{deeds:?}");
 }
 
-/// In kyverno, the work runs in a task that ends with the process and not with the leadership term.
+/// In kyverno, the work runs in a task that ends with the process instead of the term.
 #[tokio::test(start_paused = true)]
 async fn kyverno_14984_spawned_work_ends_with_its_term() {
     let server = server();
@@ -51,8 +51,7 @@ async fn kyverno_14984_spawned_work_ends_with_its_term() {
     pass(60.0).await;
     let ended: Result<(), _> = task.await.unwrap();
     assert_eq!(ended, Err(EndReason::Deadline));
-    // The work makes one step per second, from second 1.0 until the deadline, which is ten seconds after the renewal at
-    // second 2.0.
+    // The work makes one step per second until the deadline, ten seconds after the renewal at second 2.0.
     assert_eq!(*steps.lock().unwrap(), 10);
 }
 

@@ -1,4 +1,4 @@
-//! The test cases of client-go: the requests that an elector sends, and their results.
+//! client-go's test cases: an elector's requests, and their results.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use pintle_testing::{Collection, Outcome};
 use crate::contender::{Contender, Setup, pass};
 use crate::server::{holder, key, lease, put, record, take_log, take_verbs};
 
-/// The state of the lock before "baz" starts to contend.
+/// The lock's state before "baz" contends.
 #[derive(Clone, Debug)]
 enum Given {
     Nothing,
@@ -46,8 +46,8 @@ fn baz() -> Setup {
     setup
 }
 
-/// Starts the elector "baz" while the lock is in the state `given`. After `wait` seconds, checks the requests, the
-/// holder and the number of transitions.
+/// Starts the elector "baz" with the lock in the state `given`. After `wait` seconds, checks the requests, the holder
+/// and the number of transitions.
 async fn check(given: Given, wait: f64, verbs: &[&str], holder: &str, transitions: i32) {
     let server = server(&given);
     let elector = baz().start(&server);
@@ -70,7 +70,7 @@ async fn candidate_takes_a_free_lock() {
 async fn candidate_waits_for_the_stated_duration() {
     let polls = |count| [vec!["get"; count], vec!["update"]].concat();
     check(Given::Held { by: "bing", seconds: 10 }, 0.1, &["get"], "bing", 0).await;
-    // The elector polls twice, the second time after the lease duration of three seconds.
+    // The second poll follows after the lease duration of three seconds.
     check(Given::Held { by: "bing", seconds: 3 }, 3.5, &polls(2), "baz", 1).await;
     check(Given::Held { by: "bing", seconds: 3 }, 2.9, &["get"], "bing", 0).await;
 }
@@ -93,7 +93,7 @@ async fn any_record_change_restarts_the_wait() {
     let elector = baz().start(&server);
     for number in 1..=10 {
         pass(9.0).await;
-        // Every second write restores the record that the previous write has replaced.
+        // Every second write restores the previous record.
         let time = Timestamp::from_microsecond(1_000_000_000_000_000 + number % 2).unwrap();
         server.change(&key(), |lease| lease.spec.renew_time = Some(MicroTime(time)));
     }
@@ -268,8 +268,7 @@ async fn update_without_uid_or_version_is_never_sent() {
 async fn failed_create_keeps_the_observed_state() {
     let server = server(&Given::Nothing);
     let client = server.client("baz");
-    // Another contender creates the lock before this contender can. The other contender's lease has fields that baz
-    // would not write.
+    // Another contender creates the lock first, with fields that baz would not write.
     client.faults().next([Outcome::Pass, Outcome::refused(409, Reason::AlreadyExists)]);
     let elector = baz().start_with(client);
     pass(0.1).await;
@@ -285,7 +284,7 @@ async fn failed_create_keeps_the_observed_state() {
     assert_eq!(verbs[..2], ["get", "create"], "{verbs:?}");
 }
 
-/// The test case in client-go checks that `Check` and a running elector cause no data race.
+/// client-go's test case checks that `Check` and a running elector cause no data race.
 #[test]
 fn status_is_readable_from_any_thread() {
     use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -300,7 +299,7 @@ fn status_is_readable_from_any_thread() {
     std::thread::scope(|scope| {
         for _ in 0..2 {
             scope.spawn(|| {
-                // The clock of the runtime. The test can advance this clock by ten seconds at any step.
+                // Use the runtime's clock, which may advance by ten seconds at any step.
                 let _clock = runtime.enter();
                 while !over.load(Ordering::Relaxed) {
                     let _ = (status.is_leader(), status.leader(), status.check(Duration::ZERO));

@@ -1,4 +1,4 @@
-//! Tests of the messages that an elector logs if it cannot use its lock.
+//! Tests of the log messages of an elector that cannot use its lock.
 
 use pintle_meta::Reason;
 use pintle_testing::Outcome;
@@ -41,7 +41,7 @@ async fn first_of_consecutive_failures_is_a_warning() {
     log.assert_tells(&["WARN", "cannot write the lock", "Forbidden"]);
     assert_eq!((log.count("WARN"), log.count("still cannot")), (3, 3));
 
-    // After a success, the next failure is again logged as a warning.
+    // After a success, the next failure is logged as a warning again.
     a.client.faults().next([unavailable(), unavailable(), Outcome::Pass, unavailable()]);
     pass(40.0).await;
     assert!(a.status.is_leader());
@@ -61,7 +61,7 @@ async fn alternating_failures_warn_once_each_until_success() {
         unavailable(),
         Outcome::Pass,
         forbidden(),
-        // A read has succeeded after the last of these failures.
+        // A read has succeeded since the last failed read.
         unavailable(),
         forbidden(),
         unavailable(),

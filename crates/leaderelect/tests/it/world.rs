@@ -1,8 +1,7 @@
-//! A simulated cluster of electors, called a "world". One seed determines everything that happens in a world. A world
-//! contains processes with their own clocks, a network, and a lock. The lock is one object, or a `MultiLock` that
-//! consists of two halves. The network loses, delays and repeats messages. The world runs the real elector, with its
-//! tasks, guards and timers. The world checks the [rules](rules) at each request, at each response, and at each step of
-//! the work.
+//! A simulated cluster of electors, called a world, which one seed determines completely. A world contains processes
+//! with their own clocks, a lock, which may be a `MultiLock`, and a network that loses, delays and repeats messages.
+//! The world runs the real elector, with its tasks, guards and timers, and checks the [rules](rules) at each request,
+//! at each response, and at each step of the work.
 
 pub(crate) mod clock;
 mod control_plane;
@@ -23,7 +22,7 @@ use node::Node;
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Chaos {
     pub(crate) nodes: usize,
-    /// The rate of each clock is between `1 - rate_error` and `1 + rate_error`.
+    /// Each clock's rate is between `1 - rate_error` and `1 + rate_error`.
     pub(crate) rate_error: f64,
     pub(crate) loss: f64,
     pub(crate) slow: f64,
@@ -33,31 +32,30 @@ pub(crate) struct Chaos {
     pub(crate) partitions: bool,
     /// Whether processes are stopped for some time, as with SIGSTOP.
     pub(crate) pauses: bool,
-    /// Whether machines are suspended. Some suspended machines are paused virtual machines, in which all clocks except
-    /// the wall clock stop.
+    /// Whether machines are suspended. Some of them are paused virtual machines, in which all clocks
+    /// except the wall clock stop.
     pub(crate) suspends: bool,
     pub(crate) crashes: bool,
     pub(crate) stops: bool,
-    /// Whether a fault sets wall clocks to a wrong time. This setting must not be combined with `suspends`. In a paused
-    /// virtual machine with a wrong wall clock, no clock is correct.
+    /// Whether wall clocks are set to wrong times. Must not be combined with `suspends`, because a paused virtual
+    /// machine with a wrong wall clock has no correct clock.
     pub(crate) wall_jumps: bool,
     pub(crate) watches: bool,
     pub(crate) locks: Locks,
-    /// Which nodes run the model of client-go's elector: no node, every second node, or all nodes.
+    /// The nodes that run the model of client-go's elector.
     pub(crate) client_go: Share,
-    /// Whether client-go's electors are also stopped and then release the lock.
+    /// Whether client-go's electors are stopped and then release the lock.
     pub(crate) client_go_stops: bool,
-    /// Whether the client-go electors are older than 1.27 and have shorter durations than the electors of this crate.
+    /// Whether client-go's electors are older than 1.27 and have shorter durations than this crate's electors.
     pub(crate) client_go_is_old: bool,
-    /// Whether another program deletes the lock and clears its record. In such a simulation, two nodes may lead at the
-    /// same time, but all other rules still apply.
+    /// Whether another program deletes the lock and clears its record. Two nodes may then lead at the same time,
+    /// but all other rules apply.
     pub(crate) tampering: bool,
     /// Whether the lock is deleted after all running contenders have observed it.
     pub(crate) deletions: bool,
     /// Whether other programs write to the object without changing its record.
     pub(crate) touches: bool,
-    /// Whether the control plane chooses the leader. In such a simulation, the wall clocks of two machines differ by at
-    /// most two seconds.
+    /// Whether the control plane chooses the leader. The machines' wall clocks then differ by at most two seconds.
     pub(crate) coordinated: bool,
 }
 
@@ -68,21 +66,19 @@ pub(crate) enum Share {
     All,
 }
 
-/// Describes which halves of the lock the simulated nodes use.
+/// The halves of the lock that the nodes use.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Locks {
     One,
     /// All nodes use both halves of a `MultiLock`.
     Both,
-    /// The state during the first rollout of a migration. In the first rollout, every second node uses only the primary
-    /// half.
+    /// A migration's first rollout: every second node uses only the primary half.
     PrimaryOrBoth,
-    /// The state during the second rollout of a migration. In the second rollout, every second node uses only the
-    /// secondary half.
+    /// A migration's second rollout: every second node uses only the secondary half.
     BothOrSecondary,
 }
 
-/// Describes which halves of the lock a node uses.
+/// The halves of the lock that one node uses.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Holds {
     Half(usize),
@@ -103,7 +99,7 @@ impl Locks {
 pub(crate) struct World {
     chaos: Chaos,
     seed: u64,
-    /// For each half of the lock, whether it stores times only in whole seconds.
+    /// Whether each half stores times only in whole seconds.
     seconds_only: [bool; 2],
     start: Instant,
     state: Mutex<State>,
@@ -113,13 +109,12 @@ pub(crate) struct World {
 pub(crate) struct State {
     rng: fastrand::Rng,
     calm: bool,
-    /// Whether another program may cause two leaders. In such a simulation, two leadership terms may begin in any
-    /// order.
+    /// Whether another program may cause two leaders, so that terms may begin in any order.
     tampering: bool,
     coordinated: bool,
     /// The node that the control plane has chosen.
     eldest: usize,
-    /// The stored state of the lock, or of its two halves.
+    /// The stored state of the lock's halves.
     halves: [Option<Stored>; 2],
     last_uid: u64,
     last_version: u64,
@@ -130,9 +125,9 @@ pub(crate) struct State {
     terms: usize,
     writes: usize,
     reads: usize,
-    /// The number of partitions and suspends that have happened.
+    /// The number of partitions and suspends.
     cuts: usize,
-    /// The number of actions that were in progress at a suspend and that resumed while another contender led.
+    /// The number of actions in progress at a suspend that resumed while another contender led.
     outlived: usize,
 }
 
@@ -141,7 +136,7 @@ pub(crate) struct Stored {
     uid: u64,
     version: u64,
     record: LeaderElectionRecord,
-    /// The time when the lock stored the record.
+    /// The time at which the record was stored.
     committed: Instant,
 }
 
@@ -152,7 +147,7 @@ impl Stored {
     }
 }
 
-/// How often certain kinds of events have happened in a simulated cluster.
+/// The numbers of certain events in a world.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Tally {
     pub(crate) terms: usize,
@@ -162,7 +157,7 @@ pub(crate) struct Tally {
     pub(crate) outlived: usize,
 }
 
-/// Runs the function `story` in a simulated cluster that has this seed and a paused clock.
+/// Runs `story` in a world with this seed and a paused clock.
 pub(crate) fn in_world<T>(chaos: Chaos, seed: u64, story: impl AsyncFnOnce(&Arc<World>) -> T) -> T {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build().unwrap();
     runtime.block_on(async {
@@ -202,8 +197,7 @@ pub(crate) fn in_world<T>(chaos: Chaos, seed: u64, story: impl AsyncFnOnce(&Arc<
 
 impl World {
     fn lock(&self) -> MutexGuard<'_, State> {
-        // If a rule is broken, the check panics while it holds the lock, which poisons the lock. Ignore that the lock
-        // is poisoned, so that the other tasks can end.
+        // A broken rule panics under this lock. Ignore the poison, so that the other tasks can end.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -211,8 +205,7 @@ impl World {
     ///
     /// # Panics
     ///
-    /// Panics if the simulated nodes have violated one of the rules in the module [`rules`]. The message of the panic
-    /// contains the first broken rule.
+    /// Panics with the first broken rule, if the nodes have broken one of the [`rules`].
     pub(crate) async fn run(self: &Arc<Self>, seconds: u64) {
         let end = Instant::now() + Duration::from_secs(seconds);
         loop {
@@ -323,7 +316,7 @@ impl World {
                 false
             }
             7 if chaos.watches => {
-                // Make the watch slow, or end it.
+                // Delay the watch, or end it.
                 node.watch_lag = if coin { span } else { Duration::ZERO };
                 if !coin {
                     node.watchers.clear();
@@ -353,7 +346,7 @@ impl World {
         }
         match action {
             1 => stored.record.holder_identity = String::new(),
-            // The stored record now belongs to a leadership term that no elector has begun.
+            // The record now belongs to a term that no elector has begun.
             2 => stored.record.leader_transitions += 1,
             _ => {}
         }
@@ -363,7 +356,7 @@ impl World {
         state.rewrite(half, stored);
     }
 
-    /// Writes to the object without changing the record. An example is a changed label.
+    /// Writes to the object without changing the record, like a changed label.
     fn touch(&self, state: &mut State) {
         let half = if self.chaos.locks == Locks::One { 0 } else { state.rng.usize(..2) };
         if let Some(stored) = state.halves[half].take() {
@@ -373,7 +366,7 @@ impl World {
 }
 
 impl State {
-    /// Writes to the object, as a program that is not a contender could do.
+    /// Writes to the object, like a program that is not a contender.
     fn rewrite(&mut self, half: usize, mut stored: Stored) {
         self.last_version += 1;
         stored.version = self.last_version;
@@ -381,7 +374,7 @@ impl State {
         self.halves[half] = Some(stored);
     }
 
-    /// Deletes the lock if all running nodes have observed the lock.
+    /// Deletes the lock if all running nodes have observed it.
     fn delete(&mut self) {
         let Some(stored) = self.halves[0].take() else { return };
         if self.nodes.iter().all(|node| node.knows == Some(stored.uid)) {

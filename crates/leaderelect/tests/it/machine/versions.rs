@@ -1,15 +1,14 @@
-//! Tests that check which version of the lock a write replaces, and which versions belong to a leadership term.
+//! Tests of which version of the lock a write replaces, and which versions belong to a term.
 
 use super::*;
 
-/// Returns a state with the same record in another version of the lock.
+/// Returns a state with this record in this version of the lock.
 fn version_of(uid: &str, number: u64, record: &LeaderElectionRecord) -> LockState {
     let version = Version { uid: uid.into(), resource_version: number.to_string() };
     LockState::new(version, record.clone())
 }
 
-/// Another program may delete the lock and restore it with the same record. The restored lock belongs to no leadership
-/// term.
+/// If another program deletes the lock and restores it with the same record, the restored lock belongs to no term.
 #[test]
 fn recreated_lock_with_own_record_is_not_released() {
     let mut machine = watching();
@@ -17,7 +16,7 @@ fn recreated_lock_with_own_record_is_not_released() {
     machine.step(written(), at(0, 0));
     let restored = || Signal::Read(Ok(Some(version_of("restored", 9, &record))));
 
-    // In the first case, the work ends before the deadline of its leadership term.
+    // First, the work ends before the term's deadline.
     let mut released = machine.clone();
     assert_eq!(sent(&released.step(Signal::WorkEnded, at(1, 1))), LockRequest::Read);
     let instructions = released.step(restored(), at(1, 1));
@@ -26,7 +25,7 @@ fn recreated_lock_with_own_record_is_not_released() {
         "{instructions:?}"
     );
 
-    // In the second case, the leadership term is lost before the stop is requested.
+    // Second, the term is lost before the stop.
     machine.step(Signal::Tick, at(2, 2));
     machine.step(Signal::Written(Err(Failure { effect: Effect::None, retry_after: None })), at(2, 2));
     let lost = machine.step(Signal::Tick, at(10, 10));
@@ -38,8 +37,8 @@ fn recreated_lock_with_own_record_is_not_released() {
     assert_eq!(machine.step(restored(), at(10, 10)), [Instruction::Finish]);
 }
 
-/// The server stores the create request late. In the meantime, another holder created a lock, and that lock was
-/// deleted. The other holder may not have observed the deletion of its lock.
+/// Before the server stores a late create request, another holder's lock was created and deleted. That holder may not
+/// have observed the deletion.
 #[test]
 fn late_create_after_foreign_lock_begins_no_term() {
     for by_watch in [true, false] {
@@ -63,8 +62,7 @@ fn late_create_after_foreign_lock_begins_no_term() {
     }
 }
 
-/// Another program writes a label between the `Machine`'s read and its write. The watch reports the other write before
-/// the `Machine` writes.
+/// Another program writes a label between the `Machine`'s read and write, and the watch reports this before the write.
 #[test]
 fn write_replaces_the_version_that_the_watch_reported() {
     let mut candidate = watching();

@@ -1,4 +1,4 @@
-//! An `Api` that delays responses while its client's machine is suspended.
+//! An API that delays responses while its client's machine is suspended.
 
 use std::sync::Arc;
 
@@ -16,7 +16,7 @@ use crate::world::clock::NodeClock;
 #[derive(Clone)]
 pub(super) struct Asleep {
     pub(super) client: Client<Lease>,
-    /// The machine of the client. The value is `None` if the machine is never suspended.
+    /// The client's machine. `None` if it is never suspended.
     pub(super) machine: Option<Arc<NodeClock>>,
 }
 

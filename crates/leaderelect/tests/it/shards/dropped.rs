@@ -1,4 +1,4 @@
-//! Tests in which the future of a run is dropped. The tests check how long the next run waits.
+//! Tests of how long a run waits after the previous run's future was dropped.
 
 use std::sync::Mutex;
 use std::time::Duration;
@@ -14,9 +14,9 @@ use super::ledger::Ledger;
 use super::{SHARDS, Setup, usual};
 use crate::contender::{TestClock, pass};
 
-/// Runs the work on two shards, drops this run after 2.5 s, and starts a second run. Returns the shard and the start
-/// time of each call of the work, for both runs. The work on the first shard keeps a permit. The permit is dropped
-/// `given_back` seconds after the first run. If `given_back` is `None`, the permit is never dropped.
+/// Runs two shards, drops this run after 2.5 s, and starts a second run. Returns the shard and the start time of each
+/// call of the work, for both runs. The work on the first shard keeps a permit, which is dropped `given_back` seconds
+/// after the first run, or never.
 async fn starts(reuse_identity: bool, given_back: Option<f64>) -> Vec<(u32, f64)> {
     let server = Collection::<Lease>::default();
     let election = LeaderElectionConfig {
@@ -70,11 +70,10 @@ async fn shard_work_resumes_after_permits_of_dropped_run() {
     };
     let (held, other) = after_drop(true, Some(1.5)).await;
     assert!((2.5..3.0).contains(&other) && (4.0..4.5).contains(&held), "{held} {other}");
-    // A leadership term lasts ten seconds, counted from the last renewal that extended it.
+    // A term lasts ten seconds after the last renewal that extended it.
     let (held, other) = after_drop(true, None).await;
     assert!((2.5..3.0).contains(&other) && (10.0..13.0).contains(&held), "{held} {other}");
-    // The new run treats the leases of the dropped run as leases of another contender. The leases of the dropped run
-    // expire after fifteen seconds.
+    // The dropped run's leases count as another contender's, and expire after fifteen seconds.
     let (held, other) = after_drop(false, Some(1.5)).await;
     assert!(other >= 15.5 && held >= 15.5, "{held} {other}");
 }
@@ -92,8 +91,8 @@ async fn run_after_dropped_run_moves_only_its_share() {
     pass(1.0).await;
     assert_eq!((ledger.owners(), ledger.starts_so_far()), (owners, starts + share));
     ledger.check(0);
-    // The new run sends a list request to find replicas with a different number of shards. The new run recognizes the
-    // leases of its replica by their records.
+    // The new run lists leases to find replicas with another number of shards, and recognizes its own
+    // replica's leases by their records.
     let requests = server.take_requests();
     assert!(requests.iter().any(|request| request.verb() == Verb::List));
     assert_eq!(ledger.owners().len(), SHARDS as usize);

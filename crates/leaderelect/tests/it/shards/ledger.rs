@@ -1,4 +1,4 @@
-//! A ledger of the shards that each replica works on. The ledger checks the invariants at every step of the work.
+//! A ledger of each replica's shards, which checks the invariants at every step of the work.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
@@ -9,9 +9,9 @@ use tokio::time::Instant;
 
 use crate::world::clock::NodeClock;
 
-/// Checks two rules. The leadership must be valid at every step of the work. When work on a shard begins, all earlier
-/// workers of the shard must have stopped and must not be able to continue. After a suspended machine resumes, its work
-/// is dropped before the work makes another step.
+/// Checks that the leadership is valid at every step of the work, and that all earlier workers of a shard have
+/// stopped for good when work on the shard begins. After a suspended machine resumes, its work is dropped
+/// before it makes another step.
 #[derive(Clone, Default)]
 pub(super) struct Ledger(Arc<Mutex<Book>>);
 
@@ -19,7 +19,7 @@ pub(super) struct Ledger(Arc<Mutex<Book>>);
 struct Book {
     /// The workers of each shard.
     entries: BTreeMap<u32, Vec<Worker>>,
-    /// The shards that have no worker, each with the time when its last worker stopped.
+    /// The shards without a worker, each with the time at which its last worker stopped.
     free: BTreeMap<u32, Instant>,
     gaps: Vec<Duration>,
     starts: usize,
@@ -40,8 +40,7 @@ impl Worker {
     }
 }
 
-/// Returns whether some objects belong to both of the given shards. The two shards may come from replicas with
-/// different numbers of shards.
+/// Returns `true` if the two shards, which may come from replicas with different numbers of shards, overlap.
 fn meet(one: Shard, other: Shard) -> bool {
     let before = |one: Shard, other: Shard| one.index() * other.count() < (other.index() + 1) * one.count();
     before(one, other) && before(other, one)
@@ -99,7 +98,7 @@ impl Ledger {
         self.0.lock().unwrap().gaps.clear();
     }
 
-    /// Returns the longest time during which a shard had no worker.
+    /// Returns the longest time that a shard had no worker.
     pub(super) fn longest_gap(&self) -> Duration {
         self.check(0);
         self.0.lock().unwrap().gaps.iter().max().copied().unwrap_or_default()

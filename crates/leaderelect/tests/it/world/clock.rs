@@ -1,4 +1,4 @@
-//! The clocks of a simulated machine, and the ways in which they stop.
+//! A simulated machine's clocks, and how they stop.
 
 use std::pin::Pin;
 use std::sync::Mutex;
@@ -8,7 +8,7 @@ use jiff::Timestamp;
 use pintle_leaderelect::{Clocks, Deadline, Now};
 use tokio::time::Instant;
 
-/// The wall-clock time at which each simulation starts, in seconds.
+/// The wall-clock time at the start of each simulation, in seconds.
 pub(super) const DAWN: i64 = 1_800_000_000;
 
 /// How a process is halted.
@@ -33,7 +33,7 @@ pub(crate) struct NodeClock {
 struct Halts {
     wall_offset: i64,
     present: Option<(Halt, Instant, Instant)>,
-    /// The total time for which the clocks have been stopped.
+    /// The total time for which the boot clock was stopped.
     boot_lag: Duration,
     monotonic_lag: Duration,
 }
@@ -48,21 +48,20 @@ impl NodeClock {
         self.rate
     }
 
-    /// Returns the same monotonic time as [`Clocks::now`]. This method is faster than `now`, because it does not
-    /// compute the other clocks.
+    /// Returns the monotonic time of [`Clocks::now`], without computing the other clocks.
     pub(crate) fn monotonic(&self) -> Duration {
         let now = Instant::now();
         let (_, lag) = self.state.lock().unwrap().lags(now);
         self.on_clock(now - self.born - lag)
     }
 
-    /// Rounds a time to whole microseconds, because a lease stores whole microseconds.
+    /// Converts a time to this clock's rate, in whole microseconds like a lease's times.
     fn on_clock(&self, lived: Duration) -> Duration {
-        // Use floating-point numbers, because 128-bit arithmetic would be ten times slower.
+        // Use floating-point numbers, because 128-bit integers would be ten times slower.
         Duration::from_micros((lived.as_micros() as u64 as f64 * self.rate) as u64)
     }
 
-    /// Halts the process until the given time. Returns `false` if the process is halted already.
+    /// Halts the process until `until`. Returns `false` if the process is already halted.
     pub(crate) fn halt(&self, how: Halt, until: Instant) -> bool {
         let runs = !self.is_halted();
         if runs {
@@ -92,8 +91,7 @@ impl NodeClock {
         self.state.lock().unwrap().wall_offset += seconds;
     }
 
-    /// Waits until `span` has passed on this clock. If the process is halted at that time, the method also waits until
-    /// the process resumes.
+    /// Waits until `span` has passed on this clock, and the process is not halted.
     pub(crate) async fn pass(&self, span: Duration) {
         let wake = self.monotonic() + span;
         self.sleep_until(Deadline::monotonic(wake)).await;
@@ -101,7 +99,7 @@ impl NodeClock {
 }
 
 impl Halts {
-    /// Returns how long the boot clock and the monotonic clock have been stopped in total, at the time `now`.
+    /// Returns the total times for which the boot clock and the monotonic clock were stopped, as of `now`.
     fn lags(&self, now: Instant) -> (Duration, Duration) {
         let stood = self.present.map_or(Duration::ZERO, |(_, since, until)| until.min(now) - since);
         let how = self.present.map(|(how, _, _)| how);
@@ -122,15 +120,14 @@ impl Clocks for NodeClock {
         let state = self.state.lock().unwrap();
         let (boot_lag, monotonic_lag) = state.lags(now);
         let on_clock = |lag| self.on_clock(now - self.born - lag);
-        // No time server corrects the wall clock, so the wall clock runs at the same rate as the machine's other
-        // clocks.
+        // No time server corrects the wall clock, so it runs at the same rate as the other clocks.
         let wall = Timestamp::constant(DAWN + state.wall_offset, 0) + on_clock(Duration::ZERO);
         Now { boot: on_clock(boot_lag), monotonic: on_clock(monotonic_lag), wall }
     }
 
     fn sleep_until(&self, deadline: Deadline) -> Pin<Box<dyn Future<Output = ()> + Send + '_>> {
         Box::pin(async move {
-            // Timers may fire too late, but never too early. Timers do not react when the wall clock is set.
+            // Timers may fire late, but never early, and do not react when the wall clock is set.
             let is_monotonic = deadline.wall == Timestamp::MAX;
             let longest = if is_monotonic { Duration::MAX } else { Duration::from_secs(1) };
             loop {

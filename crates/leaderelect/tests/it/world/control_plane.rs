@@ -1,4 +1,4 @@
-//! The control plane that chooses the leader in a coordinated election. The model follows kube-apiserver.
+//! A model of kube-apiserver's control plane, which chooses the leader in a coordinated election.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,7 +12,7 @@ use super::clock::DAWN;
 use super::node::Node;
 use super::{State, World};
 
-/// The lease duration, in seconds, that the control plane sets when it assigns the lock.
+/// The lease duration, in seconds, of a lock that the control plane assigns.
 const GIVEN: i32 = 5;
 
 impl World {
@@ -28,13 +28,12 @@ impl World {
 }
 
 impl State {
-    /// If the lock has no valid holder, assigns the lock to the chosen candidate. Otherwise sets the preferred holder.
+    /// Assigns a lock without a valid holder to the chosen candidate, or sets the preferred holder.
     fn choose(&mut self, time: Timestamp) {
-        // Sometimes a candidate with another version appears, and sometimes a candidate disappears after it has
-        // answered a ping.
+        // Sometimes, a candidate with another version appears, or a candidate disappears after its answer to a ping.
         let (luck, is_gone) = (self.rng.u8(..24), self.rng.u8(..8) == 0);
-        // The lease has expired, and its holder was asked to give it up. In this state, kube-apiserver does not write
-        // the lease if it would choose the same holder again (kubernetes 138066).
+        // The lease has expired, and its holder was asked to give it up. kube-apiserver then does not write the lease
+        // if it would choose the same holder again (kubernetes 138066).
         let is_stuck = |record: &LeaderElectionRecord| record.preferred_holder.is_some() && has_expired(record, time);
         let is_stuck = self.halves[0].as_ref().is_some_and(|stored| is_stuck(&stored.record));
         if (luck == 0 && !self.calm) || (luck < 12 && is_stuck) {
@@ -58,7 +57,7 @@ impl State {
                 self.last_uid += 1;
                 given(LeaderElectionRecord::default())
             }
-            // The chosen candidate already holds the lease. Do not change the lease, even if it has expired.
+            // The chosen candidate already holds the lease, so do not change it, even if it has expired.
             Some(last) if last.holder_identity == electee => return,
             Some(last) if last.is_vacant() || has_expired(last, time) => given(last.clone()),
             Some(last) if last.preferred_holder.as_ref() == Some(&electee) => return,
@@ -68,12 +67,12 @@ impl State {
     }
 }
 
-/// Returns whether the node answers a ping from the control plane.
+/// Returns `true` if the node answers the control plane's pings.
 fn answers(node: &Node) -> bool {
     node.cut_off_until <= Instant::now() && !node.clock.is_halted() && !node.has_ended()
 }
 
-/// Returns whether the record has expired according to its own times.
+/// Returns `true` if the record has expired according to its own times.
 fn has_expired(record: &LeaderElectionRecord, time: Timestamp) -> bool {
     let lasts = record.lease_duration(Duration::ZERO);
     record.renew_time.is_none_or(|renewed| renewed.0 + lasts < time)

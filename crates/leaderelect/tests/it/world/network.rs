@@ -1,4 +1,4 @@
-//! The simulated network between electors and the lock, and the lock itself.
+//! The simulated lock, and the network between it and the electors.
 
 use std::future::pending;
 use std::pin::Pin;
@@ -18,7 +18,7 @@ use super::clock::NodeClock;
 use super::node::Write;
 use super::{State, Stored, World};
 
-/// The connection between a process and the lock, or between a process and one half of the lock.
+/// A process's connection to the lock, or to one of its halves.
 pub(crate) struct Line {
     pub(crate) world: Arc<World>,
     pub(crate) key: ObjectKey,
@@ -38,7 +38,7 @@ pub(crate) enum Request {
 type Answer = Result<Option<LockState>, ApiError>;
 
 impl Line {
-    /// Sends a request. If the caller drops its future, the request still continues.
+    /// Sends a request, which continues even if the caller drops the future.
     pub(crate) async fn call(&self, request: Request) -> Answer {
         let (world, clock, node, incarnation) = (self.world.clone(), self.clock.clone(), self.node, self.incarnation);
         let half = self.half;
@@ -78,21 +78,21 @@ impl Line {
     }
 }
 
-/// The node that sent a write request, and the time when the node sent it.
+/// The node that sent a write, and the time of the sending.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Sender {
     pub(crate) node: usize,
     pub(crate) incarnation: u64,
-    /// The half of the lock that the write changes.
+    /// The half that the write changes.
     pub(crate) half: usize,
-    /// The time when the write was sent, on the clock of the simulation.
+    /// The simulated time at which the write was sent.
     pub(crate) sent: Instant,
-    /// The time when the write was sent, on the node's own clock.
+    /// The time at which the write was sent, on the node's clock.
     pub(crate) sent_locally: Duration,
 }
 
 impl World {
-    /// Returns how long a message is delayed, and whether it is lost.
+    /// Returns a message's delay, and `true` if the message is lost.
     fn way(&self, node: usize) -> (Duration, bool) {
         let mut state = self.lock();
         let quick = state.rng.u64(500..30_000);
@@ -105,7 +105,7 @@ impl World {
         (Duration::from_micros(delay), lost)
     }
 
-    /// Returns whether the network sends a write request twice.
+    /// Returns `true` if the network sends a write twice.
     fn again(&self, request: &Request) -> bool {
         let mut state = self.lock();
         !state.calm && !matches!(request, Request::Get) && state.rng.f64() < self.chaos.resent
@@ -146,8 +146,7 @@ fn refusal(code: u16, reason: Reason) -> ApiError {
 }
 
 impl State {
-    /// Applies a write. The process that sent the write may have been restarted since then, or the write may have timed
-    /// out.
+    /// Applies a write, even if its process was restarted or the write has timed out.
     fn store(&mut self, by: &Sender, record: &LeaderElectionRecord) -> LockState {
         self.writes += 1;
         self.check_write(by, record);
@@ -169,7 +168,7 @@ impl State {
         state
     }
 
-    /// Sends an event to all watchers of this half of the lock.
+    /// Sends an event to all watchers of this half.
     pub(crate) fn tell_watchers(&mut self, half: usize, now: Option<&Stored>, before: &Stored) {
         let event = || match now {
             Some(stored) => changed(stored),
@@ -180,7 +179,7 @@ impl State {
     }
 }
 
-/// A watcher that observes one half of the lock.
+/// A watcher of one half.
 pub(crate) type Watcher = (usize, mpsc::UnboundedSender<LockEvent<LockState>>);
 
 fn changed(stored: &Stored) -> LockEvent<LockState> {

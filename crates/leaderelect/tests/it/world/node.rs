@@ -1,5 +1,4 @@
-//! A simulated process, which consists of an elector and its work. The process runs the elector of this crate or a
-//! model of client-go's elector.
+//! A simulated process: an elector and its work. The elector is this crate's, or a model of client-go's.
 
 use std::collections::BTreeMap;
 use std::pin::Pin;
@@ -36,29 +35,27 @@ pub(crate) struct Node {
     pub(crate) watchers: Vec<Watcher>,
     pub(crate) stop: CancellationToken,
     pub(crate) run: Option<JoinHandle<()>>,
-    /// Its stored writes.
+    /// The node's stored writes.
     pub(crate) stored: Vec<Write>,
-    /// The leadership of the node's most recent term.
+    /// The leadership of the node's last term.
     pub(crate) guard: Option<Leadership>,
-    /// The model of client-go's elector assumes that this node leads until this time.
+    /// The time until which the model of client-go's elector believes that it leads.
     pub(crate) belief: Option<Deadline>,
     pub(crate) works: bool,
-    /// For each action that the node runs under a permit, the latest time at which the action ends, on the node's
-    /// clock.
+    /// The latest end of each action with a permit, on the node's clock.
     pub(crate) effects: Vec<Duration>,
-    /// The latest end times of the actions that were in progress when the machine was suspended. The actions may last
-    /// longer than the leadership term, because their timeouts use a clock that stops during a suspend. Only a fencing
-    /// token would stop these actions. Actions that resume after a suspend are counted, but do not break a rule.
+    /// The latest ends of the actions that were in progress when the machine was suspended. They may outlast the term,
+    /// because their timeouts use a clock that stops during a suspend, and only a fencing token would stop them. They
+    /// are counted, but break no rule.
     pub(crate) slept: Vec<Duration>,
     pub(crate) last_leader: Option<String>,
-    /// The time when this node last observed that another node holds the lock.
+    /// The time at which this node last observed another holder.
     pub(crate) usurped: Option<Instant>,
-    /// The uid of the lock that this node has observed most recently.
+    /// The uid of the lock that this node last observed.
     pub(crate) knows: Option<u64>,
-    /// The versions of the lock that this node has observed. Each value is the time at which the node first observed
-    /// the version, on the node's own clock.
+    /// The observed versions of the lock, each with the time of its first observation on the node's clock.
     pub(crate) observed: BTreeMap<u64, Duration>,
-    /// The time when the node's last leadership term ended, on the node's clock.
+    /// The time at which the node's last term ended, on the node's clock.
     pub(crate) rested: Option<Duration>,
 }
 
@@ -66,14 +63,13 @@ pub(crate) struct Node {
 #[derive(Debug)]
 pub(crate) struct Write {
     pub(crate) half: usize,
-    /// The time when the write was sent, on the node's clock.
+    /// The time at which the write was sent, on the node's clock.
     pub(crate) sent: Duration,
     pub(crate) record: LeaderElectionRecord,
 }
 
 impl Node {
-    /// Returns whether the write that the node sent at this time was stored. If the node uses both halves of the lock,
-    /// both halves must have stored the write.
+    /// Returns `true` if the write that was sent at this time was stored, by both halves if the node uses both.
     pub(crate) fn has_stored(&self, sent: Duration) -> bool {
         let other_half = |write: &Write| {
             let is_other = |other: &&Write| other.half != write.half && other.record == write.record;
@@ -82,7 +78,7 @@ impl Node {
         self.stored.iter().rev().any(|write| write.sent == sent && other_half(write))
     }
 
-    /// Returns whether the node has written a record of the same leadership term.
+    /// Returns `true` if the node has written a record of the same term.
     pub(crate) fn has_written(&self, record: &LeaderElectionRecord) -> bool {
         self.stored.iter().rev().any(|write| is_same_term(&write.record, record))
     }
@@ -92,9 +88,8 @@ impl Node {
         self.observed.entry(version.resource_version.parse().unwrap()).or_insert(now);
     }
 
-    /// Returns whether the node may send a write request at the given time. A write is allowed until the observed
-    /// version of the lock expires. A write is allowed again after one more lease duration has passed. The node does
-    /// not record versions during a leadership term or a release.
+    /// Returns `true` if a coordinated node may send a write at this time: until the observed version of the lock
+    /// expires, or after one more lease duration. The node records no versions during a term or a release.
     pub(crate) fn has_in_time(&self, sent: Duration, stored: &Stored) -> bool {
         let Some(observed) = self.observed.get(&stored.version).copied() else { return false };
         let was_unaware = self.rested.is_some_and(|rested| observed < rested + self.renew_deadline);
@@ -105,12 +100,12 @@ impl Node {
 
     pub(crate) fn leads(&self) -> bool {
         let guarded = self.guard.as_ref().is_some_and(|guard| guard.check().is_ok());
-        // A halted process does nothing. When the process resumes, it acts on the last state that it has observed.
+        // A halted process does nothing. When it resumes, it acts on its last observed state.
         let believes = self.belief.is_some_and(|deadline| self.clock.monotonic() < deadline.monotonic);
         guarded || self.has_effects() || (believes && !self.clock.is_halted())
     }
 
-    /// Returns whether an action with a permit is in progress.
+    /// Returns `true` if an action with a permit is in progress.
     pub(crate) fn has_effects(&self) -> bool {
         !self.effects.is_empty() && {
             let now = self.clock.monotonic();
@@ -118,7 +113,7 @@ impl Node {
         }
     }
 
-    /// Disconnects the node from the network for `span`. During this time, no message from or to the node arrives.
+    /// Disconnects the node for `span`, during which no message from or to the node arrives.
     pub(crate) fn cut_off_for(&mut self, span: Duration) {
         self.cut_off_until = Instant::now() + span;
         self.watchers.clear();
@@ -129,14 +124,14 @@ impl Node {
     }
 }
 
-/// Returns whether two records belong to one leadership term.
+/// Returns `true` if two records belong to one term.
 pub(crate) fn is_same_term(one: &LeaderElectionRecord, other: &LeaderElectionRecord) -> bool {
     let term = |record: &LeaderElectionRecord| (record.acquire_time, record.leader_transitions);
     one.holder_identity == other.holder_identity && term(one) == term(other)
 }
 
 impl World {
-    /// Starts a process. The previous process on this machine was killed at an await point.
+    /// Starts a process, after the machine's previous process was killed at an await point.
     pub(crate) fn start(self: &Arc<Self>, index: usize, incarnation: u64) {
         let mut state = self.lock();
         let rate = 1.0 + self.chaos.rate_error * (2.0 * state.rng.f64() - 1.0);
@@ -209,7 +204,7 @@ impl World {
     }
 }
 
-/// The connection between a process and its simulated cluster.
+/// A process's handle to its world.
 #[derive(Clone, Debug)]
 pub(crate) struct Process {
     world: Arc<World>,
@@ -218,7 +213,7 @@ pub(crate) struct Process {
 }
 
 impl Process {
-    /// Updates the state of the node. Does nothing if another process has replaced this process.
+    /// Updates the node's state, unless another process has replaced this one.
     fn update(&self, change: impl FnOnce(&mut super::State, usize)) {
         let mut state = self.world.lock();
         if state.nodes[self.index].incarnation == self.incarnation {
@@ -238,8 +233,7 @@ impl Process {
         elector.run(&stop, callbacks).await;
     }
 
-    /// The work of a term. The work makes steps, and sometimes starts an action that continues independently of the
-    /// work.
+    /// A term's work, which makes steps, and sometimes starts an action that continues independently.
     async fn work(self, leadership: Leadership, clock: Arc<NodeClock>) {
         self.update(|state, node| state.started(node, &leadership));
         let _rest = Rest(&self);
@@ -251,7 +245,7 @@ impl Process {
             };
             if effect && let Ok(permit) = leadership.permit() {
                 let (process, clock) = (self.clone(), clock.clone());
-                // Like a request with a timeout, the action takes at most the remaining time of its permit.
+                // Like a request with a timeout, the action takes at most its permit's remaining time.
                 let span = Duration::from_millis(drain).min(permit.remaining());
                 let end = clock.monotonic() + span;
                 self.update(|state, node| state.nodes[node].effects.push(end));
@@ -317,7 +311,7 @@ impl Process {
     }
 }
 
-/// Sends a request of the model of client-go's elector, with a timeout.
+/// Sends a request for the model of client-go's elector, with a timeout.
 async fn exchange(line: Arc<Line>, request: LockRequest, timeout: Duration) -> Signal {
     let read = request == LockRequest::Read;
     let request = match request {
@@ -336,7 +330,7 @@ async fn exchange(line: Arc<Line>, request: LockRequest, timeout: Duration) -> S
     }
 }
 
-/// Dropping this value records the end of the work, even if the work has not finished.
+/// Records the end of the work when dropped, even if the work has not finished.
 struct Rest<'a>(&'a Process);
 
 impl Drop for Rest<'_> {

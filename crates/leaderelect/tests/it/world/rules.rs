@@ -1,5 +1,4 @@
-//! The invariants of each simulated cluster. The file `tests/ROWS.md` lists the invariants with their numbers, such as
-//! S1.
+//! The invariants of each world. `tests/ROWS.md` lists them with their numbers, such as S1.
 
 use std::time::Duration;
 
@@ -18,8 +17,8 @@ impl State {
         }
     }
 
-    /// Checks that at most one node leads, and that a node leads only after its write was stored (rules S1, S2, S3 and
-    /// S17 in `tests/ROWS.md`). If the lock has two halves, both halves must have stored the write.
+    /// Checks that at most one node leads, and that a node leads only after its write was stored, in both halves if
+    /// there are two (rules S1, S2, S3 and S17).
     pub(crate) fn exclusion(&mut self, world: &World) {
         if !world.chaos.tampering && self.nodes.iter().filter(|node| node.leads()).nth(1).is_some() {
             let leaders = self.nodes.iter().filter(|node| node.leads()).map(|node| &node.identity);
@@ -40,8 +39,7 @@ impl State {
         });
     }
 
-    /// Counts actions that were in progress at a suspend and that resume while another node leads. Each of these
-    /// actions is counted once.
+    /// Counts actions that were in progress at a suspend and resume while another node leads, each of them once.
     fn outlive(&mut self) {
         for index in 0..self.nodes.len() {
             let node = &self.nodes[index];
@@ -53,16 +51,15 @@ impl State {
         }
     }
 
-    /// Reports processes that have panicked, because each of them has broken one of its own invariants.
+    /// Reports processes that have ended by themselves, because they have broken one of their own invariants.
     pub(crate) fn see_panics(&mut self) {
         let fallen = self.nodes.iter().find(|node| node.has_ended() && !node.stop.is_cancelled());
         let fallen = fallen.map(|node| node.identity.clone());
         self.rule(fallen.is_none(), || format!("the process of {fallen:?} has ended by itself"));
     }
 
-    /// Checks a request that a node sends. A node must not send a request after its election has ended (rule S14), must
-    /// not create the lock in a coordinated election (rule S18), and must not release the lock while its work may
-    /// continue (rule S4).
+    /// Checks a node's request. A node must not send a request after its election has ended (rule S14), create the lock
+    /// in a coordinated election (rule S18), or release the lock while its work may continue (rule S4).
     pub(crate) fn sending(&mut self, node: usize, incarnation: u64, request: &Request) {
         let sender = &self.nodes[node];
         if sender.incarnation != incarnation {
@@ -81,21 +78,20 @@ impl State {
         }
     }
 
-    /// Records the response to a request of a node.
+    /// Records the response to a node's request.
     pub(crate) fn answering(&mut self, node: usize, incarnation: u64, answer: &Result<Option<LockState>, ApiError>) {
         let node = &mut self.nodes[node];
         if let (true, Ok(Some(state))) = (node.incarnation == incarnation, answer) {
             node.observe(&state.version);
         }
-        // A node that uses both halves uses the state of one half only after it has also read the other half. So this
-        // check skips such nodes.
+        // Skip nodes that use both halves, because they use one half's state only after they have
+        // also read the other half.
         if node.incarnation == incarnation
             && node.holds != Holds::Both
             && let Ok(Some(state)) = answer
         {
             node.knows = state.version.uid.parse().ok();
-            // A record may contain the node's name although it belongs to none of the node's terms. Such a record
-            // counts as a record of another holder (rule S13 in `tests/ROWS.md`).
+            // A record with the node's name, but of none of its terms, counts as another holder's (rule S13).
             let term = node.guard.as_ref().filter(|_| node.works).map(|guard| &guard.term().record);
             let is_foreign = |term| !is_same_term(term, &state.record);
             if state.record.holder_identity != node.identity || term.is_some_and(is_foreign) {
@@ -113,11 +109,11 @@ impl State {
         }
     }
 
-    /// Checks the beginning of a leadership term. The previous term of the node must have ended (rule S11), and the
-    /// token must be greater than all earlier tokens (rule S8).
+    /// Checks the beginning of a term. The node's previous term must have ended (rule S11), and the token must be
+    /// greater than all earlier tokens (rule S8).
     pub(crate) fn started(&mut self, node: usize, leadership: &Leadership) {
         let began = leadership.term().version.clone();
-        // If the lock has two halves, the token is the version of the secondary half.
+        // If the lock has two halves, the token is the secondary half's version.
         let began = match (began.uid.split_once('+'), began.resource_version.split_once('+')) {
             (Some((_, uid)), Some((_, version))) => Version { uid: uid.into(), resource_version: version.into() },
             _ => began,
@@ -151,7 +147,7 @@ impl State {
         self.rule(!usurped, || format!("S7: {identity} works after it saw another holder"));
     }
 
-    /// Checks that the work has ended when the end of its leadership term is reported (rule S11).
+    /// Checks that the work has ended when its term's end is reported (rule S11).
     pub(crate) fn stopped(&mut self, node: usize, reason: &EndReason) {
         let node = &mut self.nodes[node];
         node.rested = Some(node.clock.monotonic());
@@ -193,8 +189,8 @@ impl State {
             self.rule(given, || format!("S18: {identity} takes or renews the lock of {was:?}"));
             self.rule(lasts, || format!("S18: {identity} takes an expired assignment"));
         } else if foreign && !was.holder_identity.is_empty() {
-            // The new leader must have observed the unchanged record for the record's lease duration. This rule also
-            // applies if clocks were set (rules S6 and S15 in `tests/ROWS.md`).
+            // The new leader must have observed the record unchanged for its lease duration, even if clocks
+            // were set (rules S6 and S15).
             let seen = by.sent.saturating_duration_since(old.committed).mul_f64(rate);
             let needed = was.lease_duration(Duration::from_secs(15));
             let enough = seen + Duration::from_micros(5) >= needed;
@@ -209,8 +205,8 @@ impl State {
             let same = new.acquire_time == term.acquire_time;
             return self.rule(same, || format!("S10: the acquire time of {identity} moves within a term"));
         }
-        // Each half stores its own number of transitions. A write sets both numbers, based on the number in the primary
-        // half.
+        // Each half stores its own number of transitions. A write sets both numbers, based on
+        // the primary half's number.
         self.rule(of_both || counted == 1, || {
             format!("S9: a change to {identity} changes the transitions by {counted}")
         });

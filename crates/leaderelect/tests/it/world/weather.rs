@@ -1,4 +1,4 @@
-//! Common combinations of faults, and a function that simulates many clusters in parallel.
+//! Common combinations of faults, and the parallel simulation of many worlds.
 
 use std::panic::resume_unwind;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -31,8 +31,8 @@ pub(crate) const QUIET: Chaos = Chaos {
     coordinated: false,
 };
 
-/// The usual faults. The rates of two clocks differ by a factor of at most `(1 + 0.19) / (1 - 0.19)`. This factor is
-/// just below 15 s / 10 s, which is the limit for the default durations.
+/// The usual faults. Two clocks' rates differ by a factor of at most `(1 + 0.19) / (1 - 0.19)`, just below 15 s / 10 s,
+/// the limit for the default durations.
 pub(crate) const STORM: Chaos = Chaos {
     nodes: 4,
     rate_error: 0.19,
@@ -57,21 +57,21 @@ pub(crate) const STORM: Chaos = Chaos {
     coordinated: false,
 };
 
-/// A simulated cluster with suspended machines and paused virtual machines. No fault sets a wall clock.
+/// The usual faults with suspended machines and paused virtual machines, but without wall clocks that are set.
 pub(crate) const NIGHT: Chaos = Chaos { suspends: true, wall_jumps: false, ..STORM };
 
-/// In these simulations, the control plane chooses the leader. The control plane compares the times of renewals, so
-/// each wall clock may be wrong by at most two seconds.
+/// Coordinated elections. The control plane compares renewal times, so each wall clock may be
+/// wrong by at most two seconds.
 pub(crate) const RULED: Chaos =
     Chaos { rate_error: 0.005, wall_jumps: false, touches: false, coordinated: true, ..STORM };
 
-/// This combination contains only faults for which client-go's elector is safe. The work of client-go's elector ends up
-/// to `retry_period + renew_deadline` after a response.
+/// Only faults for which client-go's elector is safe. Its work ends up to
+/// `retry_period + renew_deadline` after a response.
 pub(crate) const BREEZE: Chaos =
     Chaos { rate_error: 0.05, slow: 0.0, pauses: false, wall_jumps: false, client_go: Share::Half, ..STORM };
 
-/// Runs a simulated cluster for two minutes with faults. After the faults have ended, the cluster runs until the last
-/// lease has expired on the slowest clock.
+/// Runs a world for two minutes with faults, and then without faults until the last lease has
+/// expired on the slowest clock.
 pub(crate) fn survive(chaos: Chaos, seed: u64) -> Tally {
     in_world(chaos, seed, async |world| {
         world.run(120).await;
@@ -82,8 +82,8 @@ pub(crate) fn survive(chaos: Chaos, seed: u64) -> Tally {
     })
 }
 
-/// Simulates many clusters in parallel on all processors, each with its own seed. Returns the results of all
-/// simulations, and the first seed. The first seed is random unless `PINTLE_SEED` sets it.
+/// Simulates many worlds on all processors, each with its own seed. Returns the first seed and all results. The first
+/// seed is random, unless `PINTLE_SEED` sets it.
 pub(crate) fn many<T: Send>(worlds: u64, world: impl Fn(u64) -> T + Sync) -> (u64, Vec<T>) {
     let first = env::var("PINTLE_SEED").map_or_else(|_| fastrand::u64(..), |seed| seed.parse().expect("PINTLE_SEED"));
     let next = AtomicU64::new(0);
