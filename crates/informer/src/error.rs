@@ -25,7 +25,7 @@ pub enum NotReached {
         resource_version: String,
     },
     /// The server's revisions went back during the wait, for example after a restore from a backup. So the requested
-    /// revision may never arrive, or may stand for other changes.
+    /// revision may never arrive, or may identify other changes.
     #[error("the server's revisions went back, so the resourceVersion {resource_version:?} may never arrive")]
     WentBack {
         /// The requested revision.
@@ -90,9 +90,9 @@ pub enum ReflectorError {
     #[error("the server did not finish a streaming list")]
     StreamingListUnfinished,
     /// The server returned an older state than before. The server may only lag behind, so the reflector first requests
-    /// the newest state. If the server returns older states at least three times over a minute, the reflector assumes
-    /// that the server was restored from a backup, and the cache switches to the older state. But before its first
-    /// list, the reflector waits until the server reaches [`not_older_than`](crate::ReflectorConfig::not_older_than).
+    /// the newest state. If the server returns older states at least three times over a minute, the reflector assumes a
+    /// restore from a backup. The cache then switches to the older state. But before its first list, the reflector
+    /// waits until the server reaches [`not_older_than`](crate::ReflectorConfig::not_older_than).
     #[error(
         "the server returned its state at the resourceVersion {returned}, but it had returned {known} before: it lags, or it was restored from a backup (the older state is accepted after a minute)"
     )]

@@ -101,8 +101,8 @@ impl<T: Object> Lister<T> {
     }
 
     /// Returns an entry for each object whose newest state is not in the cache, ordered by key. A state is missing if
-    /// it cannot be decoded as a `T` or is larger than the source accepts, or if a transform or the object's `Metadata`
-    /// implementation panicked. This call may wait until the last commit's entries are recorded, as
+    /// it cannot be decoded as a `T` or is larger than the source accepts. It is also missing if a transform or the
+    /// object's `Metadata` implementation panicked. This call may wait until the last commit's entries are recorded, as
     /// [`Cache::undecodable`] does.
     ///
     /// Decodable objects are not affected. The cache keeps an undecodable object's last decodable state,

@@ -97,8 +97,8 @@ pub struct Overlay<T> {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OverlayConfig {
     /// The maximum number of keys whose last write the overlay remembers. The overlay evicts writes only above this
-    /// number, so up to `capacity` written objects stay in memory, even if they are older than
-    /// [`max_age`](Self::max_age) or the cache already contains them. The default is 1024.
+    /// number. So up to `capacity` written objects stay in memory, even if they are older than
+    /// [`max_age`](Self::max_age) or already in the cache. The default is 1024.
     pub capacity: usize,
     /// How long the overlay shows a write. This limit matters for writes that the watch never delivers, such as a write
     /// to an object that the informer's selectors exclude, or a deletion without effect. The default is one minute.

@@ -123,8 +123,9 @@ impl<V: Value> Store<V> {
         Writer::new(self, self.writer.lock())
     }
 
-    /// Returns the key's value at a stamp. `stamp` is called under the shard's lock, so that the version at this stamp
-    /// cannot be removed during the read: a version is removed only under this lock, after its successor is visible.
+    /// Returns the key's value at a stamp. `stamp` is called under the shard's lock, so that the version at
+    /// this stamp cannot be removed during the read. A version is removed only under this lock, and after
+    /// its successor is visible.
     fn get_at(&self, key: &ObjectKey, stamp: impl FnOnce() -> u64) -> Option<V> {
         let (shard, hash) = self.home(key.as_str());
         let shard = self.shards[shard as usize].read();

@@ -5,9 +5,9 @@ use thiserror::Error;
 
 /// An object whose newest state is not in the cache: see [`Lister::undecodable`](crate::Lister::undecodable).
 ///
-/// The newest state is missing if the object cannot be decoded or is larger than the source accepts, or if a transform
-/// or the object's `Metadata` implementation panicked. In a [`Cache`](crate::Cache) without an informer, an index
-/// function may have failed on the object.
+/// The newest state is missing if the object cannot be decoded or is larger than the source accepts. It is also missing
+/// if a transform or the object's `Metadata` implementation panicked. In a [`Cache`](crate::Cache) without an informer,
+/// an index function may have failed on the object.
 ///
 /// # Examples
 ///

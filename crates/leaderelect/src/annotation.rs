@@ -17,8 +17,8 @@ pub const LEADER_ANNOTATION: &str = "control-plane.alpha.kubernetes.io/leader";
 /// A [`Lock`] in an annotation of a ConfigMap or Endpoints object, as in programs from before Leases existed.
 ///
 /// Times are stored in whole seconds. A write does not change other data of the object. If the record is
-/// unreadable, every `get` fails with an error that names the object and the annotation, and no contender leads
-/// until the record is repaired manually.
+/// unreadable, every `get` fails with an error that names the object and the annotation. No contender leads until
+/// the record is repaired manually.
 ///
 /// # Examples
 ///

@@ -90,8 +90,8 @@ impl LeaseCandidateSpec {
 ///
 /// Run the candidate together with a [coordinated](crate::LeaderElectionConfig::coordinated) elector of the same
 /// identity. The server must enable the feature gate `CoordinatedLeaderElection`. Kubernetes supports the API version
-/// `v1alpha2` since 1.32, and `v1beta1` since 1.33. The candidate writes the API version of its `api`. The clocks of
-/// all contenders and the control plane may differ by at most a few seconds: see
+/// `v1alpha2` since 1.32, and `v1beta1` since 1.33. The candidate writes its object in the API version that `api` uses.
+/// The clocks of all contenders and the control plane may differ by at most a few seconds: see
 /// [`coordinated`](crate::LeaderElectionConfig::coordinated).
 ///
 /// # Examples

@@ -15,8 +15,8 @@ use crate::clocks::{Clocks, SystemClocks};
 /// The maximum jitter of a candidate's pause between attempts, as a multiple of the retry period.
 pub(crate) const JITTER_FACTOR: f64 = 1.2;
 
-/// Configures an elector, like client-go's `LeaderElectionConfig`. The defaults are those of the
-/// Kubernetes core components.
+/// Configures an elector, like client-go's `LeaderElectionConfig`. The Kubernetes core
+/// components use the same defaults.
 ///
 /// A candidate takes over if the record does not change for the lease duration in the record. A leader's work ends
 /// `renew_deadline` after the elector sent the last renewal that the lock stored. `lease_duration` is longer than

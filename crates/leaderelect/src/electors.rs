@@ -37,8 +37,7 @@ pub struct LeaseGroupConfig {
     /// electors, so that no term is lost only because requests are queued.
     ///
     /// The request with the earliest deadline leaves the queue first, and its timeout begins at this time. A
-    /// candidate's request counts like that of a leader whose deadline is a full `renew_deadline` away, so
-    /// candidates do not starve.
+    /// candidate's request is queued like a leader's with a full `renew_deadline` left, so candidates do not starve.
     pub in_flight: usize,
     /// The configuration of each elector. All electors in the group share its identity, because
     /// they belong to one process.

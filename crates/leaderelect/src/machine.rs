@@ -224,8 +224,8 @@ impl Machine {
         self.first_renewal = self.config.retry_period.mul_f64(share.clamp(0.0, 1.0));
     }
 
-    /// Rounds the time of each renewal down to a whole sixteenth of the retry period, so that many `Machine`s
-    /// send renewals in batches and can share a timer. Has no effect if the rounding could make two renewals
+    /// Rounds the time of each renewal down to a whole sixteenth of the retry period. Many `Machine`s then
+    /// send renewals in batches, and can share a timer. Has no effect if the rounding could make two renewals
     /// less than a second apart.
     pub fn gather_renewals(&mut self) {
         let grain = self.config.retry_period / 16;

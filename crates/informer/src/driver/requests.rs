@@ -29,7 +29,7 @@ pub(super) struct Requests<T, L: ListWatch> {
     decoder: Arc<Decoder<T>>,
     decode_event: Arc<Decode<WatchEvent<RawObject>, Change<T>>>,
     /// `true` if the list in progress requests the newest state. Cached objects are then not reused: after a restore
-    /// from a backup, the same resourceVersion may stand for another state.
+    /// from a backup, the same resourceVersion may identify another state.
     is_anew: bool,
     states: States,
     limits: Limits,

@@ -8,9 +8,9 @@ impl Machine {
     /// Records that the last [`Instruction::Send`](super::Instruction::Send) is executed now. Returns the
     /// request to send and its timeout.
     ///
-    /// The owner must call this method right before it sends a request that had to wait, for example behind other
-    /// `Machine`s' requests, because a term's deadline is computed from `now`. An owner that sends each request
-    /// immediately does not need this method.
+    /// The owner must call this method right before it sends a request that had to wait, because a term's deadline is
+    /// computed from `now`. A request may wait behind other `Machine`s' requests, for example. An owner that sends each
+    /// request immediately does not need this method.
     ///
     /// Returns `None` if the request is no longer worth sending, for example because the term has ended. Then call
     /// [`Machine::step`] with [`Signal::Tick`](super::Signal::Tick).
@@ -29,7 +29,7 @@ impl Machine {
     }
 
     /// Returns the monotonic time by which the queued request should be sent. For a candidate, this is the deadline of
-    /// a term that would start now, so that leaders' requests can delay a candidate's request only for a limited time.
+    /// a term that would start now. So leaders' requests can delay a candidate's request only for a limited time.
     pub fn leave_by(&self, now: Now) -> Duration {
         match &self.phase {
             Phase::Leading(leading) => now.monotonic.saturating_add(leading.deadline.remaining(now)),

@@ -22,8 +22,8 @@ impl Observation {
 
     /// Returns `true` if `found` has the same record and uid as this observation, and then stores its version.
     ///
-    /// This crate's electors never write the same record twice, but other implementations may after their clock was set
-    /// back. So if the last observation is older than `blind`, any write to the object counts as a renewal.
+    /// This crate's electors never write the same record twice, but another implementation may do so after its clock
+    /// was set back. So if the last observation is older than `blind`, any write to the object counts as a renewal.
     pub(super) fn is_repeated(&mut self, found: &LockState, now: Duration, blind: Duration) -> bool {
         let looked = now.saturating_sub(self.confirmed) < blind;
         let is_repeated = found.repeats(&self.state) && (looked || found.version == self.state.version);

@@ -56,8 +56,8 @@ impl Machine {
         moment
     }
 
-    /// Returns the time for a renewal. If `second_passed`, this time is in a later second than the time in `last`, even
-    /// if the time of day stands still or was set back slightly, so that the renewal extends the term.
+    /// Returns the time for a renewal. If `second_passed`, this time is in a later second than the time in `last`, so
+    /// that the renewal extends the term. This holds even if the time of day stands still or was set back slightly.
     pub(super) fn renewal_time(&mut self, last: &LeaderElectionRecord, second_passed: bool, now: Now) -> MicroTime {
         let mut moment = self.fresh_time(now);
         let shown = whole_second(last);

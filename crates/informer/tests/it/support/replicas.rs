@@ -35,7 +35,7 @@ pub(crate) struct Replicas {
 }
 
 struct Stream {
-    /// Events to send before those of the log, in reverse order.
+    /// Events to send before the log's events, in reverse order.
     first: Vec<WatchEvent<Pod>>,
     /// The revision of the last sent event.
     received: usize,

@@ -59,7 +59,7 @@ async fn new_shard_count_waits_for_leases_of_dead_replicas() {
     assert!(ledger.longest_gap() <= Duration::from_millis(15_500), "{:?}", ledger.longest_gap());
 }
 
-/// The old replicas lose their connection to the server. When they reach it again, nobody holds the old leases, and
+/// The old replicas lose their connection to the server. When they reach it again, the old leases are free, and
 /// replicas with another number of shards do the work.
 #[tokio::test(start_paused = true)]
 async fn returning_replicas_with_old_shard_count_wait() {
