@@ -1,7 +1,6 @@
 //! Combines an informer, a work queue and workers by hand, with retries and a final drain.
 //!
-//! The equivalent in client-go is `examples/workqueue`. A `Controller` works in the same way internally, and needs less
-//! code: see `operator.rs`.
+//! The equivalent in client-go is `examples/workqueue`. A `Controller` needs less code: see `operator.rs`.
 #![allow(clippy::print_stdout, reason = "a program that talks to a terminal")]
 
 use std::collections::BTreeMap;

@@ -6,10 +6,10 @@ use k8s_openapi::api::apps::v1::{Deployment, DeploymentSpec};
 use k8s_openapi::api::core::v1::{
     ConfigMap, ConfigMapVolumeSource, Container, ContainerPort, PodSpec, PodTemplateSpec, Volume, VolumeMount,
 };
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, ObjectMeta, OwnerReference};
-use pintle::meta::{Object, Resource};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, ObjectMeta};
+use pintle::meta::Object;
 
-use crate::website::Website;
+use crate::operator::{Theme, Website};
 
 /// The label that selects a site's pods.
 const SITE: &str = "example.com/site";
@@ -17,7 +17,7 @@ const SITE: &str = "example.com/site";
 /// Returns the ConfigMap that contains the site's pages and its theme's stylesheet.
 pub(crate) fn config_map(site: &Website) -> ConfigMap {
     let mut data = site.spec.pages.clone();
-    data.insert("style.css".into(), stylesheet(&site.spec.theme).into());
+    data.insert("style.css".into(), stylesheet(site.spec.theme).into());
     ConfigMap { metadata: metadata(site), data: Some(data), ..ConfigMap::default() }
 }
 
@@ -53,49 +53,18 @@ pub(crate) fn deployment(site: &Website) -> Deployment {
     Deployment { metadata: metadata(site), spec, ..Deployment::default() }
 }
 
-/// Returns `true` if the ConfigMap on the server has the wanted pages and owner.
-pub(crate) fn same_pages(live: &ConfigMap, wanted: &ConfigMap) -> bool {
-    live.data == wanted.data && live.metadata.owner_references == wanted.metadata.owner_references
-}
-
-/// Returns `true` if the Deployment on the server has the wanted replicas and owner. The comparison skips all other
-/// fields, because the server fills in defaults.
-pub(crate) fn same_replicas(live: &Deployment, wanted: &Deployment) -> bool {
-    live.spec.replicas == wanted.spec.replicas && live.metadata.owner_references == wanted.metadata.owner_references
-}
-
 fn metadata(site: &Website) -> ObjectMeta {
-    ObjectMeta {
-        name: Some(site.name().into()),
-        namespace: site.namespace().map(Into::into),
-        labels: Some(labels(site)),
-        owner_references: Some(vec![controller_ref(site)]),
-        ..ObjectMeta::default()
-    }
-}
-
-/// Returns the child objects' owner reference. With this reference, the garbage collector deletes the children together
-/// with the site, and a changed child triggers a reconcile of the site.
-fn controller_ref(site: &Website) -> OwnerReference {
-    let resource = Website::api_resource();
-    OwnerReference {
-        api_version: resource.group_version.to_string(),
-        kind: resource.kind,
-        name: site.name().into(),
-        uid: site.uid().into(),
-        controller: Some(true),
-        block_owner_deletion: Some(true),
-    }
+    ObjectMeta { name: Some(site.name().into()), labels: Some(labels(site)), ..ObjectMeta::default() }
 }
 
 fn labels(site: &Website) -> BTreeMap<String, String> {
     [(SITE.to_owned(), site.name().to_owned())].into()
 }
 
-fn stylesheet(theme: &str) -> &'static str {
+fn stylesheet(theme: Theme) -> &'static str {
     match theme {
-        "dark" => "body { background: #111; color: #eee }",
-        "light" => "body { background: #fff; color: #222 }",
-        _ => "",
+        Theme::Dark => "body { background: #111; color: #eee }",
+        Theme::Light => "body { background: #fff; color: #222 }",
+        Theme::Plain => "",
     }
 }

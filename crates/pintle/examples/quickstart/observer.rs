@@ -8,9 +8,9 @@ use k8s_openapi::api::core::v1::ConfigMap;
 use pintle::prelude::*;
 use tokio::time::{Instant, sleep};
 
-use crate::children::{config_map, deployment, same_pages, same_replicas};
+use crate::children::config_map;
+use crate::operator::{Status, Website};
 use crate::progress::Progress;
-use crate::website::Website;
 
 /// The script's read-only view of the cluster.
 pub(crate) struct Observer {
@@ -37,10 +37,16 @@ impl Observer {
     }
 
     fn is_converged(&self, site: &Website) -> bool {
-        let key = site.key();
-        site.status.as_ref() == Some(&site.desired_status())
-            && self.config_maps.lister().get(&key).is_some_and(|live| same_pages(&live, &config_map(site)))
-            && self.deployments.lister().get(&key).is_some_and(|live| same_replicas(&live, &deployment(site)))
+        let is_ready = |status: &Status| {
+            let ready = status.conditions.find("Ready");
+            let is_current = |ready: &Condition| ready.observed_generation == Some(site.metadata.generation);
+            status.conditions.is_true("Ready") && ready.is_some_and(is_current)
+        };
+        let (map, deployment) =
+            (self.config_maps.lister().get(&site.key()), self.deployments.lister().get(&site.key()));
+        site.status.as_ref().is_some_and(is_ready)
+            && map.is_some_and(|map| map.data == config_map(site).data)
+            && deployment.is_some_and(|deployment| deployment.spec.replicas == Some(site.spec.replicas))
     }
 
     /// Waits until at least `count` sites have converged and `also` returns `true`.

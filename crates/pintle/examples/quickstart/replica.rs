@@ -1,11 +1,11 @@
 //! A controller replica, which the script starts and stops.
 
-use std::sync::Arc;
-
 use anyhow::Result;
 use pintle::metrics::{Distribution, InMemoryProvider};
 use pintle::prelude::*;
 use tokio::task::JoinHandle;
+
+use crate::operator;
 
 /// A running replica, which is killed when it is dropped.
 pub(crate) struct Replica {
@@ -42,17 +42,15 @@ impl Work {
 }
 
 impl Replica {
-    /// Starts a replica. Replicas share nothing except the cluster.
+    /// Starts a replica.
     pub(crate) fn start(name: &str, config: &ClientConfig) -> Result<Self> {
-        let metrics = InMemoryProvider::new();
-        let (cluster, manager) = crate::replica(config.clone(), name.into(), Arc::new(metrics.clone()))?;
-        let (status, stop) = (manager.status(), CancellationToken::new());
+        let manager = operator::replica(name, config.clone())?;
+        let (status, metrics, stop) = (manager.status(), manager.metrics().clone(), CancellationToken::new());
         let token = stop.clone();
         let task = tokio::spawn(async move {
             if let Err(error) = manager.run(&token).await {
                 tracing::error!(%error, "a replica ended");
             }
-            cluster.shutdown().await;
         });
         Ok(Self { name: name.into(), status, metrics, waited: None, stop, task: Some(task) })
     }

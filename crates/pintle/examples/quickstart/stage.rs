@@ -10,39 +10,37 @@ use pintle::prelude::*;
 use tokio::task::JoinSet;
 use tokio::time::sleep;
 
+use crate::created::Created;
 use crate::manifests::Manifest;
-use crate::website::Website;
+use crate::operator::Website;
 
-/// The cluster, and the objects that the demo must clean up.
+/// The cluster, and the objects that the demo must delete.
 pub(crate) struct Stage {
     pub(crate) cluster: Cluster,
-    /// The CustomResourceDefinition and the namespaces, if this run created them.
-    created: Vec<(ApiResource, ObjectKey)>,
+    pub(crate) created: Created,
 }
 
 impl Stage {
     /// Connects to `kubeconfig`'s cluster, or starts an embedded cluster.
     pub(crate) async fn open(kubeconfig: Option<&Path>) -> Result<Self> {
         let Some(path) = kubeconfig else {
-            return Ok(Self { cluster: Cluster::embedded().await?, created: Vec::new() });
+            return Ok(Self { cluster: Cluster::embedded().await?, created: Created::default() });
         };
         let config = kubeconfig::infer(Some(path.into()), &Overrides::default(), &Environment::of_process())?;
         let cluster = Cluster::connect(config)?;
         let version = cluster.client().get().abs_path(["/version"]).object::<serde_json::Value>().await;
-        let server = &cluster.config().server;
-        version.with_context(|| format!("{}: the server {server} does not answer", path.display()))?;
-        Ok(Self { cluster, created: Vec::new() })
+        version.with_context(|| format!("{} does not answer: {}", cluster.config().server, path.display()))?;
+        let definitions = cluster.api::<CustomResourceDefinition>();
+        let (resource, key) = (CustomResourceDefinition::api_resource(), ObjectKey::cluster("websites.example.com"));
+        let mut created = Created::default();
+        if definitions.get(key.clone()).await.is_err_and(|error| error.is_not_found()) {
+            created.add(resource, key); // the operator will create it
+        }
+        Ok(Self { cluster, created })
     }
 
-    /// Creates the CustomResourceDefinition, and waits until the server serves websites.
-    pub(crate) async fn define_websites(&mut self, definition: &Manifest) -> Result<()> {
-        let definitions = ApiResource::new(
-            "apiextensions.k8s.io/v1",
-            "CustomResourceDefinition",
-            "customresourcedefinitions",
-            Scope::Cluster,
-        );
-        self.ensure(definitions, &definition.object).await.with_context(|| definition.location.to_string())?;
+    /// Waits until the operator has installed its CustomResourceDefinition, and the server serves websites.
+    pub(crate) async fn wait_for_definition(&self) -> Result<()> {
         let sites: Api<Website> = self.cluster.api();
         for _ in 0..200 {
             match sites.list(&ListOptions { limit: 1, ..ListOptions::default() }).await {
@@ -51,7 +49,7 @@ impl Stage {
                 Err(error) => return Err(error).context("cannot list websites"),
             }
         }
-        bail!("the definition of websites exists, but the server does not serve them")
+        bail!("the server does not serve websites; set RUST_LOG=info to see why")
     }
 
     /// Creates the namespaces that the manifests use.
@@ -65,7 +63,10 @@ impl Stage {
             namespace.types.kind = "Namespace".into();
             namespace.metadata.name = name.into();
             let namespaces = ApiResource::new("v1", "Namespace", "namespaces", Scope::Cluster);
-            self.ensure(namespaces, &namespace).await.with_context(|| format!("namespace {name}"))?;
+            self.created
+                .ensure(&self.cluster, namespaces, &namespace)
+                .await
+                .with_context(|| format!("namespace {name}"))?;
         }
         Ok(())
     }
@@ -95,40 +96,5 @@ impl Stage {
             created??;
         }
         Ok(())
-    }
-
-    /// Deletes the objects that [`ensure`](Self::ensure) has created. The server then deletes everything in the deleted
-    /// namespaces.
-    pub(crate) async fn clean_up(&self) -> Result<()> {
-        for (resource, key) in self.created.iter().rev() {
-            let api: Api<DynamicObject> = Api::dynamic(self.cluster.client().clone(), resource.clone(), None)?;
-            match api.delete(key.clone(), &DeleteOptions::default()).await {
-                Err(error) if !error.is_not_found() => return Err(error).with_context(|| format!("{resource} {key}")),
-                _ => {}
-            }
-        }
-        Ok(())
-    }
-
-    /// Creates `object` unless it exists. If an existing object is being deleted, waits for the deletion and creates
-    /// the object again.
-    async fn ensure(&mut self, resource: ApiResource, object: &DynamicObject) -> Result<()> {
-        let api: Api<DynamicObject> = Api::dynamic(self.cluster.client().clone(), resource.clone(), None)?;
-        for _ in 0..300 {
-            match api.create(object, &WriteOptions::default()).await {
-                Ok(created) => {
-                    self.created.push((resource, created.key()));
-                    return Ok(());
-                }
-                Err(error) if error.is_already_exists() => {}
-                Err(error) => return Err(error.into()),
-            }
-            match api.get(object.key()).await {
-                Ok(there) if there.metadata.deletion_timestamp.is_none() => return Ok(()),
-                Err(error) if !error.is_not_found() => return Err(error.into()),
-                _ => sleep(Duration::from_millis(200)).await,
-            }
-        }
-        bail!("it is still being deleted after one minute")
     }
 }
