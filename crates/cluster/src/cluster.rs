@@ -351,7 +351,7 @@ impl fmt::Debug for Cluster {
     }
 }
 
-#[cfg(all(test, feature = "apiserver"))]
+#[cfg(test)]
 mod tests {
     use std::time::Duration;
 

@@ -121,11 +121,24 @@ pub(crate) fn structural<T: JsonSchema + ?Sized>() -> Result<Object, SchemaError
 /// Converts the schema of a list item or a map value. Errors contain `path`.
 pub(crate) fn convert(schema: Value, path: &str) -> Result<Object, SchemaError> {
     let mut schema = convert_nullable(schema, path)?;
-    // kube-apiserver rejects null for every enum, even a nullable one.
-    if schema.contains_key("enum") {
-        schema.remove("nullable");
-    }
+    allow_null_beside_enum(&mut schema);
     Ok(schema)
+}
+
+/// kube-apiserver compares a null value with the `enum` of a nullable schema, even if the list contains null. In `anyOf`, it
+/// accepts null.
+fn allow_null_beside_enum(schema: &mut Object) {
+    if schema.get("nullable") != Some(&Value::Bool(true)) {
+        return;
+    }
+    let Some(values) = schema.remove("enum") else { return };
+    let alternatives = json!([{"enum": values}, {"enum": [null]}]);
+    if let Some(others) = schema.insert("anyOf".into(), alternatives) {
+        let rules = schema.entry("allOf").or_insert_with(|| json!([]));
+        if let Value::Array(rules) = rules {
+            rules.push(json!({"anyOf": others}));
+        }
+    }
 }
 
 /// Converts a property's schema. An `Option` property need not be nullable, because kube-apiserver removes a null value, and Rust
@@ -133,11 +146,12 @@ pub(crate) fn convert(schema: Value, path: &str) -> Result<Object, SchemaError> 
 fn convert_property(schema: Value, path: &str) -> Result<Object, SchemaError> {
     // A property with a default must be nullable. Otherwise, kube-apiserver would replace a null value with the default.
     let stays = schema.get("nullable").is_some() || schema.get("default").is_some_and(|default| !default.is_null());
-    let mut schema = convert(schema, path)?;
+    let mut schema = convert_nullable(schema, path)?;
     // Keep the schema of `()`, which allows only null.
     if !stays && schema.contains_key("type") {
         schema.remove("nullable");
     }
+    allow_null_beside_enum(&mut schema);
     Ok(schema)
 }
 
@@ -288,6 +302,10 @@ fn children(schema: &mut Object, path: &str) -> Result<(), SchemaError> {
             let path = if path.is_empty() { name.clone() } else { format!("{path}.{name}") };
             *property = convert_property(property.take(), &path)?.into();
         }
+    }
+    // kube-apiserver requires a schema of the items, even for `[T; 0]`.
+    if schema.get("type").is_some_and(|name| name == "array") && !schema.contains_key("items") {
+        schema.insert("items".into(), json!({ "x-kubernetes-preserve-unknown-fields": true }));
     }
     if let Some(items) = schema.get_mut("items") {
         *items = convert(items.take(), &format!("{path}[]"))?.into();

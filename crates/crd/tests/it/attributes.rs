@@ -6,6 +6,8 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
+use crate::recorded::Derived;
+
 /// A site.
 #[derive(Resource, Clone, Debug, Deserialize, Serialize, JsonSchema)]
 #[resource(crate = pintle_crd, group = "example.com", version = "v1", short("ws", "site"), category("all"))]
@@ -33,6 +35,15 @@ struct Status {
     replicas: u32,
     selector: String,
     conditions: Conditions,
+}
+
+pub(crate) fn derived() -> Vec<Derived> {
+    let policies = CustomResourceDefinition::merge([Policy::crd(), OldPolicy::crd()]).unwrap();
+    let spec = Spec { domain: "blog".into(), replicas: 1 };
+    vec![
+        Derived { name: "attributes", definition: Website::crd(), spec: Some(serde_json::to_value(spec).unwrap()) },
+        Derived { name: "versions", definition: policies, spec: None },
+    ]
 }
 
 #[test]

@@ -3,6 +3,7 @@
 
 mod attributes;
 mod panics;
+mod recorded;
 mod schemas;
 mod shapes;
 mod structure;

@@ -1,12 +1,16 @@
 //! Tests the structural schemas of Rust types.
 
+use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 use pintle_crd::{CustomResource, Resource};
-use pintle_meta::ObjectMeta;
+use pintle_meta::{Conditions, ObjectMeta};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use crate::shapes::{Collections, Enums, Extended, Flattened, Scalars};
+use crate::recorded::{Derived, derived};
+use crate::shapes::{
+    Collections, Described, Enums, Extended, External, Flattened, Internal, More, Number, Plain, Scalars, Untagged,
+};
 
 /// Returns the `spec` schema of a resource with this spec type.
 macro_rules! spec_of {
@@ -23,6 +27,56 @@ macro_rules! spec_of {
 
 fn spec(definition: &Value) -> Value {
     definition["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["spec"].clone()
+}
+
+pub(crate) fn derived() -> Vec<Derived> {
+    let scalars = Scalars {
+        text: String::new(),
+        flag: false,
+        small: u8::MAX,
+        count: u32::MAX,
+        long: i64::MIN,
+        ratio: 0.5,
+        letter: Some('é'),
+        bounded: 1,
+        absent: None,
+        at: Some("2026-01-02T03:04:05Z".parse::<jiff::Timestamp>().unwrap().into()),
+    };
+    let collections = Collections {
+        list: vec!["a".into(), "a".into()],
+        set: ["a".into(), "b".into()].into(),
+        map: [("a".into(), 1)].into(),
+        numbered: [(1, "a".into())].into(),
+        any: json!([1, {"a": null}]),
+        anything: [("a".into(), json!(1)), ("b".into(), json!([]))].into(),
+        port: IntOrString::Int(80),
+        pair: (1, 2),
+        holes: vec![Some("a".into()), None],
+        conditions: Conditions::default(),
+        list_or_none: Some(vec![1]),
+    };
+    let enums = Enums {
+        plain: Plain::One,
+        optional: Some(Plain::Two),
+        described: Some(Described::External),
+        external: External::Disk { size: 1 },
+        internal: Internal::B { y: "y".into() },
+        untagged: Untagged::ById { id: 1 },
+        number: Number::Text("1".into()),
+    };
+    let flattened = Flattened {
+        name: "a".into(),
+        source: External::Secret { name: "b".into() },
+        other: Internal::A { x: 1 },
+        more: More { extra: Some("c".into()) },
+    };
+    vec![
+        derived!("scalars", Scalars, scalars),
+        derived!("collections", Collections, collections),
+        derived!("enums", Enums, enums),
+        derived!("flattened", Flattened, flattened),
+        derived!("extended", Extended, Extended { checked: 1, free: json!({"a": [1]}), with_default: 6 }),
+    ]
 }
 
 #[test]

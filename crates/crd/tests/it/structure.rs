@@ -11,7 +11,9 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-/// Returns the `spec` schema of a resource with this spec type.
+use crate::recorded::{Derived, derived};
+
+/// Returns the schema of the property `spec` of a resource whose spec is this type.
 macro_rules! spec_of {
     ($spec:ty) => {{
         #[derive(Resource, Deserialize, Serialize, JsonSchema)]
@@ -78,7 +80,53 @@ fn some_five() -> Option<i32> {
     Some(5)
 }
 
-/// Panics if kube-apiserver would reject a schema.
+pub(crate) fn derived() -> Vec<Derived> {
+    let numbers = || Numbers { signed: NonZeroI32::MIN, wide: 1, size: 2, span: Duration::from_millis(1_500) };
+    let flat_map = || FlatMap { name: "a".into(), rest: [("b".to_owned(), 1)].into() };
+    let key = || Some(Key::A);
+    vec![
+        derived!("numbers", Numbers, numbers()),
+        derived!(
+            "nested",
+            Nested,
+            Nested { twice: Some(Some(1)), lists: vec![vec![Some("a".into())], vec![]], boxed: Some(numbers().into()) }
+        ),
+        derived!(
+            "maps",
+            Maps,
+            Maps { keys: [(Key::A, 1)].into(), values: [("a".into(), key())].into(), list: vec![key(), None] }
+        ),
+        derived!("null", Null, Null { unit: (), phantom: PhantomData, number: 1 }),
+        derived!("flat-map", FlatMap, flat_map()),
+        derived!("arrays", Arrays, Arrays { three: [1, 2, 3], none: [], pair: ("a".into(), 1) }),
+        derived!("flat-option", FlatOption, FlatOption { name: "a".into(), source: None }),
+        derived!(
+            "flat-option-set",
+            FlatOption,
+            FlatOption { name: "a".into(), source: Some(Source::Disk { size: 1 }) }
+        ),
+        derived!("newtypes", Newtypes, Newtypes::Disk(flat_map())),
+        derived!("one-or-map", OneOrMap, OneOrMap::Many([("b".into(), "c".into())].into())),
+        derived!("known-or-other", KnownOrOther, KnownOrOther::Other("c".into())),
+        derived!("whole-or-part", WholeOrPart, WholeOrPart::Part(0.5)),
+        derived!(
+            "generic",
+            Generic<Generic<Option<Key>>>,
+            Generic { item: Generic { item: key(), list: vec![None] }, list: vec![] }
+        ),
+        derived!("conditional", Conditional, Conditional { a: Some(1), b: None }),
+        derived!("renamed", Renamed, Renamed { some_field: 1, other: 2, _hidden: 0 }),
+        derived!("sets", Sets, Sets { options: [Some("a".into())].into() }),
+        derived!(
+            "template",
+            Template,
+            Template { metadata: ObjectMeta::new("", "a"), conditions: Conditions::default() }
+        ),
+        derived!("defaults", Defaults, Defaults { inner: Inner { absent: None, number: 0 }, five: None }),
+    ]
+}
+
+/// Panics if a schema contains a keyword or a form that kube-apiserver rejects.
 fn check(schema: &Value, path: &str) {
     let members = schema.as_object().unwrap_or_else(|| panic!("{path}: {schema}"));
     const UNKNOWN: [&str; 6] = ["const", "$ref", "prefixItems", "patternProperties", "uniqueItems", "examples"];
