@@ -2,4 +2,4 @@
 
 #![no_main]
 
-libfuzzer_sys::fuzz_target!(|bytes: &[u8]| pintle_informer::fuzz::recording(bytes));
+libfuzzer_sys::fuzz_target!(|bytes: &[u8]| pintle_recorder::fuzz::recording(bytes));

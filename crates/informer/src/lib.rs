@@ -58,7 +58,6 @@
 //! - Objects of large types are [decoded when they are read](#when-objects-are-decoded). [`DecodePolicy`] sets when an
 //!   informer decodes objects.
 //! - A [`Compact`] object is stored compressed and decoded on each read.
-//! - A [`Recorder`] records a source's responses, and a [`Recording`] replays them to an informer in a test.
 //! - [`InformerConfig::metrics`] sets the metrics provider, and lists the metrics. The metrics have client-go's names.
 //!
 //! # Guarantees
@@ -234,7 +233,6 @@ mod overlay;
 mod panic;
 mod projection;
 mod publisher;
-mod recorder;
 pub mod reflector;
 mod reflector_config;
 mod scan;
@@ -270,7 +268,6 @@ pub use namespaces::Namespaces;
 pub use objects::Objects;
 pub use overlay::{Overlay, OverlayConfig, OwnWrites};
 pub use projection::Projection;
-pub use recorder::{Recorded, Recorder, Recording, Replayed};
 pub use reflector_config::ReflectorConfig;
 pub use shared_informer::SharedInformer;
 pub use snapshot::{Difference, Snapshot};

@@ -228,6 +228,7 @@ facade! {
     #[cfg(feature = "operator")]
     operator: pintle_operator;
     ratelimit: pintle_ratelimit;
+    recorder: pintle_recorder;
     restreq: pintle_restreq;
     #[cfg(feature = "schema")]
     schema: pintle_schema;

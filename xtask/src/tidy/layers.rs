@@ -17,6 +17,7 @@ const LAYERS: &[&[&str]] = &[
         "pintle-informer",
         "pintle-kubeconfig",
         "pintle-leaderelect",
+        "pintle-recorder",
         "pintle-schema",
         "pintle-store",
         "pintle-testing",

@@ -7,8 +7,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 
 use pintle_informer::{
-    Cache, Compact, InformerConfig, Lister, Overlay, OverlayConfig, Recorder, Recording, ReflectorConfig,
-    ResourceEvent, SharedInformer,
+    Cache, Compact, InformerConfig, Lister, Overlay, OverlayConfig, ReflectorConfig, ResourceEvent, SharedInformer,
 };
 use pintle_meta::{DecodeError, DynamicObject, Object, ObjectKey, ObjectMeta, PartialObject};
 use pintle_testing::Collection;
@@ -108,29 +107,6 @@ async fn overlay_works_with_compact_objects() {
     assert_eq!(node(&overlay.get(&key("a")).unwrap()), "y");
     cache.upsert(Arc::new(at("z", "9"))).unwrap();
     assert_eq!((node(&overlay.get(&key("a")).unwrap()), overlay.is_empty()), ("z".into(), true));
-}
-
-#[tokio::test(start_paused = true)]
-async fn recording_of_compact_objects_contains_their_json() {
-    let directory = tempfile::tempdir().unwrap();
-    let path = directory.path().join("pods");
-    let source = Collection::from([labeled("a", "x", "web")]);
-    let recorder = Recorder::create(source, &path, 1 << 20).unwrap();
-    let written = recorder.written();
-    let informer = SharedInformer::new(recorder, InformerConfig::default());
-    informer.start();
-    informer.wait_for_sync().await.unwrap();
-    informer.shutdown().await;
-    written.await.unwrap();
-    // Compare compact objects with plain objects.
-    let replayed = SharedInformer::new(Recording::<Compact<Pod>>::open(&path).unwrap(), InformerConfig::default());
-    replayed.start();
-    replayed.wait_for_sync().await.unwrap();
-    assert_eq!(node(&replayed.lister().get(&key("a")).unwrap()), "x");
-    let plain = SharedInformer::new(Recording::<Pod>::open(&path).unwrap(), InformerConfig::default());
-    plain.start();
-    plain.wait_for_sync().await.unwrap();
-    assert_eq!(plain.lister().get(&key("a")).unwrap().node, "x");
 }
 
 #[tokio::test(start_paused = true)]

@@ -24,7 +24,6 @@ mod overlay;
 mod panics;
 mod pipeline;
 mod prefix;
-mod recorder;
 mod reflector;
 mod rows;
 mod selection;

@@ -1,6 +1,6 @@
 //! Tests of recordings on full and slow disks.
 
-#[path = "../../../../controller/tests/it/log.rs"]
+#[path = "../../../controller/tests/it/log.rs"]
 mod log;
 
 use std::io::{self, Seek, SeekFrom, Write};
@@ -12,7 +12,7 @@ use crossbeam_channel::{Receiver, bounded};
 
 use self::log::Log;
 use super::Lines;
-use crate::recorder::line::{Line, Record};
+use crate::line::{Line, Record};
 
 /// A disk with limited space. Writes to this disk block until the test releases it.
 #[derive(Clone)]

@@ -1,9 +1,5 @@
 //! Records the responses of a source in a file, to replay them in tests.
 
-pub(crate) mod line;
-mod recording;
-mod writer;
-
 use std::fmt;
 use std::fs::OpenOptions;
 use std::future::Future;
@@ -18,12 +14,11 @@ use futures_core::Stream;
 use pintle_meta::{ApiError, ApiResource, ListOptions, ListPart, ListWatch, RawObject, WatchEvent, WatchOptions};
 use tokio::time::Instant;
 
-use self::line::{Line, Record, Requested, Source};
-pub use self::recording::{Recording, Replayed};
-use self::writer::Lines;
+use crate::line::{Line, Record, Requested, Source};
+use crate::writer::Lines;
 
 /// A [`ListWatch`] that wraps another `ListWatch` and records its responses. The recorder stores each request, each raw
-/// object and each error, with its time. A [`Recording`] replays these responses to an informer, so an incident can
+/// object and each error, with its time. A [`Recording`](crate::Recording) replays these responses to an informer, so an incident can
 /// become a test.
 ///
 /// **The file contains all objects as the server sent them, including the data of Secrets.** If the platform supports
@@ -59,35 +54,7 @@ use self::writer::Lines;
 ///
 /// # Examples
 ///
-/// ```
-/// use pintle_informer::{InformerConfig, Recorder, Recording, SharedInformer};
-/// use pintle_meta::{ApiResource, PartialObject, Scope};
-/// use pintle_testing::{Collection, CollectionConfig};
-/// use serde_json::json;
-///
-/// #[tokio::main(flavor = "current_thread")]
-/// async fn main() -> Result<(), Box<dyn std::error::Error>> {
-///     let resource = ApiResource::new("v1", "Pod", "pods", Scope::Namespaced);
-///     let pods = Collection::<PartialObject>::dynamic(resource, CollectionConfig::default());
-///     pods.put_raw(json!({"metadata": {"namespace": "a", "name": "web"}}));
-///     let directory = tempfile::tempdir()?;
-///     let path = directory.path().join("pods.recording");
-///
-///     let recorder = Recorder::create(pods, &path, 64 << 20)?;
-///     let written = recorder.written();
-///     let informer = SharedInformer::new(recorder, InformerConfig::default());
-///     informer.start();
-///     informer.wait_for_sync().await?;
-///     informer.shutdown().await;
-///     written.await?;
-///
-///     let informer = SharedInformer::new(Recording::<PartialObject>::open(&path)?, InformerConfig::default());
-///     informer.start();
-///     informer.wait_for_sync().await?;
-///     assert_eq!(informer.lister().list()[0].metadata.name, "web");
-///     Ok(())
-/// }
-/// ```
+/// See the example of the [crate](crate).
 #[derive(Debug)]
 pub struct Recorder<L> {
     list_watch: L,
@@ -126,12 +93,12 @@ impl<L: ListWatch> Recorder<L> {
     }
 
     /// Records the responses of another source of the same resource in the same file. Use this method for an informer
-    /// [of several namespaces](crate::SharedInformer::of_namespaces). [`Recording::in_namespace`] replays these
-    /// responses.
+    /// of several namespaces. [`Recording::in_namespace`](crate::Recording::in_namespace) replays these responses.
     ///
     /// ```
-    /// use pintle_informer::{InformerConfig, Namespaces, Recorder, SharedInformer};
+    /// use pintle_informer::{InformerConfig, Namespaces, SharedInformer};
     /// use pintle_meta::ObjectMeta;
+    /// use pintle_recorder::Recorder;
     /// use pintle_testing::Client;
     /// use serde::{Deserialize, Serialize};
     ///

@@ -15,7 +15,7 @@ use crossbeam_channel::{Receiver, Sender, TryRecvError, unbounded};
 use tokio::sync::watch;
 use tracing::dispatcher;
 
-use super::line::{Line, Record};
+use crate::line::{Line, Record};
 
 /// The channel to the writer thread. When the channel is dropped, the thread writes the remaining lines and ends.
 pub(super) struct Lines {

@@ -5,11 +5,12 @@ use std::future::Future;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use pintle_informer::{InformerConfig, Namespaces, Recorder, Recording, ReflectorConfig, SharedInformer, Subscription};
+use pintle_informer::{Compact, InformerConfig, Namespaces, ReflectorConfig, SharedInformer, Subscription};
 use pintle_meta::{
     ApiResource, Bookmark, ListOptions, ListPart, ListWatch, ObjectMeta, Oversized, PartialObject, RawObject, Reason,
     Scope, WatchEvent,
 };
+use pintle_recorder::{Recorder, Recording};
 use pintle_testing::{Break, Collection, CollectionConfig, Outcome, Verb};
 use proptest::prelude::*;
 use serde_json::json;
@@ -314,6 +315,29 @@ async fn replay_rejects_requests_of_another_kind() {
     let state = informer.states().wait_for(|state| state.cause().is_some()).await.unwrap();
     let cause = state.cause().unwrap().to_string();
     assert!(cause.contains("a list was requested, but the recording continues with a watch"), "{cause}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn recording_of_compact_objects_contains_their_json() {
+    let directory = Directory::new();
+    let file = directory.file("pods");
+    let source = Collection::from([Compact::new(&pod("a", "x")).unwrap()]);
+    let recorder = Recorder::create(source, &file, LARGE).unwrap();
+    let written = recorder.written();
+    let informer = SharedInformer::new(recorder, InformerConfig::default());
+    informer.start();
+    informer.wait_for_sync().await.unwrap();
+    informer.shutdown().await;
+    written.await.unwrap();
+    // Compare compact objects with plain objects.
+    let replayed = SharedInformer::new(Recording::<Compact<Pod>>::open(&file).unwrap(), InformerConfig::default());
+    replayed.start();
+    replayed.wait_for_sync().await.unwrap();
+    assert_eq!(replayed.lister().get(&key("a")).unwrap().get().unwrap().node, "x");
+    let plain = SharedInformer::new(Recording::<Pod>::open(&file).unwrap(), InformerConfig::default());
+    plain.start();
+    plain.wait_for_sync().await.unwrap();
+    assert_eq!(plain.lister().get(&key("a")).unwrap().node, "x");
 }
 
 /// Returns a recording with every type of entry.

@@ -16,9 +16,9 @@ use futures_core::Stream;
 use pintle_meta::{ApiError, ApiResource, ListOptions, ListPart, ListWatch, RawObject, WatchEvent, WatchOptions};
 use tokio::time::{Instant, Sleep, sleep, sleep_until};
 
-use super::line::{Line, Record, Source};
+use crate::line::{Line, Record, Source};
 
-/// A source that replays a recording of a [`Recorder`](super::Recorder) to an informer in a test.
+/// A source that replays a recording of a [`Recorder`](crate::Recorder) to an informer in a test.
 ///
 /// The source answers requests in the order in which they were recorded, each after the recorded delay. If tokio's
 /// clock is paused, even the replay of a recording of many hours takes almost no time. The source does not compare the
@@ -28,11 +28,11 @@ use super::line::{Line, Record, Source};
 /// replayed. Anything after a `FULL` or `LOST` entry is ignored.
 ///
 /// The replay does not reproduce the delays between requests, because the informer chooses these delays. To get the
-/// same delays, use the same [`seed`](crate::InformerConfig::seed) as in the recorded process.
+/// same delays, use the same `InformerConfig::seed` as in the recorded process.
 ///
 /// # Examples
 ///
-/// See the example of [`Recorder`](super::Recorder).
+/// See the example of the [crate](crate).
 pub struct Recording<T> {
     /// The resource and the namespace of the replayed requests. The namespace determines which requests are replayed.
     source: Source,
@@ -92,9 +92,8 @@ impl<T> Recording<T> {
         Ok(Self { source, calls: Arc::new(calls.collect()), object: PhantomData })
     }
 
-    /// Returns the source of one namespace, or of all namespaces for `None`. Use this source for an informer [of
-    /// several namespaces](crate::SharedInformer::of_namespaces) if [the sources of its namespaces were
-    /// recorded](super::Recorder::record). If a namespace is removed and added again, its replay continues after the
+    /// Returns the source of one namespace, or of all namespaces for `None`. Use this source for an informer of
+    /// several namespaces if [the sources of its namespaces were recorded](crate::Recorder::record). If a namespace is removed and added again, its replay continues after the
     /// last replayed request. Requests in a namespace without recorded requests stay pending.
     #[must_use]
     pub fn in_namespace(&self, namespace: Option<&str>) -> Self {
