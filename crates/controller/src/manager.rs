@@ -18,8 +18,9 @@ use std::time::Duration;
 use futures_util::FutureExt;
 use futures_util::future::join_all;
 use pintle_informer::InformerFactory;
-use pintle_leaderelect::{LeaderElector, Lease, Lock, Shard, Shards};
+use pintle_leaderelect::{LeaderElector, Lease, Lock};
 use pintle_meta::{ListWatch, ObjectApi};
+use pintle_sharding::{Shard, Shards};
 use tokio_util::sync::CancellationToken;
 
 pub use any::ControllerStatus;
@@ -216,8 +217,9 @@ impl Manager {
     /// ```
     /// use pintle_controller::{Action, Controller, Manager, ReconcileRequest};
     /// use pintle_informer::SharedInformer;
-    /// use pintle_leaderelect::{Lease, Shards};
+    /// use pintle_leaderelect::Lease;
     /// use pintle_meta::{ListWatch, ObjectApi, PartialObject};
+    /// use pintle_sharding::Shards;
     ///
     /// fn with_sites<A>(manager: Manager, shards: Shards<A>, sites: SharedInformer<PartialObject>) -> Manager
     /// where

@@ -13,7 +13,8 @@
 use std::panic::{catch_unwind, resume_unwind, set_hook, take_hook};
 use std::time::Instant;
 
-use it::world::weather::{NIGHT, many, survive};
+use it::world::seeds::many;
+use it::world::weather::{NIGHT, survive};
 use it::world::{Chaos, Share, Tally};
 use serde_json::json;
 

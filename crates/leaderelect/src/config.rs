@@ -234,12 +234,14 @@ impl LeaderElectionConfig {
     }
 
     /// Returns the configured seed, or a random seed.
-    pub(crate) fn seed(&self) -> u64 {
+    #[doc(hidden)]
+    pub fn seed(&self) -> u64 {
         self.seed.unwrap_or_else(|| fastrand::u64(..))
     }
 
     /// Returns the request timeout, which is so short that a single unanswered request never ends a term.
-    pub(crate) fn request_timeout(&self) -> Duration {
+    #[doc(hidden)]
+    pub fn request_timeout(&self) -> Duration {
         self.renew_deadline / 3
     }
 }

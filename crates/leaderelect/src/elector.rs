@@ -20,7 +20,7 @@ use crate::lock::Lock;
 use crate::machine::Preference;
 use crate::metrics::Instruments;
 use crate::shell::{Contest, Notice, Shell};
-use crate::status::{ElectionStatus, Observed};
+use crate::status::{ElectionStatus, ListOutage, Observed};
 use crate::term::{EndReason, TermEnd};
 use crate::watching::{follow, map};
 
@@ -240,17 +240,20 @@ impl<L: Lock> LeaderElector<L> {
     }
 
     /// Sets the channel for the preferred holder.
-    pub(crate) fn prefer(self, preference: watch::Receiver<Preference>) -> Self {
+    #[doc(hidden)]
+    pub fn prefer(self, preference: watch::Receiver<Preference>) -> Self {
         Self { preference: Some(preference), ..self }
     }
 
-    /// Returns the sender of the state that [`status`](Self::status) shows.
-    pub(crate) fn observed(&self) -> watch::Sender<Observed> {
-        self.observed.clone()
+    /// Returns a handle that adds failures to the state that [`status`](Self::status) shows.
+    #[doc(hidden)]
+    pub fn list_outage(&self) -> ListOutage {
+        ListOutage(self.observed.clone())
     }
 
     /// Starts the task that this elector shares with others, on the caller's runtime.
-    pub(crate) fn start_shared_shell(&self) {
+    #[doc(hidden)]
+    pub fn start_shared_shell(&self) {
         if let Some(shell) = &self.shell {
             shell.start();
         }

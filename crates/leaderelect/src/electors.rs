@@ -113,7 +113,8 @@ impl<A: ObjectApi<Lease> + ListWatch<Object = Lease> + Clone> LeaseGroup<A> {
 
     /// Works like [`start`](Self::start), but the shared task starts with the first elector. The group's watches and
     /// lists select leases by the labels `common`. `tap` is called with each watch event.
-    pub(crate) fn new(
+    #[doc(hidden)]
+    pub fn new(
         api: A,
         namespace: &str,
         config: LeaseGroupConfig,
@@ -138,7 +139,8 @@ impl<A: ObjectApi<Lease> + ListWatch<Object = Lease> + Clone> LeaseGroup<A> {
     }
 
     /// Returns the list options that select the group's leases.
-    pub(crate) fn list_options(&self) -> ListOptions {
+    #[doc(hidden)]
+    pub fn list_options(&self) -> ListOptions {
         let field_selector = in_namespace(&self.api, &self.namespace);
         ListOptions { label_selector: self.label_selector.clone(), field_selector, ..ListOptions::default() }
     }

@@ -147,12 +147,12 @@ impl Leadership {
 
     /// Makes the elector release the lock after the leader's work has ended, so that another replica can lead. Call
     /// this method if this replica cannot do the work. This call does not end the work.
-    /// [`Shards::run`](crate::Shards::run) describes its effect on shards.
     pub fn give_up(&self) {
         self.shared.gives_up.store(true, Ordering::Release);
     }
 
-    pub(crate) fn gives_up(&self) -> bool {
+    #[doc(hidden)]
+    pub fn gives_up(&self) -> bool {
         self.shared.gives_up.load(Ordering::Acquire)
     }
 

@@ -30,7 +30,7 @@
 //! # Concepts
 //!
 //! - A [`LeaderElector`] contends for a [`Lock`], which stores a [`LeaderElectionRecord`]. A [`LeaseGroup`] contends
-//!   for many leases with one task, one watch and one client. [`Shards`] divide the work between replicas.
+//!   for many leases with one task, one watch and one client.
 //! - A [`LeaseLock`] is the most common lock. An [`AnnotationLock`] is for clusters and programs that do not use
 //!   Leases. A [`MultiLock`] migrates from an annotation to a Lease. A [`ResourceLock`] is any of these locks, chosen
 //!   by the name of its [kind](LockKind).
@@ -40,8 +40,7 @@
 //!   Fencing [`Token`]s order terms.
 //! - The elector calls the functions in [`LeaderCallbacks`] and reports [`LeaderEvent`]s. An [`ElectionStatus`] shows
 //!   an election's state, for example in health checks. [`LeaderElectionConfig::metrics`] sets the metrics provider.
-//! - [`machine::Machine`] makes all decisions, without I/O.
-//! - A [`LockAuditor`] observes a lock and reports unsafe events.
+//! - A state machine makes all decisions, without I/O.
 //!
 //! # Guarantees and limits
 //!
@@ -66,9 +65,9 @@
 //! [fencing tokens](Leadership::token). Two leaders can also work at the same time if the lock is deleted or written
 //! manually, or if two processes have the same identity.
 
+#[doc(hidden)]
+pub mod __private;
 mod annotation;
-mod audit;
-mod auditor;
 mod callbacks;
 mod candidate;
 mod caught;
@@ -79,12 +78,11 @@ mod electors;
 mod leadership;
 mod lease;
 mod lock;
-pub mod machine;
+mod machine;
 mod metrics;
 mod multi;
 mod record;
 mod resource_lock;
-mod shards;
 mod shell;
 mod status;
 mod term;
@@ -92,8 +90,6 @@ mod token;
 mod watching;
 
 pub use annotation::{AnnotationLock, LEADER_ANNOTATION};
-pub use audit::{Audit, AuditSummary, AuditedEnd, Finding};
-pub use auditor::LockAuditor;
 pub use callbacks::{LeaderCallbacks, LeaderEvent, LeaderEventKind, StoppedHook};
 pub use candidate::{Candidate, LeaseCandidate, LeaseCandidateSpec, OLDEST_EMULATION_VERSION};
 pub use clocks::{Clocks, Deadline, Now, SystemClocks};
@@ -106,7 +102,6 @@ pub use lock::{LeaseLock, Lock, LockEvent, LockEvents, LockSnapshot};
 pub use multi::{MultiLock, UNKNOWN_LEADER};
 pub use record::{LeaderElectionRecord, LockState, TimePrecision, Version};
 pub use resource_lock::{LockKind, LockObject, ResourceLock, UnknownLockKind};
-pub use shards::{OfShard, SHARDS_LABEL, Shard, Sharded, Shards, ShardsConfig, ShardsStatus};
 pub use status::{ElectionStatus, LockUnavailable, RenewalOverdue};
 pub use term::{EndReason, Term, TermEnd};
 pub use token::{InvalidToken, StaleToken, TOKEN_ANNOTATION, Token};

@@ -35,28 +35,6 @@ use stamps::Stamp;
 use crate::term::{EndReason, Term};
 
 /// A state machine that contends for one lock.
-///
-/// # Examples
-///
-/// ```
-/// use pintle_leaderelect::machine::{Instruction, LockRequest, Machine, Signal};
-/// use pintle_leaderelect::{Clocks, LeaderElectionConfig, SystemClocks, TimePrecision, Version};
-///
-/// # #[tokio::main(flavor = "current_thread", start_paused = true)]
-/// # async fn main() {
-/// let now = SystemClocks::new().now();
-/// let mut machine = Machine::new(LeaderElectionConfig::default(), TimePrecision::Micros, now);
-///
-/// // The machine reads, finds no lock, creates one, and leads.
-/// let instructions = machine.step(Signal::Tick, now);
-/// assert!(matches!(instructions[..], [Instruction::Send { request: LockRequest::Read, .. }]));
-/// let instructions = machine.step(Signal::Read(Ok(None)), now);
-/// assert!(instructions.iter().any(|instruction| matches!(instruction, Instruction::Send { request: LockRequest::Create(_), .. })));
-/// let version = Version { uid: "1".into(), resource_version: "1".into() };
-/// let instructions = machine.step(Signal::Written(Ok(version)), now);
-/// assert!(instructions.iter().any(|instruction| matches!(instruction, Instruction::StartLeading { .. })));
-/// # }
-/// ```
 #[derive(Clone, Debug)]
 pub struct Machine {
     config: LeaderElectionConfig,

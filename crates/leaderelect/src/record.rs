@@ -46,7 +46,8 @@ impl LeaderElectionRecord {
 
     /// Returns `true` if both records belong to the same term, and so have the same holder, acquire time
     /// and number of transitions.
-    pub(crate) fn same_term(&self, other: &Self) -> bool {
+    #[doc(hidden)]
+    pub fn same_term(&self, other: &Self) -> bool {
         self.holder_identity == other.holder_identity
             && self.acquire_time == other.acquire_time
             && self.leader_transitions == other.leader_transitions
@@ -70,7 +71,8 @@ impl Version {
     }
 
     /// Returns `Some(true)` if `self` is older than `other`, and `None` if the two versions cannot be compared.
-    pub(crate) fn is_before(&self, other: &Self) -> Option<bool> {
+    #[doc(hidden)]
+    pub fn is_before(&self, other: &Self) -> Option<bool> {
         let number = |version: &Self| version.resource_version.parse::<u64>().ok();
         Some(number(self)? < number(other)?)
     }
@@ -96,14 +98,16 @@ impl LockState {
 
     /// Returns `true` if both states contain the same election record of the same object. A write of other data, such
     /// as a label, changes only the resourceVersion.
-    pub(crate) fn repeats(&self, earlier: &Self) -> bool {
+    #[doc(hidden)]
+    pub fn repeats(&self, earlier: &Self) -> bool {
         let same_raw = self.raw.as_ref().zip(earlier.raw.as_ref()).is_none_or(|(raw, earlier)| raw == earlier);
         same_raw && self.version.uid == earlier.version.uid && self.record == earlier.record
     }
 
     /// Adopts the version of `later`, unless it is older. Both states must have the same election record: see
     /// [`repeats`](Self::repeats).
-    pub(crate) fn repeated_as(&mut self, later: &Self) {
+    #[doc(hidden)]
+    pub fn repeated_as(&mut self, later: &Self) {
         if later.version.is_before(&self.version) != Some(true) {
             self.version = later.version.clone();
         }

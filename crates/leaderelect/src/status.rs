@@ -50,8 +50,7 @@ pub(crate) struct Observed {
     pub(crate) read_outage: Option<Outage>,
     /// The failed writes since the last successful write or change of the lock.
     pub(crate) write_outage: Option<Outage>,
-    /// The failed lists of the leases of [`Shards`](crate::Shards) since the last successful list. Only set in the
-    /// membership lease's status.
+    /// The failed lists of a fleet's leases since the last successful list: see [`ListOutage`].
     pub(crate) list_outage: Option<Outage>,
 }
 
@@ -69,6 +68,22 @@ impl Outage {
         let is_first = outage.is_none();
         outage.get_or_insert_with(|| Self { since: now, error: String::new() }).error = error;
         is_first
+    }
+}
+
+/// Shows in the status of an elector that the leases of its fleet cannot be listed.
+#[derive(Debug)]
+pub struct ListOutage(pub(crate) watch::Sender<Observed>);
+
+impl ListOutage {
+    /// Adds a failure. `now` is a time on the monotonic clock.
+    pub fn add(&self, now: Duration, error: String) {
+        self.0.send_if_modified(|observed| Outage::add(&mut observed.list_outage, now, error));
+    }
+
+    /// Removes all failures after a successful list.
+    pub fn end(&self) {
+        self.0.send_if_modified(|observed| observed.list_outage.take().is_some());
     }
 }
 

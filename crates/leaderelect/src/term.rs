@@ -58,7 +58,7 @@ pub enum EndReason {
     /// The work panicked.
     Panicked,
     /// The elector gave up the lock for a preferred holder, which a coordinated election or the assignment of
-    /// [shards](crate::Shards) has chosen.
+    /// shards has chosen.
     Preferred {
         /// The preferred holder.
         other: String,

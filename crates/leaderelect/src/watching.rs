@@ -16,21 +16,25 @@ use tokio::sync::mpsc;
 use crate::clocks::{Clocks, Deadline};
 
 /// A message from [`follow`] to its receiver.
-pub(crate) enum WatchMessage<E> {
+#[derive(Debug)]
+pub enum WatchMessage<E> {
+    /// The watch is open.
     Up,
+    /// The watch has ended.
     Down,
+    /// An event of the watch.
     Event(E),
 }
 
 /// A watch's events.
-pub(crate) type Events<E> = Pin<Box<dyn Stream<Item = E> + Send>>;
+pub type Events<E> = Pin<Box<dyn Stream<Item = E> + Send>>;
 
 /// The timeout for opening a watch. The next attempt may use another connection.
 const PATIENCE: Duration = Duration::from_secs(10);
 
 /// Forwards a watch's events to `listener`, and opens the watch again when it ends, after failures with `pauses`.
 /// Returns if the lock has no watch or the receiver was dropped.
-pub(crate) async fn follow<E, F>(
+pub async fn follow<E, F>(
     watched: impl fmt::Display,
     open: impl Fn() -> F,
     clocks: Arc<dyn Clocks>,

@@ -14,9 +14,10 @@ use std::time::Duration;
 
 use pintle_cluster::Cluster;
 use pintle_controller::ControllerConfig;
-use pintle_leaderelect::{Leadership, Shard, ShardsConfig};
+use pintle_leaderelect::Leadership;
 use pintle_meta::{ObjectKey, ObjectMeta, WriteOptions};
 use pintle_operator::{Action, Context, Controller, Manager, Result};
+use pintle_sharding::{Shard, ShardsConfig};
 use serde::{Deserialize, Serialize};
 use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;

@@ -10,9 +10,9 @@ use pintle_cluster::Cluster;
 use pintle_controller::predicate::{DesiredStateChanged, Predicate};
 use pintle_controller::{Builder as EngineBuilder, Cleanup, Concurrency, Controller as Engine, ControllerConfig};
 use pintle_controller::{EnqueueMapped, Every, Handler, Kind, Source};
-use pintle_leaderelect::Shard;
 use pintle_meta::{LabelSelector, ObjectKey, Resource};
 use pintle_metrics::Provider;
+use pintle_sharding::Shard;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 

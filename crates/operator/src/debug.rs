@@ -16,7 +16,7 @@ use http::{HeaderMap, HeaderValue, Response, StatusCode};
 use http_body_util::Full;
 use pintle_controller::{ControllerStatus, Health, ManagerStatus};
 use pintle_informer::InformerFactory;
-use pintle_leaderelect::ShardsStatus;
+use pintle_sharding::ShardsStatus;
 use tokio_util::sync::CancellationToken;
 
 use self::document::{Check, Document, Explanation, FORMAT, LeftOut, MOST, Phase, of_most};

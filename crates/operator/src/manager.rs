@@ -17,8 +17,9 @@ use std::time::Duration;
 use pintle_cluster::{Cluster, ClusterConfig};
 use pintle_controller::{Manager as Engine, ManagerConfig, ManagerStatus, RequestKey};
 use pintle_crd::{CustomResource, CustomResourceDefinition};
-use pintle_leaderelect::{LeaderElectionConfig, ShardsStatus};
+use pintle_leaderelect::LeaderElectionConfig;
 use pintle_metrics::InMemoryProvider;
+use pintle_sharding::ShardsStatus;
 use tokio_util::sync::CancellationToken;
 
 use crate::Result;

@@ -11,8 +11,9 @@ use std::time::Duration;
 use anyhow::{Context, ensure};
 use k8s_openapi::api::core::v1::ConfigMap;
 use pintle::apiserver::eventually;
-use pintle::leaderelect::{LeaseGroupConfig, Shard, Sharded, ShardsConfig};
+use pintle::leaderelect::LeaseGroupConfig;
 use pintle::prelude::*;
+use pintle::sharding::{Shard, Sharded, ShardsConfig};
 
 const OBJECTS: usize = 20;
 

@@ -74,8 +74,10 @@
 //! - **Caching**: [`informer`] maintains an up-to-date, indexed copy of objects. [`delta_fifo`] provides the informer's
 //!   queue.
 //! - **Working**: [`controller`] maps changes to keys and passes the keys to a reconciler. [`workqueue`] and
-//!   [`ratelimit`] deduplicate, delay and retry keys. [`leaderelect`] elects one leader among the replicas. [`events`]
-//!   records Events for users.
+//!   [`ratelimit`] deduplicate, delay and retry keys. [`leaderelect`] elects one leader among the replicas. [`sharding`]
+//!   divides objects between all replicas. [`events`] records Events for users.
+//! - **Diagnosing**: [`recorder`] records what an informer receives, and replays it in a test. [`lock_audit`] observes
+//!   an election's lock.
 //! - **Shared**: [`meta`] contains the types that several crates use. [`metrics`] connects the crates to your metrics
 //!   library through [`ClusterConfig::metrics`].
 //! - **Tests and demos**: `apiserver` is behind the feature of the same name. With the feature `testing`, `testkit`
@@ -223,6 +225,7 @@ facade! {
     json: pintle_json;
     kubeconfig: pintle_kubeconfig;
     leaderelect: pintle_leaderelect;
+    lock_audit: pintle_lock_audit;
     meta: pintle_meta;
     metrics: pintle_metrics;
     #[cfg(feature = "operator")]
@@ -232,6 +235,7 @@ facade! {
     restreq: pintle_restreq;
     #[cfg(feature = "schema")]
     schema: pintle_schema;
+    sharding: pintle_sharding;
     #[cfg(feature = "schema")]
     store: pintle_store;
     #[cfg(feature = "testing")]

@@ -138,7 +138,8 @@ const WORLDS: &str = "2000";
 /// Repeats some tests from the step `tests` with more cases.
 fn election(sh: &Shell) -> anyhow::Result<Done> {
     let (worlds, depth) = (asked("PINTLE_WORLDS", WORLDS), asked("PINTLE_DEPTH", "9"));
-    let of = "package(pintle-leaderelect) & test(/^(simulation::|exhaustive::|shards::survival::)/)";
+    let of = "(package(pintle-leaderelect) & test(/^(simulation::|exhaustive::)/)) \
+              | (package(pintle-sharding) & test(/^survival::/))";
     let run = nextest(sh, "election", WORKSPACE)?.args("--profile election --filterset").arg(of);
     tested(run.env("PINTLE_WORLDS", &worlds).env("PINTLE_DEPTH", &depth).end()?)
 }

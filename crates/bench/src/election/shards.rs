@@ -3,8 +3,9 @@
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use pintle::leaderelect::{LeaseGroupConfig, Shard, ShardsConfig};
+use pintle::leaderelect::LeaseGroupConfig;
 use pintle::prelude::*;
+use pintle::sharding::{Shard, ShardsConfig};
 use pintle_metrics::InMemoryProvider;
 use tokio::task::JoinHandle;
 use tokio::time::sleep;

@@ -5,11 +5,11 @@ use std::time::Duration;
 use pintle_controller::leader_events;
 use pintle_leaderelect::{
     Candidate, LeaderCallbacks, LeaderElectionConfig, LeaderElector, Leadership, Lease, LeaseCandidate,
-    LeaseCandidateSpec, LeaseGroup, LeaseGroupConfig, LeaseLock, LockKind, Observers, ResourceLock, Shards,
-    ShardsConfig, TermEnd,
+    LeaseCandidateSpec, LeaseGroup, LeaseGroupConfig, LeaseLock, LockKind, Observers, ResourceLock, TermEnd,
 };
 use pintle_meta::{DynamicObject, InvalidKey, ObjectKey};
 use pintle_restreq::{Api, RestClient, RestClientConfig};
+use pintle_sharding::{Shards, ShardsConfig};
 use tokio_util::sync::CancellationToken;
 
 use super::{Cluster, Inner};
@@ -106,8 +106,9 @@ impl Cluster {
     /// ```
     /// use pintle_cluster::Cluster;
     /// use pintle_informer::{InformerConfig, SharedInformer};
-    /// use pintle_leaderelect::{Leadership, Shard, Sharded, ShardsConfig};
+    /// use pintle_leaderelect::Leadership;
     /// use pintle_meta::{ObjectMeta, resource};
+    /// use pintle_sharding::{Shard, Sharded, ShardsConfig};
     /// use tokio_util::sync::CancellationToken;
     ///
     /// async fn work(cluster: &Cluster, stop: &CancellationToken) -> Result<(), pintle_cluster::Error> {

@@ -5,7 +5,8 @@ use std::iter::once;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use pintle_leaderelect::{ElectionStatus, ShardsStatus};
+use pintle_leaderelect::ElectionStatus;
+use pintle_sharding::ShardsStatus;
 
 use super::any::{AnyController, ControllerStatus};
 

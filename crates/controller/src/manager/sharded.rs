@@ -5,8 +5,9 @@ use std::sync::Arc;
 
 use futures_util::FutureExt;
 use futures_util::stream::{FuturesUnordered, StreamExt};
-use pintle_leaderelect::{Leadership, Lease, Shard, Shards};
+use pintle_leaderelect::{Leadership, Lease};
 use pintle_meta::{ListWatch, ObjectApi};
+use pintle_sharding::{Shard, Shards};
 use tokio::sync::{Mutex, mpsc, oneshot};
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;

@@ -8,8 +8,9 @@ use pintle_controller::{
     Action, Controller, ControllerConfig, Manager, ManagerConfig, ManagerError, ManagerStatus, ReconcileRequest,
     Trigger,
 };
-use pintle_leaderelect::{Clocks, LeaderElectionConfig, Lease, Now, Shard, SystemClocks};
+use pintle_leaderelect::{Clocks, LeaderElectionConfig, Lease, Now, SystemClocks};
 use pintle_meta::ObjectKey;
+use pintle_sharding::Shard;
 use pintle_testing::Collection;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;

@@ -1,10 +1,9 @@
 //! In-memory collections of sites, children and leases.
 
 use pintle_informer::{InformerConfig, SharedInformer};
-use pintle_leaderelect::{
-    LeaderElectionConfig, LeaderElector, Lease, LeaseGroupConfig, LeaseLock, Shards, ShardsConfig,
-};
+use pintle_leaderelect::{LeaderElectionConfig, LeaderElector, Lease, LeaseGroupConfig, LeaseLock};
 use pintle_meta::{Object, ObjectKey, ObjectMeta, OwnerReference, Reason, Status};
+use pintle_sharding::{Shards, ShardsConfig};
 use pintle_testing::{Break, Client, Collection, FaultScript, Outcome};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use pintle_leaderelect::machine::{Effect, Failure, Instruction, LockRequest, Signal};
+use pintle_leaderelect::__private::machine::{Effect, Failure, Instruction, LockRequest, Signal};
 use pintle_leaderelect::{Deadline, LeaderElectionConfig, LeaderElectionRecord, LockState, Now, Version};
 use pintle_leaderelect::{EndReason, Term};
 use pintle_meta::MicroTime;

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use futures_util::stream::{self, StreamExt};
 use jiff::Timestamp;
-use pintle_leaderelect::machine::{Instruction, LockRequest, Machine, Signal};
+use pintle_leaderelect::__private::machine::{Instruction, LockRequest, Machine, Signal};
 use pintle_leaderelect::{
     Clocks, Deadline, LeaderCallbacks, LeaderElectionConfig, LeaderElectionRecord, LeaderElector, Leadership, Lease,
     LeaseLock, Lock, LockEvent, LockEvents, LockSnapshot, LockState, Now, TimePrecision, Version,

@@ -7,7 +7,7 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use std::time::Duration;
 
 use jiff::Timestamp;
-use pintle_leaderelect::machine::{Effect, Failure, Hint, Instruction, LockRequest, Machine, Signal};
+use pintle_leaderelect::__private::machine::{Effect, Failure, Hint, Instruction, LockRequest, Machine, Signal};
 use pintle_leaderelect::{Deadline, LeaderElectionConfig, LockState, Now, TimePrecision, Version};
 
 const SECOND: Duration = Duration::from_secs(1);

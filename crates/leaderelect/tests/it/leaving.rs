@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use jiff::Timestamp;
-use pintle_leaderelect::machine::{Failure, Instruction, LockRequest, Machine, Preference, Signal};
+use pintle_leaderelect::__private::machine::{Failure, Instruction, LockRequest, Machine, Preference, Signal};
 use pintle_leaderelect::{
     EndReason, LeaderElectionConfig, LeaderElectionRecord, LockState, Now, TimePrecision, Version,
 };

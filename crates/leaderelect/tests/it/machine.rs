@@ -6,7 +6,7 @@ use std::collections::HashSet;
 use std::time::Duration;
 
 use jiff::Timestamp;
-use pintle_leaderelect::machine::{Effect, Failure, Hint, Instruction, LockRequest, Machine, Signal};
+use pintle_leaderelect::__private::machine::{Effect, Failure, Hint, Instruction, LockRequest, Machine, Signal};
 use pintle_leaderelect::{
     EndReason, LeaderElectionConfig, LeaderElectionRecord, LockState, Now, TimePrecision, Version,
 };

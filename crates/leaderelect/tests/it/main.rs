@@ -3,7 +3,6 @@
 #![allow(clippy::unwrap_used)]
 
 mod annotation;
-mod audit;
 mod candidate;
 mod client_go;
 mod clocks;
@@ -26,7 +25,6 @@ mod permits;
 mod resource_lock;
 mod scripted;
 mod server;
-mod shards;
 mod simulation;
 mod sizes;
 mod slow;

@@ -3,8 +3,8 @@
 use std::sync::{Arc, Mutex};
 
 use pintle_leaderelect::{
-    InvalidConfig, LEADER_ANNOTATION, LeaderCallbacks, LeaderElectionConfig, LeaderElector, LeaderEvent, Leadership,
-    Lease, LockKind, Observers, ResourceLock, Shards, ShardsConfig,
+    LEADER_ANNOTATION, LeaderCallbacks, LeaderElectionConfig, LeaderElector, LeaderEvent, Leadership, Lease, LockKind,
+    Observers, ResourceLock,
 };
 use pintle_meta::{DynamicObject, Object};
 use pintle_metrics::{InMemoryProvider, Provider};
@@ -150,13 +150,4 @@ fn only_a_single_lease_can_be_coordinated() {
         });
         assert_eq!(error, expected, "{name}");
     }
-}
-
-#[tokio::test(start_paused = true)]
-async fn shards_cannot_be_coordinated() {
-    let mut config = ShardsConfig::default();
-    config.electors.election.coordinated = true;
-    let leases = Collection::<Lease>::default().client("baz");
-    let refused = Shards::start(leases, "kube-system", "site", config).err();
-    assert_eq!(refused, Some(InvalidConfig::CoordinatedShards));
 }

@@ -5,7 +5,8 @@ use std::env;
 use std::panic::{RefUnwindSafe, catch_unwind};
 use std::time::Duration;
 
-use crate::world::weather::{BREEZE, NIGHT, QUIET, RULED, STORM, many, survive};
+use crate::world::seeds::many;
+use crate::world::weather::{BREEZE, NIGHT, QUIET, RULED, STORM, survive};
 use crate::world::{Chaos, Locks, Share, Tally, in_world};
 
 /// Simulates many clusters on all processors. `PINTLE_WORLDS` overrides their number.

@@ -3,7 +3,7 @@
 
 use pintle_leaderelect::{
     Candidate, LeaderCallbacks, LeaderElectionConfig, LeaderElector, Leadership, LeaseCandidate, LeaseCandidateSpec,
-    LeaseLock, Shard, Shards, ShardsConfig,
+    LeaseLock,
 };
 use pintle_testing::Collection;
 use tokio_util::sync::CancellationToken;
@@ -22,13 +22,11 @@ async fn run_futures_are_small_for_any_work() {
     let stop = CancellationToken::new();
     let lock = LeaseLock::new(server(), NAMESPACE, NAME);
     let mut elector = LeaderElector::new(lock, LeaderElectionConfig::default()).unwrap();
-    let mut shards = Shards::start(server(), NAMESPACE, NAME, ShardsConfig::default()).unwrap();
     let candidates = Collection::<LeaseCandidate>::default();
     let candidate = Candidate::new(candidates, NAMESPACE, "me", LeaseCandidateSpec::new(NAME, "1.0.0"));
     let run = size_of_val(&elector.run(&stop, LeaderCallbacks::new(large)));
     let once = size_of_val(&elector.run_once(&stop, LeaderCallbacks::new(large)));
-    let shards = size_of_val(&shards.run(&stop, async |_: Shard, leadership| large(leadership).await));
     let candidate = size_of_val(&candidate.run(&stop));
-    let sizes = [run, once, shards, candidate];
+    let sizes = [run, once, candidate];
     assert!(sizes.iter().all(|size| *size <= 8_192), "{sizes:?}");
 }

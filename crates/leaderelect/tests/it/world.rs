@@ -8,6 +8,7 @@ mod control_plane;
 mod network;
 mod node;
 mod rules;
+pub(crate) mod seeds;
 pub(crate) mod weather;
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};

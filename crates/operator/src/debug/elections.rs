@@ -1,6 +1,7 @@
 //! The part of `/debug.json` about leases and shards.
 
-use pintle_leaderelect::{ElectionStatus, ShardsStatus};
+use pintle_leaderelect::ElectionStatus;
+use pintle_sharding::ShardsStatus;
 
 use super::document::{Lease, MOST, Shard, Shards, of_most};
 use super::text::{seconds, shortened};

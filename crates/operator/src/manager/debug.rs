@@ -1,6 +1,6 @@
 //! The debug page's settings and public documentation.
 
-use pintle_leaderelect::ShardsStatus;
+use pintle_sharding::ShardsStatus;
 
 use super::Manager;
 
@@ -81,14 +81,15 @@ impl Manager {
         self
     }
 
-    /// Adds shards to the debug page. The program must [run](pintle_leaderelect::Shards::run) the shards itself.
+    /// Adds shards to the debug page. The program must [run](pintle_sharding::Shards::run) the shards itself.
     ///
     /// # Examples
     ///
     /// ```
     /// use pintle_cluster::Error;
-    /// use pintle_leaderelect::{Leadership, Shard, ShardsConfig};
+    /// use pintle_leaderelect::Leadership;
     /// use pintle_operator::Manager;
+    /// use pintle_sharding::{Shard, ShardsConfig};
     ///
     /// fn with_shards(manager: Manager) -> Result<Manager, Error> {
     ///     let mut shards = manager.cluster().shards("", "website-controller", ShardsConfig::default())?;

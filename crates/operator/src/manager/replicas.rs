@@ -5,9 +5,10 @@ use std::time::Duration;
 use pintle_cluster::Cluster;
 use pintle_controller::{Action, Controller as PlainController, Manager as Engine, ReconcileRequest, Singleton};
 use pintle_crd::CustomResource;
-use pintle_leaderelect::{Lease, Shards, ShardsConfig};
+use pintle_leaderelect::Lease;
 use pintle_meta::Resource;
 use pintle_restreq::Api;
+use pintle_sharding::{Shards, ShardsConfig};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 

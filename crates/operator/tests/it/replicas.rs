@@ -6,9 +6,10 @@ use std::time::Duration;
 
 use pintle_apiserver::faults::{Answer, Fault, Rule};
 use pintle_controller::WorkState;
-use pintle_leaderelect::{LeaderElectionConfig, LeaseGroupConfig, ShardsConfig};
+use pintle_leaderelect::{LeaderElectionConfig, LeaseGroupConfig};
 use pintle_meta::{ObjectMeta, WriteOptions};
 use pintle_operator::{Action, Context, Controller, Manager, Result};
+use pintle_sharding::ShardsConfig;
 use serde_json::Value;
 use tokio::sync::mpsc::unbounded_channel;
 

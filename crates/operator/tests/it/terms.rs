@@ -4,9 +4,10 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use pintle_controller::ManagerStatus;
-use pintle_leaderelect::{LeaderElectionConfig, LeadershipLost, Lease, LeaseGroupConfig, ShardsConfig};
+use pintle_leaderelect::{LeaderElectionConfig, LeadershipLost, Lease, LeaseGroupConfig};
 use pintle_meta::{DeleteOptions, ObjectMeta, Patch, WriteOptions};
 use pintle_operator::{Action, Cleanup, Context, Controller};
+use pintle_sharding::ShardsConfig;
 use serde_json::json;
 use tokio::sync::mpsc::unbounded_channel;
 

@@ -17,7 +17,8 @@ use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 use clap::Parser;
-use pintle::leaderelect::{AuditSummary, Finding, LockAuditor, LockKind};
+use pintle::leaderelect::LockKind;
+use pintle::lock_audit::{AuditSummary, Finding, LockAuditor};
 use pintle::prelude::*;
 use tokio_util::task::AbortOnDropHandle;
 

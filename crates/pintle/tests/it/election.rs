@@ -7,8 +7,9 @@ use std::time::Duration;
 
 use pintle::apiserver::faults::{Answer, Fault, Rule};
 use pintle::informer::SharedInformer;
-use pintle::leaderelect::{LeaderElector, Lease, LeaseGroupConfig, LeaseLock, Shard, Sharded, ShardsConfig};
+use pintle::leaderelect::{LeaderElector, Lease, LeaseGroupConfig, LeaseLock};
 use pintle::prelude::*;
+use pintle::sharding::{Shard, Sharded, ShardsConfig};
 use tokio::task::JoinHandle;
 
 use crate::support::{ConfigMap, client, create, eventually, server, soon};

@@ -5,7 +5,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use pintle_leaderelect::machine::{Failure, Instruction, LockRequest, Signal};
+use pintle_leaderelect::__private::machine::{Failure, Instruction, LockRequest, Signal};
 use pintle_leaderelect::{
     Clocks, Deadline, LeaderCallbacks, LeaderElectionConfig, LeaderElectionRecord, LeaderElector, Leadership, Lock,
     MultiLock, Version,

@@ -5,9 +5,10 @@ use std::sync::{Arc, Mutex, mpsc};
 use std::time::Duration;
 
 use pintle_controller::ControllerConfig;
-use pintle_leaderelect::{Leadership, Shard, ShardsConfig};
+use pintle_leaderelect::Leadership;
 use pintle_meta::{ObjectKey, ObjectMeta};
 use pintle_operator::{Action, Context, Controller, Result};
+use pintle_sharding::{Shard, ShardsConfig};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 

@@ -3,8 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use pintle_apiserver::AuditRecord;
-use pintle_leaderelect::Shard;
 use pintle_meta::ObjectKey;
+use pintle_sharding::Shard;
 use serde_json::Value;
 
 use crate::journal::LeaseWrite;

@@ -5,10 +5,10 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 use pintle_leaderelect::{
-    Audit, AuditedEnd, Finding, LeaderElectionRecord, Lease, LeaseLock, LockAuditor, LockKind, LockState, Now,
-    ResourceLock, UNKNOWN_LEADER, Version,
+    LeaderCallbacks, LeaderElectionConfig, LeaderElectionRecord, LeaderElector, Leadership, Lease, LeaseLock, LockKind,
+    LockState, Now, ResourceLock, UNKNOWN_LEADER, Version,
 };
-use pintle_leaderelect::{LeaderCallbacks, LeaderElectionConfig, LeaderElector, Leadership};
+use pintle_lock_audit::{Audit, AuditedEnd, Finding, LockAuditor};
 use pintle_meta::{DynamicObject, MicroTime};
 use pintle_testing::{Client, Collection, CollectionConfig, Verb};
 use tokio_util::sync::CancellationToken;

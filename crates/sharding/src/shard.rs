@@ -11,7 +11,7 @@ use pintle_meta::{Object, ObjectKey};
 /// # Examples
 ///
 /// ```
-/// use pintle_leaderelect::Shard;
+/// use pintle_sharding::Shard;
 ///
 /// let shards: Vec<Shard> = Shard::all(2).collect();
 /// assert_eq!(shards[1].to_string(), "shardRange(object.metadata.uid, '0x8000000000000000', '0x10000000000000000')");
@@ -78,13 +78,13 @@ impl fmt::Display for Shard {
 }
 
 /// Returns the 64-bit FNV-1a hash.
-pub(super) fn fnv1a(bytes: &[u8]) -> u64 {
+pub(crate) fn fnv1a(bytes: &[u8]) -> u64 {
     bytes.iter().fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(*byte)).wrapping_mul(0x100_0000_01b3))
 }
 
 /// Mixes the bits of a hash, as the SplitMix64 algorithm does. In an FNV-1a hash, the last bytes of the input change only
 /// few bits.
-pub(super) fn mixed(hash: u64) -> u64 {
+pub(crate) fn mixed(hash: u64) -> u64 {
     let mixed = (hash ^ (hash >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
     mixed ^ (mixed >> 31)

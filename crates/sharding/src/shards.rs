@@ -1,11 +1,4 @@
-//! Shards. Divides work between replicas, so that each shard of the work has one leader.
-
-mod fleet;
-mod members;
-mod rivals;
-mod shard;
-mod sharded;
-mod status;
+//! One replica of a program that shares its work with others, so that each shard of the work has one leader.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -14,50 +7,22 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::stream::{FuturesUnordered, StreamExt};
+use pintle_leaderelect::__private::machine::Preference;
+use pintle_leaderelect::__private::state_of;
+use pintle_leaderelect::{
+    Deadline, EndReason, InvalidConfig, LeaderCallbacks, LeaderElectionConfig, LeaderElector, Leadership, Lease,
+    LeaseGroup, LeaseLock, TermEnd,
+};
 use pintle_meta::{ListWatch, ObjectApi, WatchEvent};
 use pintle_ratelimit::Jitter;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
-use crate::callbacks::LeaderCallbacks;
-use crate::clocks::Deadline;
-use crate::config::{InvalidConfig, LeaderElectionConfig};
-use crate::elector::LeaderElector;
-use crate::electors::{LeaseGroup, LeaseGroupConfig};
-use crate::leadership::Leadership;
-use crate::lease::Lease;
-use crate::lock::{LeaseLock, state_of};
-use crate::machine::Preference;
-use crate::term::{EndReason, TermEnd};
-
-use fleet::Fleet;
-use members::Members;
-pub use shard::Shard;
-use shard::fnv1a;
-pub use sharded::{OfShard, Sharded};
-pub use status::ShardsStatus;
-
-/// The label that each lease of [`Shards`] has. The value of the label is the name of the [`Shards`].
-pub const SHARDS_LABEL: &str = "pintle-shards";
-
-/// Configuration of [`Shards`].
-#[derive(Clone, Debug)]
-pub struct ShardsConfig {
-    /// The number of shards. Default: 16. If each replica has several shards, the work is distributed more evenly. A
-    /// rollout may change the number of shards. Replicas with the old number and replicas with the new number never
-    /// work at the same time. The new replicas wait until no replica with the old number leads a shard.
-    pub shards: u32,
-    /// The configuration of the electors. All leases also have the label [`SHARDS_LABEL`], and only this label is used
-    /// to select the leases. Replicas may use different values for the other labels. If the values differ, a lease has
-    /// the values of the replica that wrote the lease last.
-    pub electors: LeaseGroupConfig,
-}
-
-impl Default for ShardsConfig {
-    fn default() -> Self {
-        Self { shards: 16, electors: LeaseGroupConfig::default() }
-    }
-}
+use crate::config::{SHARDS_LABEL, ShardsConfig};
+use crate::fleet::Fleet;
+use crate::members::Members;
+use crate::shard::{Shard, fnv1a};
+use crate::status::ShardsStatus;
 
 /// Divides all objects into [shards](Shard), and assigns the shards to several replicas. One replica leads each shard.
 /// Each value of this type represents one replica.
@@ -101,27 +66,7 @@ impl Default for ShardsConfig {
 ///
 /// # Examples
 ///
-/// ```
-/// use pintle_leaderelect::{InvalidConfig, Leadership, Lease, Shard, Sharded, Shards, ShardsConfig};
-/// use pintle_meta::{DynamicObject, ListWatch, ObjectApi};
-/// use tokio_util::sync::CancellationToken;
-///
-/// async fn work<A, P>(leases: A, pods: P, stop: &CancellationToken) -> Result<(), InvalidConfig>
-/// where
-///     A: ObjectApi<Lease> + ListWatch<Object = Lease> + Clone,
-///     P: ListWatch<Object = DynamicObject> + Clone,
-/// {
-///     let mut shards = Shards::start(leases, "kube-system", "website-controller", ShardsConfig::default())?;
-///     let work = async |shard: Shard, leadership: Leadership| {
-///         // An informer with this source sees only the objects of the shard.
-///         let source = Sharded { source: pods.clone(), shard };
-///         # drop(source);
-///         leadership.cancelled().await;
-///     };
-///     shards.run(stop, work).await;
-///     Ok(())
-/// }
-/// ```
+/// See the example of the [crate](crate).
 pub struct Shards<A: ObjectApi<Lease> + ListWatch<Object = Lease>> {
     fleet: Fleet<A>,
     /// The elector for this replica's membership lease.
@@ -202,11 +147,11 @@ impl<A: ObjectApi<Lease> + ListWatch<Object = Lease> + Clone> Shards<A> {
     ///
     /// # Panics
     ///
-    /// Panics in the same cases as [`LeaderElector::run`](crate::LeaderElector::run).
+    /// Panics in the same cases as [`LeaderElector::run`].
     ///
     /// # Cancel safety
     ///
-    /// Dropping the future has the same effect as for [`LeaderElector::run`](crate::LeaderElector::run).
+    /// Dropping the future has the same effect as for [`LeaderElector::run`].
     pub async fn run<W, Fut>(&mut self, stop: &CancellationToken, work: W) -> Option<(Shard, TermEnd<Fut::Output>)>
     where
         W: Fn(Shard, Leadership) -> Fut,
@@ -214,7 +159,7 @@ impl<A: ObjectApi<Lease> + ListWatch<Object = Lease> + Clone> Shards<A> {
     {
         let (fleet, member, electors) = (&self.fleet, &mut self.member, &mut self.electors);
         member.start_shared_shell();
-        let (stop, work, rivals) = (stop.child_token(), &work, &fleet.rivals(member.observed()));
+        let (stop, work, rivals) = (stop.child_token(), &work, &fleet.rivals(member.list_outage()));
         let LeaderElectionConfig { clocks, lease_duration, retry_period, .. } = fleet.election();
         // End the membership first, so that the other replicas compute a new assignment of the shards.
         let present = async {

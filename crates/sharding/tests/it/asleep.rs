@@ -11,13 +11,13 @@ use pintle_meta::{
 };
 use pintle_testing::{Client, Page};
 
-use crate::world::clock::NodeClock;
+use crate::clock::NodeClock;
 
 #[derive(Clone)]
-pub(super) struct Asleep {
-    pub(super) client: Client<Lease>,
+pub(crate) struct Asleep {
+    pub(crate) client: Client<Lease>,
     /// The client's machine. `None` if it is never suspended.
-    pub(super) machine: Option<Arc<NodeClock>>,
+    pub(crate) machine: Option<Arc<NodeClock>>,
 }
 
 impl Asleep {

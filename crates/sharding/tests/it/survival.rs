@@ -8,11 +8,11 @@ use pintle_meta::Reason;
 use pintle_testing::{Client, Collection, Outcome, Verb};
 use tokio::time::Instant;
 
-use super::ledger::Ledger;
-use super::{Setup, usual};
+use crate::clock::{Halt, NodeClock};
 use crate::contender::pass;
-use crate::world::clock::{Halt, NodeClock};
-use crate::world::weather::many;
+use crate::ledger::Ledger;
+use crate::replicas::{Setup, usual};
+use crate::seeds::many;
 
 /// Runs replicas for two minutes with faults, and then without faults. [`Ledger`] checks the invariants.
 async fn survive(seed: u64, numbers: &[u32]) {

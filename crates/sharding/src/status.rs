@@ -1,16 +1,17 @@
 //! The observable state of shards.
 
-use super::Shard;
-use crate::status::ElectionStatus;
+use pintle_leaderelect::ElectionStatus;
+
+use crate::shard::Shard;
 
 /// The state of the elections that belong to [`Shards`](crate::Shards), for status pages. The status is only for
-/// information. To decide whether to act, work must check its [`Leadership`](crate::Leadership). The status can be read
+/// information. To decide whether to act, work must check its [`Leadership`](pintle_leaderelect::Leadership). The status can be read
 /// while the elections run, and after they have ended.
 #[derive(Clone, Debug)]
 pub struct ShardsStatus {
-    pub(super) name: String,
-    pub(super) member: ElectionStatus,
-    pub(super) shards: Vec<(Shard, ElectionStatus)>,
+    pub(crate) name: String,
+    pub(crate) member: ElectionStatus,
+    pub(crate) shards: Vec<(Shard, ElectionStatus)>,
 }
 
 impl ShardsStatus {

@@ -1,18 +1,13 @@
 //! The auditor's logic as a state machine. The inputs are observations of the lock, and the outputs are findings. The
 //! state machine does no I/O and reads no clock.
 
-mod finding;
-
 use std::collections::VecDeque;
 use std::time::Duration;
 
+use pintle_leaderelect::{LeaderElectionRecord, LockState, Now, UNKNOWN_LEADER, Version};
 use pintle_meta::MicroTime;
 
-use crate::clocks::Now;
-use crate::multi::UNKNOWN_LEADER;
-use crate::record::{LeaderElectionRecord, LockState, Version};
-
-pub use finding::{AuditedEnd, Finding};
+use crate::finding::{AuditedEnd, Finding};
 
 /// Follows the history of a lock. The history contains the writes of all contenders. An [`Audit`] reports leadership
 /// terms and unsafe events.

@@ -4,16 +4,17 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use pintle_leaderelect::{Leadership, Shard};
+use pintle_leaderelect::Leadership;
+use pintle_sharding::Shard;
 use tokio::time::Instant;
 
-use crate::world::clock::NodeClock;
+use crate::clock::NodeClock;
 
 /// Checks that the leadership is valid at every step of the work, and that all earlier workers of a shard have
 /// stopped for good when work on the shard begins. After a suspended machine resumes, its work is dropped
 /// before it makes another step.
 #[derive(Clone, Default)]
-pub(super) struct Ledger(Arc<Mutex<Book>>);
+pub(crate) struct Ledger(Arc<Mutex<Book>>);
 
 #[derive(Default)]
 struct Book {
@@ -46,7 +47,7 @@ fn meet(one: Shard, other: Shard) -> bool {
     before(one, other) && before(other, one)
 }
 
-pub(super) struct Entry {
+pub(crate) struct Entry {
     ledger: Ledger,
     shard: u32,
     identity: String,
@@ -54,7 +55,7 @@ pub(super) struct Entry {
 }
 
 impl Ledger {
-    pub(super) fn starts(
+    pub(crate) fn starts(
         &self,
         shard: Shard,
         identity: &str,
@@ -78,7 +79,7 @@ impl Ledger {
     }
 
     /// Returns the current worker of each shard.
-    pub(super) fn owners(&self) -> BTreeMap<u32, String> {
+    pub(crate) fn owners(&self) -> BTreeMap<u32, String> {
         let book = self.0.lock().unwrap();
         let works =
             book.entries.iter().filter_map(|(shard, entries)| Some((*shard, entries.first()?.identity.clone())));
@@ -86,25 +87,25 @@ impl Ledger {
     }
 
     /// Returns the shards that currently have a worker.
-    pub(super) fn shards(&self) -> Vec<Shard> {
+    pub(crate) fn shards(&self) -> Vec<Shard> {
         self.0.lock().unwrap().entries.values().flatten().map(|worker| worker.shard).collect()
     }
 
-    pub(super) fn starts_so_far(&self) -> usize {
+    pub(crate) fn starts_so_far(&self) -> usize {
         self.0.lock().unwrap().starts
     }
 
-    pub(super) fn forget_gaps(&self) {
+    pub(crate) fn forget_gaps(&self) {
         self.0.lock().unwrap().gaps.clear();
     }
 
     /// Returns the longest time that a shard had no worker.
-    pub(super) fn longest_gap(&self) -> Duration {
+    pub(crate) fn longest_gap(&self) -> Duration {
         self.check(0);
         self.0.lock().unwrap().gaps.iter().max().copied().unwrap_or_default()
     }
 
-    pub(super) fn check(&self, seed: u64) {
+    pub(crate) fn check(&self, seed: u64) {
         let book = self.0.lock().unwrap();
         for (shard, entries) in &book.entries {
             let leaders: Vec<_> = entries
@@ -119,7 +120,7 @@ impl Ledger {
 }
 
 impl Entry {
-    pub(super) fn works(&self) {
+    pub(crate) fn works(&self) {
         if self.leadership.check().is_err() {
             let mut book = self.ledger.0.lock().unwrap();
             book.broken.get_or_insert(format!("{} works on shard {} after its deadline", self.identity, self.shard));

@@ -4,13 +4,14 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use pintle_leaderelect::{LeaderElectionRecord, Lease, SHARDS_LABEL};
+use pintle_leaderelect::{LeaderElectionRecord, Lease};
 use pintle_meta::{ObjectMeta, Reason};
+use pintle_sharding::SHARDS_LABEL;
 use pintle_testing::{Collection, Outcome, Verb};
 
-use super::ledger::Ledger;
-use super::{Replica, Setup, usual};
 use crate::contender::pass;
+use crate::ledger::Ledger;
+use crate::replicas::{Replica, Setup, usual};
 
 fn of(shards: u32) -> Setup {
     Setup { shards, ..usual() }

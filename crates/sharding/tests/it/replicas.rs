@@ -1,61 +1,55 @@
 //! Tests of how shards are assigned to replicas and move between them, and of how long shards have no worker.
 
-mod asleep;
-mod dropped;
-mod ledger;
-mod rivals;
-mod survival;
-
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::StreamExt;
 use pintle_leaderelect::{
-    Clocks, Deadline, EndReason, LeaderElectionConfig, Leadership, Lease, LeaseGroupConfig, SHARDS_LABEL, Shard,
-    Sharded, Shards, ShardsConfig,
+    Clocks, Deadline, EndReason, InvalidConfig, LeaderElectionConfig, Leadership, Lease, LeaseGroupConfig,
 };
 use pintle_meta::{
     ListOptions, ListPart, ListWatch, Object, ObjectMeta, PartialObject, Reason, WatchEvent, WatchOptions,
 };
+use pintle_sharding::{SHARDS_LABEL, Shard, Sharded, Shards, ShardsConfig};
 use pintle_testing::{Call, Client, Collection, Outcome, Verb};
 use tokio::sync::Notify;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
+use crate::asleep::Asleep;
+use crate::clock::NodeClock;
 use crate::contender::{TestClock, pass};
-use crate::world::clock::NodeClock;
-use asleep::Asleep;
-use ledger::Ledger;
+use crate::ledger::Ledger;
 
-const SHARDS: u32 = 24;
+pub(crate) const SHARDS: u32 = 24;
 
-struct Replica {
-    client: Client<Lease>,
-    machine: Option<Arc<NodeClock>>,
-    stop: CancellationToken,
+pub(crate) struct Replica {
+    pub(crate) client: Client<Lease>,
+    pub(crate) machine: Option<Arc<NodeClock>>,
+    pub(crate) stop: CancellationToken,
     /// Drops the replica's current run and starts another.
-    again: Arc<Notify>,
-    run: JoinHandle<Option<(Shard, EndReason)>>,
+    pub(crate) again: Arc<Notify>,
+    pub(crate) run: JoinHandle<Option<(Shard, EndReason)>>,
 }
 
 /// A replica's configuration.
-struct Setup {
-    shards: u32,
-    clocks: Arc<dyn Clocks>,
+pub(crate) struct Setup {
+    pub(crate) shards: u32,
+    pub(crate) clocks: Arc<dyn Clocks>,
     /// The replica's machine, if it can be suspended. Its clocks replace `clocks`.
-    machine: Option<Arc<NodeClock>>,
+    pub(crate) machine: Option<Arc<NodeClock>>,
     /// How long the work continues after the elector has asked it to end.
-    drain: Duration,
+    pub(crate) drain: Duration,
     /// The shard whose work ends by itself after a second.
-    ends: Option<u32>,
-    release_on_cancel: bool,
-    reuse_identity: bool,
+    pub(crate) ends: Option<u32>,
+    pub(crate) release_on_cancel: bool,
+    pub(crate) reuse_identity: bool,
     /// A label value on this replica's leases.
-    version: &'static str,
+    pub(crate) version: &'static str,
 }
 
-fn usual() -> Setup {
+pub(crate) fn usual() -> Setup {
     Setup {
         shards: SHARDS,
         clocks: TestClock::new(),
@@ -69,7 +63,7 @@ fn usual() -> Setup {
 }
 
 impl Setup {
-    fn start(self, server: &Collection<Lease>, ledger: &Ledger, identity: &str) -> Replica {
+    pub(crate) fn start(self, server: &Collection<Lease>, ledger: &Ledger, identity: &str) -> Replica {
         let Self { shards, clocks, machine, drain, ends, release_on_cancel, reuse_identity, version } = self;
         let client = server.client(identity);
         let election = LeaderElectionConfig {
@@ -338,4 +332,13 @@ async fn shard_source_lists_only_its_own_objects() {
         }
     }
     assert_eq!(deleted, leases.iter().filter(|lease| sources[0].shard.has(*lease)).count());
+}
+
+#[tokio::test(start_paused = true)]
+async fn shards_cannot_be_coordinated() {
+    let mut config = ShardsConfig::default();
+    config.electors.election.coordinated = true;
+    let leases = Collection::<Lease>::default().client("baz");
+    let refused = Shards::start(leases, "kube-system", "site", config).err();
+    assert_eq!(refused, Some(InvalidConfig::CoordinatedShards));
 }

@@ -4,13 +4,14 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use crate::machine::Preference;
-use crate::record::{LockState, Version};
-use crate::shards::shard::{fnv1a, mixed};
+use pintle_leaderelect::__private::machine::Preference;
+use pintle_leaderelect::{LockState, Version};
+
+use crate::shard::{fnv1a, mixed};
 
 /// The live members of a fleet and the live rivals, according to their leases.
 #[derive(Debug)]
-pub(super) struct Members {
+pub(crate) struct Members {
     /// The common prefix of the names of all leases.
     prefix: String,
     /// The number of shards that this replica uses.
@@ -56,17 +57,17 @@ const KEPT: u32 = 20;
 
 impl Members {
     /// Creates a set that contains no members. `name` is the name of the [`Shards`](crate::Shards).
-    pub(super) fn new(name: &str, shards: u32) -> Self {
+    pub(crate) fn new(name: &str, shards: u32) -> Self {
         Self { prefix: format!("{name}-"), shards, leases: BTreeMap::new() }
     }
 
     /// Returns the name of a replica's membership lease.
-    pub(super) fn lease_of_member(&self, identity: &str) -> String {
+    pub(crate) fn lease_of_member(&self, identity: &str) -> String {
         format!("{}member-{:016x}-of-{}", self.prefix, fnv1a(identity.as_bytes()), self.shards)
     }
 
     /// Returns the name of a shard's lease.
-    pub(super) fn lease_of_shard(&self, shard: u32) -> String {
+    pub(crate) fn lease_of_shard(&self, shard: u32) -> String {
         format!("{}{shard}-of-{}", self.prefix, self.shards)
     }
 
@@ -90,12 +91,12 @@ impl Members {
     }
 
     /// Returns whether the lease is the shard lease of a rival.
-    pub(super) fn is_rival(&self, name: &str) -> bool {
+    pub(crate) fn is_rival(&self, name: &str) -> bool {
         self.role(name) == Some(Role::Rival)
     }
 
     /// Records the current state of a lease.
-    pub(super) fn record(&mut self, name: &str, state: &LockState, own: Duration, now: Duration) {
+    pub(crate) fn record(&mut self, name: &str, state: &LockState, own: Duration, now: Duration) {
         let Some(role) = self.role(name) else { return };
         if let Some(known) = self.leases.get_mut(name) {
             // A write that changes other data, such as a label, is not a renewal.
@@ -113,7 +114,7 @@ impl Members {
 
     /// Records that a lease was deleted. If the lease was a rival's shard lease, it counts as held for another lease
     /// duration. The leader that held the lease may not have observed the deletion yet.
-    pub(super) fn is_gone(&mut self, name: &str, own: Duration, now: Duration) {
+    pub(crate) fn is_gone(&mut self, name: &str, own: Duration, now: Duration) {
         match self.leases.get_mut(name) {
             Some(known) if known.role == Role::Rival && known.is_live(now) => {
                 known.expires = now.saturating_add(known.duration.max(own));
@@ -122,30 +123,30 @@ impl Members {
         }
     }
 
-    pub(super) fn knows(&self, name: &str) -> bool {
+    pub(crate) fn knows(&self, name: &str) -> bool {
         self.leases.contains_key(name)
     }
 
     /// Returns the time when the next lease expires. Returns `None` if all leases have already expired.
-    pub(super) fn next_expiry(&self, now: Duration) -> Option<Duration> {
+    pub(crate) fn next_expiry(&self, now: Duration) -> Option<Duration> {
         self.leases.values().map(|known| known.expires).filter(|expires| *expires > now).min()
     }
 
     /// Returns the time when the last lease of a rival expires, if no lease changes. `None` if no rival leads.
-    pub(super) fn rivals_until(&self, now: Duration) -> Option<Duration> {
+    pub(crate) fn rivals_until(&self, now: Duration) -> Option<Duration> {
         let rivals = self.leases.values().filter(|known| known.role == Role::Rival && known.is_live(now));
         rivals.map(|rival| rival.expires).max()
     }
 
     /// Returns the leases that have had no holder for a long time, together with their versions.
-    pub(super) fn forgotten(&self, own: Duration, now: Duration) -> Vec<(String, Version)> {
+    pub(crate) fn forgotten(&self, own: Duration, now: Duration) -> Vec<(String, Version)> {
         let old = self.leases.iter().filter(|(_, known)| now >= known.expires.saturating_add(own.saturating_mul(KEPT)));
         old.map(|(name, known)| (name.clone(), known.state.version.clone())).collect()
     }
 
     /// Returns the preference of the replica `me` for a shard. The replica waits until all replicas with a greater
     /// weight have had time to take the lock.
-    pub(super) fn preference(&self, me: &str, shard: u32, step: Duration, now: Duration) -> Preference {
+    pub(crate) fn preference(&self, me: &str, shard: u32, step: Duration, now: Duration) -> Preference {
         let live = self.leases.values().filter(|known| known.role == Role::Member && known.is_live(now));
         let own = (weight(me, shard), me);
         let before: Vec<_> = live
@@ -167,8 +168,9 @@ fn weight(identity: &str, shard: u32) -> u64 {
 
 #[cfg(test)]
 mod tests {
+    use pintle_leaderelect::LeaderElectionRecord;
+
     use super::*;
-    use crate::LeaderElectionRecord;
 
     const SECOND: Duration = Duration::from_secs(1);
 

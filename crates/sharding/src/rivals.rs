@@ -9,37 +9,33 @@ use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use futures_util::StreamExt;
+use pintle_leaderelect::__private::{ListOutage, state_of};
+use pintle_leaderelect::{Deadline, LeaderElectionConfig, LeaderElectionRecord, Lease, LockState, Version};
 use pintle_meta::{ApiError, ListOptions, ListPart, ListWatch, ObjectMeta, PartialObject};
 use tokio::sync::{Mutex, watch};
 
-use super::Members;
-use crate::clocks::Deadline;
-use crate::config::LeaderElectionConfig;
-use crate::lease::Lease;
-use crate::lock::state_of;
-use crate::record::{LeaderElectionRecord, LockState, Version};
-use crate::status::{Observed, Outage};
+use crate::members::Members;
 
 /// Detects rivals.
-pub(super) struct Rivals<'a, A> {
-    pub(super) api: &'a A,
-    pub(super) namespace: &'a str,
+pub(crate) struct Rivals<'a, A> {
+    pub(crate) api: &'a A,
+    pub(crate) namespace: &'a str,
     /// The list options that select all leases of the fleet.
-    pub(super) options: ListOptions,
-    pub(super) election: &'a LeaderElectionConfig,
-    pub(super) members: &'a watch::Sender<Members>,
-    /// The state of the election for the membership lease. This state also contains the errors of failed list requests.
-    pub(super) observed: watch::Sender<Observed>,
+    pub(crate) options: ListOptions,
+    pub(crate) election: &'a LeaderElectionConfig,
+    pub(crate) members: &'a watch::Sender<Members>,
+    /// Shows the errors of failed list requests in the status of the election for the membership lease.
+    pub(crate) outage: ListOutage,
     /// The number of list requests that this replica has started.
-    pub(super) started: AtomicU64,
+    pub(crate) started: AtomicU64,
     /// The number of the last list request that has completed, and whether the result of that request shows that a
     /// rival leads a shard.
-    pub(super) last: Mutex<(u64, bool)>,
+    pub(crate) last: Mutex<(u64, bool)>,
 }
 
 impl<A: ListWatch<Object = Lease>> Rivals<'_, A> {
     /// Waits until no rival is known to lead a shard.
-    pub(super) async fn wait_until_gone(&self) {
+    pub(crate) async fn wait_until_gone(&self) {
         let mut members = self.members.subscribe();
         loop {
             let now = self.election.clocks.now().monotonic;
@@ -54,7 +50,7 @@ impl<A: ListWatch<Object = Lease>> Rivals<'_, A> {
 
     /// Returns whether a rival leads a shard. The answer comes from a list request that starts after this call.
     /// Concurrent callers share one list request.
-    pub(super) async fn any_leads(&self) -> bool {
+    pub(crate) async fn any_leads(&self) -> bool {
         let started = self.started.load(Ordering::Relaxed);
         let mut last = self.last.lock().await;
         if last.0 > started {
@@ -64,15 +60,14 @@ impl<A: ListWatch<Object = Lease>> Rivals<'_, A> {
             let number = self.started.fetch_add(1, Ordering::Relaxed) + 1;
             match self.list_once().await {
                 Ok(leads) => {
-                    self.observed.send_if_modified(|observed| observed.list_outage.take().is_some());
+                    self.outage.end();
                     *last = (number, leads);
                     return leads;
                 }
                 Err(error) => {
                     let namespace = self.namespace;
                     tracing::warn!(namespace, %error, "cannot list the leases of the shards; new shards wait for it");
-                    let (now, error) = (self.election.clocks.now().monotonic, error.to_string());
-                    self.observed.send_if_modified(|observed| Outage::add(&mut observed.list_outage, now, error));
+                    self.outage.add(self.election.clocks.now().monotonic, error.to_string());
                 }
             }
             let clocks = &self.election.clocks;

@@ -6,31 +6,22 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
+use pintle_leaderelect::__private::{WatchMessage, follow};
+use pintle_leaderelect::{Clocks, Deadline, Lock, LockEvent, LockSnapshot, SystemClocks};
 use pintle_meta::{ApiError, ErrorKind};
 use pintle_ratelimit::{Backoff, BackoffConfig};
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
-use crate::audit::{Audit, AuditSummary, Finding};
-use crate::clocks::{Clocks, Deadline, SystemClocks};
-use crate::lock::{Lock, LockEvent, LockSnapshot};
-use crate::watching::{WatchMessage, follow};
+use crate::audit::{Audit, AuditSummary};
+use crate::finding::Finding;
 
 /// Observes a lock of any kind and reports leaders, times without a leader, and unsafe events. See [`Finding`]. The
 /// auditor only needs permission to read and watch the lock. The auditor does not affect the contenders.
 ///
 /// # Examples
 ///
-/// ```
-/// use pintle_leaderelect::{Lock, LockAuditor};
-/// use tokio_util::sync::CancellationToken;
-///
-/// /// Works with a lock of any kind, for example a `ResourceLock`.
-/// async fn observe(lock: impl Lock, stop: &CancellationToken) {
-///     let seen = LockAuditor::new(lock).run(stop, |finding| println!("{finding}")).await;
-///     println!("{} terms, {} unsafe findings", seen.terms, seen.unsafe_findings);
-/// }
-/// ```
+/// See the example of the [crate](crate).
 pub struct LockAuditor<L> {
     /// The lock to observe.
     pub lock: L,

@@ -4,44 +4,41 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 
+use pintle_leaderelect::__private::ListOutage;
+use pintle_leaderelect::__private::machine::Preference;
+use pintle_leaderelect::{Deadline, LeaderElectionConfig, Lease, Version};
 use pintle_meta::{DeleteOptions, ListOptions, ListWatch, ObjectApi, ObjectKey, Preconditions};
 use tokio::sync::{Mutex, watch};
 
-use super::ShardsConfig;
-use super::members::Members;
-use super::rivals::Rivals;
-use crate::clocks::Deadline;
-use crate::config::LeaderElectionConfig;
-use crate::lease::Lease;
-use crate::machine::Preference;
-use crate::record::Version;
-use crate::status::Observed;
+use crate::config::ShardsConfig;
+use crate::members::Members;
+use crate::rivals::Rivals;
 
 /// The replicas that share the shards, from the point of view of one replica.
-pub(super) struct Fleet<A> {
-    pub(super) api: A,
-    pub(super) namespace: String,
-    pub(super) name: String,
+pub(crate) struct Fleet<A> {
+    pub(crate) api: A,
+    pub(crate) namespace: String,
+    pub(crate) name: String,
     /// The list options that select all leases of the fleet.
-    pub(super) options: ListOptions,
-    pub(super) config: ShardsConfig,
+    pub(crate) options: ListOptions,
+    pub(crate) config: ShardsConfig,
     /// The name of this replica's membership lease.
-    pub(super) own_lease: String,
-    pub(super) members: Arc<watch::Sender<Members>>,
+    pub(crate) own_lease: String,
+    pub(crate) members: Arc<watch::Sender<Members>>,
     /// One channel for each shard. The channel sends the preferred holder to the shard's elector.
-    pub(super) preferences: Vec<watch::Sender<Preference>>,
+    pub(crate) preferences: Vec<watch::Sender<Preference>>,
 }
 
 impl<A: ObjectApi<Lease> + ListWatch<Object = Lease>> Fleet<A> {
-    pub(super) fn rivals(&self, observed: watch::Sender<Observed>) -> Rivals<'_, A> {
+    pub(crate) fn rivals(&self, outage: ListOutage) -> Rivals<'_, A> {
         let (api, namespace, options) = (&self.api, &*self.namespace, self.options.clone());
         let (election, members) = (self.election(), &*self.members);
         let (started, last) = (AtomicU64::new(0), Mutex::default());
-        Rivals { api, namespace, options, election, members, observed, started, last }
+        Rivals { api, namespace, options, election, members, outage, started, last }
     }
 
     /// Updates the preferred holder of each shard when replicas join or leave the fleet.
-    pub(super) async fn prefer(&self) {
+    pub(crate) async fn prefer(&self) {
         let LeaderElectionConfig { clocks, lease_duration, retry_period, .. } = self.election();
         let mut members = self.members.subscribe();
         let known_at = clocks.now().monotonic + *lease_duration;
@@ -79,7 +76,7 @@ impl<A: ObjectApi<Lease> + ListWatch<Object = Lease>> Fleet<A> {
 
     /// Deletes the leases of replicas that have left, and the leases of shard counts that are no longer used. Only the
     /// replica that is preferred for the first shard deletes these leases.
-    pub(super) async fn clean(&self) {
+    pub(crate) async fn clean(&self) {
         let LeaderElectionConfig { clocks, lease_duration, .. } = self.election();
         loop {
             clocks.sleep_until(Deadline::after(clocks.now(), *lease_duration * 4)).await;
@@ -106,11 +103,11 @@ impl<A: ObjectApi<Lease> + ListWatch<Object = Lease>> Fleet<A> {
         }
     }
 
-    pub(super) fn election(&self) -> &LeaderElectionConfig {
+    pub(crate) fn election(&self) -> &LeaderElectionConfig {
         &self.config.electors.election
     }
 
-    pub(super) fn me(&self) -> &str {
+    pub(crate) fn me(&self) -> &str {
         &self.election().identity
     }
 }

@@ -3,16 +3,15 @@
 use std::sync::Mutex;
 use std::time::Duration;
 
-use pintle_leaderelect::{
-    LeaderElectionConfig, Leadership, Lease, LeaseGroupConfig, Permit, Shard, Shards, ShardsConfig,
-};
+use pintle_leaderelect::{LeaderElectionConfig, Leadership, Lease, LeaseGroupConfig, Permit};
+use pintle_sharding::{Shard, Shards, ShardsConfig};
 use pintle_testing::{Collection, Verb};
 use tokio::time::{Instant, timeout};
 use tokio_util::sync::CancellationToken;
 
-use super::ledger::Ledger;
-use super::{SHARDS, Setup, usual};
 use crate::contender::{TestClock, pass};
+use crate::ledger::Ledger;
+use crate::replicas::{SHARDS, Setup, usual};
 
 /// Runs two shards, drops this run after 2.5 s, and starts a second run. Returns the shard and the start time of each
 /// call of the work, for both runs. The work on the first shard keeps a permit, which is dropped `given_back` seconds

@@ -8,7 +8,7 @@ use pintle_meta::{
     ApiError, ApiResource, ListOptions, ListPart, ListWatch, Object, PartialObject, RawObject, WatchEvent, WatchOptions,
 };
 
-use super::Shard;
+use crate::shard::Shard;
 
 /// A source of lists and watches that contain only the objects of one [`Shard`]. The source asks the server to send
 /// only these objects. Kubernetes before 1.36, and servers without the feature gate `ShardedListAndWatch`, send all
@@ -17,8 +17,8 @@ use super::Shard;
 /// # Examples
 ///
 /// ```
-/// use pintle_leaderelect::{Shard, Sharded};
 /// use pintle_meta::ListWatch;
+/// use pintle_sharding::{Shard, Sharded};
 ///
 /// /// Returns the source for an informer that runs during a term.
 /// fn source<A: ListWatch>(api: A, shard: Shard) -> impl ListWatch<Object = A::Object> {

@@ -97,7 +97,7 @@ pub enum Finding {
         /// The count now.
         now: i32,
     },
-    /// The two halves of a [`MultiLock`](crate::MultiLock) name different holders, so no contender leads.
+    /// The two halves of a [`MultiLock`](pintle_leaderelect::MultiLock) name different holders, so no contender leads.
     Disagree,
     /// The record is unreadable, so no contender can lead.
     Malformed {
