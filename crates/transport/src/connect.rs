@@ -42,6 +42,7 @@ pub(super) struct Connector {
 const KEEP_ALIVE: Duration = Duration::from_secs(30);
 const KEEP_ALIVE_AGAIN: Duration = Duration::from_secs(5);
 /// How long sent data may stay unacknowledged before the system closes the connection. Linux's default is 15 minutes.
+#[cfg(target_os = "linux")]
 const UNACKNOWLEDGED: Duration = Duration::from_secs(45);
 
 impl Connector {
