@@ -7,9 +7,12 @@ mod checked;
 mod command;
 mod front_page;
 mod project;
+mod published;
 mod steps;
 mod tally;
+mod targets;
 mod tools;
+mod versions;
 
 use std::fmt;
 use std::io::Write as _;
@@ -23,6 +26,7 @@ use xshell::Shell;
 pub(crate) use self::checked::compile;
 use self::steps::STEPS;
 use self::tally::Tally;
+pub(crate) use self::targets::compile_nothing;
 use crate::flags::Ci;
 
 /// A check.

@@ -14,7 +14,12 @@ const PREFIX: &str = "rustc-with-";
 
 /// Returns the path of the compiler wrapper that adds `--cfg NAME`.
 pub(super) fn compiler(sh: &Shell, name: &str) -> anyhow::Result<PathBuf> {
-    let link = sh.current_dir().join("target/ci").join(format!("{PREFIX}{name}"));
+    link(sh, &format!("{PREFIX}{name}"))
+}
+
+/// Creates a link to this program with another name, and returns its path.
+pub(super) fn link(sh: &Shell, name: &str) -> anyhow::Result<PathBuf> {
+    let link = sh.current_dir().join("target/ci").join(name);
     let program = std::env::current_exe()?;
     // An existing link can point to an older build of this program.
     let made = fs::create_dir_all(link.parent().unwrap_or(Path::new("."))).and_then(|()| {

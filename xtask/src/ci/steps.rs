@@ -9,7 +9,7 @@ use xshell::Shell;
 
 use super::command::{Ended, Quiet};
 use super::tally::Tally;
-use super::{Done, Step, TestsFailed, checked, front_page, project, tools};
+use super::{Done, Step, TestsFailed, checked, front_page, project, published, targets, tools, versions};
 
 /// All steps, fast ones first. Two steps run in parallel with others: the replay of recorded cases waits
 /// a minute for a bookmark, and the examples wait for timers. Both run after the step `shuttle`, because
@@ -18,7 +18,22 @@ pub(super) const STEPS: &[Step] = &[
     Step::new("tidy", "the repository's own rules: layers, crate pages, lengths, links, plain language", tidy),
     Step::new("fmt", "rustfmt would change nothing", fmt),
     Step::new("clippy", "no warning in any target, with all features", clippy),
-    Step::new("alone", "each crate builds alone, with and without default features", alone).only_in_full(),
+    Step::new(
+        "features",
+        "each crate builds alone, with each feature and with each pair of features",
+        published::features,
+    )
+    .only_in_full(),
+    Step::new("targets", "the Rust code of the crates compiles for Windows and macOS", targets::check).only_in_full(),
+    Step::new(
+        "minimal",
+        "the crates compile with the lowest versions of dependencies that they allow",
+        versions::minimal,
+    )
+    .only_in_full(),
+    Step::new("msrv", "the crates compile with the oldest version of Rust that they allow", versions::msrv)
+        .only_in_full(),
+    Step::new("package", "the published crates can be packed", published::package).only_in_full(),
     Step::new("front-page", "the README's program builds", front_page),
     Step::new("tests", "unit and integration tests, each with a time limit", tests),
     Step::new(
@@ -68,34 +83,6 @@ fn clippy(sh: &Shell) -> anyhow::Result<Done> {
     tools::component(sh, "clippy", "clippy")?;
     Quiet::cargo(sh, "clippy").args("clippy --workspace --all-targets --all-features --locked -- -D warnings").run()?;
     Ok(Done::default())
-}
-
-fn alone(sh: &Shell) -> anyhow::Result<Done> {
-    let packages = crate::packages(sh)?;
-    let mut failed = Vec::new();
-    // Check only published crates, because users cannot depend on others. The API server's parts
-    // are not checked either: no user depends on them, and `pintle-apiserver` builds them.
-    let is_part = |package: &&Value| text(&package["description"]).contains("No stability promise");
-    let published = packages.iter().filter(|package| package["publish"].is_null());
-    let published: Vec<_> = published.filter(|package| !is_part(package)).collect();
-    for package in &published {
-        let name = text(&package["name"]);
-        for features in ["", " --no-default-features"] {
-            if !features.is_empty() && package["features"]["default"].is_null() {
-                continue; // it would be the same build
-            }
-            let check = format!("check --locked --package {name}{features}");
-            let ended = Quiet::cargo(sh, "alone").args(&check).end()?;
-            // If only this build reports a warning, an import is usually needed only with a feature.
-            if !ended.status.success() || ended.output.lines().any(|line| line.starts_with("warning")) {
-                failed.push(format!("{}cargo {check}: errors or warnings", ended.output));
-            }
-        }
-    }
-    if !failed.is_empty() {
-        bail!("{}", failed.join("\n"));
-    }
-    Ok(Done::noting(format!("{} crates", published.len())))
 }
 
 fn front_page(sh: &Shell) -> anyhow::Result<Done> {

@@ -58,6 +58,11 @@ fn check_crate(folder: &Path, published: bool, sources: &[Source], findings: &mu
             find("Cargo.toml", &format!("lacks {key}: the workspace sets it for all crates"));
         }
     }
+    for key in ["keywords.workspace", "categories", "description", "[package.metadata.docs.rs]"] {
+        if published && !manifest.contains(key) {
+            find("Cargo.toml", &format!("lacks {key}: crates.io and docs.rs use it"));
+        }
+    }
     let library = text("src/lib.rs").unwrap_or_default();
     match text("README.md") {
         None => find("README.md", "is missing: each crate has one"),

@@ -1,0 +1,97 @@
+//! Steps that check the published crates as their users build them: one crate, with some features, from a package.
+
+use std::collections::BTreeSet;
+
+use anyhow::bail;
+use serde_json::Value;
+use xshell::Shell;
+
+use super::Done;
+use super::command::Quiet;
+
+/// Arguments of cargo that select the published crates.
+pub(super) const PUBLISHED: &str = "--workspace --exclude pintle-bench --exclude pintle-conformance --exclude xtask";
+
+/// Checks each crate alone: without features, with each feature, with each pair of features, and with all of them.
+pub(super) fn features(sh: &Shell) -> anyhow::Result<Done> {
+    // The parts of other crates are not checked, because no user depends on them.
+    let is_part = |package: &&Value| text(&package["description"]).contains("No stability promise");
+    let packages = crate::packages(sh)?;
+    let published: Vec<&Value> =
+        packages.iter().filter(|package| package["publish"].is_null()).filter(|package| !is_part(package)).collect();
+    let (mut failed, mut builds) = (Vec::new(), 0);
+    for package in &published {
+        let features = package["features"].as_object().into_iter().flatten().map(|(name, _)| name.as_str()).collect();
+        for selected in selections(&features) {
+            let check = format!("check --locked --package {}{selected}", text(&package["name"]));
+            let ended = Quiet::cargo(sh, "features").args(&check).end()?;
+            builds += 1;
+            // If only this build reports a warning, the usual cause is an import that is needed only with a feature.
+            if !ended.status.success() || ended.output.lines().any(|line| line.starts_with("warning")) {
+                failed.push(format!("{}cargo {check}: errors or warnings", ended.output));
+            }
+        }
+    }
+    if !failed.is_empty() {
+        bail!("{}", failed.join("\n"));
+    }
+    Ok(Done::noting(format!("{builds} builds of {} crates", published.len())))
+}
+
+/// Returns the arguments of cargo for each selection of at most two features, and for all features. `features` contains
+/// the feature `default` if the crate has it.
+fn selections(features: &BTreeSet<&str>) -> BTreeSet<String> {
+    let named: Vec<&str> = features.iter().copied().filter(|name| *name != "default").collect();
+    let none = if features.contains("default") { " --no-default-features" } else { "" };
+    let mut selections = BTreeSet::from([String::new(), none.to_owned()]);
+    for (index, first) in named.iter().enumerate() {
+        selections.insert(format!("{none} --features {first}"));
+        selections.extend(named[index + 1..].iter().map(|second| format!("{none} --features {first},{second}")));
+    }
+    if named.len() > 2 {
+        selections.insert(" --all-features".to_owned());
+    }
+    selections
+}
+
+/// Packs all published crates. Cargo checks the manifests, and that each crate depends only on published versions.
+pub(super) fn package(sh: &Shell) -> anyhow::Result<Done> {
+    // The packages are not built, because the steps before this one have built the same files.
+    let run = format!("package {PUBLISHED} --no-verify --allow-dirty --locked");
+    let output = Quiet::cargo(sh, "package").args(&run).run()?;
+    let mut warnings = output.lines().filter(|line| line.starts_with("warning") && *line != NO_ADDRESS);
+    if let Some(warning) = warnings.next() {
+        bail!("{output}\ncargo {run}: {warning}");
+    }
+    Ok(Done::noting(format!("{} packages", output.lines().filter(|line| line.contains("Packaged")).count())))
+}
+
+/// A warning that is expected, because the project has no public address yet.
+const NO_ADDRESS: &str = "warning: manifest has no documentation, homepage or repository";
+
+fn text(value: &Value) -> &str {
+    value.as_str().unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn check(features: &[&str], expected: &[&str]) {
+        let selections = selections(&features.iter().copied().collect());
+        assert_eq!(selections, expected.iter().map(|selection| (*selection).to_owned()).collect());
+    }
+
+    #[test]
+    fn selections_contain_single_features_pairs_and_all() {
+        check(&[], &[""]);
+        check(&["a"], &["", " --features a"]);
+        check(&["default"], &["", " --no-default-features"]);
+        let none = " --no-default-features";
+        let pairs = ["a", "b", "c", "a,b", "a,c", "b,c"].map(|pair| format!("{none} --features {pair}"));
+        let expected: Vec<&str> =
+            ["", none, " --all-features"].into_iter().chain(pairs.iter().map(String::as_str)).collect();
+        check(&["a", "b", "c", "default"], &expected);
+    }
+}

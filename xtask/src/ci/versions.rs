@@ -1,0 +1,87 @@
+//! Steps that check the versions in the manifests: the lowest version of each dependency, and of Rust.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use anyhow::{Context, bail};
+use xshell::{Shell, cmd};
+
+use super::Done;
+use super::command::Quiet;
+use super::published::PUBLISHED;
+
+/// Checks the published crates with the lowest versions of dependencies that their manifests allow.
+///
+/// Indirect dependencies have their newest versions, because the manifests of other projects state many versions that do not work.
+pub(super) fn minimal(sh: &Shell) -> anyhow::Result<Done> {
+    let copy = copy(sh)?;
+    let update =
+        Quiet::cargo(sh, "minimal").args("update --quiet -Z direct-minimal-versions --manifest-path").arg(&copy);
+    // Cargo has this option only with this variable. The check runs without it, because some build scripts would use unstable features.
+    update.env("RUSTC_BOOTSTRAP", "1").run()?;
+    let check =
+        format!("check {PUBLISHED} --all-features --locked --target-dir target/ci/minimal/target --manifest-path");
+    Quiet::cargo(sh, "minimal").args(&check).arg(&copy).limit(Duration::from_secs(30 * 60)).run()?;
+    Ok(Done::default())
+}
+
+/// Copies the manifests and the sources to a folder in `target/ci`, so that the lock file of the workspace does not change. Returns the
+/// path of the workspace's manifest.
+fn copy(sh: &Shell) -> anyhow::Result<PathBuf> {
+    let folder = sh.current_dir().join("target/ci/minimal");
+    for part in ["crates", "xtask"] {
+        sh.remove_path(folder.join(part))?;
+    }
+    let files = cmd!(sh, "git ls-files --cached --others --exclude-standard Cargo.toml crates xtask").quiet().read()?;
+    for file in files.lines().map(Path::new) {
+        let (from, to) = (sh.current_dir().join(file), folder.join(file));
+        // Git also lists deleted files.
+        if from.is_file() {
+            fs::create_dir_all(to.parent().unwrap_or(&folder))?;
+            fs::copy(&from, &to).with_context(|| format!("copying {}", file.display()))?;
+        }
+    }
+    let manifest = folder.join("Cargo.toml");
+    sh.remove_path(folder.join("Cargo.lock"))?;
+    Ok(manifest)
+}
+
+/// Checks the published crates with the oldest version of Rust that the manifests allow.
+pub(super) fn msrv(sh: &Shell) -> anyhow::Result<Done> {
+    let packages = crate::packages(sh)?;
+    let versions = packages.iter().filter_map(|package| package["rust_version"].as_str());
+    let Some(version) = versions.max() else { bail!("no package states a rust-version") };
+    if is_version(&cmd!(sh, "rustc --version").quiet().read()?, version) {
+        return Ok(Done::noting(format!("Rust {version} runs all steps")));
+    }
+    let toolchain = cmd!(sh, "rustup run {version} rustc --version").quiet().ignore_stdout().ignore_stderr().run();
+    if toolchain.is_err() {
+        println!();
+        println!("  installing Rust {version} with rustup: once");
+        let install = Quiet::new(sh, "msrv", "rustup").args(&format!("toolchain install {version} --profile minimal"));
+        install.run().with_context(|| format!("Rust {version} is missing; install it"))?;
+    }
+    let check = format!("run {version} cargo check {PUBLISHED} --all-features --locked --target-dir target/ci/msrv");
+    Quiet::new(sh, "msrv", "rustup").args(&check).limit(Duration::from_secs(30 * 60)).run()?;
+    Ok(Done::noting(format!("Rust {version}")))
+}
+
+/// Returns whether the output of `rustc --version` names a patch of the version, such as 1.95.
+fn is_version(output: &str, version: &str) -> bool {
+    let patch = output.strip_prefix("rustc ").and_then(|output| output.strip_prefix(version));
+    patch.is_some_and(|patch| patch.starts_with(['.', ' ']))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::is_version;
+
+    #[test]
+    fn version_of_rustc_is_compared_without_its_patch() {
+        assert!(is_version("rustc 1.95.0 (59807616e 2026-04-14)", "1.95"));
+        assert!(is_version("rustc 1.95.1 (59807616e 2026-04-14)", "1.95.1"));
+        assert!(!is_version("rustc 1.95.0 (59807616e 2026-04-14)", "1.9"));
+        assert!(!is_version("rustc 1.96.0-nightly (59807616e 2026-04-14)", "1.95"));
+    }
+}
