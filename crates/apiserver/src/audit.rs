@@ -59,9 +59,9 @@ pub struct AuditRecord {
 /// use tokio::time::Instant;
 ///
 /// let server = ApiServer::start(ApiServerConfig::default()).await?;
-/// Here, controllers run and a leader's term ends.
+/// // Here, controllers run and a leader's term ends.
 /// let end_of_term = Instant::now();
-/// After its term, the previous leader must not write.
+/// // After its term, the previous leader must not write.
 /// assert!(server.audit().writes().by_user_agent("elector-a").committed_after(end_of_term).is_empty());
 /// assert!(server.audit().by_user_agent("controller").most_lists_of_a_resource() <= 1);
 /// server.shutdown().await;

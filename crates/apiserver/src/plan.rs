@@ -86,7 +86,7 @@ use crate::server::{ApiServer, StartError};
 /// use pintle_apiserver::{ApiServer, ApiServerConfig, Plan, PlanAction};
 /// use tower_service::Service;
 ///
-/// This server stands in for a real cluster. `pintle::Cluster::plan` creates a plan for any cluster.
+/// // This server stands in for a real cluster. `pintle::Cluster::plan` creates a plan for any cluster.
 /// let live = ApiServer::start(ApiServerConfig::default()).await?;
 /// live.load("{apiVersion: v1, kind: ConfigMap, metadata: {name: settings}, data: {colour: blue}}")?;
 ///

@@ -14,7 +14,7 @@
 //! ```
 //! use pintle_apimachinery::request::user::User;
 //!
-//! Without a token file, each caller is an administrator.
+//! // Without a token file, each caller is an administrator.
 //! let authenticator = pintle_authz::Authenticator::new(None, Some(1));
 //! assert!(authenticator.public_key().is_some());
 //! assert!(User::admin().is_in("system:masters"));

@@ -20,12 +20,12 @@ use super::{Request, RuleId};
 /// use pintle_apiserver::{ApiServer, ApiServerConfig, RequestVerb};
 ///
 /// let server = ApiServer::start(ApiServerConfig::default()).await?;
-/// The next create request succeeds, but its client receives an error.
+/// // The next create request succeeds, but its client receives an error.
 /// let fault = Fault::LoseAnswer(Answer::new(500));
 /// server.faults().add(Rule { verb: Some(RequestVerb::Create), ..Rule::new(fault) });
-/// The next watch of pods is cut in the middle of its fourth event.
+/// // The next watch of pods is cut in the middle of its fourth event.
 /// server.faults().add(Rule { resource: Some("pods".into()), ..Rule::new(Fault::CutMidFrame(3)) });
-/// The next five lists receive status 429 with `Retry-After: 1`.
+/// // The next five lists receive status 429 with `Retry-After: 1`.
 /// let busy = Fault::Answer(Answer { retry_after: Some(1), ..Answer::new(429) });
 /// server.faults().add(Rule { verb: Some(RequestVerb::List), times: Some(5), ..Rule::new(busy) });
 /// server.shutdown().await;
@@ -130,7 +130,7 @@ impl Answer {
 /// let (verb, resource) = (Some(RequestVerb::Get), Some("secrets".into()));
 /// let refusal = Fault::Answer(Answer::new(503));
 /// server.faults().add(Rule { verb, resource, after: 1, times: Some(2), ..Rule::new(refusal) });
-/// One in ten of the controller's requests is slow. With a fixed seed, each run delays the same requests.
+/// // One in ten of the controller's requests is slow. With a fixed seed, each run delays the same requests.
 /// let slow = Rule::new(Fault::Delay(Duration::from_millis(50)));
 /// server.faults().add(Rule { user_agent: Some("controller/".into()), times: None, probability: 0.1, ..slow });
 ///
