@@ -1,4 +1,4 @@
-//! The server's audit. The audit keeps one record per request, with the request's user and result, for assertions in tests.
+//! The server's audit, which records each request with its user and result for assertions in tests.
 
 mod log;
 
@@ -9,8 +9,8 @@ use pintle_apimachinery::verb::RequestVerb;
 use pintle_storage::committed::Commit;
 use tokio::time::Instant;
 
-/// The audit record of one request. The record is added after the server has
-/// responded, or after the client has disconnected without waiting for the response.
+/// The audit record of one request. The server adds the record after the response, or after the
+/// client has disconnected without waiting for the response.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AuditRecord {
     /// The time at which the request arrived.
@@ -31,11 +31,11 @@ pub struct AuditRecord {
     pub namespace: String,
     /// The name of the object. Empty if the request addresses a collection.
     pub name: String,
-    /// The HTTP status at the start of the response, or 0 if the client disconnected before the server had decided on a status. A request
-    /// that timed out is recorded when the server stops processing it, which may be after the server has sent the response.
+    /// The HTTP status at the start of the response, or 0 if the client disconnected before the server had decided on a status. If a
+    /// request times out, the server adds the record when it stops processing the request. This may be after the response was sent.
     pub code: u16,
-    /// The request's last write, even if the response is an error. `None` if the request wrote
-    /// nothing, such as a read, a dry run, a rejected request, or an update without changes.
+    /// The request's last write to the store, even if the response is an error. `None` if the request wrote nothing, such as a read, a dry
+    /// run, a rejected request, or an update without changes.
     pub committed: Option<Commit>,
     /// The audit annotations that admission added, as in kube-apiserver's audit events. For a pod,
     /// `pod-security.kubernetes.io/enforce-policy` names the security standard that the namespace enforces.
@@ -43,8 +43,8 @@ pub struct AuditRecord {
     pub annotations: BTreeMap<String, String>,
 }
 
-/// The requests that a server has answered so far, in response order. Created by [`ApiServer::audit`](crate::ApiServer::audit).
-/// Each filter method, such as [`writes`](Self::writes), keeps only matching requests.
+/// The requests that a server has answered so far, in response order. Created by [`ApiServer::audit`](crate::ApiServer::audit). Each filter
+/// method, such as [`writes`](Self::writes), keeps only the matching records.
 ///
 /// A full audit drops its oldest requests (see [`ApiServerConfig::audit`](crate::ApiServerConfig::audit)). Missing requests could make an
 /// assertion pass by mistake. Therefore, methods that read the records panic if a matching request may have been dropped. To avoid the
@@ -61,7 +61,7 @@ pub struct AuditRecord {
 /// let server = ApiServer::start(ApiServerConfig::default()).await?;
 /// // Here, controllers run and a leader's term ends.
 /// let end_of_term = Instant::now();
-/// // After its term, the previous leader must not write.
+/// // After the end of its term, the previous leader must not write.
 /// assert!(server.audit().writes().by_user_agent("elector-a").committed_after(end_of_term).is_empty());
 /// assert!(server.audit().by_user_agent("controller").most_lists_of_a_resource() <= 1);
 /// server.shutdown().await;
@@ -145,7 +145,7 @@ impl ServerAudit {
         self.only(|record| record.group == group && record.resource == resource)
     }
 
-    /// Keeps the requests that arrived after `moment`.
+    /// Keeps the requests that arrived after the instant `moment`.
     pub fn received_after(self, moment: Instant) -> Self {
         self.complete_after(moment).only(|record| record.received > moment)
     }

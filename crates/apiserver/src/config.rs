@@ -58,8 +58,8 @@ pub struct ApiServerConfig {
     pub offload: bool,
     /// The interval between a watch's bookmarks, if the client allows bookmarks. Default: one minute. Minimum: one millisecond.
     pub bookmark_interval: Duration,
-    /// The number of changes by which a watcher can lag before the server closes its stream.
-    /// Only changes to objects of the watched resource count. Default: 4096. Minimum: 1.
+    /// The number of changes by which a watcher can lag before the server closes its stream. Changes to objects of
+    /// other resources do not add to the lag. Default: 4096. Minimum: 1.
     ///
     /// All watchers share one copy of the changes, so a slow watcher does not take extra memory. While a
     /// watcher is still reading its initial objects, the server keeps a limited number of newer changes
@@ -69,7 +69,7 @@ pub struct ApiServerConfig {
     ///
     /// If the server replaces an earlier server, `first_revision` must be higher than every version that the earlier server returned. The
     /// earlier server's clients then receive an "expired" error and list again. With a lower value, a client can start a watch at a version
-    /// that the new server has not reached. The watch receives no events until the server passes the version.
+    /// that the new server has not reached yet. The client then receives no events until the new server passes that version.
     pub first_revision: u64,
     /// The maximum number of changes that the server keeps for each resource. Default: 100 000. Each write
     /// also removes up to a thousand changes that are more than five minutes old, but never a resource's
@@ -79,10 +79,10 @@ pub struct ApiServerConfig {
     /// together. Default: 256 MiB. Over the limit, the server drops the oldest changes first, but
     /// never a resource's last change. A watch that has not yet read a dropped change is closed.
     ///
-    /// A separate cache, limited to half of `history_bytes`, stores current and past objects in other encodings
-    /// than JSON: protobuf, metadata only, and table rows. A full cache first evicts encodings that have been used
-    /// only once. Evicted encodings are created again when they are needed. For a list in protobuf, the server
-    /// encodes each evicted object twice, because the list's length precedes the objects in the response body.
+    /// A separate cache stores current and past objects in other encodings than JSON: protobuf, metadata only, and table
+    /// rows. Its limit is half of `history_bytes`. A full cache first evicts encodings that have been used only once. Evicted
+    /// encodings are created again when they are needed. For a list in protobuf, the server encodes each evicted object
+    /// twice, because the list's length precedes the objects in the response body.
     pub history_bytes: usize,
     /// The approximate memory limit, in bytes, for all request bodies that the server is receiving or processing.
     /// Default: 256 MiB. An additional eighth of this limit is reserved for bodies of at most 64 KiB.
@@ -102,8 +102,8 @@ pub struct ApiServerConfig {
     /// Leases keep `strategy` and `preferredHolder`. Assigning Leases to candidates is left to a controller.
     pub coordinated_leader_election: bool,
     /// The addresses of Services, keyed by `namespace/name:port`. Default: empty. The server has no pod network, so it connects to these
-    /// addresses when a webhook's client configuration names a Service. The certificate must be valid for `name.namespace.svc`. If a
-    /// Service has no address, its webhooks are not called, and responses contain a warning.
+    /// addresses when a webhook's client configuration names a Service. The certificate must be valid for `name.namespace.svc`. The server
+    /// does not call the webhooks of a Service that is missing in this map. The responses then contain a warning.
     pub services: BTreeMap<String, SocketAddr>,
     /// Whether the server runs on a separate thread with its own runtime. Default: `false`, so the server runs on the runtime that starts
     /// it. On a shared runtime, the server yields to other tasks every few milliseconds, even while it processes long lists or large
@@ -112,12 +112,12 @@ pub struct ApiServerConfig {
     /// On a separate thread, the server and its [audit](crate::ApiServer::audit) use the machine's clock.
     /// Pausing or advancing tokio's clock in a test does not affect the server's timestamps and deadlines.
     ///
-    /// A paused tokio clock jumps to the next timer when all threads of its runtime are idle, even if the server's separate thread is
-    /// working. An [in-process](crate::ApiServer::in_process) request other than a watch prevents this jump until its response is complete.
-    /// A request over a socket does not prevent the jump, so the client's deadlines can expire immediately.
+    /// A paused tokio clock jumps to the next timer when its runtime is idle, even if the server's separate thread is working. An
+    /// [in-process](crate::ApiServer::in_process) request other than a watch prevents this jump until its response is complete. A request
+    /// over a socket does not prevent the jump, so the client's deadlines can expire immediately.
     pub own_thread: bool,
-    /// The maximum number of requests in [the audit](crate::ApiServer::audit). Default: 10
-    /// 000. The audit keeps fewer requests if their records would take more than 32 MiB.
+    /// The maximum number of requests in [the audit](crate::ApiServer::audit). The default is 10,000. The audit
+    /// keeps fewer requests if their records would take more than 32 MiB.
     pub audit: usize,
 }
 
@@ -165,7 +165,6 @@ impl Controllers {
     pub const NONE: Self = Self { garbage: false, namespaces: false, roles: false, policies: false };
 }
 
-/// Runs all controllers.
 impl Default for Controllers {
     fn default() -> Self {
         Self { garbage: true, namespaces: true, roles: true, policies: true }

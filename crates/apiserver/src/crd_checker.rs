@@ -14,10 +14,11 @@ pub use rejection::Rejection;
 
 /// Checks which custom resources a CustomResourceDefinition accepts, without a server, a runtime or a socket.
 ///
-/// The checker uses the embedded server's code, so results and messages are the same as in kube-apiserver. A check prunes the object, adds
-/// defaults, and validates the metadata, the schema and CEL rules with their cost limits. Field names are validated strictly.
+/// The checker uses the embedded server's code, so results and messages are the same as in kube-apiserver. A check
+/// prunes the object, adds defaults, and validates the metadata, the schema and CEL rules with their cost limits.
+/// Unknown and duplicate fields are errors, as with `fieldValidation=Strict`.
 ///
-/// A manifest is a YAML text or any value that serializes to an object. To keep tests short, a manifest may omit some fields:
+/// A manifest is a YAML text or any value that serializes to an object. A manifest may omit some fields, for short tests:
 ///
 /// - Without `apiVersion` and `kind`, the definition's kind and storage version apply.
 /// - Without `metadata.name` and `metadata.generateName`, the name is `sample`.
@@ -60,7 +61,6 @@ pub use rejection::Rejection;
 #[derive(Debug)]
 pub struct CrdChecker {
     offline: Offline,
-    /// The definitions, in the order in which they were added.
     definitions: Vec<Defined>,
 }
 
@@ -75,8 +75,8 @@ pub struct CheckedObject {
 }
 
 impl CrdChecker {
-    /// Checks a CustomResourceDefinition and creates a checker for it. The definition is
-    /// a YAML text or a value that serializes to a definition, such as `Website::crd()`.
+    /// Checks a CustomResourceDefinition, and creates a checker for its custom resources. The definition is a YAML text, or a value that
+    /// serializes to a definition. For example, pass `Website::crd()` if `Website` is a derived custom resource type.
     ///
     /// # Errors
     ///
@@ -119,8 +119,8 @@ impl CrdChecker {
         self.offline.create(self.offline.completed(Sample::new(manifest)?))
     }
 
-    /// Returns the object after an update from `old` to `new`. Transition rules
-    /// can access `old` as `oldSelf`. If `new` has no name, it gets `old`'s name.
+    /// Returns the object after an update from `old` to `new`. Transition rules can access `old` as
+    /// `oldSelf`. If `new` has no name, the update uses the name of `old`.
     ///
     /// # Errors
     ///
@@ -129,12 +129,13 @@ impl CrdChecker {
         self.offline.update(Sample::new(old)?, Sample::new(new)?, false)
     }
 
-    /// Returns the object after an update of its `status` subresource from `old` to `new`. The update ignores
-    /// changes outside of `status`. The status of `old` is used unchanged, without defaults and validation.
+    /// Returns the object after an update of its `status` subresource from `old` to `new`. The update ignores changes outside of `status`.
+    /// The status of `old` is used unchanged, without defaults and validation.
+    ///
     /// # Errors
     ///
-    /// Returns an error if the definition has no `status` subresource. Also returns
-    /// an error if the server would reject the update, or `old` without its status.
+    /// Returns an error if the definition has no `status` subresource. Also returns an error if the
+    /// server would reject the update, or `old` without its status.
     pub fn update_status(&self, old: impl Serialize, new: impl Serialize) -> Result<CheckedObject, Rejection> {
         self.offline.update(Sample::new(old)?, Sample::new(new)?, true)
     }

@@ -26,7 +26,6 @@ pub struct Faults {
 struct ArmedRules {
     rules: Vec<Armed>,
     seed: u64,
-    /// The number of times that each fault rule has fired, indexed by the number in its [`RuleId`].
     hits: Vec<u64>,
 }
 
@@ -34,7 +33,6 @@ struct ArmedRules {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct RuleId(usize);
 
-/// The request attributes that fault rules can match.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Request<'a> {
     pub(crate) verb: Option<RequestVerb>,
@@ -49,26 +47,21 @@ pub(crate) struct Request<'a> {
     pub(crate) version: &'a str,
 }
 
-/// The effects of the fault rules on a request, determined before the server processes the request.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Before {
     pub(crate) delay: Duration,
     pub(crate) answer: Option<Answer>,
     /// An answer that replaces the real response after the server has processed the request.
     pub(crate) lose_answer: Option<Answer>,
-    /// The view of the store that the server reads from.
     pub(crate) view: Option<View>,
 }
 
-/// A view of the store, which can be older than the newest state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum View {
-    /// Always shows the state at this revision.
     At(u64),
     Behind(Lag),
 }
 
-/// The effect of a [`Fault::Lag`] rule on one watch.
 #[derive(Clone, Debug)]
 pub(crate) struct Lagging {
     pub(crate) lag: Lag,
@@ -77,12 +70,10 @@ pub(crate) struct Lagging {
 }
 
 impl Lagging {
-    /// Returns `true` if the watch no longer lags.
     pub(crate) fn is_over(&self) -> bool {
         self.lifted.is_cancelled() || self.until.is_some_and(|until| until <= Instant::now())
     }
 
-    /// Waits until the watch no longer lags.
     pub(crate) async fn end(&self) {
         match self.until {
             Some(until) => {
@@ -93,16 +84,15 @@ impl Lagging {
     }
 }
 
-/// The effect of a fault rule on one watch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum WatchFault {
-    /// The watch starts with an error that its revision has expired.
+    /// The watch starts with an error, because its revision has expired.
     Expired,
-    /// The connection is closed after the watch has sent this many frames.
+    /// The server closes the connection after the watch has sent this many frames.
     CutAfter(u32),
-    /// After this many frames, the connection is closed in the middle of the next frame.
+    /// After this many frames, the server closes the connection in the middle of the next frame.
     CutMidFrame(u32),
-    /// The watch sends nothing after this many frames.
+    /// After this many frames, the watch sends nothing more.
     SilentAfter(u32),
 }
 
@@ -122,7 +112,7 @@ impl Faults {
         let mut inner = self.lock();
         let id = RuleId(inner.hits.len());
         inner.hits.push(0);
-        // Each rule has its own random source, so one rule does not influence the random choices of another rule.
+        // Each rule has its own random source, so the rules' random choices are independent of each other.
         let random = fastrand::Rng::with_seed(inner.seed.wrapping_add(id.0 as u64));
         inner.rules.push(Armed::new(id, rule, random));
         id
@@ -139,7 +129,7 @@ impl Faults {
         self.lock().rules.clear();
     }
 
-    /// Returns how many times all rules have fired so far, in total.
+    /// Returns the total number of times that rules have fired so far.
     pub fn hits(&self) -> u64 {
         self.lock().hits.iter().sum()
     }
@@ -149,14 +139,13 @@ impl Faults {
         self.lock().hits.get(rule.0).copied().unwrap_or(0)
     }
 
-    /// Returns `true` if a rule can match create requests by object name.
-    /// Otherwise, the caller need not read the object name from the body.
+    /// Returns `true` if a rule can match create requests by object name. If `false`, the
+    /// caller does not have to read the object name from the body.
     pub(crate) fn needs_create_names(&self) -> bool {
         let is_relevant = |rule: &Rule| rule.name.is_some() && rule.verb.is_none_or(|verb| verb == RequestVerb::Create);
         self.lock().rules.iter().any(|armed| is_relevant(&armed.rule))
     }
 
-    /// Applies the rules that take effect before the server processes the request.
     pub(crate) fn before(&self, request: &Request<'_>) -> Before {
         let mut before = Before::default();
         let mut inner = self.lock();
@@ -183,8 +172,8 @@ impl Faults {
         before
     }
 
-    /// Applies the rules to a new watch. At most one [`Fault::Lag`] rule
-    /// fires, and at most one rule that expires, cuts or silences the watch.
+    /// Applies the rules to a new watch. At most one [`Fault::Lag`] rule fires. Of the rules
+    /// that expire, cut or silence a watch, at most one fires.
     pub(crate) fn watch(&self, request: &Request<'_>) -> (Option<WatchFault>, Option<Lagging>) {
         let mut inner = self.lock();
         let ArmedRules { rules, hits, .. } = &mut *inner;

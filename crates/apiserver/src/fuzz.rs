@@ -14,7 +14,8 @@ fn text(bytes: &[u8]) -> std::borrow::Cow<'_, str> {
     String::from_utf8_lossy(bytes)
 }
 
-/// Decodes a continue token, encodes the value, and decodes the result again. Panics if the decoded values differ.
+/// Decodes a continue token, encodes the decoded value, and decodes the encoded
+/// token. Panics if the two decoded values differ.
 pub fn continue_token(bytes: &[u8]) {
     pintle_storage::continue_token::fuzz(&text(bytes));
 }
@@ -49,7 +50,7 @@ pub fn request_head(bytes: &[u8]) {
     }
 }
 
-/// Reads an HTTP/2 connection's header blocks. Panics if the result depends on where the bytes are split.
+/// Reads an HTTP/2 connection's header blocks. Panics if the result depends on how the bytes are split into reads.
 pub fn header_blocks(bytes: &[u8]) {
     pintle_serving::header_blocks::fuzz(bytes);
 }

@@ -43,7 +43,7 @@
 //! | decode | the bytes become a value, which is checked against the kind's types; from this step on, large bodies are processed on another thread | the crates `pintle-kinds` (`decode.rs`), `pintle-serving` (`offload.rs`) and `pintle-schema` |
 //! | rules | patches, defaults, managed fields, admission and validation, applied to the stored object | `registry/pipeline.rs`, the crates `pintle-builtin`, `pintle-apiextensions`, `pintle-admission` and `pintle-fieldmanager` |
 //! | commit | the value is encoded to the bytes that are served; they are stored under a new revision, unless the object or another input of the write has changed | the crates `pintle-storage` and `pintle-store` |
-//! | feed | the server notifies the watchers of the resource, which read the change from the log | the crate `pintle-storage` |
+//! | notify | the server notifies the watchers of the resource, which read the change from the log | the crate `pintle-storage` |
 //! | watch | each watcher maps the change to an event: added, modified, deleted, or no event | `watch/watch_event.rs` |
 //! | frame | the event contains the stored bytes, and the object is not decoded if it is served in its stored form; protobuf is encoded once for each version | `watch/frame.rs`, the crate `pintle-schema` |
 //! | send | all ready frames are sent as one chunk of the body; over a WebSocket, each frame is a message | `http/body.rs`, `http/websocket.rs` |
@@ -61,7 +61,7 @@
 //! aggregate cluster roles, check the types in ValidatingAdmissionPolicies, and manage APIServices and
 //! the Service `kubernetes`. The controllers call the same functions as the handlers of client requests.
 
-/// Asserts at compile time that no type in the list implements `Debug`, because Secrets and tokens must not appear in logs.
+/// Asserts at compile time that no listed type implements `Debug`. Debug output of these types could write Secrets and tokens to logs.
 #[cfg(test)]
 macro_rules! assert_no_debug {
     ($($of:ty),+) => {

@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use pintle_apimachinery::verb::RequestVerb;
 
-/// The maximum number of distinct label sets. Requests with further label sets are not counted. Without
-/// a maximum, memory use would be unbounded, because clients can send any resource and version.
+/// The maximum number of distinct label sets. Beyond the maximum, requests with a new label set are not counted. The maximum bounds memory
+/// use, because clients can send any resource and version.
 const MAX_SERIES: usize = 10_000;
 
 /// The upper bounds of the histogram buckets, in seconds.
@@ -17,7 +17,6 @@ const BOUNDS: [f64; 23] = [
     45.0, 60.0,
 ];
 
-/// The metric labels of a request.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct RequestLabels {
     pub(crate) group: String,
@@ -31,13 +30,11 @@ pub(crate) struct RequestLabels {
     pub(crate) component: &'static str,
 }
 
-/// The counts and durations of all requests with the same labels.
 #[derive(Clone, Debug, Default)]
 struct RequestSeries {
     by_code: BTreeMap<u16, u64>,
     seconds: f64,
     count: u64,
-    /// The cumulative request count of each histogram bucket.
     within: [u64; BOUNDS.len()],
 }
 
@@ -45,7 +42,6 @@ struct RequestSeries {
 pub(crate) struct Metrics(Mutex<BTreeMap<RequestLabels, RequestSeries>>);
 
 impl Metrics {
-    /// Counts a request, after the response.
     pub(crate) fn count(&self, labels: RequestLabels, code: u16, took: Duration) {
         let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if all.len() >= MAX_SERIES && !all.contains_key(&labels) {
@@ -60,7 +56,6 @@ impl Metrics {
         }
     }
 
-    /// Returns the metrics in the Prometheus text format.
     pub(crate) fn text(&self, version: &str) -> String {
         let all = self.0.lock().unwrap_or_else(PoisonError::into_inner).clone();
         let mut text = String::new();
@@ -105,7 +100,6 @@ fn write_durations(out: &mut String, labels: &str, series: &RequestSeries) {
 }
 
 impl RequestLabels {
-    /// Returns the labels of a non-resource request. Returns `None` for an unknown path.
     pub(crate) fn of_path(path: &str, method: &str) -> Option<Self> {
         let mut parts = path.trim_start_matches('/').split('/');
         let (subresource, component) = match (parts.next()?, parts.next()) {
@@ -119,7 +113,7 @@ impl RequestLabels {
         Some(Self { subresource, component, verb, ..Self::default() })
     }
 
-    /// Returns the labels in the metrics format, with `code` first and the other labels sorted by name.
+    /// Returns the labels in the metrics format: first `code`, and then all other labels, sorted by name.
     fn text(&self, code: &str) -> String {
         let Self { group, version, resource, subresource, scope, verb, dry_run, component } = self;
         let dry_run = if *dry_run { "All" } else { "" };

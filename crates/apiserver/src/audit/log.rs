@@ -38,7 +38,7 @@ struct StoredRecord {
     annotations: BTreeMap<String, String>,
 }
 
-/// The record fields that are the same for all requests of one client for one resource.
+/// The fields that are usually the same for all requests of one client for one resource. Equal values are stored once.
 #[derive(Debug, PartialEq, Eq, Hash)]
 struct Common {
     user: String,
@@ -105,7 +105,7 @@ impl StoredRequests {
         self.lost += 1;
         let last = oldest.committed.map_or(oldest.received, |commit| commit.at.max(oldest.received));
         self.lost_until = self.lost_until.max(Some(last));
-        // A value with two references is in no other record. The second reference is in the set of shared values.
+        // With two references, only this record and the set of shared values still use the value.
         if Arc::strong_count(&oldest.common) == 2 {
             self.bytes -= oldest.common.size();
             self.common.remove(&oldest.common);

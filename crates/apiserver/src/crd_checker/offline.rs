@@ -22,7 +22,6 @@ use crate::config::ApiServerConfig;
 use crate::registry::{Registry, UpdateSource, Written};
 
 const MANAGER: &str = "crd-checker";
-/// The name of objects whose manifest contains no name.
 const SAMPLE_NAME: &str = "sample";
 
 #[derive(Clone)]
@@ -32,7 +31,6 @@ pub(super) struct Sample {
 }
 
 impl Sample {
-    /// Reads a YAML text or a value that serializes to an object.
     pub(super) fn new(manifest: impl Serialize) -> Result<Self, Rejection> {
         let unreadable = |why: &dyn std::fmt::Display| Rejection::invalid(format!("cannot read the manifest: {why}"));
         let value = serde_json::to_value(manifest).map_err(|error| unreadable(&error))?;
@@ -76,7 +74,6 @@ impl Sample {
         self.value.has("/metadata/name") || self.value.has("/metadata/generateName")
     }
 
-    /// Returns the object's kind and name, for reports.
     pub(super) fn title(&self) -> String {
         let kind = self.value.text("/kind");
         let kind = if kind.is_empty() { "an object without a kind" } else { kind };
@@ -89,7 +86,6 @@ impl Sample {
     }
 }
 
-/// The `apiVersion` and `kind` of manifests that omit them.
 #[derive(Clone, Debug, Default)]
 struct DefaultType {
     api_version: String,
@@ -108,7 +104,7 @@ pub(super) struct Offline {
     registry: Arc<Registry>,
     definitions: Definitions,
     default_type: DefaultType,
-    /// Locked during each check. A check temporarily stores the namespace and, for an update, the old object.
+    /// Serializes the checks, because a check temporarily stores the namespace and, for an update, the old object.
     checking: Mutex<()>,
 }
 
@@ -123,7 +119,6 @@ impl Offline {
         }
     }
 
-    /// Stores and serves a definition.
     pub(super) fn define(&mut self, sample: Sample) -> Result<Defined, Rejection> {
         if !sample.is_definition() {
             return Err(Rejection::invalid(format!("{} is not a CustomResourceDefinition", sample.title())));
@@ -148,7 +143,6 @@ impl Offline {
         defined
     }
 
-    /// Stores and serves a definition whose name is not in use.
     fn define_absent(&mut self, sample: Sample, name: &str) -> Result<Defined, Rejection> {
         let checked = self.write(sample, None, WriteOptions::default())?;
         self.definitions.serve_definition(&self.registry, name);
@@ -169,7 +163,6 @@ impl Offline {
         Ok(Defined { name: name.into(), rules: pintle_apiextensions::rule_costs(&stored), warnings: checked.warnings })
     }
 
-    /// Adds the default type and name to a sample if they are absent.
     pub(super) fn completed(&self, sample: Sample) -> Sample {
         sample.with_defaults(&self.default_type, SAMPLE_NAME)
     }
@@ -193,7 +186,6 @@ impl Offline {
         outcome
     }
 
-    /// Updates the stored object to `new`.
     fn update_stored(
         &self,
         target: &RequestTarget,
@@ -245,7 +237,6 @@ impl Offline {
         Ok(CheckedObject { object, warnings })
     }
 
-    /// Creates the object, or updates the object at the target `update`. Also returns the warnings.
     fn written(
         &self,
         sample: Sample,
@@ -284,7 +275,6 @@ impl Offline {
         })
     }
 
-    /// Adds the namespace `name` and returns its name. Returns `None` if the namespace already exists or `name` is empty.
     fn add_namespace(&self, name: &str) -> Result<Option<String>, Rejection> {
         let kinds = self.registry.kinds();
         let Some(kind) = kinds.kind("", "v1", "Namespace") else { return Ok(None) };
@@ -298,7 +288,6 @@ impl Offline {
         Ok(Some(name.into()))
     }
 
-    /// Removes an object from the store, if it exists.
     fn remove(&self, resource: &ResourceKey, key: &str) {
         if let Some(stored) = self.registry.db.get(resource, key) {
             // The removal cannot fail, because no other thread writes at the same time.

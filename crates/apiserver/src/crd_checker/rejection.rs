@@ -35,7 +35,6 @@ impl From<Failure> for Rejection {
     }
 }
 
-/// Prints the server's error message.
 impl fmt::Display for Rejection {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.status.message)

@@ -51,8 +51,8 @@ pub enum Fault {
     ///
     /// - A read returns the older state, with the same rules as for [`Stale`](Self::Stale). A read
     ///   with a later revision waits for this revision for a limited time, as in kube-apiserver.
-    /// - A watch's initial events describe the older state. The initial events of a watch without `resourceVersion` describe the
-    ///   newest state, which the watch requests. Each later event is sent when the older state has reached the event's revision.
+    /// - A watch's initial events describe the older state. A watch without `resourceVersion` requests the newest state, so its initial
+    ///   events describe the newest state. The server sends each later event when the older state has reached the event's revision.
     /// - A watch stops lagging when the rule [expires](Rule::until) or is [removed](super::Faults::remove).
     /// - Like a slow client's watch, a watch is closed if it lags by more than
     ///   [`watch_buffer`](crate::ApiServerConfig::watch_buffer) changes. A watch is also closed if the
@@ -64,13 +64,13 @@ pub enum Fault {
     CutAfter(u32),
     /// Sends this many whole frames on a watch, and then closes the connection in the middle of the next frame.
     CutMidFrame(u32),
-    /// Sends this many frames on a watch, and then keeps the watch open silently, even after
-    /// its timeout. A proxy that has lost its connection to the server behaves in the same way.
+    /// Sends this many frames on a watch, and then keeps the watch open silently, even after its timeout. A proxy
+    /// behaves in the same way after it has lost its connection to the server.
     SilentAfter(u32),
 }
 
 impl Fault {
-    /// Returns `true` if the fault applies to a running watch. All other faults apply before the server processes the request.
+    /// Faults that are not about a watch apply before the server processes the request.
     pub(super) fn is_about_watch(&self, request: &Request<'_>) -> bool {
         match self {
             Self::Expire | Self::CutAfter(_) | Self::CutMidFrame(_) | Self::SilentAfter(_) => true,
@@ -86,7 +86,7 @@ impl Fault {
 pub enum Lag {
     /// The lag as a duration, measured with tokio's clock.
     Time(Duration),
-    /// The lag as a number of revisions. Revisions of all resources count.
+    /// The lag as a number of revisions. The number includes the revisions of all resources.
     Versions(u64),
 }
 
@@ -224,7 +224,6 @@ impl Rule {
     }
 }
 
-/// A rule that was added to a server, with its counters.
 #[derive(Debug)]
 pub(super) struct Armed {
     pub(super) id: RuleId,
@@ -245,7 +244,6 @@ impl Armed {
         Self { id, rule, random, added: Instant::now(), passed: 0, fired: 0, lifted, _lifts }
     }
 
-    /// Returns `true` if the rule fires for `request`, and updates the counters.
     pub(super) fn fires(&mut self, request: &Request<'_>) -> bool {
         if self.is_spent() || !self.rule.matches(request) || self.added.elapsed() < self.rule.from {
             return false;
@@ -269,7 +267,6 @@ impl Armed {
         self.rule.until.is_some_and(|until| self.added.elapsed() >= until)
     }
 
-    /// Returns `true` if the rule can no longer fire and can be dropped.
     pub(super) fn is_over(&self) -> bool {
         match self.rule.fault {
             Fault::Lag(_) => self.is_past(),
@@ -283,7 +280,6 @@ impl Armed {
         self.added.checked_add(self.rule.until?)
     }
 
-    /// Returns a token that is cancelled when the rule is removed.
     pub(super) fn lifted(&self) -> CancellationToken {
         self.lifted.clone()
     }
