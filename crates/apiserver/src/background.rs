@@ -6,9 +6,9 @@
 //! - kube-apiserver: maintains custom resource definitions, the Service `kubernetes`,
 //!   APIServices and the status of FlowSchemas, and deletes expired events
 //!
-//! Each controller has its own task, so deleting a namespace with 100,000 objects does not delay new
-//! definitions. A controller observes all changes of its resources, records the objects to process, and writes
-//! with the same functions as requests. If a controller lags too far behind, it lists its resources again.
+//! Each controller has its own task, so deleting a namespace with 100,000 objects does not delay new definitions. A controller observes all
+//! changes of its resources, records the objects to process, and writes through the same functions as client requests. If a controller lags
+//! too far behind the changes, it lists its resources again.
 
 mod api_services;
 mod definitions;
@@ -36,7 +36,6 @@ use pintle_storage::{Change, Changes, Db, Lagged, Range, Run};
 
 use crate::registry::Registry;
 
-/// A controller that observes changes and acts on them.
 trait Controller: Send + 'static {
     /// The resources to observe. `None` means all resources.
     const RESOURCES: Option<&'static [&'static str]>;
@@ -59,10 +58,9 @@ trait Controller: Send + 'static {
     }
 }
 
-/// The controllers of a server.
 #[derive(Debug)]
 pub(crate) struct Background {
-    /// For each controller, the revision up to which it has processed all changes.
+    /// For each controller, the revision up to which the controller has processed all changes.
     idle_at: Vec<watch::Receiver<u64>>,
     /// Wakes all controllers, so that they update their revisions in `idle_at`.
     wake: watch::Sender<()>,
@@ -111,7 +109,7 @@ impl Background {
             let revision = db.revision();
             self.wake.send_replace(());
             for idle_at in &self.idle_at {
-                // The wait fails only if the server has ended, and then all controllers have stopped.
+                // `wait_for` fails only after the server has ended. All controllers have stopped by then.
                 if idle_at.clone().wait_for(|idle_at| *idle_at >= revision).await.is_err() {
                     return;
                 }
@@ -123,7 +121,6 @@ impl Background {
     }
 }
 
-/// The controllers that [`Background::start`] has started so far.
 struct Starting<'a> {
     registry: &'a Arc<Registry>,
     stop: &'a CancellationToken,
@@ -180,7 +177,7 @@ async fn run<C: Controller>(
     }
 }
 
-/// Passes all pending changes to the controller. Returns `true` if `work` must be called.
+/// Passes all pending changes to the controller. Returns `true` if [`Controller::work`] must be called.
 async fn catch_up(controller: &mut impl Controller, registry: &Registry, feed: &mut Changes) -> bool {
     let mut due = false;
     while let Some(next) = feed.try_next() {
@@ -202,12 +199,10 @@ async fn apply(controller: &mut impl Controller, registry: &Registry, next: Resu
     }
 }
 
-/// Returns the options of the controllers' writes.
 fn options() -> WriteOptions {
     WriteOptions::default()
 }
 
-/// Returns a resource's objects in all namespaces.
 fn all(registry: &Registry, resource: &str) -> Run {
     registry.db.objects_of(resource, &Range::namespace(None))
 }

@@ -22,25 +22,21 @@ use crate::registry::{Registry, UpdateSource};
 const REGISTRATION_GROUP: &str = "apiregistration.k8s.io";
 const SERVICES: &str = "services";
 const SLICES: &str = "endpointslices.discovery.k8s.io";
-/// The label of managed APIServices, with the value `true` for a
-/// definition's APIService and `onstart` for a built-in APIService.
+/// The label of managed APIServices. Its value is `true` for a custom resource's
+/// APIService and `onstart` for a built-in APIService.
 const AUTOMANAGED: &str = "kube-aggregator.kubernetes.io/automanaged";
 
-/// The APIService fields that the controller reads.
 const SERVICE_OUTLINE: &[&str] = &["metadata", "spec.service", "status"];
 
-/// A controller that maintains APIServices, named by version and group, such
-/// as `v1.example.com`. A change reconciles only the affected APIServices.
+/// Maintains APIServices, whose names consist of a version and a group, such as
+/// `v1.example.com`. A change reconciles only the affected APIServices.
 #[derive(Debug, Default)]
 pub(super) struct ApiServices {
     definitions: BTreeSet<Key>,
-    /// The names of the APIServices to reconcile.
     due: BTreeSet<String>,
-    /// The group versions that each definition serves, as APIService names.
     known: HashMap<Key, Vec<String>>,
-    /// The number of definitions that serve each group version.
     served: HashMap<String, usize>,
-    /// The APIServices that refer to a Service. Changes of Services affect only these.
+    /// The APIServices that refer to a Service. A change of a Service affects only these APIServices.
     remote: BTreeSet<String>,
 }
 
@@ -120,7 +116,6 @@ impl ApiServices {
     }
 }
 
-/// Returns the APIService names of the group versions that a definition serves.
 fn versions(definition: &Stored) -> Vec<String> {
     let definition = definition.decode();
     if !pintle_apiextensions::is_established(&definition) {
@@ -142,7 +137,6 @@ fn create(registry: &Registry, kind: &Arc<Kind>, name: &str) -> Result<(), Failu
     registry.create(&RequestTarget::new(kind.clone(), "", ""), object, &by).map(drop)
 }
 
-/// The status, reason and message of an `Available` condition.
 struct Available {
     status: &'static str,
     reason: &'static str,
@@ -150,7 +144,7 @@ struct Available {
 }
 
 impl Available {
-    /// Computes an APIService's condition. Without `service`, this server itself serves the group version.
+    /// If `service` is `None`, this server itself serves the group version.
     fn of(registry: &Registry, service: Option<&Json>) -> Self {
         let Some(service) = service else {
             let message = "Local APIServices are always available".into();
@@ -178,8 +172,8 @@ impl Available {
     }
 }
 
-/// Updates the `Available` condition if it differs. The write fails if the
-/// object has changed since it was read. The change triggers another reconcile.
+/// Updates the `Available` condition if it is outdated. If the object has changed since it was read, the write fails,
+/// and the object's change triggers another reconcile.
 fn update_condition(
     registry: &Arc<Registry>,
     kind: &Arc<Kind>,

@@ -22,32 +22,27 @@ use super::{Controller, all, options};
 use crate::registry::{Make, Registry, UpdateSource};
 
 const EXTENSIONS_GROUP: &str = "apiextensions.k8s.io";
-/// The interval at which the controller checks whether a deleted definition still has objects.
+/// The interval at which the controller checks whether a deleted definition still has custom resources.
 const EMPTYING_POLL: Duration = Duration::from_millis(100);
 
 #[derive(Debug, Default)]
 pub(crate) struct Definitions {
-    /// The cached definitions by API group.
     known: BTreeMap<String, DefinitionGroup>,
-    /// The definitions that have changed since they were cached.
     changed: BTreeSet<Key>,
     terminating: BTreeSet<Key>,
-    /// The served resources, each with its definition as of the last update of the API.
+    /// The served resources, each with the definition that the server used when it last updated the API.
     served: HashMap<GroupResource, Arc<Stored>>,
 }
 
-/// The definitions of one API group.
 #[derive(Debug, Default)]
 struct DefinitionGroup {
     definitions: BTreeMap<Key, CachedDefinition>,
-    /// The names that definitions have reserved.
     taken: Taken,
     /// The definitions that wait for a name until the definition that reserved it is deleted.
     waiting: BTreeSet<Key>,
 }
 
-/// A cached definition. The outline contains the fields that are needed before
-/// the definition is served, without the schemas, which take most of the memory.
+/// A cached definition. `outline` omits the schemas, which take most of the memory and are needed only after the definition is served.
 #[derive(Clone, Debug)]
 struct CachedDefinition {
     stored: Arc<Stored>,
@@ -86,19 +81,16 @@ impl Controller for Definitions {
     }
 }
 
-/// Returns the group in a definition's key `PLURAL.GROUP`.
 fn group(key: &str) -> &str {
     key.split_once('.').map_or("", |(_, group)| group)
 }
 
 impl Definitions {
-    /// Accepts a definition's names and serves the definition.
     pub(crate) fn serve_definition(&mut self, registry: &Arc<Registry>, name: &str) {
         self.changed.insert(name.into());
         self.serve_changed(registry);
     }
 
-    /// Serves new definitions and stops serving deleted ones.
     fn serve_changed(&mut self, registry: &Arc<Registry>) {
         let mut changed = std::mem::take(&mut self.changed);
         changed.iter().for_each(|key| self.read(registry, key));
@@ -119,7 +111,6 @@ impl Definitions {
         self.known.get(group(key))?.definitions.get(key)
     }
 
-    /// Updates the cached definition from the store.
     fn read(&mut self, registry: &Registry, key: &Key) {
         self.terminating.remove(key);
         let of_group = self.known.entry(group(key).to_owned()).or_default();
@@ -150,7 +141,6 @@ impl Definitions {
         keys.into_iter().cloned().collect()
     }
 
-    /// Serves a definition's kinds, or stops serving them.
     fn serve(&mut self, registry: &Registry, key: &Key) {
         let plural = key.split_once('.').map_or(&**key, |(plural, _)| plural);
         let resource = GroupResource::new(group(key), plural);
@@ -176,7 +166,6 @@ impl Definitions {
         }
     }
 
-    /// Serves an established definition's kinds.
     fn serve_as(&mut self, registry: &Registry, resource: GroupResource, definition: Arc<Stored>) {
         let old = self.served.insert(resource.clone(), definition.clone());
         if old.as_ref().is_some_and(|old| old.revision() == definition.revision()) {
@@ -204,7 +193,6 @@ impl Definitions {
         }
     }
 
-    /// Stops serving a resource.
     fn withdraw(&mut self, registry: &Registry, resource: &GroupResource) {
         if self.served.remove(resource).is_some() {
             registry.change_kinds(|kinds| kinds.replace_custom(resource, Vec::new()));
@@ -212,7 +200,7 @@ impl Definitions {
         }
     }
 
-    /// Deletes a terminating definition's objects, and then the definition. Returns `true` if no further call is needed.
+    /// Returns `true` if no further call is needed for this definition.
     async fn delete_objects(&mut self, registry: &Arc<Registry>, definition: &Json) -> bool {
         let resource = pintle_apiextensions::resource(definition);
         if !has_finalizer(definition) {
@@ -221,8 +209,7 @@ impl Definitions {
         let kinds = registry.kinds();
         let store = stored(&resource);
         let objects = all(registry, &store.to_string());
-        // A deleted definition can have objects even if none of its versions is
-        // served. In this case, delete the objects through the storage version.
+        // A deleted definition can have objects even if none of its versions is served. Delete such objects through the storage version.
         let of_unserved = || pintle_apiextensions::stored_kind(&self.served.get(&resource)?.decode()).map(Arc::new);
         let established = self.served.contains_key(&resource) && objects.left() > 0;
         let kind = established.then(|| kinds.store(&store).cloned().or_else(of_unserved)).flatten();
@@ -239,7 +226,7 @@ impl Definitions {
             if !object.is_deleting() {
                 offload::work_on(object.weight()).await;
                 let target = RequestTarget::new(kind.clone(), &object.namespace(), &object.name());
-                // These deletes bypass admission.
+                // Deletes of a terminating definition's objects bypass admission.
                 if let Err(failure) = registry.delete_if(&target, &DeleteOptions::default(), |_| Ok(())) {
                     tracing::debug!(
                         message = failure.status.message,
@@ -264,8 +251,8 @@ impl Definitions {
         false
     }
 
-    /// Removes the controller's finalizer. The write deletes the definition if no other finalizer remains. The server stops serving
-    /// the resource before the write, so a client that observes the deletion can no longer use the resource.
+    /// Removes the controller's finalizer. If no other finalizer remains, the write deletes the definition. The server stops serving the
+    /// resource before the write, so a client that observes the deletion can no longer use the resource.
     fn finish(&mut self, registry: &Arc<Registry>, definition: &Json) {
         if finalizers(definition).count() == 1 {
             self.withdraw(registry, &pintle_apiextensions::resource(definition));
@@ -283,7 +270,8 @@ impl Definitions {
         self.write(registry, definition, Subresource::None, &make);
     }
 
-    /// Writes a definition's status, unless the definition has changed since it was read. The change triggers another reconcile.
+    /// Writes a definition's status. Skips the write if the definition has changed since it was read,
+    /// because the definition's change triggers another reconcile.
     fn write_status(&self, registry: &Arc<Registry>, settled: &Json) {
         let make = |live: Option<&Json>| {
             let mut new = live.cloned().unwrap_or_default();
@@ -402,7 +390,6 @@ mod tests {
         assert_eq!(stored()["conditions"][0]["status"], "True", "an unchanged definition is written");
     }
 
-    /// Returns an established definition with the UID `uid` that is being deleted.
     fn terminating(uid: &str) -> Json {
         let mut definition = definition(&["v1"]);
         definition["status"].set("conditions", json!([{"type": "Established", "status": "True"}]));
@@ -445,10 +432,9 @@ mod tests {
         assert_eq!(all(&registry, &store).left(), 2, "one was deleted before");
     }
 
-    /// The number of definitions. The test fails if the controller processes each definition.
+    /// Ten times the number of updates that the test allows after one definition has changed.
     const MANY: usize = 1000;
 
-    /// The two controllers that observe definitions, run step by step.
     struct Cluster {
         registry: Arc<Registry>,
         changes: Changes,
@@ -486,7 +472,6 @@ mod tests {
             self.registry.db.put(&DEFINITIONS.into(), &key, expect, object).expect("no concurrent writer");
         }
 
-        /// Lets both controllers process all changes.
         fn work(&mut self) {
             let Self { registry, changes, definitions, services } = self;
             while let Some(Ok(change)) = changes.try_next() {

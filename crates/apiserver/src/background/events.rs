@@ -10,12 +10,12 @@ use tokio::time::Instant;
 use super::{Controller, all};
 use crate::registry::Registry;
 
-/// The resource under which the store keeps the events of both API groups.
+/// The store keeps the events of both API groups under this resource.
 const EVENTS: &str = "events";
 
 const LIFETIME: Duration = Duration::from_secs(3600);
 
-/// The maximum delay of a deletion, so that events that expire at about the same time are deleted together.
+/// The maximum delay of an event's deletion, so that one call deletes all events that expire at about the same time.
 const GRANULARITY: Duration = Duration::from_secs(1);
 
 #[derive(Debug, Default)]
@@ -37,7 +37,7 @@ impl Controller for Expiry {
         true
     }
 
-    /// Keeps an event for the full lifetime from now if the time of its last write is unknown.
+    /// An event whose last write time is unknown expires one full lifetime from now.
     fn resync(&mut self, registry: &Registry) {
         let known = std::mem::take(&mut self.due);
         let latest = Instant::now() + LIFETIME;

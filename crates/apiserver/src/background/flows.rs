@@ -66,7 +66,6 @@ impl Controller for Flows {
     }
 }
 
-/// Writes the condition if it is missing or wrong.
 fn reconcile(registry: &Registry, kind: &Arc<Kind>, name: &str, stored: &Stored) -> Outcome<()> {
     let object = stored.only(&["spec.priorityLevelConfiguration", "status"]);
     let level = object.text("/spec/priorityLevelConfiguration/name");
@@ -76,7 +75,7 @@ fn reconcile(registry: &Registry, kind: &Arc<Kind>, name: &str, stored: &Stored)
     if !["status", "reason", "message"].into_iter().any(differs) {
         return Ok(());
     }
-    // The transition time changes only with the status.
+    // The transition time changes only when the condition's status changes.
     let since = current.filter(|_| !differs("status")).and_then(|current| current.get("lastTransitionTime").cloned());
     let now = registry.clock.now_text();
     wanted.set("lastTransitionTime", since.unwrap_or_else(|| now.clone().into()));
@@ -96,7 +95,6 @@ fn reconcile(registry: &Registry, kind: &Arc<Kind>, name: &str, stored: &Stored)
     registry.update(&target, &UpdateSource::Apply(&make), &by).map(drop)
 }
 
-/// Returns the expected condition, without its transition time.
 fn dangling(level: &str, exists: bool) -> Json {
     let (status, reason, rest) =
         if exists { ("False", "Found", "and it exists") } else { ("True", "NotFound", "but there is no such object") };

@@ -32,12 +32,10 @@ use crate::registry::{FOREGROUND_FINALIZER, ORPHAN_FINALIZER, Registry};
 const FIRST_RETRY: Duration = Duration::from_secs(1);
 const MAX_RETRY: Duration = Duration::from_secs(60);
 
-/// The resource and the key of an object in the store.
 type Location = (ResourceKey, Key);
 
 #[derive(Debug, Default)]
 pub(super) struct Collector {
-    /// Maps the UID of each owner to its dependents.
     dependents: HashMap<String, BTreeSet<Location>>,
     /// Maps the UID of each waiting owner to one dependent that blocks its deletion.
     blocked: HashMap<String, Location>,
@@ -45,13 +43,11 @@ pub(super) struct Collector {
     queued: HashSet<Location>,
     /// Dependents with new owner references, which must be checked for owners in other namespaces.
     unchecked: HashSet<Location>,
-    /// Objects whose processing failed.
     failed: HashSet<Location>,
     /// The time of the next retry of the failed objects, and the current retry delay.
     retry: Option<(Instant, Duration)>,
 }
 
-/// The result of processing one object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Processed {
     Done,
@@ -90,7 +86,7 @@ impl Controller for Collector {
         true
     }
 
-    /// Processes all queued objects. Failed objects are retried with exponential back-off.
+    /// Failed objects are retried with exponential back-off.
     async fn work(&mut self, registry: &Arc<Registry>, observed: u64) -> Option<Instant> {
         if self.retry.is_some_and(|(due, _)| due <= Instant::now()) {
             for at in std::mem::take(&mut self.failed) {
@@ -171,7 +167,8 @@ impl Collector {
         }
     }
 
-    /// Enqueues an object's owners by kind and name, because their resources and keys are unknown. [`resolve`] finds them later.
+    /// Enqueues an object's owners by kind and name, because the owners' resources and
+    /// keys are unknown. [`resolve`] finds the owners later.
     fn enqueue_owners(&mut self, object: &Stored, references: &[Json]) {
         for reference in references {
             let group = reference.text("/apiVersion").parse::<GroupVersion>().unwrap_or_default().group;
@@ -186,7 +183,7 @@ impl Collector {
         let Some((kind, (resource, key))) = resolve(registry, &kinds, at) else { return Ok(Processed::Done) };
         offload::work_on(registry.db.weight(&resource, &key)).await;
         let Some(stored) = registry.db.get(&resource, &key) else { return Ok(Processed::Done) };
-        // In a plan, the upstream cluster collects the garbage of its own deletions.
+        // In a plan, the upstream cluster collects garbage after its own deletions.
         if stored.is_deleting() && registry.db.is_left_alone(&resource, &key) {
             return Ok(Processed::Done);
         }
@@ -213,7 +210,6 @@ impl Collector {
         places.filter_map(|at| Some((at.clone(), registry.db.get(&at.0, &at.1)?))).collect()
     }
 
-    /// Removes the references to `owner` from its dependents, and then the owner's orphan finalizer.
     async fn orphan_dependents(&self, registry: &Arc<Registry>, target: &RequestTarget, owner: &Stored) -> Outcome<()> {
         let kinds = registry.kinds();
         let mut outcome = Ok(());
@@ -231,9 +227,8 @@ impl Collector {
         drop_finalizer(registry, target, &owner.uid(), ORPHAN_FINALIZER)
     }
 
-    /// Removes an owner's foreground finalizer if no dependent blocks it. The first call enqueues all
-    /// dependents that are not being deleted yet. Each deletion of a dependent causes another call,
-    /// which continues the search at the dependent that blocked the owner in the previous call.
+    /// Removes an owner's foreground finalizer if no dependent blocks it. The first call enqueues all dependents that are not being deleted
+    /// yet. Each deletion of a dependent causes another call. The call continues the search at the dependent that blocked the owner before.
     fn await_dependents(&mut self, registry: &Arc<Registry>, target: &RequestTarget, owner: &Stored) -> Outcome<()> {
         let uid = owner.uid();
         let before = self.blocked.remove(&*uid);
@@ -262,7 +257,7 @@ impl Collector {
         }
     }
 
-    /// Deletes an object if none of its owners exists. If only some owners exist, removes the references to the others.
+    /// Deletes an object without existing owners. If only some owners exist, removes the references to the nonexistent owners.
     fn collect(
         &mut self,
         registry: &Arc<Registry>,
@@ -399,7 +394,7 @@ mod tests {
         }
     }
 
-    /// While the collector processes an owner, a client removes the owner's finalizer, recreates the owner and deletes it again.
+    /// A client removes the owner's finalizer, recreates the owner and deletes it again, all while the collector processes the owner.
     #[tokio::test]
     async fn recreated_owner_keeps_finalizer_and_dependents() {
         for (policy, finalizer) in
@@ -450,7 +445,7 @@ mod tests {
         assert_eq!(bound(), 0);
     }
 
-    /// The collector has not observed the object `c`, which `b` owns, when `b` is deleted.
+    /// Deletes `b` before the collector has observed the object `c`, which `b` owns.
     #[tokio::test]
     async fn objects_newer_than_observed_changes_are_processed_later() {
         let registry = Arc::new(Registry::new(crate::config::ApiServerConfig::default(), None));

@@ -39,7 +39,7 @@ impl Controller for Kubernetes {
     }
 }
 
-/// Creates missing objects and restores the endpoints. An existing Service is not changed.
+/// Creates missing objects and restores the endpoints. An existing Service stays unchanged.
 pub(crate) fn reconcile(registry: &Arc<Registry>, address: SocketAddr) {
     let options = options();
     let manager = Writer::new(&options, OWN_MANAGER, registry.clock.now_text());
@@ -63,7 +63,6 @@ pub(crate) fn reconcile(registry: &Arc<Registry>, address: SocketAddr) {
     }
 }
 
-/// Returns the API group, the kind and the expected content of each object.
 fn objects(address: SocketAddr) -> [(&'static str, &'static str, Json); 3] {
     let (ip, port) = (address.ip().to_string(), address.port());
     let ports = json!([{"name": "https", "port": port, "protocol": "TCP"}]);

@@ -25,15 +25,14 @@ use crate::registry::{Registry, UpdateSource};
 const NAMESPACE_LINGER: Duration = Duration::from_millis(500);
 /// The interval between checks of a deleted namespace that still has contents.
 const NAMESPACE_POLL: Duration = Duration::from_millis(500);
-/// The maximum number of kinds, and of finalizers, in the status.
+/// The maximum number of kinds in the status. The same maximum applies to finalizers.
 const MAX_LISTED: usize = 100;
 const MANAGER: &str = "kube-controller-manager";
 
-/// The controller that empties terminating namespaces, with the time at which each namespace is due.
+/// Empties terminating namespaces. `due` contains the time at which each namespace is next processed.
 #[derive(Debug, Default)]
 pub(super) struct Cleaner {
     due: HashMap<String, Instant>,
-    /// Namespaces that still exist after they were processed at least once.
     stuck: HashSet<String>,
 }
 
@@ -56,12 +55,10 @@ impl Controller for Cleaner {
         }
     }
 
-    /// Returns `true` if a terminating namespace was never processed.
     fn is_busy(&self) -> bool {
         self.due.keys().any(|name| !self.stuck.contains(name))
     }
 
-    /// Empties the namespaces that are due. Returns the time at which the next namespace is due.
     async fn work(&mut self, registry: &Arc<Registry>, _: u64) -> Option<Instant> {
         // In a plan, the upstream cluster empties the namespaces that were deleted there.
         self.due.retain(|name, _| !registry.db.is_left_alone(NAMESPACES, name));
@@ -95,14 +92,12 @@ impl Cleaner {
     }
 }
 
-/// The remaining objects of one kind in a namespace.
 struct Remaining {
     resource: String,
     count: usize,
     finalizers: Vec<String>,
 }
 
-/// Returns `true` if the namespace still exists with the same UID and is still terminating.
 fn is_terminating(registry: &Registry, namespace: &Stored) -> bool {
     let now = registry.db.get(NAMESPACES, &namespace.name());
     now.is_some_and(|now| now.uid() == namespace.uid() && now.is_deleting())
@@ -159,7 +154,6 @@ fn contents(registry: &Registry, kind: &Kind, namespace: &str) -> Vec<Arc<Stored
     objects.map(|(_, stored)| stored).collect()
 }
 
-/// Writes a terminating namespace's conditions.
 fn report(registry: &Arc<Registry>, namespace: &Stored, remaining: &[Remaining]) {
     let content = remaining.iter().map(|left| format!("{} has {} resource instances", left.resource, left.count));
     let content = join(content);
@@ -219,8 +213,8 @@ fn report(registry: &Arc<Registry>, namespace: &Stored, remaining: &[Remaining])
     });
 }
 
-/// Writes a terminating namespace's subresource as the namespace controller,
-/// unless the change has no effect. Admission may reject the write.
+/// Writes a terminating namespace's subresource as the user of the namespace controller.
+/// Skips writes without effect. Admission may reject the write.
 fn write(registry: &Arc<Registry>, namespace: &Stored, subresource: Subresource, change: impl Fn(&mut Json) + Sync) {
     let kinds = registry.kinds();
     let Some(kind) = kinds.group_kind("", "Namespace") else { return };
@@ -244,12 +238,10 @@ fn write(registry: &Arc<Registry>, namespace: &Stored, subresource: Subresource,
     }
 }
 
-/// Returns the user for the controller's writes and deletes.
 fn requester() -> Requester {
     Requester::new(User::controller("namespace-controller"))
 }
 
-/// Returns the remaining objects' finalizers, each with its number of objects.
 fn count_finalizers<'a>(finalizers: impl Iterator<Item = &'a String>) -> BTreeMap<&'a str, usize> {
     let mut counts = BTreeMap::new();
     for finalizer in finalizers {
@@ -258,7 +250,6 @@ fn count_finalizers<'a>(finalizers: impl Iterator<Item = &'a String>) -> BTreeMa
     counts
 }
 
-/// Joins the first [`MAX_LISTED`] strings, and appends the number of omitted strings.
 fn join(parts: impl ExactSizeIterator<Item = String>) -> String {
     let more = parts.len().saturating_sub(MAX_LISTED);
     let mut parts: Vec<_> = parts.take(MAX_LISTED).collect();
@@ -268,7 +259,6 @@ fn join(parts: impl ExactSizeIterator<Item = String>) -> String {
     parts.join(", ")
 }
 
-/// Removes the finalizer from the namespace's spec. Returns `true` if the namespace was deleted.
 fn finish(registry: &Arc<Registry>, namespace: &Stored) -> bool {
     write(registry, namespace, Subresource::Finalize, |namespace| {
         let finalizers = namespace["spec"]["finalizers"].as_array().cloned().unwrap_or_default();

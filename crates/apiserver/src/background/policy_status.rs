@@ -39,15 +39,12 @@ const MAX_SCHEMAS: usize = 32;
 /// the policy's groups changes. Therefore, the policy and the definition can be created in any order.
 #[derive(Debug)]
 pub(super) struct PolicyStatus {
-    /// The changed policies. The value is `true` if a policy must be checked again although its generation was already checked.
+    /// The changed policies. The value is `true` if the policy must be checked again, even if its current generation was already checked.
     due: BTreeMap<Key, bool>,
-    /// The changed custom resource definitions.
     definitions: BTreeSet<Key>,
-    /// The revision of the latest change to a definition.
     changed_at: u64,
     /// The revision up to which the CustomResourceDefinition controller has updated the served kinds.
     served_at: watch::Receiver<u64>,
-    /// Makes the CustomResourceDefinition controller update `served_at`.
     wake: watch::Sender<()>,
 }
 
@@ -56,7 +53,6 @@ impl PolicyStatus {
         Self { due: BTreeMap::new(), definitions: BTreeSet::new(), changed_at: 0, served_at, wake }
     }
 
-    /// Waits until the served kinds reflect the changed definitions.
     async fn wait_for_kinds(&mut self) {
         self.wake.send_replace(());
         let changed_at = self.changed_at;
@@ -64,7 +60,6 @@ impl PolicyStatus {
         drop(self.served_at.wait_for(|served_at| *served_at >= changed_at).await);
     }
 
-    /// Marks the policies that refer to a changed definition's group as due.
     fn add_affected(&mut self, registry: &Registry) {
         let definitions = std::mem::take(&mut self.definitions);
         let groups: BTreeSet<&str> = definitions.iter().filter_map(|key| Some(key.split_once('.')?.1)).collect();
@@ -133,7 +128,6 @@ impl Controller for PolicyStatus {
     }
 }
 
-/// The parts of a stored policy that the controller reads.
 struct Policy {
     generation: i64,
     spec: Json,
@@ -153,17 +147,15 @@ impl Policy {
     }
 }
 
-/// The type checks of several policies, which share a schema cache.
 struct Checks<'k> {
     kinds: &'k Kinds,
     matched: MatchedKinds<'k>,
-    /// The schemas of CEL types, by kind and type name.
     schemas: HashMap<(GroupVersionKind, TypeName), Option<Arc<Schema>>>,
 }
 
-/// Whether a schema describes a policy's objects or its parameters. Both can have the same kind, or kinds
-/// with the same name, so their CEL types need different names. As in kube-controller-manager, a type
-/// name consists of the kind and a number. In kube-controller-manager, the number depends on the time.
+/// Whether a schema describes a policy's objects or its parameters. The objects and the parameters can have the same kind, or kinds with
+/// the same name, so their CEL types need different names. As in kube-controller-manager, a type name consists of the kind and a number. In
+/// kube-controller-manager, the number depends on the time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 enum TypeName {
     Objects = 1,
@@ -175,7 +167,6 @@ impl<'k> Checks<'k> {
         Self { kinds, matched: MatchedKinds::new(kinds), schemas: HashMap::new() }
     }
 
-    /// Returns the `typeChecking` field for a policy's spec.
     async fn check(&mut self, spec: &Json) -> Json {
         let mut check = TypeCheck::new(spec);
         let params = spec.has("/paramKind").then(|| {

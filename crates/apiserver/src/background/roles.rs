@@ -24,7 +24,8 @@ pub(super) struct Aggregator;
 impl Controller for Aggregator {
     const RESOURCES: Option<&'static [&'static str]> = Some(&[ROLES]);
 
-    /// Writes the aggregated roles whose rules are outdated. If such a role is itself selected, the write triggers another call.
+    /// Writes the aggregated roles whose rules are outdated. If another aggregated role
+    /// selects the written role, the write triggers another call.
     async fn work(&mut self, registry: &Arc<Registry>, _: u64) -> Option<Instant> {
         let roles: Vec<_> = all(registry, ROLES).map(|(_, role)| AggregatedRole::new(role)).collect();
         for role in roles.iter().filter(|role| role.outline["aggregationRule"].is_object()) {
@@ -41,7 +42,6 @@ impl Controller for Aggregator {
 /// A cluster role whose rules are decoded only when needed, because rules take a lot of memory and few roles are aggregated.
 struct AggregatedRole {
     stored: Arc<Stored>,
-    /// The role's name, labels, resourceVersion and aggregation rule.
     outline: Json,
     rules: OnceLock<Vec<TextedRule>>,
 }
@@ -91,7 +91,8 @@ async fn aggregated<'a>(role: &AggregatedRole, roles: &'a [AggregatedRole]) -> V
     rules
 }
 
-/// Writes a role's rules, unless the role has changed since it was read. The change triggers another call of `work`.
+/// Writes a role's rules. Skips the write if the role has changed since it was read,
+/// because the role's change triggers another call of `work`.
 fn write(registry: &Arc<Registry>, role: &Json, rules: Vec<Json>) {
     let kinds = registry.kinds();
     let Some(kind) = kinds.group_kind(RBAC_GROUP, "ClusterRole") else { return };
@@ -138,7 +139,6 @@ mod tests {
         assert_eq!(rules(), json!([rule("list")]), "an unchanged role is written");
     }
 
-    /// Returns an aggregated role with these selectors, and `others` other roles with `rules` rules each.
     fn roles(selectors: impl Iterator<Item = Json>, others: usize, rules: usize) -> Vec<AggregatedRole> {
         let selectors: Vec<_> = selectors.collect();
         let all = json!({"metadata": {"name": "all"}, "aggregationRule": {"clusterRoleSelectors": selectors}});

@@ -8,12 +8,11 @@ use pintle_meta::GroupVersion;
 use super::release::has_finalizer;
 use crate::registry::{FOREGROUND_FINALIZER, Registry};
 
-/// The state of an owner.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum OwnerState {
     Present,
-    /// The owner is in foreground deletion and waits for its dependents. A
-    /// dependent is deleted even if it does not block the owner's deletion.
+    /// The owner is in foreground deletion and waits for its dependents. The collector deletes the dependents,
+    /// including dependents that do not block the owner's deletion.
     WaitsForDependents,
     Absent,
     /// The owner exists, but the collector has not observed its last change yet.
@@ -22,7 +21,6 @@ pub(super) enum OwnerState {
     Unknown,
 }
 
-/// Returns the state of the owner that `reference` refers to.
 pub(super) fn owner_state(
     registry: &Registry,
     kinds: &Kinds,

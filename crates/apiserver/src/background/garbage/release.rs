@@ -17,7 +17,6 @@ use crate::registry::{Registry, UpdateSource};
 
 pub(super) const COLLECTOR: &str = "kube-controller-manager";
 
-/// Removes an object's references to nonexistent owners.
 pub(super) fn drop_references(
     registry: &Arc<Registry>,
     target: &RequestTarget,
@@ -71,7 +70,7 @@ fn patch(
         Ok(new)
     };
     if target.kind.strategy.with_conversions(&WebhookCalls::default()).is_some() {
-        // Change the stored form of the object, because the collector does not call webhooks.
+        // Change the stored form of the object, because the collector does not call conversion webhooks.
         let change = |object: &mut Json| {
             if metadata::uid(object) != uid {
                 return Err(Failure::not_found(&target.kind.resource(), &target.name));
@@ -92,7 +91,6 @@ fn patch(
     }
 }
 
-/// Returns the user for the collector's writes and deletes.
 pub(super) fn requester() -> Requester {
     Requester::new(User::controller("generic-garbage-collector"))
 }

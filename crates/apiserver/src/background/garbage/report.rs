@@ -15,12 +15,11 @@ use crate::background::{all, options};
 use crate::registry::Registry;
 
 const COMPONENT: &str = "garbage-collector-controller";
-/// The namespace for Events about cluster-scoped objects.
 const DEFAULT: &str = "default";
 
-/// Creates a warning Event for each owner in another namespace than its dependent, which Kubernetes does not allow.
+/// Creates a warning Event for each owner reference to an object in another namespace, which Kubernetes does not allow.
 ///
-/// Searches all namespaces for an owner that is not in its dependent's namespace.
+/// If the owner is not in the dependent's namespace, searches all namespaces for the owner.
 pub(super) fn report_cross_namespace_owners(
     registry: &Arc<Registry>,
     kinds: &Kinds,
@@ -48,7 +47,6 @@ fn is_elsewhere(registry: &Registry, kinds: &Kinds, target: &RequestTarget, refe
     !is_in(&target.namespace) && all(registry, NAMESPACES).any(|(namespace, _)| is_in(&namespace))
 }
 
-/// Creates the Event. Returns the reason if this fails.
 fn warn(
     registry: &Arc<Registry>,
     kinds: &Kinds,

@@ -9,7 +9,7 @@ use pintle_kinds::{Kind, Kinds};
 /// The number of kinds in a rule at which kube-controller-manager ignores the remaining rules.
 const MAX_OF_RULE: usize = 10;
 
-/// The served kinds by version, and then by plural name and singular name.
+/// The served kinds. The outer key is the version. The inner key is the plural or singular name.
 pub(super) struct MatchedKinds<'k>(HashMap<&'k str, HashMap<&'k str, Vec<&'k Arc<Kind>>>>);
 
 /// The key with which kube-controller-manager looks up a resource: the group
