@@ -1,8 +1,8 @@
 //! The HTTP layer, which turns requests into responses.
 //!
-//! [`respond`] checks a request in kube-apiserver's order, because the response reports only the first failure:
-//! path, `timeout=`, authentication, impersonation, authorization, route and verb, `Accept`, media type and
-//! body size, options, decoding. After these checks, the [`registry`](crate::registry) executes the request.
+//! [`respond`] checks a request in kube-apiserver's order, because the response reports only the first failure. The order is: path,
+//! `timeout=`, authentication, impersonation, authorization, route and verb, `Accept`, media type and body size, options, decoding. After
+//! these checks, the [`registry`](crate::registry) executes the request.
 
 mod api_groups;
 mod body;
@@ -50,7 +50,6 @@ use crate::faults::{self, Answer, View};
 use crate::metrics::{self, RequestLabels};
 use crate::registry::Registry;
 
-/// The state of one request in progress.
 pub(crate) struct Call {
     pub(crate) method: Method,
     pub(crate) path: String,
@@ -61,7 +60,6 @@ pub(crate) struct Call {
     pub(crate) requester: Requester,
     /// The request's flow schema and priority level. `None` until the user is known.
     flow: Option<pintle_authz::Flow>,
-    /// The request's verb, if the request is for a resource.
     verb: Option<Verb>,
     target: ResourcePath,
     /// The object name for RBAC and fault rules. For a list or watch, the name that the field selector selects.
@@ -74,11 +72,8 @@ pub(crate) struct Call {
     weight: usize,
     /// The cost of validating an object against the kind's schema. One unit is the time to process one byte of a body.
     schema_weight: usize,
-    /// The memory budget shared by all request bodies.
     bodies: Arc<BodyBudget>,
-    /// The connection to the client, if the client requests an upgrade.
     upgrade: Option<OnUpgrade>,
-    /// The protocol of the connection after a response with status 101.
     socket: Option<Socket>,
 }
 
@@ -116,7 +111,6 @@ impl Call {
         self.header(USER_AGENT)
     }
 
-    /// Returns the request's metric labels. Returns `None` if the path is unknown.
     fn labels(&self) -> Option<RequestLabels> {
         let ResourcePath { group, version, resource, subresource, namespace, name, .. } = &self.target;
         let Some(verb) = self.verb else {
@@ -146,7 +140,6 @@ impl Call {
 pub(crate) enum Deadline {
     /// The deadline of an ordinary request. Watches and other streams have no such deadline.
     Request(Instant),
-    /// The time at which a watch must end.
     Watch(Instant),
 }
 
@@ -158,13 +151,13 @@ impl Deadline {
     }
 }
 
-/// Serves one request and returns the response. Errors are returned as responses. If the connection is upgraded
-/// to a WebSocket, the result also contains a [`Socket`], which the caller must run on the connection.
+/// Serves one request and returns the response. Errors are returned as responses. If the request upgrades the connection to a WebSocket,
+/// the result also contains a [`Socket`]. The caller must run the `Socket` on the connection.
 ///
 /// The response is ready no later than at the deadline. Offloaded code that is still
 /// running at the deadline continues to run, but no longer writes to the store.
 ///
-/// Calls `deadline` with the response's deadline, if it has one.
+/// Calls `deadline` with the response's deadline, if the response has one.
 ///
 /// # Cancel safety
 ///
@@ -201,11 +194,10 @@ pub(crate) async fn respond(
     }
 }
 
-/// The state that is still needed after the server has started to send the response.
+/// The state of a request that the server still needs after it has started to send the response.
 struct Ongoing {
-    /// Writes the request's audit record. The caller must record here whether the response was completed before the deadline.
+    /// Writes the audit record when dropped. If the response was completed before the deadline, the caller sets `in_time` first.
     audited: AuditGuard,
-    /// The WebSocket to run on the upgraded connection.
     socket: Option<Socket>,
     /// The end of a watch whose body sends the frames. `None` for all other responses.
     ends: Option<Instant>,
@@ -245,7 +237,6 @@ async fn answer(
     (response, Ongoing { audited, socket: None, ends })
 }
 
-/// Converts the reply's objects, if their kind has a conversion webhook.
 async fn converted(registry: &Registry, call: &Call, reply: Reply) -> Outcome<Reply> {
     Ok(match reply {
         Reply::Object { code, kind, object, format } => {
@@ -267,7 +258,6 @@ struct AuditGuard {
     received: Instant,
     committed: Committed,
     code: u16,
-    /// Whether the response was completed before the deadline.
     in_time: bool,
 }
 
@@ -307,7 +297,7 @@ impl Drop for AuditGuard {
 struct RequestInfo {
     target: Target,
     verb: Option<Verb>,
-    /// The timeout. `None` for watches and other streams.
+    /// `None` for watches and other streams.
     limit: Option<Duration>,
 }
 
@@ -339,8 +329,7 @@ async fn serve(registry: &Arc<Registry>, call: &mut Call, info: &RequestInfo, in
     let request_body = match verb {
         Some(Verb::Create) if call.object.is_empty() && registry.faults.needs_create_names() => {
             let body = body::receive(call, incoming).await?;
-            // `read` returns the bytes with a permit to process them. Drop both immediately.
-            // Otherwise, a fault that delays the request would also hold the permit.
+            // `read` returns the bytes with a permit to process them. Drop the permit immediately, because a fault can delay the request.
             let bytes = body::read(call, RequestBody::Received(body.clone())).await?;
             call.object = decode::name(bytes, call.header(CONTENT_TYPE));
             RequestBody::Received(body)
@@ -366,7 +355,7 @@ async fn serve(registry: &Arc<Registry>, call: &mut Call, info: &RequestInfo, in
     }
 }
 
-/// Returns kube-apiserver's error for a path that ends with `/watch`.
+/// Returns kube-apiserver's error for a request whose path ends with `/watch`.
 fn undeterminable(uri: &Uri) -> Failure {
     let url = uri.path_and_query().map_or("", PathAndQuery::as_str);
     let why = format!("failed to create RequestInfo: unable to determine kind and namespace from url, {url}");
@@ -382,7 +371,6 @@ fn metrics_text(registry: &Registry) -> Reply {
     Reply::Raw { code: 200, headers, body: registry.metrics.text(version.text("/gitVersion")).into() }
 }
 
-/// Serves non-resource requests, such as health and discovery.
 async fn serve_non_resource(registry: &Arc<Registry>, call: &Call, parts: &[String]) -> Outcome<Reply> {
     if let Some(reply) = healthz::serve(registry, call, parts) {
         return Ok(reply);
@@ -402,7 +390,6 @@ async fn serve_non_resource(registry: &Arc<Registry>, call: &Call, parts: &[Stri
     }
 }
 
-/// Returns the verb of a resource request. Returns `None` for other paths and unknown methods.
 fn verb(call: &Call, target: &Target) -> Option<Verb> {
     let Target::Resource(path) = target else { return None };
     let collection = path.name.is_empty();
@@ -421,7 +408,6 @@ fn verb(call: &Call, target: &Target) -> Option<Verb> {
     }
 }
 
-/// Returns the verb for RBAC rules. For a non-resource request, the verb is the HTTP method.
 fn rbac_verb(call: &Call, target: &Target, verb: Option<Verb>) -> String {
     match target {
         Target::Resource(path) if path.old_proxy => "proxy".into(),
@@ -430,7 +416,7 @@ fn rbac_verb(call: &Call, target: &Target, verb: Option<Verb>) -> String {
     }
 }
 
-/// Returns the object name in the path. For a list or watch, returns the name that the field selector selects.
+/// For a list or watch, returns the object name that the field selector selects.
 fn object_name(call: &Call, path: &ResourcePath, verb: Option<Verb>) -> String {
     if !path.name.is_empty() || !matches!(verb, Some(Verb::List | Verb::Watch)) {
         return path.name.clone();
@@ -439,7 +425,7 @@ fn object_name(call: &Call, path: &ResourcePath, verb: Option<Verb>) -> String {
     fields.exact("metadata.name").unwrap_or_default().to_owned()
 }
 
-/// Authorizes impersonation first, and then the request.
+/// Checks the permissions to impersonate first, and then the permission for the request.
 fn authorize(registry: &Registry, call: &mut Call, target: &Target, verb: Option<Verb>) -> Outcome<()> {
     let verb = rbac_verb(call, target, verb);
     let (name, url) = (call.object.clone(), call.path.clone());
@@ -454,7 +440,6 @@ fn authorize(registry: &Registry, call: &mut Call, target: &Target, verb: Option
     pintle_authz::authorize(registry.rbac(), &call.requester.user, &attributes)
 }
 
-/// Returns the request attributes that fault rules can match.
 fn fault_request(call: &Call) -> faults::Request<'_> {
     let ResourcePath { group, resource, subresource, namespace, .. } = &call.target;
     faults::Request {
@@ -505,7 +490,6 @@ fn add_headers(registry: &Registry, call: &Call, scheduled: bool, response: &mut
     }
 }
 
-/// Adds the headers that all responses have. `audit_id` is the client's audit ID, if any.
 fn add_common_headers(registry: &Registry, audit_id: Option<HeaderValue>, response: &mut Response<ResponseBody>) {
     let audit_id = audit_id.filter(|id| id.to_str().is_ok_and(|id| !id.is_empty()));
     let audit_id = audit_id.or_else(|| HeaderValue::from_str(&registry.uuid()).ok());
@@ -515,7 +499,7 @@ fn add_common_headers(registry: &Registry, audit_id: Option<HeaderValue>, respon
     headers.remove(DATE);
 }
 
-/// The maximum total length of all warnings, in characters. If exceeded, each warning is truncated first.
+/// The maximum total length of all warnings, in characters. If the warnings are longer in total, each warning is truncated first.
 const MAX_WARNINGS: usize = 4 * 1024;
 const MAX_TRUNCATED_WARNING: usize = 256;
 
@@ -544,7 +528,6 @@ fn warning_header(text: &str) -> Option<HeaderValue> {
 }
 
 impl Reply {
-    /// Returns the failure for a fault rule's scripted answer.
     pub(super) fn of_fault(answer: &Answer) -> Failure {
         let message = format!("a scripted fault answered {}", answer.code);
         let reason = match answer.code {

@@ -17,7 +17,6 @@ use super::negotiate::{self, ResponseFormat};
 use super::{Call, healthz};
 use crate::registry::{Registry, Transform};
 
-/// Serves a non-resource path.
 pub(super) async fn serve(registry: &Arc<Registry>, call: &Call, parts: &[String]) -> Outcome<Reply> {
     let parts: Vec<_> = parts.iter().map(String::as_str).collect();
     let kinds = registry.kinds();
@@ -115,7 +114,6 @@ fn of_type(content_type: &'static str) -> HeaderMap {
     HeaderMap::from_iter([(CONTENT_TYPE, HeaderValue::from_static(content_type))])
 }
 
-/// Serves aggregated discovery if any clause of the `Accept` header requests it.
 async fn aggregated(registry: &Registry, kinds: &Arc<Kinds>, call: &Call, core: bool) -> Outcome<Option<Reply>> {
     let clauses = accept::clauses(call.header(ACCEPT));
     let media = clauses.iter().find_map(|clause| {

@@ -19,7 +19,6 @@ use pintle_serving::offload;
 use super::Call;
 use crate::watch::{Frame as WatchFrame, Watcher};
 
-/// The body of a request, from a socket or an in-process call.
 pub(crate) type Incoming = UnsyncBoxBody<Bytes, Box<dyn Error + Send + Sync>>;
 
 /// Returns a body that streams a watch's frames. Frames that are ready at
@@ -40,7 +39,8 @@ pub(super) fn frames(watcher: Watcher) -> ResponseBody {
     StreamBody::new(frames).boxed_unsync()
 }
 
-/// A request body that is either still arriving or complete. A body is received early if a fault rule needs the object name in it.
+/// A request body that is either still arriving or complete. The server receives a body
+/// early if a fault rule needs the object name in the body.
 pub(super) enum RequestBody {
     Incoming(Incoming),
     Received(Bytes),
@@ -104,7 +104,6 @@ mod tests {
     const CORE: &str = "/api/v1/namespaces/default/configmaps/a";
     const ROLES: &str = "/apis/rbac.authorization.k8s.io/v1/namespaces/default/roles";
 
-    /// Returns `true` if a small body is processed on another thread.
     async fn is_offloaded(path: &str, media: &str, weights: [usize; 2]) -> bool {
         let registry = Arc::new(Registry::new(ApiServerConfig::default(), None));
         let nothing: Incoming = full(Bytes::new()).map_err(Into::into).boxed_unsync();

@@ -24,11 +24,10 @@ use crate::faults::Answer;
 use crate::registry::{ListReply, Registry, Served, Transform};
 use crate::watch::Watcher;
 
-/// A request's result, before encoding.
 pub(crate) enum Reply {
     /// One object. `kind` determines the columns of a table.
     Object { code: u16, kind: Arc<Kind>, object: Served, format: ResponseFormat },
-    /// A list.
+    /// A list of objects.
     List { kind: Arc<Kind>, list: ListReply, format: ResponseFormat },
     /// A Status without an object.
     Status { status: Box<Status>, format: ResponseFormat },
@@ -131,11 +130,10 @@ pub(super) async fn reply(registry: &Registry, call: &Call, reply: Reply) -> Res
     }
 }
 
-/// The status code for a request that timed out.
 pub(super) const TIMED_OUT: u16 = 504;
 
-/// Returns the response to a request that timed out. The body is JSON, regardless of the
-/// `Accept` header, because a filter sends it in kube-apiserver, before negotiation.
+/// Returns the response to a request that timed out. The body is JSON, regardless of the `Accept` header, because
+/// kube-apiserver sends this response from a filter, before content negotiation.
 pub(super) fn timed_out() -> Response<ResponseBody> {
     let status = json!({
         "metadata": {},
@@ -168,7 +166,6 @@ pub(super) async fn failure(call: &Call, failure: &Failure) -> Response<Response
     response
 }
 
-/// Encodes a document in the negotiated format.
 pub(super) fn encode(format: &ResponseFormat, value: &Json) -> Bytes {
     match format.media {
         Media::Yaml => pintle_schema::write_yaml(value).into(),
@@ -192,7 +189,7 @@ async fn value(call: &Call, code: u16, format: &ResponseFormat, value: &Json) ->
     respond(call, code, format.media, encode(format, value)).await
 }
 
-/// Sends a list. Long lists are encoded while the response is being sent.
+/// Long lists are encoded while the response is being sent.
 async fn send(registry: &Registry, call: &Call, mut list: ListBody, media: Media) -> Response<ResponseBody> {
     let first = list.next().await;
     if list.is_over() {

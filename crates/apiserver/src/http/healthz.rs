@@ -7,7 +7,6 @@ use super::encode::Reply;
 use crate::registry::Registry;
 use pintle_storage::health::Endpoint;
 
-/// Serves a health endpoint. Returns `None` for other paths.
 pub(super) fn serve(registry: &Registry, call: &Call, parts: &[String]) -> Option<Reply> {
     let (name, rest) = parts.split_first()?;
     let endpoint = match name.as_str() {

@@ -26,15 +26,15 @@ const GZIP_PART: usize = 16 * 1024;
 
 /// An encoder that writes a list's body in segments.
 ///
-/// Until the encoder is dropped, it keeps the listed objects in memory, as of the
-/// list's revision. The request deadline limits this time, even if the client is slow.
+/// Until the encoder is dropped, it keeps the listed objects at the list's revision in memory. The
+/// request deadline limits this time, even if the client is slow.
 pub(super) struct ListBody {
     kind: Arc<Kind>,
     transform: Transform,
     encoding: ListEncoding,
     now: Timestamp,
     is_first: bool,
-    /// The objects that have not been sent yet, or `None` at the end of the list. An object is read from the store when it is sent.
+    /// The objects that have not been sent yet, or `None` at the end of the list. Each object is read from the store only when it is sent.
     objects: Option<Selected>,
     ready: Vec<u8>,
     /// Whether the body is compressed. If so, [`next_compressed`](Self::next_compressed) encodes groups of neighbouring objects.
@@ -45,7 +45,7 @@ enum ListEncoding {
     Json {
         indent: Option<Indent>,
     },
-    /// A YAML list. `end` follows the last item.
+    /// A YAML list. `end` is the text after the last item.
     Yaml {
         end: String,
     },
@@ -53,7 +53,6 @@ enum ListEncoding {
 }
 
 impl ListBody {
-    /// Creates a JSON body, indented if `pretty` is `true`.
     pub(super) fn json(kind: Arc<Kind>, list: ListReply, transform: Transform, now: Timestamp, pretty: bool) -> Self {
         let head = transform.list_head(&kind, metadata(&kind, &list, &transform));
         let mut ready = pintle_json::to_vec(&Ordered(&head)).expect("a value with text keys can be serialized");
@@ -103,12 +102,11 @@ impl ListBody {
         })
     }
 
-    /// Returns `true` if the last segment was returned.
     pub(super) fn is_over(&self) -> bool {
         self.objects.is_none() && self.ready.is_empty()
     }
 
-    /// Returns the next segment, which is empty at the end of the list. Only the last segment can be too short to be worth compressing.
+    /// Returns the next segment, which is empty at the end of the list. Only the last segment can be too short for compression.
     pub(super) async fn next(&mut self) -> Bytes {
         let mut effort = ListEffort::default();
         while self.ready.len() <= GZIP_THRESHOLD && self.objects.is_some() && self.neighbours().is_none() {
@@ -137,7 +135,6 @@ impl ListBody {
         self.objects.as_ref().map_or(0, |objects| objects.weight(shown))
     }
 
-    /// Appends the next object if the selectors match it. After the last object, appends the end of the list.
     fn add(&mut self) {
         let Some(objects) = &mut self.objects else { return };
         match objects.scan_next() {
@@ -208,8 +205,9 @@ impl ListBody {
         Ok(Some(gzipped))
     }
 
-    /// Returns the next group of neighbouring objects if all clients receive the same bytes for it. The group with the list's first object
-    /// is excluded, because no comma precedes this object. Large groups are excluded, because compressing them would block other tasks.
+    /// Returns the next group of neighbouring objects if all clients receive the same bytes for the group. The
+    /// group with the list's first object is excluded, because no comma precedes the first object. Large groups
+    /// are excluded, because compressing them would block other tasks.
     fn neighbours(&self) -> Option<Neighbours> {
         let is_plain = match self.encoding {
             ListEncoding::Json { indent: None } | ListEncoding::Protobuf => self.transform.is_none(),
@@ -222,7 +220,7 @@ impl ListBody {
         (neighbours.iter().map(|stored| stored.weight()).sum::<usize>() <= 2 * GZIP_THRESHOLD).then_some(neighbours)
     }
 
-    /// Streams `first` and then all other segments. A segment is encoded when the connection is ready for it.
+    /// Streams `first` and then all other segments. Each segment is encoded only when the connection can send it.
     pub(super) fn stream(mut self, turns: &OffloadPermits, first: Bytes, gzipped: bool) -> ResponseBody {
         self.gzipped = gzipped;
         let (turns, zip) = (turns.clone(), gzipped.then(Gzip::default));
@@ -236,7 +234,6 @@ impl ListBody {
     }
 }
 
-/// The cost of processing a list since the last yield.
 #[derive(Default)]
 struct ListEffort {
     looks: usize,
@@ -244,7 +241,8 @@ struct ListEffort {
 }
 
 impl ListEffort {
-    /// Adds the cost of checking one object and processing `bytes` bytes. Yields first if the cost since the last yield is too high.
+    /// Adds the cost of checking one object and processing `bytes` bytes. Before that, yields to
+    /// other tasks if the cost since the last yield is too high.
     async fn add(&mut self, bytes: usize) {
         if self.looks == SCAN_BATCH || self.bytes > GZIP_THRESHOLD {
             *self = Self::default();
@@ -289,7 +287,6 @@ impl Sending {
     }
 }
 
-/// Returns the name of the list's field for objects.
 fn items(transform: &Transform) -> &'static str {
     if matches!(transform, Transform::Table { .. }) { "rows" } else { "items" }
 }

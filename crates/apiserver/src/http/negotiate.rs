@@ -16,18 +16,13 @@ pub(crate) struct ResponseFormat {
     pub(crate) transform: Transform,
 }
 
-/// The type of an endpoint's responses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Offer {
-    /// One object.
     Object,
-    /// A list.
     List,
-    /// A watch, which is a stream of events.
     Watch,
-    /// An object that is created for the response and not stored, and that cannot be sent as a table.
+    /// An object that the server creates for the response and does not store. Not available as a table.
     Transient,
-    /// A discovery or OpenAPI document.
     Document,
 }
 
@@ -39,7 +34,6 @@ pub(crate) fn negotiate(call: &Call, offer: Offer, kind: &Kind) -> Outcome<Respo
     choose(call, offer, kind.strategy.routing(), kind.has_protobuf())
 }
 
-/// Chooses the format of a discovery document. Returns a 406 failure if no format is acceptable.
 pub(crate) fn document(call: &Call, routing: Routing) -> Outcome<ResponseFormat> {
     choose(call, Offer::Document, routing, true)
 }
@@ -79,13 +73,12 @@ fn has_message(transform: &Transform, has_protobuf: bool) -> bool {
     }
 }
 
-/// Returns the failure for an `Accept` header without a supported clause.
 fn not_acceptable() -> Failure {
     Failure::new(406, Reason::NotAcceptable, format!("only the following media types are accepted: {MEDIA_TYPES}"))
 }
 
-/// Returns `true` if kube-apiserver accepts this `Accept` clause for a resource with one
-/// route per method. Such routes reject `application/*` and ignore clause parameters.
+/// Returns `true` if kube-apiserver accepts this `Accept` clause for a resource with one route per method. Routes for
+/// single methods reject `application/*` and ignore clause parameters.
 fn is_known_to_routes(clause: &Clause) -> bool {
     let wildcard = clause.kind == "*" && clause.subtype == "*";
     wildcard && clause.media().is_some()

@@ -10,7 +10,6 @@ use super::Call;
 use super::encode::Reply;
 use crate::registry::Registry;
 
-/// Returns the issuer's OpenID configuration.
 pub(super) fn configuration(registry: &Registry, call: &Call) -> Reply {
     let scheme = if registry.config.tls { "https" } else { "http" };
     let keys = format!("{scheme}://{}/openid/v1/jwks", call.header(HOST));

@@ -30,7 +30,7 @@ pub(super) async fn serve(
     let target = with_conversions(registry, call, route(registry, call, path)?);
     call.warnings.extend(target.kind.strategy.deprecation().map(Into::into));
     call.schema_weight = target.kind.strategy.schema_weight();
-    // A connection request is a GET request, but webhooks are called as for a POST request.
+    // A connection request, such as `exec`, is a GET request, but the server calls webhooks as for a POST request.
     let connects = target.kind.strategy.stream(target.subresource).is_some_and(|stream| stream.connects);
     if connects || !matches!(verb, Some(Verb::Get | Verb::List | Verb::Watch)) {
         call.weight = registry.weight(&target);
@@ -89,7 +89,7 @@ pub(super) async fn serve(
     }
 }
 
-/// Returns a target that records its objects' conversions in `call`, if the kind has a conversion webhook.
+/// If the kind has a conversion webhook, returns a target that records the necessary conversions in `call`.
 fn with_conversions(registry: &Registry, call: &mut Call, mut target: RequestTarget) -> RequestTarget {
     // A plan does not call webhooks, because they belong to the live cluster.
     if registry.db.is_mirror() {

@@ -57,7 +57,7 @@ pub(super) async fn list(
     }
     let list = loop {
         let list = registry.list(&selection, &options, call.view).await?;
-        // A selector can read fields that a webhook must convert.
+        // List again after conversions, because a selector can read fields that a webhook must convert.
         if !registry.settle(&call.requester).await? {
             break list;
         }
@@ -107,8 +107,8 @@ fn list_options(call: &Call, path: &ResourcePath, watch: bool) -> Outcome<ListOp
     Ok(options)
 }
 
-/// Waits until the store reaches the revision `version`. Returns a failure after a timeout.
-/// A stale view stays at its revision, so waiting for a later revision always times out.
+/// Waits until the store reaches the revision `version`. Returns a failure after a timeout. A view at a fixed revision
+/// never reaches a later revision, so the wait times out.
 pub(super) async fn wait_for(registry: &Registry, kind: &Kind, version: u64, view: Option<View>) -> Outcome<()> {
     let uncached = is_uncached(kind);
     let patience = if uncached { Duration::ZERO } else { VERSION_TIMEOUT };

@@ -18,12 +18,11 @@ use super::encode::Reply;
 use super::{Call, negotiate};
 use crate::registry::{Registry, Written};
 
-/// Reads a request's body if the kind accepts its media type.
 pub(super) async fn read_object(call: &Call, request_body: RequestBody, kind: &Kind) -> Outcome<decode::RawBody> {
     let media = decode::media(call.header(CONTENT_TYPE)).ok_or_else(|| unsupported(kind, false))?;
     if !kind.has_protobuf() && media == decode::BodyMedia::Protobuf {
-        // kube-apiserver fails on bodies with these media types, and responds only if
-        // `fieldValidation` is `Ignore`. This server responds with status 415 instead.
+        // kube-apiserver responds to these bodies only if `fieldValidation` is `Ignore`. For all other values,
+        // kube-apiserver fails without a response, and this server responds with status 415.
         return Err(match call.query.text("fieldValidation") {
             "Ignore" => Failure::bad_request(format!(
                 "{0} in version {1:?} cannot be handled as a {0}: Object 'Kind' is missing in 'object has no kind field '",
@@ -35,7 +34,6 @@ pub(super) async fn read_object(call: &Call, request_body: RequestBody, kind: &K
     Ok(decode::RawBody::new(body::read(call, request_body).await?, media))
 }
 
-/// Decodes a body into an object and checks its version.
 pub(super) fn decoded(
     call: &mut Call,
     kind: &Arc<Kind>,
@@ -50,14 +48,13 @@ pub(super) fn decoded(
     Ok(decoded.value)
 }
 
-/// Returns the reply for a completed write.
 pub(super) fn written_reply(kind: Arc<Kind>, written: Written, format: negotiate::ResponseFormat) -> Reply {
     let code = if written.created { 201 } else { 200 };
     Reply::Object { code, kind, object: written.object, format }
 }
 
-/// Returns a 415 failure for an unsupported media type. For a patch of a resource with
-/// one route per method, the error message does not list the accepted media types.
+/// Returns a 415 failure for an unsupported media type. If the resource has one route per method, the error message for
+/// a patch does not list the accepted media types.
 pub(super) fn unsupported(kind: &Kind, patch: bool) -> Failure {
     if patch && kind.strategy.routing() == Routing::PerMethod {
         return Failure::new(415, Reason::UnsupportedMediaType, "415: Unsupported Media Type")
@@ -72,7 +69,7 @@ pub(super) fn unsupported(kind: &Kind, patch: bool) -> Failure {
     Failure::new(415, Reason::UnsupportedMediaType, message)
 }
 
-/// Returns a writer for the request, which knows whether the request may create an object.
+/// Returns the request's writer. The writer also records whether the request may create an object.
 pub(super) fn manager<'a>(
     registry: &Registry,
     call: &Call,
@@ -100,12 +97,10 @@ pub(super) fn manager<'a>(
     manager.with_served_versions(versions.collect())
 }
 
-/// Returns the patch type for the request's content type.
 pub(super) fn patch_kind(call: &Call, kind: &Kind) -> Outcome<decode::PatchKind> {
     decode::PatchKind::of(patch_media(call), kind).ok_or_else(|| unsupported(kind, true))
 }
 
-/// Returns the media type of a patch request, without parameters.
 fn patch_media(call: &Call) -> &str {
     call.header(CONTENT_TYPE).split(';').next().unwrap_or_default().trim()
 }

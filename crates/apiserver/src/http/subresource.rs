@@ -17,14 +17,12 @@ use super::negotiate::{self, Offer};
 use super::{Call, sent};
 use crate::registry::{Registry, Served};
 
-/// Returns the reply for a subresource whose body is the whole object, such as `/status`.
 pub(super) fn get(registry: &Registry, call: &Call, target: &RequestTarget) -> Outcome<Reply> {
     let format = negotiate::negotiate(call, Offer::Object, &target.kind)?;
     let object = registry.get(target)?;
     Ok(Reply::Object { code: 200, kind: target.kind.clone(), object, format })
 }
 
-/// Reads and writes `/scale`.
 pub(super) async fn scale(
     registry: &Arc<Registry>,
     call: &mut Call,
@@ -67,7 +65,7 @@ pub(super) async fn scale(
     Ok(sent::written_reply(kind, written, format))
 }
 
-/// Processes a POST request whose object is not stored.
+/// Handles a POST request whose body is not stored as an object.
 pub(super) async fn post(
     registry: &Arc<Registry>,
     call: &mut Call,

@@ -67,7 +67,6 @@ pub(super) fn reply(call: &mut Call, watcher: Box<Watcher>) -> Reply {
     handshake(call)
 }
 
-/// Returns the response with status 101, or an error if the handshake fails.
 fn handshake(call: &Call) -> Reply {
     const NO_KEY: &str = "mismatch challenge/response";
     let key = call.header(SEC_WEBSOCKET_KEY);
@@ -137,7 +136,6 @@ async fn stream(connection: impl AsyncRead + AsyncWrite + Unpin, mut watcher: Wa
     Ok(())
 }
 
-/// Sends the watch's frames. Returns how to end the connection.
 async fn send(watcher: &mut Watcher, sink: &mut (impl SinkExt<Message, Error = Error> + Unpin)) -> Result<End, Error> {
     let media = watcher.media();
     loop {
@@ -153,13 +151,10 @@ async fn send(watcher: &mut Watcher, sink: &mut (impl SinkExt<Message, Error = E
     }
 }
 
-/// How the server ends the connection.
 enum End {
-    /// Send a close frame.
     Close,
     /// Close the connection without a close frame.
     Cut,
-    /// Close the connection in the middle of this frame.
     Torn(Bytes),
 }
 
@@ -170,7 +165,6 @@ fn message(bytes: Bytes, media: Media) -> RawFrame {
     }
 }
 
-/// Reads and ignores the client's messages until the client closes the WebSocket.
 async fn drain(source: &mut (impl StreamExt<Item = Result<Message, Error>> + Unpin)) -> Result<(), Error> {
     while let Some(message) = source.next().await {
         message?;

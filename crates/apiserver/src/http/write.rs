@@ -93,8 +93,8 @@ pub(super) async fn delete(
         registry.with_webhooks(&call.requester, attempt).await?
     };
     Ok(match deleted {
-        // Status 202 means that the object still exists because it waits for its dependents. As in
-        // kube-apiserver, this status is used only with the deprecated option `orphanDependents=false`.
+        // Status 202 means that the object still exists until its dependents have been deleted. As in kube-apiserver,
+        // this status is used only with the deprecated option `orphanDependents=false`.
         Deleted::Held(object) if options.orphan_dependents == Some(false) => {
             Reply::Object { code: 202, kind, object, format }
         }
