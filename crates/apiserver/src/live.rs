@@ -5,9 +5,11 @@
 //!
 //! - A request for a single object reads the object from the upstream cluster, unless its collection is watched.
 //! - The first list, watch or create in a collection loads the whole collection, and the server then watches the collection.
-//! - Requests for discovery, aggregated APIs, logs and access reviews are forwarded, because this server cannot answer them itself.
+//! - Requests for discovery, aggregated APIs, logs and access reviews are forwarded,
+//!   because this server lacks the data for these responses.
 //!
-//! The server never writes to the upstream cluster, and only requests from administrators of this server can cause requests to it.
+//! The server never writes to the upstream cluster. Only requests from administrators of
+//! this server cause requests to the upstream cluster.
 
 mod follow;
 mod forward;
@@ -43,15 +45,14 @@ use crate::registry::Registry;
 /// The timeout for loading all objects that a request needs, and for each request to the upstream cluster.
 const UPSTREAM_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// The upstream cluster and the collections that were loaded from it.
 #[derive(Debug)]
 pub(crate) struct Live {
     registry: Arc<Registry>,
     upstream: Upstream,
     /// The requested collections. A collection's cell is set when the collection has been loaded.
     collections: Mutex<HashMap<Collection, Arc<OnceCell<()>>>>,
-    /// The collections that are fully loaded and watched. Hold the lock while copying an object from the upstream cluster. Otherwise,
-    /// watchers could miss an object that is copied just before the load of its collection completes.
+    /// The collections that are fully loaded and watched. Hold the lock while copying an object from the upstream cluster. Without the
+    /// lock, watchers could miss an object that is copied just before the load of its collection completes.
     complete: RwLock<HashSet<Collection>>,
     stop: CancellationToken,
     tasks: TaskTracker,
@@ -66,7 +67,6 @@ struct Collection {
     namespace: String,
 }
 
-/// The server that must respond to a request.
 enum Route {
     Local,
     Upstream(TimeoutScope),
@@ -75,7 +75,6 @@ enum Route {
 /// The part of a forwarded request to which the timeout applies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum TimeoutScope {
-    /// The timeout applies to the whole response.
     Whole,
     /// The timeout applies only to the response's head, because a watch continues until the client stops reading.
     Head,
@@ -84,8 +83,8 @@ enum TimeoutScope {
 }
 
 impl Live {
-    /// Makes `registry`, which must be empty, read its objects from the
-    /// upstream cluster. Background tasks are spawned on the current runtime.
+    /// Makes `registry` read its objects from the upstream cluster. `registry` must be empty.
+    /// Background tasks are spawned on the current runtime.
     pub(crate) fn over(
         upstream: Upstream,
         registry: Arc<Registry>,
@@ -97,7 +96,6 @@ impl Live {
         Arc::new(Self { registry, upstream, collections, complete, stop, tasks, runtime })
     }
 
-    /// Loads the custom resource definitions and watches them.
     pub(crate) async fn begin(self: &Arc<Self>) -> Result<(), Refusal> {
         let kinds = self.registry.kinds();
         let Some(definitions) = kinds.group_kind("apiextensions.k8s.io", "CustomResourceDefinition") else {
@@ -106,7 +104,6 @@ impl Live {
         self.load_collection(definitions, "").await
     }
 
-    /// Serves a request with [`respond`](crate::http::respond), or forwards it to the upstream cluster.
     pub(crate) async fn respond(
         self: Arc<Self>,
         request: Request<Incoming>,
@@ -128,8 +125,8 @@ impl Live {
         }
     }
 
-    /// Returns `true` if the user may cause requests to the upstream cluster. Only administrators may,
-    /// because these requests use the server's credentials, which may have more permissions than the user.
+    /// Returns `true` if the user is an administrator. Other users must not cause requests to the upstream cluster. These requests use the
+    /// server's credentials, which may have more permissions than the user.
     fn is_from_administrator(&self, request: &Request<Incoming>) -> bool {
         let now = self.registry.clock.now().as_second();
         let user = self.registry.authenticator.authenticate(&*self.registry.db, &mut request.headers().clone(), now);
@@ -303,7 +300,6 @@ fn is_named(object: &Json, namespace: &str, name: &str) -> bool {
     object.text("/metadata/namespace") == namespace && object.text("/metadata/name") == name
 }
 
-/// Returns `true` if `complete` contains this collection, or the resource's collection across all namespaces.
 fn is_in(complete: &HashSet<Collection>, collection: &Collection) -> bool {
     complete.contains(collection) || complete.contains(&Collection { namespace: String::new(), ..collection.clone() })
 }
@@ -312,13 +308,12 @@ fn is_discovery(parts: &[String]) -> bool {
     matches!(parts.first().map(String::as_str), Some("api" | "apis" | "openapi"))
 }
 
-/// Returns an object's resourceVersion, or 0 if it is not a number.
 fn version(object: &Json) -> u64 {
     object.text("/metadata/resourceVersion").parse().unwrap_or(0)
 }
 
-/// Returns how the timeout applies to a forwarded read. Watches and log
-/// requests, even those without `follow`, last until the client stops reading.
+/// Returns which part of a forwarded read request the timeout applies to. Watches and log requests,
+/// even those without `follow`, last until the client stops reading.
 fn timeout_scope(path: &ResourcePath, uri: &Uri) -> TimeoutScope {
     let query = Query::parse(uri.query().unwrap_or_default());
     match Subresource::parse(&path.subresource) {

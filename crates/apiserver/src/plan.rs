@@ -27,7 +27,7 @@ use crate::server::{ApiServer, StartError};
 ///                  writes stay here: defaults, definitions' rules, server-side apply, finalizers, garbage collection
 /// ```
 ///
-/// Like every [`ApiServer`], the plan's server listens on a loopback port. Controllers in any language can connect to it with its
+/// Like every [`ApiServer`], the plan's server listens on a loopback port. Controllers in any language can connect to the server with its
 /// [kubeconfig](ApiServer::kubeconfig). A controller in the same process can use it [without a socket](ApiServer::in_process).
 ///
 /// The plan reads the cluster with the credentials of the service passed to [`start`](Self::start). Every
@@ -44,7 +44,7 @@ use crate::server::{ApiServer, StartError};
 /// - At startup, the plan loads and watches all custom resource definitions. Discovery
 ///   documents come from the cluster until a custom resource definition is written in the plan.
 /// - The cluster answers requests for logs, access reviews, and resources that the plan's server does not serve, such as metrics. Forwarded
-///   requests do not appear in the server's audit, and fault rules do not apply to them.
+///   requests do not appear in the server's audit, and fault rules do not affect forwarded requests.
 /// - Requests to the cluster time out after a minute. A failed watch is restarted after a second. With each further failure, the pause
 ///   grows, up to one minute. Until the watch works again, the plan serves the last state that it received.
 ///
@@ -64,13 +64,13 @@ use crate::server::{ApiServer, StartError};
 ///   PersistentVolumeClaim is not bound.
 /// - The garbage collector knows only the objects that the plan has read, so it misses dependents in collections that the plan has never
 ///   listed. When a namespace is deleted, the plan deletes only the objects that it has read.
-/// - Requests for exec, attach and port forwarding, and proxy requests to pods, services and nodes, do not
-///   reach the cluster. The plan rejects these requests, or they fail as if the kubelet were unreachable.
-///   A GET request for an aggregated API counts as a read and is forwarded, even if it has side effects.
+/// - Requests for exec, attach and port forwarding, and proxy requests to pods, services and nodes, do not reach the
+///   cluster. The plan rejects these requests, or they fail as if the kubelet were unreachable. A GET request for an
+///   aggregated API is forwarded as a read, even if the request has side effects.
 /// - The plan signs service account tokens with its own key. The cluster does not accept these tokens. An impersonated user has only the
 ///   permissions of the roles that the plan has read. Forwarded requests, such as reviews, use the plan's credentials. If a forwarded
 ///   request impersonates a user, the plan's own user needs the permission to impersonate this user in the cluster.
-/// - The plan keeps all requested collections in memory. The plan's state is lost when the plan ends.
+/// - The plan keeps all requested collections in memory. Dropping the plan discards its state.
 /// - Generated names, addresses and ports differ from the values that the cluster would choose.
 /// - If the deployed controller holds a Lease in the cluster, it also holds the Lease in the
 ///   plan. Disable leader election in the planned controller, or let it use another Lease.
@@ -86,7 +86,7 @@ use crate::server::{ApiServer, StartError};
 /// use pintle_apiserver::{ApiServer, ApiServerConfig, Plan, PlanAction};
 /// use tower_service::Service;
 ///
-/// // This server stands in for a real cluster. `pintle::Cluster::plan` creates a plan for any cluster.
+/// // This server represents a real cluster. `pintle::Cluster::plan` creates a plan for any cluster.
 /// let live = ApiServer::start(ApiServerConfig::default()).await?;
 /// live.load("{apiVersion: v1, kind: ConfigMap, metadata: {name: settings}, data: {colour: blue}}")?;
 ///
@@ -141,7 +141,8 @@ impl Plan {
         S::Error: Into<Box<dyn Error + Send + Sync>>,
         B: Body<Data = Bytes, Error: Into<Box<dyn Error + Send + Sync>>> + Send + 'static,
     {
-        // Do not aggregate cluster roles. The cluster has already aggregated them, and this server has read only some of them.
+        // Do not aggregate cluster roles. The upstream cluster has already aggregated its
+        // roles, and this server has read only some of the roles.
         let controllers = Controllers { roles: false, ..config.controllers };
         let config = ApiServerConfig { controllers, ..config };
         let server =
@@ -163,7 +164,7 @@ impl Plan {
     ///
     /// # Cancel safety
     ///
-    /// Dropping the future has no effect.
+    /// Dropping the future does not change the plan.
     pub async fn changes(&self) -> PlannedChanges {
         self.server.settle().await;
         let registry = self.server.registry();

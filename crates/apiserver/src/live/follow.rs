@@ -14,18 +14,15 @@ use tokio::time::Instant;
 use super::upstream::{Refusal, collection_path, encoded};
 use super::{Collection, Live, is_in, version};
 
-/// The number of objects per list page.
 const PAGE: usize = 500;
-/// The `timeoutSeconds` parameter of watch requests to the upstream cluster.
 const WATCH_SECONDS: u64 = 300;
-/// The number of seconds after its timeout at which a watch is dropped, because its connection is probably lost.
+/// If a watch does not end within this many seconds after its timeout, its connection is probably lost, and the watch is dropped.
 const WATCH_GRACE: u64 = 60;
-/// The pause after a watch that ended normally.
 const PAUSE: Duration = Duration::from_millis(100);
 /// The pause after a watch that failed or ended immediately. Doubles with each further failure, up to [`LONGEST_PAUSE`].
 const PAUSE_AFTER_FAILURE: Duration = Duration::from_secs(1);
 const LONGEST_PAUSE: Duration = Duration::from_secs(60);
-/// The duration below which a watch without events counts as ended immediately.
+/// A watch without events that is shorter than this duration counts as ended immediately.
 const SHORTEST_WATCH: Duration = Duration::from_secs(1);
 /// The maximum size of an event, in bytes.
 const LONGEST_EVENT: usize = 64 << 20;
@@ -101,7 +98,7 @@ impl Live {
         }
     }
 
-    /// Marks a collection as not loaded. After its kind is served again, the next request for the collection lists it again.
+    /// Marks a collection as not loaded. If its kind is served again, the next request for the collection loads the objects again.
     fn forget(&self, collection: &Collection) {
         self.complete.write().unwrap_or_else(PoisonError::into_inner).remove(collection);
         self.collections.lock().unwrap_or_else(PoisonError::into_inner).remove(collection);

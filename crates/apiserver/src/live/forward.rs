@@ -48,7 +48,7 @@ impl Live {
         timeout_scope: TimeoutScope,
     ) -> Result<Response<ResponseBody>, Refusal> {
         let (head, body) = request.into_parts();
-        // Do not forward the body of a read request, because it has no meaning and the client may never send all of it.
+        // Do not forward the body of a read request. The body has no meaning, and the client may never send all of it.
         let body = match head.method {
             Method::GET | Method::HEAD => Bytes::new(),
             _ => self.registry.bodies.read(body).await.map_err(|unread| Refusal::unreadable_body(&unread))?,
@@ -80,7 +80,6 @@ impl Live {
     }
 }
 
-/// A response body that fails with `TimedOut` at the deadline.
 struct TimeoutBody {
     body: ResponseBody,
     end: Pin<Box<Sleep>>,

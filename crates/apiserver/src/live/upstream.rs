@@ -72,7 +72,6 @@ impl Upstream {
         Err(Refusal { code, content_type, body: read_to_end(body, LARGEST_RESPONSE).await?, retry_after })
     }
 
-    /// Sends a GET request and parses the response as JSON.
     pub(super) async fn get(&self, path: &str) -> Result<Json, Refusal> {
         let read = async { read_to_end(self.open(path).await?, LARGEST_RESPONSE).await };
         let body = tokio::time::timeout(UPSTREAM_TIMEOUT, read).await.unwrap_or_else(|_| Err(Refusal::timeout()))?;
@@ -98,7 +97,6 @@ async fn read_to_end(mut body: Incoming, largest: usize) -> Result<Bytes, Refusa
     Ok(bytes.into())
 }
 
-/// The characters to percent-encode in a path segment.
 const PART: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~').remove(b':');
 
 pub(super) fn collection_path(kind: &Kind, namespace: &str) -> String {
@@ -113,7 +111,6 @@ pub(super) fn object_path(kind: &Kind, namespace: &str, name: &str) -> String {
     format!("{}/{}", collection_path(kind, namespace), utf8_percent_encode(name, PART))
 }
 
-/// Percent-encodes a query value.
 pub(super) fn encoded(text: &str) -> String {
     utf8_percent_encode(text, PART).to_string()
 }
@@ -124,7 +121,6 @@ pub(crate) struct Refusal {
     pub(crate) code: u16,
     content_type: String,
     body: Bytes,
-    /// The value of the `Retry-After` header.
     retry_after: Option<HeaderValue>,
 }
 
@@ -147,7 +143,6 @@ impl Refusal {
         Self::new(503, "ServiceUnavailable", &message)
     }
 
-    /// Creates the error from the Status in a watch's `ERROR` event.
     pub(super) fn from_status(status: &Json) -> Self {
         let code = status["code"].as_u64().and_then(|code| code.try_into().ok()).unwrap_or(500);
         Self { code, content_type: "application/json".into(), body: status.to_string().into(), retry_after: None }
@@ -163,7 +158,6 @@ impl Refusal {
         Self::new(502, "InternalError", &why)
     }
 
-    /// Creates the error for a forwarded request whose body cannot be read.
     pub(super) fn unreadable_body(unread: &Unread) -> Self {
         match unread {
             Unread::Broken(why) => Self::new(400, "BadRequest", &format!("cannot read the request body: {why}")),

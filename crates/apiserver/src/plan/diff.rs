@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use pintle_json::{Json, Map, Text};
 
-/// The fields that changes exclude, because servers set them or every write changes them.
+/// The fields that are never part of a change, because servers set them or every write changes them.
 const IGNORED: [&str; 6] = [
     "metadata.creationTimestamp",
     "metadata.generation",
@@ -15,14 +15,15 @@ const IGNORED: [&str; 6] = [
 ];
 /// The fields that servers set only while an object is being deleted.
 const DELETION_MARKS: [&str; 2] = ["metadata.deletionGracePeriodSeconds", "metadata.deletionTimestamp"];
-/// The members that can identify list items. For each list, the first member is used that exists in all items and has unique values.
+/// The members that can identify list items, in order of preference. A member identifies the items
+/// of a list if all items have the member, with unique values.
 const ITEM_KEYS: [&str; 4] = ["name", "type", "uid", "key"];
 
 /// A field that would change. The data values of Secrets are hidden.
 #[derive(Clone, Debug, PartialEq)]
 pub struct PlannedField {
     /// The path of the field, such as `spec.template.spec.containers[web].image`. List items are identified by the first of the members
-    /// name, type, uid and key that all items have, with unique values. If there is none, they are identified by their index.
+    /// name, type, uid and key that all items have, with unique values. If no such member exists, list items are identified by their index.
     pub path: String,
     /// The current value. `None` if the field is absent.
     pub old: Option<Json>,
@@ -80,7 +81,7 @@ fn differ(path: &mut String, old: Option<&Json>, new: Option<&Json>, to: &mut Ve
     }
 }
 
-/// Returns `true` if the value is absent, an empty list or an empty object. Two such values are compared as a whole.
+/// Returns `true` if the value is absent, an empty list or an empty object. Two empty values are compared as a whole.
 fn is_empty(value: Option<&Json>) -> bool {
     match value {
         None => true,
@@ -109,7 +110,6 @@ fn indexed(list: Result<Vec<(String, Json)>, Vec<Json>>) -> Vec<(String, Json)> 
     items.into_iter().enumerate().map(|(index, (_, item))| (index.to_string(), item)).collect()
 }
 
-/// Returns the string to append to `path` for the member `name`.
 fn member(path: &str, name: &str) -> String {
     let is_plain = !name.is_empty() && name.chars().all(|c| c.is_alphanumeric() || c == '_' || c == '-');
     match is_plain {

@@ -35,13 +35,13 @@ pub struct PlannedChange {
     pub namespace: String,
     /// The name of the object.
     pub name: String,
-    /// The fields that would change. For a new object, these are all of its fields. For a deleted object, the list is usually empty. If
-    /// finalizers delay the deletion, the list contains the object's changed fields.
+    /// The fields that would change. For a new object, `fields` contains all of its fields. For a deleted object, `fields` is usually
+    /// empty. If finalizers delay the deletion, `fields` contains the object's changed fields.
     pub fields: Vec<PlannedField>,
     /// The finalizers that would delay a deletion.
     pub waits_for: Vec<String>,
-    /// Whether the object has changed in the cluster since it was first written in the
-    /// plan. If so, the controller would now read a different state from the cluster.
+    /// Whether the object has changed in the cluster since it was first written in the plan. If `true`, the
+    /// controller would now read a different state from the cluster.
     pub moved: bool,
 }
 
@@ -94,18 +94,17 @@ impl FromIterator<PlannedChange> for PlannedChanges {
 }
 
 impl PlannedChange {
-    /// Returns the combined effect of all writes to one object. Returns `None` if
-    /// there is none, or if the object only reports information, such as an Event.
+    /// Returns the combined effect of all writes to one object. Returns `None` if the writes have no effect in
+    /// total, or if the object only reports information, such as an Event.
     pub(super) fn of(kinds: &Kinds, written: &LocalWrite) -> Option<Self> {
         let (plural, group) = written.resource.split_once('.').unwrap_or((&written.resource, ""));
         let (base, object) = (written.base.as_deref(), written.object.as_deref());
         let any = object.or(base)?;
-        // The kind of a custom resource is unknown after its definition was deleted.
-        // In this case, use the resource's plural name instead of the kind.
+        // The kind of a custom resource is unknown after its definition was deleted. Use the resource's plural name instead.
         let known = kinds.store(&GroupResource::new(group, plural));
         let kind = known.map_or(plural, |kind| &kind.kind);
-        // A write that only marks an object for deletion records no `apiVersion`. In this
-        // case, use the object's `apiVersion` from before the plan, or else the kind's.
+        // A write that only marks an object for deletion records no `apiVersion`. Then use the object's
+        // `apiVersion` from before the plan, or else the kind's `apiVersion`.
         let versions = [Some(any), base].into_iter().flatten().map(|stored| stored.version().to_string());
         let version = versions.chain(known.map(|kind| kind.api_version())).find(|version| !version.is_empty());
         if known.is_some_and(|kind| kind.conduct.is_report) {
@@ -147,7 +146,6 @@ impl PlannedChange {
 }
 
 impl PlannedField {
-    /// Replaces each value with a placeholder, which shows only that a value exists.
     fn hide(&mut self) {
         let hidden = |value: &mut Json| *value = "(hidden)".into();
         self.old.iter_mut().chain(&mut self.new).for_each(hidden);
