@@ -57,7 +57,6 @@ use pintle_storage::health::Health;
 /// The maximum time for which a request waits until the store reaches the requested revision.
 pub(crate) const VERSION_TIMEOUT: Duration = Duration::from_secs(3);
 
-/// The state of the server, with the API verbs as methods.
 #[derive(Debug)]
 pub(crate) struct Registry {
     pub(crate) db: Arc<Db>,
@@ -124,7 +123,7 @@ impl Registry {
         }
     }
 
-    /// Returns the served kinds. Later changes do not affect the returned set.
+    /// Returns the served kinds. The returned set does not reflect later changes.
     pub(crate) fn kinds(&self) -> Arc<Kinds> {
         self.kinds.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
@@ -145,17 +144,14 @@ impl Registry {
         self.authorizer.rules_in(&self.db)
     }
 
-    /// Returns the flow schema and the priority level of a request from `user`.
     pub(crate) fn flow(&self, user: &User, attributes: &Attributes<'_>) -> Option<Flow> {
         self.flows.classify(&self.db, user, attributes)
     }
 
-    /// Returns the data that a kind's rules can read during a request from `user`.
     pub(crate) fn context<'a>(&'a self, user: &'a User) -> Context<'a> {
         Context { now: self.clock.now(), cluster: &*self.db, user, labelled: true }
     }
 
-    /// Returns a random version 4 UUID.
     pub(crate) fn uuid(&self) -> String {
         let bits = self.with_random(|random| random.u128(..));
         let bits = bits & !(0xf << 76) & !(0x3 << 62) | (0x4 << 76) | (0x2 << 62);
@@ -163,7 +159,6 @@ impl Registry {
         [&hex[..8], &hex[8..12], &hex[12..16], &hex[16..20], &hex[20..]].join("-")
     }
 
-    /// Returns a random name for `generateName`.
     pub(crate) fn generated_name(&self, base: &str) -> String {
         const ALPHABET: &[u8] = b"bcdfghjklmnpqrstvwxz2456789";
         const LONGEST_BASE: usize = 58;

@@ -28,7 +28,6 @@ use super::pod_standards::PodSecurity;
 use super::policies::{self, ParamRights, Reinvocation, ValidatingPolicies, ValidatingWebhooks, WebhookKey};
 use super::served::typed;
 
-/// Returns the plugins, in the order in which they are called.
 pub(super) fn chain() -> Vec<Arc<dyn Plugin>> {
     vec![
         Arc::new(ParamRights),
@@ -42,8 +41,8 @@ pub(super) fn chain() -> Vec<Arc<dyn Plugin>> {
     ]
 }
 
-/// Runs mutating admission: all plugins, mutating policies and mutating webhooks can
-/// change the object. Runs a second time if a policy or webhook changes the object.
+/// Runs mutating admission: all plugins, mutating policies and mutating webhooks can change the object. If a policy or
+/// webhook changes the object, mutating admission runs a second time.
 pub(super) fn admit(registry: &Registry, request: &mut AdmissionRequest<'_>) -> Outcome<()> {
     let mut runs = Runs::default();
     let mut admitted = admit_once(registry, request, &mut runs);
@@ -55,7 +54,6 @@ pub(super) fn admit(registry: &Registry, request: &mut AdmissionRequest<'_>) -> 
     admitted.inspect_err(|refused| log_refusal(request, refused))
 }
 
-/// The policies and webhooks that mutating admission has invoked.
 #[derive(Default)]
 struct Runs {
     policies: Reinvocation,
@@ -87,7 +85,6 @@ fn log_refusal(request: &AdmissionRequest<'_>, refused: &Failure) {
 }
 
 impl Registry {
-    /// Runs admission for a connect request, whose object contains the request's options.
     pub(crate) fn connect(&self, target: &RequestTarget, options: &mut Json, by: &Requester) -> Outcome<()> {
         let operation = Operation::Connect;
         let request =
@@ -95,14 +92,12 @@ impl Registry {
         self.run_admission(request)
     }
 
-    /// Runs mutating admission directly followed by validating admission.
     pub(super) fn run_admission(&self, mut request: AdmissionRequest<'_>) -> Outcome<()> {
         admit(self, &mut request)?;
         validate(self, &request).map(drop)
     }
 }
 
-/// A plugin that prevents the deletion of objects that every cluster needs.
 #[derive(Debug)]
 struct Undeletable;
 
@@ -119,12 +114,12 @@ impl Plugin for Undeletable {
     }
 }
 
-/// A plugin that applies a namespace's limit ranges: sets defaults for pods and enforces the bounds.
+/// An admission plugin that applies a namespace's limit ranges. The plugin
+/// sets defaults for pods and enforces the bounds.
 #[derive(Debug)]
 struct LimitRanges;
 
 impl LimitRanges {
-    /// Returns the limit ranges that apply to a write request.
     fn of(registry: &Registry, target: &RequestTarget, attempt: &Attempt<'_>) -> Vec<Arc<Json>> {
         if target.kind.namespaced() && limits::applies(attempt) {
             registry.db.objects(&GroupResource::new("", "limitranges"), Some(&target.namespace))
@@ -159,7 +154,7 @@ impl Plugin for LimitRanges {
     }
 }
 
-/// A plugin that checks the extra permissions that some writes need besides the permission for the write itself.
+/// An admission plugin that checks permissions beyond the permission for the write itself.
 #[derive(Debug)]
 struct FurtherRights;
 
@@ -220,7 +215,6 @@ impl Plugin for Quotas {
     }
 }
 
-/// Returns the update that stores the new usage in the quota's status.
 fn charge(registry: &Registry, namespace: &str, quota: &Json, used: Json) -> Outcome<Option<Charge>> {
     let kinds = registry.kinds();
     let Some(kind) = kinds.kind("", "v1", "ResourceQuota") else { return Ok(None) };
@@ -252,7 +246,6 @@ fn attempt<'a>(request: &'a AdmissionRequest<'_>, resource: &'a GroupResource) -
     Some(Attempt { resource, subresource: target.subresource, object, old: request.old })
 }
 
-/// Joins the distinct error messages into one message.
 fn join_errors(errors: Vec<String>) -> Option<String> {
     let mut seen = HashSet::new();
     let mut unique: Vec<_> = errors.into_iter().filter(|error| seen.insert(error.clone())).collect();

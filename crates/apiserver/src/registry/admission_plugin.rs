@@ -12,7 +12,6 @@ use pintle_storage::Charge;
 
 use super::Registry;
 
-/// The operation of an admission request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Operation {
     /// A create request, or a POST request that does not store an object, such as a binding or an eviction.
@@ -23,7 +22,6 @@ pub(crate) enum Operation {
     Connect,
 }
 
-/// The options of the client's request.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum AdmissionOptions<'a> {
     Write(&'a WriteOptions),
@@ -37,9 +35,8 @@ pub(crate) enum AdmissionOptions<'a> {
 /// If the subresource has its own type, such as Scale, Eviction or the options of `exec`, `old` and `new` have this type.
 pub(crate) struct AdmissionRequest<'a> {
     pub(crate) operation: Operation,
-    /// The target of the request path. Without a name for a create or `deletecollection` request.
+    /// The target of the request path. The target of a create or `deletecollection` request has no name.
     pub(crate) target: &'a RequestTarget,
-    /// The existing object. `None` for create and connect requests.
     pub(crate) old: Option<&'a Json>,
     /// The new object, or the body of a POST request that does not store an object. `None` for a delete.
     pub(crate) new: Option<&'a mut Json>,
@@ -48,7 +45,7 @@ pub(crate) struct AdmissionRequest<'a> {
 }
 
 impl AdmissionRequest<'_> {
-    /// Returns the object's name. Empty for a collection, and until the server has generated the name from `generateName`.
+    /// Returns the object's name. The name is empty for a collection, and until the server has generated a name from `generateName`.
     pub(crate) fn name(&self) -> &str {
         match (self.target.name.as_str(), self.new.as_deref()) {
             ("", Some(new)) => metadata::name(new),

@@ -27,7 +27,7 @@ impl Registry {
     ) -> Outcome<ListReply> {
         let listed = loop {
             let listed = self.list(selection, &versioned(list), None).await?;
-            // A selector can read fields that a webhook must convert.
+            // List again after conversions, because a selector can read fields that a webhook must convert.
             if !self.settle(by).await? {
                 break listed;
             }
@@ -52,8 +52,8 @@ impl Registry {
     }
 }
 
-/// Sets `resourceVersionMatch` to `Exact` for a `resourceVersion` without a match. kube-apiserver lists the objects in pages, even
-/// without a limit. In a paged list, a `resourceVersion` without a match means `Exact`.
+/// If the options have a `resourceVersion` without `resourceVersionMatch`, sets `resourceVersionMatch` to `Exact`. kube-apiserver lists the
+/// objects in pages, even without a limit. In a paged list, a `resourceVersion` without `resourceVersionMatch` means `Exact`.
 fn versioned(list: &ListOptions) -> ListOptions {
     let version = !matches!(list.resource_version.as_str(), "" | "0") && list.continue_token.is_empty();
     let mut list = list.clone();

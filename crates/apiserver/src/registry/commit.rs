@@ -18,8 +18,8 @@ impl Registry {
     /// Stores an object and its quota updates in one step. Returns an error if the object is too large. Returns
     /// [`Refused`] if the object, a charged quota or another input that `precondition` checks has changed.
     ///
-    /// An object that is too large only because of its managed fields is stored without
-    /// them. An apply request fails in this case, because it must record its managed fields.
+    /// If an object is too large only because of its managed fields, the object is stored without managed fields. An
+    /// apply request for this object fails, because the request must record its managed fields.
     pub(super) fn commit(
         &self,
         target: &RequestTarget,

@@ -22,18 +22,17 @@ const CREATE_TRIES: usize = 8;
 /// The maximum number of retries of a create request after other writes have changed its inputs.
 const CHECK_TRIES: usize = 64;
 
-/// An object after the phases of a create that do not depend on its name.
+/// An object that has passed the phases of a create that do not depend on the object's name.
 #[derive(Clone)]
 struct Received {
     object: Json,
-    /// The resourceVersion that the client sent.
     version: String,
     labelled: bool,
 }
 
 impl Registry {
-    /// Creates an object in `target`. The name comes from the object, and the name in
-    /// `target` is ignored. If a generated name is already in use, another one is generated.
+    /// Creates an object in `target`. The name comes from the object, and the name in `target` is ignored. If a
+    /// generated name is already in use, the server generates another name.
     pub(crate) fn create(&self, target: &RequestTarget, object: Json, by: &Writer<'_>) -> Outcome<Written> {
         let received = self.receive_new(How::Post, target, object, by)?;
         let base = received.object.text("/metadata/generateName").to_owned();
@@ -56,7 +55,7 @@ impl Registry {
                 Err(Refused::Taken | Refused::Moved) if invalidated == CHECK_TRIES => {
                     return Err(Failure::modified(&target.kind.resource(), &named.name));
                 }
-                // The namespace, the definition, a quota or a unique value has changed since it was checked. Try again.
+                // The namespace, the definition, a quota or a unique value has changed since it was checked.
                 Err(Refused::Taken | Refused::Moved) => {
                     invalidated += 1;
                     self.check_is_open(&named)?;
@@ -91,7 +90,6 @@ impl Registry {
         Ok(Received { object: write.new, version, labelled: write.labelled })
     }
 
-    /// Tries once to create the object in `target`.
     fn try_create(
         &self,
         how: How,
@@ -143,7 +141,6 @@ impl Registry {
         if kind.namespaced() { self.check_namespace_is_open(kind, &target.namespace, &target.name) } else { Ok(()) }
     }
 
-    /// Returns an error unless the namespace exists and is not being deleted.
     pub(super) fn check_namespace_is_open(&self, kind: &Kind, namespace: &str, name: &str) -> Outcome<()> {
         let Some(found) = self.db.get(NAMESPACES, namespace) else {
             return Err(Failure::not_found(&GroupResource::new("", NAMESPACES), namespace));
@@ -188,8 +185,8 @@ fn wipe(object: &mut Json, how: How) {
     }
 }
 
-/// Returns the AlreadyExists error for a name that is in use. If the name was generated from `base`, the error
-/// advises the client to retry. As in kube-apiserver, all objects with a `generateName` get this message.
+/// Returns the AlreadyExists error for a name that is in use. If the name was generated from `base`, the error advises the client to retry.
+/// As in kube-apiserver, all objects with a `generateName` get the advice.
 fn name_taken(resource: &GroupResource, name: &str, base: &str, found: Option<&Stored>) -> Failure {
     let mut failure = Failure::already_exists(resource, name);
     if !base.is_empty() {

@@ -1,4 +1,4 @@
-//! API versions that an APIService delegates to a Service, to which this server does not forward requests.
+//! Group versions that an APIService delegates to a Service. This server does not forward requests to these Services.
 
 use pintle_apimachinery::failure::Failure;
 use pintle_builtin::api_service::{RESOURCE, delegated_spec};
@@ -8,7 +8,6 @@ use pintle_storage::Range;
 use super::Registry;
 
 impl Registry {
-    /// Returns a 503 failure if an APIService delegates the version to a Service.
     pub(crate) fn unavailable(&self, group: &str, version: &str) -> Option<Failure> {
         let unavailable =
             Failure { text: Some("service unavailable\n".into()), ..Failure::plain(503, "service unavailable") };
@@ -16,7 +15,6 @@ impl Registry {
         delegated_spec(&found).map(|_| unavailable)
     }
 
-    /// Returns a group's discovery document if all of its versions are delegated.
     pub(crate) fn delegated_group(&self, group: &str) -> Option<Json> {
         let all = self.db.objects_of(RESOURCE, &Range::namespace(None));
         let of_group =

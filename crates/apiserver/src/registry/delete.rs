@@ -20,18 +20,14 @@ use super::served::{Served, typed};
 pub(crate) const ORPHAN_FINALIZER: &str = "orphan";
 pub(crate) const FOREGROUND_FINALIZER: &str = "foregroundDeletion";
 
-/// The result of a delete.
 pub(crate) enum Deleted {
-    /// The object, which a finalizer or a grace period keeps.
     Held(Served),
     /// The removed object. For some kinds and for dry runs, the response is the object instead of a Status.
     Object(Served),
-    /// A Status with the name of the removed object.
     Gone(Box<Status>),
 }
 
 impl Registry {
-    /// Deletes the object at `target`, or marks it for deletion.
     pub(crate) fn delete(&self, target: &RequestTarget, options: &DeleteOptions, by: &Requester) -> Outcome<Deleted> {
         self.delete_admitted(target, target, options, by)
     }
@@ -57,7 +53,7 @@ impl Registry {
                 options: AdmissionOptions::Delete(options),
                 by,
             })?;
-            // The verdict of a policy or webhook is not valid if it needed a conversion that is still missing.
+            // A policy's or webhook's decision is not valid if it needed a conversion whose result is still missing.
             by.check_conversions()
         })
     }
@@ -86,7 +82,7 @@ impl Registry {
         }
     }
 
-    /// Tries once to delete the object. Returns `None` if another request has changed the object since it was read.
+    /// Returns `None` if another request has changed the object since it was read.
     fn try_delete(
         &self,
         target: &RequestTarget,
@@ -104,8 +100,8 @@ impl Registry {
         // With a grace period, clients can always observe the terminating object before it is removed.
         let was_marked = !kind.conduct.graceful || !is_first && metadata::grace_seconds(old) == Some(0);
         if !held && grace == 0 && was_marked {
-            // A dry run returns the object with the changes from the delete options.
-            // A real deletion removes the object, so this state is never stored.
+            // A dry run returns the object with the changes from the delete options. A real deletion
+            // removes the object, so the changed object is never stored.
             return if options.dry_run && new != *old {
                 Some(Deleted::Object(shown(kind, new)))
             } else {
@@ -159,7 +155,6 @@ impl Registry {
         })))
     }
 
-    /// Sets the deletion timestamp and, if `grace` is `Some`, the grace period in the metadata.
     fn set_deletion_time(&self, new: &mut Json, old: &Json, grace: Option<i64>) {
         let first = !metadata::is_deleting(old);
         let seconds = Duration::from_secs(u64::try_from(grace.unwrap_or(0)).unwrap_or(0));
@@ -182,7 +177,6 @@ impl Registry {
 /// Returns `true` if the object still waits for the end of its grace period, and `options` do not shorten the period. As in
 /// kube-apiserver, the delete then runs no admission and leaves the object unchanged, including its finalizers.
 fn is_pending(kind: &Kind, object: &Json, options: &DeleteOptions) -> bool {
-    // Negative grace periods count as one second.
     let seconds = |grace: i64| if grace < 0 { 1 } else { grace };
     let left = metadata::grace_seconds(object).map_or(0, seconds);
     let waits = kind.conduct.graceful && metadata::is_deleting(object) && left > 0;
@@ -197,12 +191,11 @@ pub(super) fn is_removable(kind: &Kind, object: &Json) -> bool {
         && !kind.strategy.is_held(object)
 }
 
-/// Converts an object from its stored form to the version of `kind`. The object need not be in the store.
+/// Converts an object from its stored form to the version of `kind`. The object can be missing in the store.
 fn shown(kind: &Kind, object: Json) -> Served {
     Served::value(kind, Arc::unwrap_or_clone(kind.shown(&Arc::new(object))))
 }
 
-/// Returns the new deletion time if the options shorten a terminating object's grace period.
 fn earlier_end(old: &Json, grace: i64) -> Option<String> {
     let end: jiff::Timestamp = old.text("/metadata/deletionTimestamp").parse().ok()?;
     let less = metadata::grace_seconds(old)? - grace;
@@ -210,10 +203,9 @@ fn earlier_end(old: &Json, grace: i64) -> Option<String> {
     Some(pintle_meta::Time(end).to_string())
 }
 
-/// Returns the object's finalizers after the delete options have been applied.
 fn finalizers_for(kind: &Kind, object: &Json, options: &DeleteOptions) -> Vec<String> {
     let present: Vec<String> = metadata::finalizers(object).into_iter().map(str::to_owned).collect();
-    // Objects that only report information, such as events, have no dependents, so the propagation policy is ignored.
+    // Objects that only report information, such as events, have no dependents, so the propagation policy has no effect.
     if kind.conduct.is_report {
         return present;
     }

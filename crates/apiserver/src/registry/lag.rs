@@ -9,7 +9,6 @@ use super::Registry;
 use crate::faults::{Lag, View};
 
 impl Registry {
-    /// Returns the revision that a stale view currently shows for a resource.
     pub(crate) fn view_revision(&self, kind: &Kind, view: View) -> u64 {
         let resource = kind.store.to_string();
         self.db.read(|store| {
@@ -29,7 +28,7 @@ impl Registry {
     ///
     /// # Cancel safety
     ///
-    /// Dropping the future has no effect.
+    /// The future only waits, so dropping it has no side effects.
     pub(crate) async fn wait_until_visible(&self, kind: &Kind, version: u64, lag: Lag) {
         let last = match lag {
             Lag::Time(_) => version,
@@ -40,7 +39,7 @@ impl Registry {
         let written = self.db.read(|store| store.written_at(kind.resource_key(), version));
         match written.map(|at| Instant::from_std(at).checked_add(lag)) {
             Some(Some(then)) => tokio::time::sleep_until(then).await,
-            // The time does not fit into an `Instant`, so the view never reaches the revision in practice.
+            // The time at which the view reaches the revision is too far in the future for an `Instant`.
             Some(None) => std::future::pending().await,
             None => (),
         }

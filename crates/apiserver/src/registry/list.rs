@@ -18,7 +18,6 @@ use crate::faults::View;
 /// The number of objects that a scan examines before it yields to other tasks.
 pub(crate) const SCAN_BATCH: usize = 256;
 
-/// The collection and the selectors of a list or watch.
 #[derive(Clone, Debug)]
 pub(crate) struct Selection {
     pub(crate) kind: Arc<Kind>,
@@ -39,7 +38,6 @@ impl Selection {
         })
     }
 
-    /// Returns an error if the kind does not support a field in the field selector.
     pub(crate) fn checked(self) -> Outcome<Self> {
         match unknown_field(&self.fields, &self.kind) {
             Some(why) => Err(Failure::bad_request(why)),
@@ -47,12 +45,11 @@ impl Selection {
         }
     }
 
-    /// Returns `true` if the selectors match all objects of the collection.
     pub(crate) fn is_everything(&self) -> bool {
         self.labels.is_everything() && self.fields.is_everything()
     }
 
-    /// Returns `true` if the selectors match an object whose key is in the
+    /// Returns `true` if the selectors match an object. The object's key must be in the
     /// collection's range. Decodes only the fields that the selectors need.
     pub(crate) fn matches(&self, stored: &Stored) -> bool {
         let is_labelled = || {
@@ -74,7 +71,6 @@ impl Selection {
         if offload::is_long(labels) { labels.max(self.weight(stored)) } else { self.weight(stored) }
     }
 
-    /// Returns the collection's key range.
     pub(crate) fn range(&self) -> Range {
         match self.single_name() {
             Some(name) => Range::object(&self.namespace, name),
@@ -82,7 +78,6 @@ impl Selection {
         }
     }
 
-    /// Returns a watch's scope, which determines the changes that the watch reads.
     pub(crate) fn scope(&self) -> FeedScope {
         match self.single_name() {
             Some(name) => FeedScope::Object(key(&self.namespace, name)),
@@ -94,12 +89,10 @@ impl Selection {
         }
     }
 
-    /// Returns the object's name if the selection can match only one object.
     fn single_name(&self) -> Option<&str> {
         self.name().filter(|_| !self.kind.namespaced() || !self.namespace.is_empty())
     }
 
-    /// Returns the name in the field selector `metadata.name=…`, if any.
     pub(crate) fn name(&self) -> Option<&str> {
         self.fields.exact("metadata.name")
     }
@@ -132,7 +125,6 @@ impl Selected {
         self.run.neighbours().filter(|_| self.selection.is_everything())
     }
 
-    /// Advances the iterator past the objects that [`neighbours`](Self::neighbours) returned.
     pub(crate) fn pass_neighbours(&mut self) {
         self.run.pass_neighbours();
     }
@@ -159,14 +151,12 @@ pub(crate) struct ListReply {
     pub(crate) remaining: Option<usize>,
 }
 
-/// The revision that a list shows.
 enum Moment {
     Newest,
     Exactly(u64),
 }
 
 impl Registry {
-    /// Returns one object in the version of `kind`.
     pub(crate) fn get(&self, target: &RequestTarget) -> Outcome<Served> {
         match self.virtual_object(target) {
             Some(found) => found,
@@ -208,7 +198,6 @@ impl Registry {
         self.db.weight(&target.resource_key(), &target.key())
     }
 
-    /// Returns a resource's objects in a stale view, and the view's revision.
     fn view(&self, kind: &Kind, view: View) -> Outcome<(Objects, u64)> {
         let version = self.view_revision(kind, view);
         let objects = self.db.past(kind.resource_key(), version);
@@ -276,7 +265,6 @@ impl Registry {
     }
 }
 
-/// Returns one page of objects in key order.
 async fn page(selection: &Selection, run: Run, limit: Option<usize>, revision: u64) -> ListReply {
     let selected = |run| Selected { selection: selection.clone(), run };
     let mut reply =
@@ -302,12 +290,10 @@ async fn page(selection: &Selection, run: Run, limit: Option<usize>, revision: u
     reply
 }
 
-/// Returns the error for a stale view whose state is no longer stored.
 fn view_is_gone(version: u64) -> Failure {
     Failure::internal(format!("the stale view {version} is no longer kept"))
 }
 
-/// Returns the error for a list at a compacted revision.
 fn too_old(options: &ListOptions, start: Option<&str>) -> Failure {
     let Some(start) = start.filter(|_| !options.continue_token.is_empty()) else {
         return Failure::expired("The resourceVersion for the provided list is too old.");
@@ -349,7 +335,6 @@ pub(crate) fn parse_number(text: &str) -> Outcome<u64> {
     Err(Failure::plain(500, format!("strconv.ParseUint: parsing {text:?}: {why}")))
 }
 
-/// Converts the store's error for a compacted revision to a failure for the client.
 pub(crate) fn compacted(error: Compacted, requested: u64) -> Failure {
     Failure::expired(format!("too old resource version: {requested} ({})", error.oldest))
 }

@@ -20,10 +20,8 @@ use super::admission_chain;
 use super::admission_plugin::{AdmissionOptions, AdmissionRequest, Operation};
 use super::object_write::Write;
 
-/// An object that has passed all phases and can be stored.
 pub(super) struct Complete {
     pub(super) object: Json,
-    /// The quota updates to commit together with the object.
     pub(super) charges: Vec<Charge>,
 }
 
@@ -42,7 +40,6 @@ impl Registry {
         Ok(())
     }
 
-    /// Runs the phases after [`receive`](Self::receive).
     pub(super) fn complete(&self, mut write: Write<'_>) -> Outcome<Complete> {
         self.identify(&mut write);
         pintle_kinds::object_meta::check_types(&write.target.kind, &write.new)?;
@@ -55,7 +52,7 @@ impl Registry {
         Ok(Complete { object: write.new, charges })
     }
 
-    /// Runs mutating admission. For `/scale`, the plugins receive the Scale instead of the object.
+    /// For `/scale`, the admission plugins receive the Scale instead of the object.
     fn admit(&self, write: &mut Write<'_>) -> Outcome<()> {
         let Some(Scales { paths, old, mut new }) = write.scales() else {
             return admission_chain::admit(self, &mut write.request());
@@ -68,7 +65,6 @@ impl Registry {
         Ok(())
     }
 
-    /// Runs validating admission. Returns the quota updates.
     fn validate_admitted(&self, write: &mut Write<'_>) -> Outcome<Vec<Charge>> {
         let scales = write.scales();
         let request = write.request();
@@ -104,7 +100,7 @@ impl Registry {
         keep_identity(&mut write.new, old);
     }
 
-    /// Applies the kind's rules, runs its built-in admission plugins, and updates the generation.
+    /// Applies the kind's rules, runs the kind's built-in admission plugins, and updates the generation.
     fn prepare(&self, write: &mut Write<'_>) -> Outcome<()> {
         let (kind, subresource, new) = (&write.target.kind, write.subresource(), &mut write.new);
         let requester = write.by.requester();
@@ -120,7 +116,6 @@ impl Registry {
     }
 }
 
-/// An object's Scales before and after a write.
 struct Scales<'a> {
     paths: &'a Scale,
     old: Json,
@@ -134,7 +129,6 @@ impl<'a> Write<'a> {
         self.old.map_or(Subresource::None, |_| self.target.subresource)
     }
 
-    /// Returns the write's admission attributes.
     fn request(&mut self) -> AdmissionRequest<'_> {
         AdmissionRequest {
             operation: if self.old.is_some() { Operation::Update } else { Operation::Create },
@@ -152,8 +146,8 @@ impl<'a> Write<'a> {
         Some(Scales { paths, old: paths.present(self.old?), new: paths.present(&self.new) })
     }
 
-    /// Updates the managed fields, before the kind's rules change the object. Does
-    /// nothing for an apply request, which has already updated the managed fields.
+    /// Updates the managed fields. Must run before the kind's rules change the object. Does nothing for an apply
+    /// request, which has already updated the managed fields.
     pub(super) fn track(&mut self) {
         if self.how != How::Apply {
             self.by.track(&self.target.kind, self.old, &mut self.new, self.target.subresource);
@@ -186,7 +180,6 @@ impl<'a> Write<'a> {
         };
     }
 
-    /// Returns an error if the object is invalid. Adds warnings about values that are probably mistakes.
     fn validate(&mut self) -> Outcome<()> {
         let (kind, subresource) = (&self.target.kind, self.subresource());
         let mut ratcheted = Vec::new();

@@ -22,7 +22,6 @@ use super::admission_plugin::{AdmissionRequest, Operation, Plugin};
 const MAX_PODS: usize = 3000;
 const MAX_CHECK_TIME: Duration = Duration::from_secs(1);
 
-/// The audit annotations for a pod: the enforced standard, and the violations of the audited standard.
 const ENFORCED: &str = "pod-security.kubernetes.io/enforce-policy";
 const VIOLATIONS: &str = "pod-security.kubernetes.io/audit-violations";
 
@@ -31,7 +30,6 @@ const VIOLATIONS: &str = "pod-security.kubernetes.io/audit-violations";
 #[derive(Debug)]
 pub(super) struct PodSecurity;
 
-/// The object that must comply with the standards.
 enum StandardsTarget<'a> {
     Namespace,
     Pod,
@@ -93,7 +91,8 @@ fn subject<'a>(request: &'a AdmissionRequest<'_>) -> Option<(StandardsTarget<'a>
     Some((subject, new))
 }
 
-/// Returns `true` if an update adds a container to a pod or changes an image. All other fields that the standards check are immutable.
+/// Returns `true` if an update adds a container to a pod or changes an image. The other
+/// fields that the Pod Security Standards check are immutable.
 fn changes_containers(new: &Json, old: &Json) -> bool {
     let images = |pod: &Json, pointer: &str| -> Vec<(String, String)> {
         let containers = pod.list(pointer);
@@ -106,13 +105,11 @@ fn changes_containers(new: &Json, old: &Json) -> bool {
     }
 }
 
-/// Returns a namespace's policy, and the errors in its labels.
 fn policy(namespace: &Json) -> (Policy, FieldErrors) {
     let labels = namespace.at("/metadata/labels");
     Policy::of(|label| labels?.get(label)?.as_str())
 }
 
-/// Returns the policy of the namespace in `target`.
 fn policy_at(registry: &Registry, target: &RequestTarget) -> Policy {
     let namespace = registry.db.get(NAMESPACES, &target.namespace);
     let labels = namespace.as_deref().map(|namespace| namespace.labels());
@@ -130,7 +127,6 @@ fn annotate_violations(by: &Requester, audit: Standard, pod: &Json) {
     }
 }
 
-/// Returns warnings about existing pods that violate their namespace's new policy but keep running.
 fn existing_pod_warnings(registry: &Registry, namespace: &str, enforce: Standard) -> Vec<String> {
     let began = registry.clock.instant();
     let has_elapsed = |limit| registry.clock.instant().duration_since(began) >= limit;
@@ -139,8 +135,8 @@ fn existing_pod_warnings(registry: &Registry, namespace: &str, enforce: Standard
     pod_warnings(pods.map(|(_, pod)| pod), count, namespace, enforce, has_elapsed)
 }
 
-/// Like [`existing_pod_warnings`], for the given pods. Selecting the pods
-/// takes at most half of [`MAX_CHECK_TIME`], regardless of their number.
+/// Returns warnings about `pods`, as described for [`existing_pod_warnings`]. Selecting the pods takes
+/// at most half of [`MAX_CHECK_TIME`], regardless of their number.
 fn pod_warnings(
     pods: impl Iterator<Item = Arc<Stored>>,
     count: usize,
@@ -257,7 +253,6 @@ mod tests {
             looked += 1;
             looked == 5
         };
-        // The first pod of each owner comes before the second pod of any owner.
         assert_eq!(names(select_pods((0..1_000_000).map(pod), timed_out)), ["0", "1", "3", "2", "4"]);
     }
 }

@@ -18,8 +18,8 @@ pub(super) use webhooks::{ValidatingWebhooks, WebhookKey, call_mutating};
 
 use super::Registry;
 
-/// Returns `true` if admission policies never apply to the kind. Otherwise, a policy
-/// could prevent its own deletion, or block all authentication and authorization.
+/// Returns `true` if admission policies never apply to the kind. Without these exceptions, a policy could prevent its
+/// own deletion, or block all authentication and authorization.
 fn is_exempt(kind: &Kind) -> bool {
     const REVIEWS: [&str; 6] = [
         "localsubjectaccessreviews",
@@ -37,7 +37,6 @@ fn is_exempt(kind: &Kind) -> bool {
 }
 
 impl Registry {
-    /// Returns `true` if any admission policy has a binding.
     pub(crate) fn has_policies(&self) -> bool {
         !self.policies.validating(&self.db).is_empty() || !self.policies.mutating(&self.db).is_empty()
     }

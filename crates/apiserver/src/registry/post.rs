@@ -162,7 +162,6 @@ impl Registry {
     }
 }
 
-/// Returns the admission attributes of a POST request's object.
 fn attributes_of<'a>(target: &'a RequestTarget, sent: &'a mut Json, by: &'a Writer<'_>) -> AdmissionRequest<'a> {
     AdmissionRequest {
         operation: Operation::Create,
@@ -195,7 +194,7 @@ mod tests {
     use super::*;
     use crate::config::ApiServerConfig;
 
-    /// A handler that changes the pod after the wrapped handler has computed its task, which causes a conflict when the task runs.
+    /// A handler that changes the pod after the wrapped handler has computed its task. The change causes a conflict when the task runs.
     struct ConflictingPostHandler<'a> {
         post_handler: &'a dyn PostHandler,
         registry: &'a Registry,
@@ -267,7 +266,7 @@ mod tests {
         for spared in [json!({"phase": "Pending"}), unready.clone()] {
             assert_eq!(evict(spared.clone(), ready(), 0), (Some(429), true, 0), "{spared}");
             assert_eq!(evict(spared.clone(), ready(), 1), (None, false, 0), "{spared}");
-            // The eviction continues if a concurrent write changes only fields that do not matter for the budget.
+            // The eviction continues if a concurrent write changes only fields that the disruption budget does not count.
             assert_eq!(
                 evict(spared.clone(), json!({"phase": "Pending", "reason": "r"}), 0),
                 (None, false, 0),

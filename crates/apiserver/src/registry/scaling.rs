@@ -13,7 +13,6 @@ use super::served::{Served, Written};
 use super::update::UpdateSource;
 
 impl Registry {
-    /// Returns an object's scale.
     pub(crate) fn scale(&self, target: &RequestTarget) -> Outcome<Served> {
         let object = self.get(target)?;
         let object = match object.unconverted() {
@@ -23,7 +22,6 @@ impl Registry {
         Ok(served(of(target)?.read(&object.typed())?))
     }
 
-    /// Updates an object's scale. The closure `make` computes the new scale from the current scale.
     pub(crate) async fn update_scale(
         &self,
         target: &RequestTarget,
@@ -44,7 +42,6 @@ impl Registry {
         .await
     }
 
-    /// Updates an object's scale with server-side apply.
     pub(crate) async fn apply_scale(
         &self,
         target: &RequestTarget,
@@ -64,7 +61,6 @@ impl Registry {
         .await
     }
 
-    /// Calls `make`, and stores the returned scale and its managed fields in the object.
     async fn write_scale(
         &self,
         target: &RequestTarget,
@@ -88,7 +84,6 @@ fn of(target: &RequestTarget) -> Outcome<&Scale> {
     target.kind.strategy.scale().ok_or_else(Failure::no_such_resource)
 }
 
-/// Copies the managed fields of the replicas from the object to the scale.
 fn with_managed_fields(mut scale: Json, live: &Json, paths: &Scale) -> Json {
     let entries = pintle_fieldmanager::scale_entries(live, &paths.spec_replicas);
     if !entries.is_null() {
@@ -97,7 +92,6 @@ fn with_managed_fields(mut scale: Json, live: &Json, paths: &Scale) -> Json {
     scale
 }
 
-/// Returns the object with the scale's replicas and managed fields.
 fn scaled(kind: &Kind, paths: &Scale, live: &Json, scale: &Json) -> Json {
     let mut new = paths.write(scale, live);
     pintle_fieldmanager::keep_scale_entries(&mut new, scale, &paths.spec_replicas, &kind.api_version());

@@ -16,14 +16,14 @@ use pintle_storage::{Encoding, Order, Stored};
 pub(crate) struct Served {
     pub(crate) api_version: String,
     pub(crate) kind: String,
-    /// The order of the members in the response, which matters only for a decoded object.
+    /// The order of the members in the response. Only a decoded object needs an order.
     order: Order,
     content: ServedContent,
 }
 
 #[derive(Clone)]
 enum ServedContent {
-    /// The stored form of the object, which is sent without changes.
+    /// The stored form of the object. The response contains the same bytes.
     Stored(Arc<Stored>),
     /// A stored object that a webhook must convert to the response's version.
     Unconverted(Arc<Stored>),
@@ -31,7 +31,6 @@ enum ServedContent {
 }
 
 impl Served {
-    /// Creates a view of a stored object in the version of `kind`.
     pub(crate) fn stored(kind: &Kind, stored: &Arc<Stored>) -> Self {
         let content = match kind.converted(stored) {
             Some(value) => return Self::value(kind, value),
@@ -51,7 +50,6 @@ impl Served {
         }
     }
 
-    /// Returns the stored object if a webhook must still convert it.
     pub(crate) fn unconverted(&self) -> Option<Arc<Stored>> {
         match &self.content {
             ServedContent::Unconverted(stored) => Some(stored.clone()),
@@ -75,7 +73,6 @@ impl Served {
         }
     }
 
-    /// Returns the decoded object.
     pub(crate) fn tree(&self) -> Arc<Json> {
         match &self.content {
             ServedContent::Stored(stored) | ServedContent::Unconverted(stored) => Arc::new(stored.decode()),
@@ -83,7 +80,6 @@ impl Served {
         }
     }
 
-    /// Returns the decoded metadata.
     pub(crate) fn metadata(&self) -> Json {
         match &self.content {
             ServedContent::Stored(stored) | ServedContent::Unconverted(stored) => stored.metadata(),
@@ -91,12 +87,10 @@ impl Served {
         }
     }
 
-    /// Returns the object with its `apiVersion` and `kind`.
     pub(crate) fn typed(&self) -> Json {
         typed(&self.api_version, &self.kind, Arc::unwrap_or_clone(self.tree()))
     }
 
-    /// Appends the object as JSON, including `apiVersion` and `kind` if `types` is `true`.
     pub(crate) fn write(&self, types: bool, to: &mut Vec<u8>) {
         let start = to.len();
         if types {
@@ -129,7 +123,7 @@ fn write_json(to: &mut Vec<u8>, value: &impl serde::Serialize) {
 }
 
 impl Served {
-    /// Returns the object in another encoding, which the stored object caches.
+    /// Returns the object in another encoding. A stored object caches the result.
     pub(super) fn encode<E>(
         &self,
         encoding: Encoding,
@@ -153,7 +147,7 @@ impl Served {
         Ok(Enveloped { api_version: self.api_version.clone(), kind: self.kind.clone(), message })
     }
 
-    /// Returns the metadata in protobuf as a `PartialObjectMetadata`, for every kind.
+    /// Returns the metadata in protobuf as a `PartialObjectMetadata`. Every kind supports this encoding.
     pub(crate) fn enveloped_metadata(&self, api_version: &str) -> Outcome<Enveloped> {
         let of = schema::named("meta.PartialObjectMetadata");
         let message = self.encode(Encoding::MetadataMessage, || self.message(&of)).map_err(unfit)?;
@@ -176,7 +170,6 @@ fn unfit(error: serde_json::Error) -> Failure {
     Failure::internal(format!("the object has no form in protobuf: {error}"))
 }
 
-/// Returns the value with `apiVersion` and `kind`.
 pub(crate) fn typed(api_version: &str, kind: &str, mut value: Json) -> Json {
     value.set("apiVersion", api_version);
     value.set("kind", kind);

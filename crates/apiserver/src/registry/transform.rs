@@ -1,4 +1,4 @@
-//! The forms of a response: objects, only their metadata, or a table.
+//! The forms in which a response contains objects: the whole objects, only their metadata, or a table.
 
 use std::borrow::Cow;
 use std::convert::Infallible;
@@ -18,7 +18,7 @@ use super::Served;
 
 #[derive(Clone, Debug)]
 pub(crate) enum Transform {
-    /// The unchanged objects.
+    /// The whole, unchanged objects.
     None,
     /// Only metadata, as a `PartialObjectMetadata` or a list of `PartialObjectMetadata`.
     Metadata { api_version: String },
@@ -32,8 +32,8 @@ pub(crate) enum Include {
     Metadata,
     Object,
     Nothing,
-    /// `includeObject` is invalid. The error is reported when the response
-    /// is encoded as a table, which is after the commit of a write request.
+    /// `includeObject` is invalid. The error is reported when the response is encoded as a
+    /// table. A write request has committed its write by then.
     Unknown,
 }
 
@@ -52,7 +52,6 @@ impl Transform {
         Ok(Self::Table { api_version, include })
     }
 
-    /// Returns an error if `includeObject` is invalid.
     pub(crate) fn check(&self, include: &str) -> Outcome<()> {
         match self {
             Self::Table { include: Include::Unknown, .. } => Err(Failure::bad_request(format!(
@@ -63,7 +62,6 @@ impl Transform {
         }
     }
 
-    /// Appends one object as JSON in this form.
     pub(crate) fn write_one(&self, object: &Served, kind: &Kind, columns: bool, now: Timestamp, to: &mut Vec<u8>) {
         match self {
             Self::None => object.write(true, to),
@@ -82,7 +80,6 @@ impl Transform {
         }
     }
 
-    /// Returns an object's protobuf encoding in this form. Returns an error for a table.
     pub(crate) fn enveloped(&self, object: &Served) -> Outcome<Enveloped> {
         match self {
             Self::None => object.enveloped(),
@@ -91,7 +88,6 @@ impl Transform {
         }
     }
 
-    /// Returns the `apiVersion` and the `kind` of a list in this form.
     pub(crate) fn list_types<'a>(&'a self, kind: &'a Kind) -> (Cow<'a, str>, &'a str) {
         match self {
             Self::None => (kind.api_version().into(), &kind.list_kind),
@@ -100,7 +96,6 @@ impl Transform {
         }
     }
 
-    /// Returns the members of a list that precede its items.
     pub(crate) fn list_head(&self, kind: &Kind, metadata: Json) -> Json {
         let (api_version, list_kind) = self.list_types(kind);
         let mut head = json!({"kind": list_kind, "apiVersion": api_version, "metadata": metadata});
@@ -130,7 +125,6 @@ impl Transform {
     }
 }
 
-/// Returns an object's metadata as a `PartialObjectMetadata`.
 fn partial(api_version: &str, object: &Served) -> Arc<[u8]> {
     let Ok(json) = object.encode(Encoding::Metadata(api_version.into()), || {
         let kind = "PartialObjectMetadata";

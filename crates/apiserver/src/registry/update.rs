@@ -26,11 +26,8 @@ const TRIES: usize = 64;
 /// A function that computes the new object from the stored object. The argument has an `apiVersion` and a `kind`.
 pub(crate) type Make<'a> = &'a (dyn Fn(Option<&Json>) -> Outcome<Json> + Sync);
 
-/// How an update computes the new object.
 pub(crate) enum UpdateSource<'a> {
-    /// From the body of a PUT request.
     Put(&'a Json),
-    /// By applying a patch.
     Patch(Make<'a>),
     /// By server-side apply, which creates the object if it does not exist.
     Apply(Make<'a>),
@@ -79,7 +76,6 @@ impl Registry {
         Err(Failure::modified(&target.kind.resource(), &target.name))
     }
 
-    /// Tries once to update the object. Returns [`Refused`] after a conflict, and the caller may retry.
     fn try_update(
         &self,
         target: &RequestTarget,
@@ -153,7 +149,6 @@ impl Registry {
         }
     }
 
-    /// Returns an error if the new object's uid or resourceVersion differs from the old object's.
     fn check_versions(&self, target: &RequestTarget, new: &mut Json, old: &Json, how: How) -> Outcome<()> {
         let (kind, is_put) = (&target.kind, how == How::Put);
         let (uid, stored_uid) = (metadata::uid(new), metadata::uid(old));
@@ -164,8 +159,8 @@ impl Registry {
         let current = old.text("/metadata/resourceVersion").to_owned();
         let number = if version.is_empty() { 0 } else { super::list::parse_number(&version)? };
         if number == 0 {
-            // A patch changes a copy of the stored object, which has a resourceVersion.
-            // A missing resourceVersion means that the patch has removed it.
+            // A patch changes a copy of the stored object, which has a resourceVersion. If the
+            // resourceVersion is missing, the patch has removed it.
             if kind.conduct.needs_version {
                 let why = "must be specified for an update";
                 let error = FieldError::invalid("metadata.resourceVersion", &Json::from(0), why);
@@ -213,8 +208,7 @@ impl Registry {
         if super::delete::is_removable(kind, &new) {
             let removed = self.db.remove(&target.resource_key(), &target.key(), stored.revision());
             return Ok(match removed {
-                // Another request has already removed the object, which the current
-                // request would also have done. So the current request succeeds.
+                // The request succeeds, because another request has already removed the object.
                 Ok(_) | Err(Refused::Mismatch(None)) => Ok(Served::value(kind, new)),
                 Err(refused) => Err(refused),
             });
@@ -230,8 +224,8 @@ impl Registry {
     }
 }
 
-/// Returns `true` if a custom resource is stored in another version than the current storage version. The
-/// next update then stores the object even if nothing changes, which storage version migrations rely on.
+/// Returns `true` if a custom resource is stored in another version than the current storage version. The next update then stores the
+/// object even if nothing changes. Storage version migrations rely on this write.
 fn is_of_old_version(kind: &Kind, stored: &Stored) -> bool {
     let current = kind.stored_version.as_ref().filter(|_| kind.origin() != Origin::BuiltIn);
     !stored.version().is_empty() && current.is_some_and(|current| current.to_string() != stored.version())

@@ -1,4 +1,5 @@
-//! Calls webhooks between two attempts to process a request, and converts objects with webhooks.
+//! Calls webhooks between two attempts to process a request. The second attempt uses the
+//! webhooks' responses. Also converts objects with webhooks.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -20,7 +21,7 @@ use pintle_apimachinery::request::webhook_calls::{
     WantedConversion, WebhookAnswer, WebhookCall, WebhookCalls, WebhookClient,
 };
 
-/// The maximum number of attempts that may need the answer of a further webhook.
+/// The maximum number of attempts to process a request. Each attempt may need the response of a further webhook.
 const MAX_ROUNDS: usize = 256;
 
 /// The total size, in bytes, at which a list's objects are sent in a
@@ -28,7 +29,6 @@ const MAX_ROUNDS: usize = 256;
 const LARGEST_BATCH: usize = 1 << 20;
 
 impl Registry {
-    /// Returns `true` if a webhook configuration is stored.
     pub(crate) fn has_webhooks(&self) -> bool {
         // A plan does not call webhooks, because they belong to the live cluster.
         !self.db.is_mirror()
@@ -57,8 +57,8 @@ impl Registry {
             if !self.settle(by).await? {
                 return Err(failure);
             }
-            // Remove the warnings, because the next attempt adds them again. This
-            // attempt may have processed objects that were not converted yet.
+            // Remove the warnings, because the next attempt adds them again. Also, the attempt may
+            // have processed objects that were not converted yet.
             by.restore_notes(notes);
         }
         Err(too_many_rounds())
@@ -83,7 +83,7 @@ impl Registry {
         Err(too_many_rounds())
     }
 
-    /// Returns a response's object in the version of `kind`. Calls the conversion webhook, if the kind has one.
+    /// Returns a response's object in the version of `kind`. Calls the conversion webhook if the kind has a conversion webhook.
     pub(crate) async fn settled(&self, kind: &Kind, object: Served, by: &Requester) -> Outcome<Served> {
         match object.unconverted() {
             None => Ok(object),
@@ -109,7 +109,7 @@ impl Registry {
             }
         }
         self.settle(by).await?;
-        // All conversions now have a result. Check for failures.
+        // All conversions now have a result, which can be a failure.
         let mut objects = list.objects.clone();
         while let Some(found) = objects.scan_next() {
             tokio::task::yield_now().await;
@@ -120,8 +120,8 @@ impl Registry {
         by.check_conversions()
     }
 
-    /// Calls the webhooks whose answers the last attempt was missing. Returns `true` if any
-    /// answer was missing. Returns an error if a conversion that the attempt needed has failed.
+    /// Calls the webhooks whose responses were missing in the last attempt. Returns `true` if any response was missing.
+    /// Returns an error if a conversion that the attempt needed has failed.
     pub(crate) async fn settle(&self, by: &Requester) -> Outcome<bool> {
         match by.check_conversions() {
             Ok(()) => Ok(false),
@@ -130,7 +130,6 @@ impl Registry {
         }
     }
 
-    /// Calls the webhooks whose answers the last attempt was missing.
     async fn call_missing(&self, by: &Requester) -> Outcome<()> {
         let Some(calls) = &by.webhooks else { return Ok(()) };
         by.check_time()?;
@@ -148,12 +147,12 @@ impl Registry {
         for (call, answer) in join_all(answers).await {
             calls.add(call, answer);
         }
-        // The next attempt takes as long as the first one.
+        // The next attempt takes as long as the first attempt.
         offload::work_on(offload::ALWAYS).await;
         Ok(())
     }
 
-    /// Requests conversions from the webhooks. One call converts all objects with the same versions.
+    /// Requests conversions from the webhooks. One call to a webhook converts all objects that have the same old and new version.
     async fn convert(&self, calls: &WebhookCalls, mut wanted: Vec<WantedConversion>) {
         let mut seen = HashSet::new();
         wanted.retain(|wanted| seen.insert((wanted.to.clone(), wanted.object.to_string())));
@@ -166,7 +165,7 @@ impl Registry {
             let objects: Vec<_> = group.iter().map(|wanted| &*wanted.object).collect();
             let review = conversion_review(&first.webhook, &first.to, objects.iter().copied());
             let call = WebhookCall { id: String::new(), client: first.webhook.client.clone(), review };
-            // As in kube-apiserver, a conversion's timeout does not depend on the request's.
+            // As in kube-apiserver, a conversion's timeout does not depend on the request's timeout.
             let answer = self.call(call, None).await;
             let versions = (first.from.as_str(), first.to.as_str());
             match read_conversion_response(&first.webhook, &answer.uid, &answer.body, versions, &objects) {

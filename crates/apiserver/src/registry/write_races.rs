@@ -21,7 +21,6 @@ use crate::config::ApiServerConfig;
 
 const BY: &str = "another-client";
 
-/// An admission plugin that runs another request during each of the next `left` writes.
 struct ConcurrentRequest {
     act: fn(&Registry, &RequestTarget),
     left: AtomicUsize,
@@ -78,7 +77,6 @@ fn remove(registry: &Registry, target: &RequestTarget) {
     registry.db.remove(&target.resource_key(), &target.key(), stored.revision()).expect("as read");
 }
 
-/// Writes an object like a client request.
 fn write(registry: &Registry, target: &RequestTarget, source: &UpdateSource<'_>) -> Outcome<Written> {
     let options = WriteOptions::default();
     registry.update(target, source, &Writer::new(&options, "m", registry.clock.now_text()))

@@ -13,7 +13,6 @@ use super::namespace::namespace_of;
 use crate::registry::Registry;
 use crate::registry::admission_plugin::AdmissionRequest;
 
-/// Checks the permissions of a request's user, or of a service account.
 pub(super) struct UserAuthorizer {
     authorizer: Arc<pintle_authz::Authorizer>,
     db: Arc<Db>,

@@ -17,8 +17,9 @@ use super::review::{Invocation, Misconfigured, Review, in_version};
 use crate::registry::Registry;
 use crate::registry::admission_plugin::{AdmissionRequest, Operation};
 
-/// Records which reinvocable policies or webhooks one request has invoked. A policy or webhook is reinvocable if its reinvocation policy
-/// is `IfNeeded`. If the object is changed, mutating admission runs a second time and invokes only reinvocable policies and webhooks.
+/// Records which reinvocable policies or webhooks one request has invoked. A policy or webhook is reinvocable if its
+/// reinvocation policy is `IfNeeded`. If a policy or webhook changes the object, mutating admission runs a second time
+/// and invokes only reinvocable policies and webhooks.
 #[derive(Debug)]
 pub(in crate::registry) struct Reinvocation<K = InvocationKey> {
     is_second: bool,
@@ -26,12 +27,10 @@ pub(in crate::registry) struct Reinvocation<K = InvocationKey> {
     invoked: BTreeSet<K>,
     /// The reinvocable policies or webhooks that were invoked before the last change of the object.
     outdated: BTreeSet<K>,
-    /// The object after the first run.
     output: Option<Json>,
     is_needed: bool,
 }
 
-/// An invocation's key: the names of the policy and the binding, and the parameter's namespace and name.
 pub(in crate::registry) type InvocationKey = (String, String, Option<(String, String)>);
 
 impl<K> Default for Reinvocation<K> {
@@ -46,7 +45,6 @@ impl<K: Ord> Reinvocation<K> {
         self.is_second = true;
     }
 
-    /// Returns `true` if mutating admission must run a second time.
     pub(in crate::registry) fn is_second_needed(&self) -> bool {
         self.is_needed
     }
@@ -57,12 +55,10 @@ impl<K: Ord> Reinvocation<K> {
         }
     }
 
-    /// Records the object at the end of a run.
     pub(super) fn end(&mut self, object: Option<&Json>) {
         self.output = object.cloned();
     }
 
-    /// Returns `true` if this run invokes the policy or webhook.
     pub(super) fn invokes(&self, key: &K) -> bool {
         !self.is_second || self.outdated.contains(key)
     }
@@ -71,19 +67,16 @@ impl<K: Ord> Reinvocation<K> {
         if self.is_second { "mutating again" } else { "mutating" }
     }
 
-    /// Records that a reinvocable policy or webhook was invoked.
     pub(super) fn invoked(&mut self, key: K) {
         self.invoked.insert(key);
     }
 
-    /// Records that a policy or webhook has changed the object.
     pub(super) fn changed(&mut self) {
         self.outdated.append(&mut self.invoked);
         self.is_needed = true;
     }
 }
 
-/// Applies the mutating policies to a request's object. Deletions have no object.
 pub(in crate::registry) fn mutate(
     registry: &Registry,
     request: &mut AdmissionRequest<'_>,
@@ -164,7 +157,7 @@ fn invoke(
         runs.invoked(key);
     }
     if is_applied {
-        // As in kube-apiserver, the second run is also necessary if a mutation has no effect.
+        // As in kube-apiserver, the second run also happens if a mutation does not change the object.
         runs.changed();
         if let Some(object) = variables.object {
             set_object(request, kind, object);
@@ -173,7 +166,6 @@ fn invoke(
     Ok(())
 }
 
-/// Replaces the request's object. `object` is in the version of `kind`.
 pub(super) fn set_object(request: &mut AdmissionRequest<'_>, kind: &Kind, object: Json) {
     let own = request.target.kind.clone();
     let Some(new) = request.new.as_deref_mut() else { return };
@@ -220,7 +212,6 @@ pub(super) fn check_identity(before: &Json, after: &Json, operation: Operation) 
     Ok(())
 }
 
-/// Sets the kind's default values.
 pub(super) fn complete(kind: &Kind, object: &mut Json) {
     if object.text("/kind") == kind.kind {
         kind.strategy.defaults(object);
@@ -235,7 +226,6 @@ struct Errors {
 }
 
 impl Errors {
-    /// Adds the error, unless the policy's failure policy is `Ignore`.
     fn add(&mut self, policy: &BoundPolicy, reason: Option<&'static str>, message: String) {
         if policy.compiled.fails() {
             if self.messages.is_empty() {

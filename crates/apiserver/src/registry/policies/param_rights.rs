@@ -109,7 +109,7 @@ struct Required {
 }
 
 impl Required {
-    /// If the kind is unknown, the author needs permission for all resources.
+    /// Returns the parameter kind's resource. If the kind is unknown, the author needs permission for all resources.
     fn of(registry: &Registry, param_kind: Option<&Json>) -> Self {
         let Some(param_kind) = param_kind else {
             return Self { group: "*".into(), version: "*".into(), resource: "*".into() };

@@ -10,7 +10,6 @@ use pintle_meta::GroupResource;
 
 use crate::registry::Registry;
 
-/// Returns an error if the policy has a `paramKind` that is not served.
 pub(super) fn check_kind(registry: &Registry, policy: &Json) -> Result<(), String> {
     if policy.has("/paramKind") { kind(registry, policy).map(drop) } else { Ok(()) }
 }
@@ -31,8 +30,8 @@ fn kind(registry: &Registry, policy: &Json) -> Result<Arc<Kind>, String> {
         .ok_or_else(|| format!("failed to find resource referenced by paramKind: '{group}/{version}, Kind={name}'"))
 }
 
-/// Returns a binding's parameters. The policy is evaluated once for each
-/// parameter, or once without `params` if the policy or binding needs none.
+/// Returns a binding's parameters. The policy is evaluated once for each parameter, or once without the variable
+/// `params` if the policy or binding has no parameters.
 pub(super) fn collect(
     registry: &Registry,
     policy: &Json,
@@ -76,7 +75,6 @@ fn find(registry: &Registry, kind: &Kind, namespace: &str, reference: &Json) -> 
     found.into_iter().map(|object| typed(kind, &object)).collect()
 }
 
-/// Returns the object in the version of `kind`, with its `apiVersion` and `kind`.
 fn typed(kind: &Kind, stored: &Arc<Json>) -> Arc<Json> {
     let mut shown = Arc::unwrap_or_clone(kind.shown(stored));
     shown.set("apiVersion", kind.api_version());

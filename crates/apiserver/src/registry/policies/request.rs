@@ -8,7 +8,6 @@ use pintle_meta::FieldValidation;
 use super::namespace::namespace_of;
 use crate::registry::admission_plugin::{AdmissionOptions, AdmissionRequest, Operation};
 
-/// Returns the operation's name in rules, such as `CREATE`.
 pub(super) fn operation(operation: Operation) -> &'static str {
     match operation {
         Operation::Create => "CREATE",
@@ -80,7 +79,7 @@ fn written(options: &WriteOptions, kind: &str) -> Json {
         json.set("fieldManager", options.field_manager.as_str());
     }
     match options.field_validation {
-        // A request without `fieldValidation` also has the value `Warn`, so expressions do not receive it.
+        // `Warn` is also the value of a request without `fieldValidation`, so expressions do not receive `Warn`.
         FieldValidation::Warn => {}
         FieldValidation::Ignore => json.set("fieldValidation", "Ignore"),
         FieldValidation::Strict => json.set("fieldValidation", "Strict"),
@@ -111,7 +110,6 @@ fn deleted(options: &DeleteOptions) -> Json {
     json
 }
 
-/// Returns the members of a namespace object that CEL expressions can read.
 pub(super) fn namespace(namespace: &Json) -> Json {
     const HIDDEN: [&str; 3] = ["managedFields", "ownerReferences", "selfLink"];
     let mut shown = namespace.clone();

@@ -25,7 +25,6 @@ pub(super) struct Invocation<'p> {
     pub(super) kind: Arc<Kind>,
 }
 
-/// A policy that matches a request but cannot be invoked.
 pub(super) struct Misconfigured<'p> {
     pub(super) policy: &'p BoundPolicy,
     /// The binding with the error. `None` if the error is in the policy itself.
@@ -33,13 +32,11 @@ pub(super) struct Misconfigured<'p> {
     pub(super) why: String,
 }
 
-/// A request that is ready for the evaluation of policies.
 pub(super) struct Review<'a> {
     pub(super) registry: &'a Registry,
     pub(super) request: &'a AdmissionRequest<'a>,
     /// The kind in all versions in which the resource is served, starting with the request's version.
     kinds: Vec<Arc<Kind>>,
-    /// The object's namespace. `None` for a cluster-scoped object.
     namespace: Option<Arc<Json>>,
 }
 
@@ -51,7 +48,7 @@ impl<'a> Review<'a> {
         let is_other =
             |kind: &&Arc<Kind>| kind.store == own.store && (kind.group != own.group || kind.version != own.version);
         let others = all.kinds().filter(is_other);
-        // Versions without this subresource cannot match the request.
+        // Versions without the request's subresource cannot match the request.
         let subresource = request.target.subresource;
         let is_checked = matches!(subresource, Subresource::Status | Subresource::Scale);
         let others = others.filter(|kind| !is_checked || kind.subresource(subresource).is_some());
@@ -67,7 +64,6 @@ impl<'a> Review<'a> {
         self.request.new.as_deref().filter(|_| self.request.operation != Operation::Delete)
     }
 
-    /// Returns the object's name, for messages.
     pub(super) fn name(&self) -> String {
         match self.request.target.name.as_str() {
             "" => name_of(self.object()),
@@ -153,7 +149,6 @@ impl<'a> Review<'a> {
         self.object().or(self.request.old).filter(|object| object.text("/kind") != own.kind)
     }
 
-    /// Returns the variables that expressions can read, with objects in the version of `kind`.
     pub(super) fn converted(&self, kind: &Kind) -> Converted<'_> {
         let own = &*self.request.target.kind;
         let own_type = self.own_type();
@@ -173,7 +168,6 @@ pub(super) fn in_version(object: &Json, from: &Kind, to: &Kind) -> Json {
     if object.text("/kind") == from.kind { convert(object, from, to) } else { object.clone() }
 }
 
-/// Converts an object between two versions of its kind.
 fn convert(object: &Json, from: &Kind, to: &Kind) -> Json {
     if from.group == to.group && from.version == to.version {
         return object.clone();
@@ -199,7 +193,6 @@ fn convert(object: &Json, from: &Kind, to: &Kind) -> Json {
     shown
 }
 
-/// A request's objects in the version that a policy matches, with the other variables.
 pub(super) struct Converted<'a> {
     review: &'a Review<'a>,
     pub(super) object: Option<Json>,

@@ -31,7 +31,8 @@ impl Plugin for ValidatingPolicies {
         for invocation in review.invocations(&policies) {
             match invocation {
                 Ok(invocation) => {
-                    // A conversion copies the object, so all bindings and parameters share the converted objects.
+                    // Convert the objects once for all bindings and parameters,
+                    // because a conversion copies the objects.
                     let (_, inputs) = match converted.take().filter(|(kind, _)| Arc::ptr_eq(kind, &invocation.kind)) {
                         Some(known) => converted.insert(known),
                         None => converted.insert((invocation.kind.clone(), review.converted(&invocation.kind))),
@@ -56,13 +57,11 @@ impl Plugin for ValidatingPolicies {
     }
 }
 
-/// The audit annotations that policies add to a request.
 type Audited = BTreeMap<String, String>;
 
 /// The audit annotation for the first failure of a binding with the action Audit.
 const FAILURE: &str = "validation.policy.admission.k8s.io/validation_failure";
 
-/// Returns the audit annotation's value for a failure.
 fn failure(policy: &BoundPolicy, binding: &Binding, denial: &Denial, actions: &[&str]) -> Json {
     json!([{
         "message": denial.message,
@@ -112,7 +111,6 @@ fn act(
     denials.extend(always.map(|denial| Denial::new(denied(policy, Some(binding), &denial.message))));
 }
 
-/// Returns a denial's message, which names the policy and the binding.
 fn denied(policy: &BoundPolicy, binding: Option<&Binding>, why: &str) -> String {
     let policy = &policy.name;
     match binding {

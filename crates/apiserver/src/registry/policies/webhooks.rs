@@ -16,7 +16,7 @@ use pintle_authz::AdmissionWebhook;
 use pintle_kinds::{Kind, Origin};
 use pintle_storage::Charge;
 
-/// A configuration's name and a webhook's index in it, which identify the webhook in a [`Reinvocation`].
+/// The key of a webhook in a [`Reinvocation`]: the name of its configuration and the webhook's index in the configuration.
 pub(in crate::registry) type WebhookKey = (String, usize);
 
 /// Calls the mutating webhooks, one after the other.
@@ -55,7 +55,6 @@ pub(in crate::registry) fn call_mutating(
     Ok(())
 }
 
-/// Calls the validating webhooks concurrently.
 #[derive(Debug)]
 pub(in crate::registry) struct ValidatingWebhooks;
 
@@ -91,7 +90,8 @@ fn is_configuration(kind: &Kind) -> bool {
     kind.group == "admissionregistration.k8s.io" && kind.strategy.openapi().is_none()
 }
 
-/// Returns the call of a webhook, with the kind in the version that the webhook matches. Returns `None` if it does not match.
+/// Returns the call of a webhook, with the kind in the version that the webhook matches.
+/// Returns `None` if the webhook's rules do not match.
 fn matched(
     registry: &Registry,
     request: &AdmissionRequest<'_>,
@@ -121,8 +121,8 @@ fn matched(
     Ok(Some((kind, WebhookCall { id, client: webhook.client.clone(), review })))
 }
 
-/// Returns the webhook's verdict, or the reason why there is none. Returns a failure
-/// that [waits](Failure::is_waiting) if the webhook has not been called yet.
+/// Returns the webhook's verdict, or the reason why the call gave no verdict. Returns a failure that
+/// [waits](Failure::is_waiting) if the webhook has not been called yet.
 fn ask(
     calls: &WebhookCalls,
     call: WebhookCall,
@@ -156,7 +156,6 @@ fn accepted(
     if verdict.is_allowed { Ok(Some(verdict)) } else { Err(denied(&webhook.name, verdict.status)) }
 }
 
-/// Returns an error for a failed call, unless the failure policy ignores it.
 fn tolerate(webhook: &AdmissionWebhook, why: &str) -> Outcome<()> {
     let message = format!("failed calling webhook {}: {why}", quoted(&webhook.name));
     if webhook.conditions.fails() {
@@ -197,7 +196,6 @@ impl From<Failure> for PatchFailure {
     }
 }
 
-/// Applies a webhook's patch to the request's object. Returns `true` if the object has changed.
 fn mutated(
     request: &mut AdmissionRequest<'_>,
     webhook: &AdmissionWebhook,
