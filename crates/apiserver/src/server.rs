@@ -74,8 +74,8 @@ pub struct ApiServer {
 }
 
 impl ApiServer {
-    /// The objects and fields that this server accepts but ignores, unlike kube-apiserver. Each entry
-    /// also contains the reason. Responses to writes of such an object or field contain a warning.
+    /// The objects and fields that this server accepts but ignores, unlike kube-apiserver. Each entry also contains the reason. A response
+    /// to a write that sets one of these objects or fields contains a warning.
     pub const WITHOUT_EFFECT: &[(&str, &str)] = pintle_kinds::without_effect::WITHOUT_EFFECT;
 
     /// Starts a server. When the future completes, the server is ready for requests.
@@ -96,7 +96,8 @@ impl ApiServer {
         Self::start_with_upstream(config, None).await
     }
 
-    /// Starts a server. If `upstream` is set, the server reads from the upstream cluster and never writes to it.
+    /// Starts a server. If `upstream` is set, the server reads objects from the upstream
+    /// cluster. The server never writes to the upstream cluster.
     pub(crate) async fn start_with_upstream(
         config: ApiServerConfig,
         upstream: Option<Upstream>,
@@ -178,7 +179,8 @@ impl ApiServer {
     ///
     /// # Errors
     ///
-    /// Returns an error if an object cannot be created. The objects before it are kept, and the objects after it are not created.
+    /// Returns an error if an object cannot be created. The objects before the failed object are
+    /// kept, and the objects after the failed object are not created.
     pub fn load(&self, text: &str) -> Result<usize, LoadError> {
         let _runtime = self.enter_runtime();
         load::text(&self.registry, text)
@@ -190,8 +192,8 @@ impl ApiServer {
     ///
     /// # Errors
     ///
-    /// Returns an error if a file cannot be read or an object cannot be created.
-    /// The objects before it are kept, and the objects after it are not created.
+    /// Returns an error if a file cannot be read or an object cannot be created. The objects before the failed object
+    /// are kept, and the objects after the failed object are not created.
     pub fn load_path(&self, path: &Path) -> Result<usize, LoadError> {
         let _runtime = self.enter_runtime();
         load::path(&self.registry, path)
@@ -208,8 +210,8 @@ impl ApiServer {
     /// The server's revision never decreases. Objects that are the same as in the snapshot are not written. All other objects are deleted
     /// or get a new revision, and watchers receive an event for each of these changes.
     ///
-    /// If the snapshot contains a key for service account tokens, the server uses this key from
-    /// now on. Tokens signed with this key stay valid, and all other tokens become invalid.
+    /// If the snapshot contains a key for service account tokens, the server uses this key from now on. Tokens that are
+    /// signed with this key stay valid, and all other tokens become invalid.
     ///
     /// After the server has [settled](Self::settle), it serves exactly the restored CustomResourceDefinitions.
     pub fn restore(&self, snapshot: &ServerSnapshot) -> usize {
@@ -231,7 +233,7 @@ impl ApiServer {
     }
 
     /// Makes the health check `name` of `/readyz`, `/livez` and `/healthz` fail, or pass again if `fails` is `false`. `/readyz?verbose`
-    /// lists the checks, such as `etcd` or `informer-sync`. The call has no effect if there is no health check `name`.
+    /// lists the checks, such as `etcd` or `informer-sync`. The call has no effect if no health check is called `name`.
     pub fn fail_check(&self, name: &str, fails: bool) {
         self.registry.health.fail(name, fails);
     }
@@ -255,7 +257,6 @@ impl ApiServer {
         &self.registry
     }
 
-    /// Returns the upstream cluster of a [`Plan`](crate::Plan). Returns `None` for other servers.
     pub(crate) fn live(&self) -> Option<&Arc<Live>> {
         self.live.as_ref()
     }
@@ -270,7 +271,7 @@ impl ApiServer {
     ///
     /// # Cancel safety
     ///
-    /// Dropping the future has no effect.
+    /// The future only waits, so dropping it has no effect on the controllers.
     pub async fn settle(&self) {
         self.background.settle(&self.registry.db).await;
     }

@@ -4,9 +4,9 @@
 //! notifies the watchers of the object, of its namespace, of its old and new field values, and
 //! of the whole resource. The cost of a write does not depend on the number of other watchers.
 //!
-//! [`WatchEvent`] computes a watcher's event for a change, without side effects. A watcher has no
-//! queue, and encodes a frame only when it can be sent. If a watcher lags too far behind, the
-//! server disconnects the client, which can resume the watch at the last version that it received.
+//! [`WatchEvent`] computes a watcher's event for a change, without side effects. A watcher has no queue: it encodes a frame
+//! only when the connection is ready to send the frame. If a watcher lags too far behind, the server disconnects the
+//! client. The client can resume the watch at the last version that it received.
 
 mod frame;
 mod start;
@@ -39,17 +39,15 @@ use crate::registry::{Registry, SCAN_BATCH, Selection, Served, VERSION_TIMEOUT, 
 #[derive(Clone, Debug)]
 pub(crate) struct Frame {
     pub(crate) bytes: Bytes,
-    /// Whether a scripted fault tears the frame: the server sends half of the frame and then closes the connection.
+    /// Whether a scripted fault cuts the frame: the server sends half of the frame and then closes the connection.
     pub(crate) torn: bool,
 }
 
-/// The reason why the server ends a watch stream early.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub(crate) enum Cut {
     /// The client reads so slowly that the watch has missed events.
     #[error("the watcher fell too far behind")]
     TooSlow,
-    /// A scripted fault ends the stream.
     #[error("a scripted fault")]
     Fault,
 }
@@ -58,7 +56,7 @@ pub(crate) enum Cut {
 const DEFAULT_TIMEOUT: Duration = Duration::from_secs(30 * 60);
 /// The maximum duration of a watch. Without a maximum, adding a duration to a time could overflow.
 const FOREVER: Duration = Duration::from_secs(u32::MAX as u64);
-/// The approximate maximum size of the frames in one write, in bytes. HTTP/2 has the same default frame size.
+/// The approximate maximum size of the watch frames in one write, in bytes. Equals the default frame size of HTTP/2.
 const WATCH_PIECE: usize = 16 << 10;
 /// The time between a watch's last bookmark and its end.
 const LAST_BOOKMARK: Duration = Duration::from_secs(2);
@@ -70,7 +68,6 @@ pub(crate) struct Watcher {
     selection: Selection,
     shape: FrameShape,
     feed: Feed,
-    /// The initial objects that have not been sent yet.
     initial: Option<Initial>,
     /// The revision of the initial objects, which is sent in the bookmark after them. `None` if no bookmark follows the initial objects.
     end_mark: Option<u64>,
@@ -85,11 +82,9 @@ pub(crate) struct Watcher {
     lag: Option<Lagging>,
     /// The next change, which must not be sent yet because a fault rule delays the watch.
     held_change: Option<Arc<Change>>,
-    /// The revision at which the watch started.
     start_revision: u64,
     /// The stream's end, if it directly follows the frames that were returned last. The inner value is the reason.
     queued_end: Option<Option<Cut>>,
-    /// The request of the watch, if a webhook converts the objects.
     conversions: Option<Requester>,
 }
 
@@ -206,7 +201,6 @@ impl Watcher {
         Ok(watcher)
     }
 
-    /// Returns the media type of the watch's frames.
     pub(crate) fn media(&self) -> Media {
         self.shape.media
     }
@@ -217,8 +211,8 @@ impl Watcher {
         (!matches!(self.fault, Some(WatchFault::SilentAfter(_)))).then_some(self.deadline)
     }
 
-    /// Waits for the next frame. Returns the frame together with other ready frames, up to a
-    /// total size of [`WATCH_PIECE`], because one large write costs less than many small writes.
+    /// Waits for the next frame. Returns the frame together with other ready frames, up to a total size of
+    /// [`WATCH_PIECE`]. One large write costs less than many small writes.
     ///
     /// # Cancel safety
     ///
@@ -244,8 +238,8 @@ impl Watcher {
         Some(Ok(Frame { bytes: piece.freeze(), torn: false }))
     }
 
-    /// Returns `true` if a further frame can be added to the same write. If a fault rule applies
-    /// to the watch, each write contains only one frame, because fault rules count frames.
+    /// Returns `true` if a further frame can be added to the same write. If a fault rule applies to the watch, each
+    /// write contains only one frame, because a fault rule counts the frames.
     fn has_more(&self) -> bool {
         let is_ready = !self.ready.is_empty() || self.initial.is_some() || self.feed.has_more();
         is_ready && self.fault.is_none() && self.queued_end.is_none()
@@ -320,7 +314,6 @@ impl Watcher {
         Ok(change)
     }
 
-    /// Returns the lag of the watch's view, or `None` if it no longer lags.
     fn lag(&self) -> Option<&Lagging> {
         self.lag.as_ref().filter(|lagging| !lagging.is_over())
     }
@@ -354,7 +347,6 @@ impl Watcher {
         (end == FeedEnd::TooSlow).then_some(Err(Cut::TooSlow))
     }
 
-    /// Encodes the event for a change. Does nothing if the change causes no event for this watch.
     fn push(&mut self, change: Arc<Change>) {
         let states = change.old.iter().chain([&change.new]);
         let weight = states.map(|stored| self.weight(stored)).max().unwrap_or(0);
@@ -364,7 +356,6 @@ impl Watcher {
         });
     }
 
-    /// Returns the cost of matching an object against the selectors and encoding its frame.
     fn weight(&self, stored: &Stored) -> usize {
         self.selection.search_weight(stored).max(self.shape.weight(stored, &self.selection.kind))
     }
@@ -384,7 +375,7 @@ impl Watcher {
                     match registry.settle(&by).await {
                         Ok(true) => {}
                         Ok(false) => break frame,
-                        // kube-apiserver returns this error too, because it can never fill its cache of this version.
+                        // kube-apiserver also returns this error, because it can never fill its watch cache for this version.
                         Err(_) => break Some(Err(Failure::too_large_version(registry.db.revision(), 0, 1))),
                     }
                 };
@@ -420,7 +411,6 @@ impl Watcher {
         frame.into_iter().for_each(|frame| self.send(frame));
     }
 
-    /// Queues a frame. If encoding failed, sends an ERROR event and ends the watch.
     fn send(&mut self, frame: Outcome<Bytes>) {
         match frame {
             Ok(frame) => self.ready.push_back(frame),
@@ -436,7 +426,6 @@ impl Watcher {
             let gone = if self.feed.has_ended() { FeedEnd::Ended } else { FeedEnd::TooSlow };
             let mut run = initial.objects.upgrade().ok_or(gone)?.run(&initial.range).take(SCAN_BATCH);
             let mut last = None;
-            // Expensive matching is offloaded to another thread.
             let mut is_checked = true;
             let found = run.find(|(key, stored)| {
                 last = Some(key.clone());
@@ -482,7 +471,7 @@ impl Watcher {
         if now >= bookmarks.next {
             bookmarks.next = now + bookmark_interval(&self.registry);
         }
-        // Events for unread changes are sent before the next bookmark.
+        // Bookmarks follow the events for all earlier changes, so send a bookmark only if no change is unread.
         if let Some(revision) = self.sent_revision() {
             self.push_bookmark(revision, false);
         }
@@ -493,7 +482,6 @@ impl Watcher {
         self.send(frame);
     }
 
-    /// Sends an ERROR event and then ends the stream.
     fn fail(&mut self, failure: &Failure) {
         self.ready.push_back(self.shape.error(failure));
         (self.initial, self.end_mark) = (None, None);
@@ -543,7 +531,6 @@ impl Watcher {
         }
     }
 
-    /// Applies the watch's fault rule to a frame.
     fn apply_fault(&mut self, bytes: Bytes) -> Frame {
         let torn = self.fault == Some(WatchFault::CutMidFrame(0));
         match &mut self.fault {
@@ -560,7 +547,6 @@ impl Watcher {
     }
 }
 
-/// Returns a stale view's initial objects, the view's revision, and a feed of later changes.
 fn start_from_stale_view(
     registry: &Registry,
     selection: &Selection,

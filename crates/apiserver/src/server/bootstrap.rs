@@ -1,10 +1,10 @@
 //! Creates the objects that every cluster has before the first controller runs: namespaces, RBAC roles and bindings, flow schemas,
 //! priority classes, the local APIServices, the ServiceCIDR, and the server's own Lease.
 //!
-//! `bootstrap/objects.jsonl` contains the objects of a kube-apiserver 1.36.1, recorded one minute after its start. There is one object per
-//! line, in the order of creation. Objects are in their stored form, without UIDs and times, and are written directly to the store.
-//! Creating them through the API would take most of the server's startup time. Objects that differ for each server are created by the code
-//! in this module. The ConfigMap for tracking legacy tokens is omitted, so that tests see only the ConfigMaps that they create.
+//! `bootstrap/objects.jsonl` contains the objects of a kube-apiserver 1.36.1, recorded one minute after its start. Each line contains one
+//! object. The lines are in the order of creation. Objects are in their stored form, without UIDs and times, and are written directly to
+//! the store. Creating them through the API would take most of the server's startup time. The code in this module creates the objects that
+//! differ between servers. The ConfigMap for tracking legacy tokens is omitted, so that tests see only the ConfigMaps that they create.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -23,7 +23,6 @@ use crate::registry::{Registry, UpdateSource};
 
 const OBJECTS: &str = include_str!("bootstrap/objects.jsonl");
 
-/// Creates a server's initial objects, and then compacts the store. `address` is the server's address.
 pub(super) fn bootstrap(registry: &Arc<Registry>, address: SocketAddr) {
     let namespaces = ["default", "kube-system", "kube-public", "kube-node-lease"];
     let namespaces =
@@ -38,7 +37,6 @@ pub(super) fn bootstrap(registry: &Arc<Registry>, address: SocketAddr) {
     registry.db.compact(registry.db.revision());
 }
 
-/// Returns the initial objects that differ for each server, such as its Lease.
 fn of_server(registry: &Registry) -> Vec<Json> {
     let now = registry.clock.now_text();
     let identity = registry.with_random(|random| (0..26).map(|_| random.lowercase()).collect::<String>());
@@ -74,7 +72,6 @@ fn of_server(registry: &Registry) -> Vec<Json> {
     ]
 }
 
-/// Creates an object, and then writes its status, if any.
 fn create(registry: &Arc<Registry>, mut object: Json) -> Outcome<()> {
     let mut target = target(registry, &object)?;
     let status = object.as_object_mut().and_then(|object| object.remove("status"));
@@ -93,7 +90,6 @@ fn create(registry: &Arc<Registry>, mut object: Json) -> Outcome<()> {
     Ok(())
 }
 
-/// Stores an object that is complete except for its UID and times.
 fn put(registry: &Registry, line: &str) -> Outcome<()> {
     let mut object: Json = serde_json::from_str(line).map_err(|error| Failure::internal(error.to_string()))?;
     let target = target(registry, &object)?;

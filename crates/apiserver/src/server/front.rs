@@ -9,7 +9,6 @@ use crate::http::{Deadline, Incoming, Socket};
 use crate::live::Live;
 use crate::registry::Registry;
 
-/// The server that receives requests. `live` is the upstream cluster of a [`Plan`](crate::Plan).
 #[derive(Clone, Debug)]
 pub(super) struct Front {
     pub(super) registry: Arc<Registry>,
@@ -17,7 +16,6 @@ pub(super) struct Front {
 }
 
 impl Front {
-    /// Serves a request, like [`respond`](crate::http::respond).
     pub(super) async fn respond(
         self,
         request: Request<Incoming>,

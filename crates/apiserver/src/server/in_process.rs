@@ -22,11 +22,11 @@ use super::thread::{OwnRuntime, server_ended};
 /// A service that sends requests to an in-process [`ApiServer`](super::ApiServer),
 /// without a socket. Created by [`ApiServer::in_process`](super::ApiServer::in_process).
 ///
-/// Implements [`tower_service::Service`] for [`http::Request`]s, so kube's
-/// `Client::new` and other clients accept it. All clones call the same server.
+/// Implements [`tower_service::Service`] for [`http::Request`]s, so kube's `Client::new` and other
+/// clients accept an `InProcess`. All clones call the same server.
 ///
-/// The server applies the same checks, faults and deadlines to a call as to a request over a connection. Only the path and the query of the
-/// request's URI are used. The caller is an administrator, unless the request has an `Authorization` header.
+/// The server applies the same checks, faults and deadlines to a call as to a request over a connection. The server uses only the path and
+/// the query of the request's URI. The caller is an administrator, unless the request has an `Authorization` header.
 ///
 /// Calls use no connection. Therefore, these features and limits do not apply:
 ///
@@ -65,7 +65,6 @@ pub struct InProcess {
     front: Front,
     token: Option<Secret>,
     stop: CancellationToken,
-    /// The runtime of the server's own thread, if it has one.
     own_runtime: Option<OwnRuntime>,
 }
 
@@ -92,8 +91,8 @@ where
     B::Error: Into<Box<dyn Error + Send + Sync>>,
 {
     type Response = Response<InProcessBody>;
-    /// The error for a call to a stopped server, of kind [`ConnectionRefused`](io::ErrorKind::ConnectionRefused) if the server stopped
-    /// before the call, or [`ConnectionAborted`](io::ErrorKind::ConnectionAborted) if it stopped during the call.
+    /// The error for a call to a stopped server. The kind is [`ConnectionRefused`](io::ErrorKind::ConnectionRefused) if the server stopped
+    /// before the call, and [`ConnectionAborted`](io::ErrorKind::ConnectionAborted) if the server stopped during the call.
     type Error = io::Error;
     type Future = Pin<Box<dyn Future<Output = io::Result<Self::Response>> + Send>>;
 
@@ -116,7 +115,7 @@ where
                 let bearer = HeaderValue::try_from(format!("Bearer {}", token.expose())).map_err(io::Error::other)?;
                 request.headers_mut().insert(AUTHORIZATION, bearer);
             }
-            // Drop the socket of an upgrade, because only requests over a connection can be upgraded.
+            // Drop the socket of an upgrade, because only a request over a connection can be upgraded to a WebSocket.
             let answered = async {
                 match own_runtime {
                     Some(runtime) => runtime.respond(front, request).await,

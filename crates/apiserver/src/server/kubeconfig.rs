@@ -5,7 +5,6 @@ use base64::engine::general_purpose::STANDARD;
 use pintle_json::json;
 use pintle_meta::Secret;
 
-/// Returns the file's text.
 pub(super) fn render(url: &str, ca: Option<&str>, token: Option<&Secret>) -> String {
     let mut cluster = json!({"server": url});
     if let Some(ca) = ca {

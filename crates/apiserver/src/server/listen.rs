@@ -37,13 +37,12 @@ const PING_ANSWER: Duration = Duration::from_secs(15);
 const PROBE_AFTER: Duration = Duration::from_secs(60);
 const PROBE_EVERY: Duration = Duration::from_secs(15);
 const PROBES: u32 = 4;
-/// The maximum time for closing a connection gracefully.
 const GRACEFUL_SHUTDOWN: Duration = Duration::from_secs(1);
 const HANDSHAKE: Duration = Duration::from_secs(10);
 /// The pause after a failure to accept a connection, for example because no file descriptors are left.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 
-/// Returns the maximum number of concurrent connections: `wanted`, or half of the process's open file limit if that is smaller.
+/// Returns the maximum number of concurrent connections: the smaller of `wanted` and half of the process's open file limit.
 pub(super) fn connection_limit(wanted: usize) -> usize {
     wanted.min(max_open_files().unwrap_or(usize::MAX) / 2).clamp(1, Semaphore::MAX_PERMITS)
 }
@@ -59,7 +58,8 @@ fn max_open_files() -> Option<usize> {
     None
 }
 
-/// Accepts connections until `stop` is cancelled. When `limit` connections are open, further clients wait in the listener's backlog.
+/// Accepts connections until the `stop` token is cancelled. When `limit` connections are
+/// open, further clients wait in the listener's backlog.
 pub(super) async fn accept(
     listener: TcpListener,
     tls: Option<TlsAcceptor>,
@@ -146,7 +146,7 @@ async fn serve_on(socket: impl AsyncRead + AsyncWrite + Unpin + Send + 'static, 
         }
     });
     let mut builder = auto::Builder::new(streams);
-    // hyper needs no timeouts, because `Activity` enforces them.
+    // hyper needs no timeouts, because `Activity` closes slow connections.
     builder
         .http1()
         .timer(TokioTimer::new())

@@ -19,7 +19,6 @@ use crate::registry::Registry;
 
 const LOADER: &str = "pintle-apiserver";
 
-/// Creates the objects in a manifest file, or in all manifest files below a folder.
 pub(super) fn path(registry: &Arc<Registry>, path: &Path) -> Result<usize, LoadError> {
     let mut count = 0;
     for path in manifests::files(path)? {
@@ -35,7 +34,6 @@ pub(super) fn path(registry: &Arc<Registry>, path: &Path) -> Result<usize, LoadE
     Ok(count)
 }
 
-/// Creates the objects in a manifest's text, which can contain several documents.
 pub(super) fn text(registry: &Arc<Registry>, manifest: &str) -> Result<usize, LoadError> {
     let mut count = 0;
     for (number, objects) in (1..).zip(manifests::documents_of(manifest)) {

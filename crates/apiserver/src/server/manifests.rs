@@ -8,10 +8,8 @@ use pintle_schema as schema;
 
 use super::LoadError;
 
-/// One document in a manifest file.
 pub(crate) struct Document {
     pub(crate) path: PathBuf,
-    /// The document's index in its file, starting at 1.
     pub(crate) number: usize,
     /// The document's objects, or the reason why it cannot be read. A List contains several objects.
     pub(crate) objects: Result<Vec<Json>, String>,
@@ -42,7 +40,6 @@ pub(super) fn documents_of(manifest: &str) -> impl Iterator<Item = Result<Vec<Js
     })
 }
 
-/// Returns `path` if it is a file, or all manifest files below it if it is a folder.
 pub(super) fn files(path: &Path) -> Result<Vec<PathBuf>, LoadError> {
     let mut files = Vec::new();
     if path.is_dir() {

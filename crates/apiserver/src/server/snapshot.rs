@@ -13,8 +13,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::registry;
 
-/// A server's objects at one revision. Created by [`ApiServer::snapshot`](super::ApiServer::snapshot).
-/// Taking a snapshot is cheap, because it does not copy the objects.
+/// A server's objects at one revision. Created by [`ApiServer::snapshot`](super::ApiServer::snapshot). A
+/// snapshot is cheap, because it shares the stored objects with the server.
 ///
 /// The text form begins with a header line that contains the revision. Each further line contains one object as JSON. Keep the text form
 /// secret, because it contains Secrets and the key that signs service account tokens.

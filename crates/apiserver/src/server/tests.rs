@@ -1,4 +1,4 @@
-//! Unit tests of connection tasks, which only the server itself can count.
+//! Unit tests of connection tasks. Only the server itself can count these tasks.
 
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;

@@ -47,7 +47,6 @@ pub(super) async fn start(config: ApiServerConfig, upstream: Option<Upstream>) -
     started.await.map_err(|_| lost())?
 }
 
-/// The runtime of a server with its own thread.
 #[derive(Clone, Debug)]
 pub(super) struct OwnRuntime {
     pub(super) runtime: Handle,
@@ -88,7 +87,7 @@ impl OwnRuntime {
         self.tasks.spawn_on(async move { stop.run_until_cancelled(work).await }, &self.runtime);
         let clock_guard = inhibit_auto_advance();
         let (head, receiver, bounded) = answered.await.ok()?;
-        // A paused clock may advance during a watch, because a watch can be long.
+        // A paused clock may advance during a watch, because a watch can last indefinitely.
         let clock_guard = clock_guard.filter(|_| bounded);
         let parts = stream::unfold(Some((receiver, clock_guard)), |state| async {
             let (mut receiver, clock_guard) = state?;
@@ -103,9 +102,9 @@ impl OwnRuntime {
     }
 }
 
-/// Prevents a paused tokio clock from advancing on its own until the returned sender is dropped. Call this
-/// function while the current thread waits for another thread. The function starts a blocking task, because
-/// a paused clock does not advance while a blocking task runs. Nothing happens if the clock is not paused.
+/// Prevents a paused tokio clock from advancing automatically until the returned sender is dropped. Call this function
+/// while the current thread waits for another thread. The function starts a blocking task, because a paused clock does not
+/// advance while a blocking task runs. Returns `None` if the clock is not paused.
 fn inhibit_auto_advance() -> Option<std::sync::mpsc::Sender<()>> {
     let (tokio_now, real) = (tokio::time::Instant::now().into_std(), std::time::Instant::now());
     let is_paused = tokio_now > real || real.duration_since(tokio_now) > Duration::from_millis(1);
@@ -116,7 +115,6 @@ fn inhibit_auto_advance() -> Option<std::sync::mpsc::Sender<()>> {
     Some(sender)
 }
 
-/// Returns the error for a request to a stopped server.
 pub(super) fn server_ended() -> io::Error {
     io::Error::new(io::ErrorKind::ConnectionAborted, "the API server has ended")
 }

@@ -38,11 +38,9 @@ struct WitnessState {
 enum Reaction {
     #[default]
     Nothing,
-    /// Changes each new object.
     Change,
     /// Sets a string field of the new object to a value.
     Set(&'static str, &'static str),
-    /// Rejects the request in this phase: `admit` or `validate`.
     Refuse(&'static str),
 }
 
@@ -181,12 +179,10 @@ impl WitnessedServer {
         server
     }
 
-    /// Sends a request as the administrator Jane.
     async fn call(&self, method: Method, path: &str, media: &str, body: &Json) -> WitnessAnswer {
         self.call_as(["jane", "system:masters"], method, path, media, body).await
     }
 
-    /// Sends a request as a user in one group.
     async fn call_as(
         &self,
         [user, group]: [&str; 2],
@@ -208,7 +204,6 @@ impl WitnessedServer {
         WitnessAnswer { code: head.status.as_u16(), warnings: warnings.collect(), body }
     }
 
-    /// Creates an object and discards the records.
     async fn make(&self, path: &str, body: Json) -> Json {
         let made = self.call(Method::POST, path, JSON, &body).await;
         assert_eq!(made.code, 201, "{}", made.body);

@@ -14,13 +14,11 @@ use pintle_storage::Stored;
 
 use crate::registry::{Served, Transform};
 
-/// The format of a watch's frames.
 #[derive(Clone, Debug)]
 pub(crate) struct FrameShape {
     pub(crate) transform: Transform,
     pub(crate) media: Media,
     clock: Arc<Clock>,
-    /// Whether the watch has already sent the columns of its table.
     columns_sent: bool,
 }
 
@@ -29,7 +27,6 @@ impl FrameShape {
         Self { transform, media, clock, columns_sent: false }
     }
 
-    /// Encodes the event for an object.
     pub(crate) fn object(&mut self, event: WatchEventType, object: &Served, kind: &Kind) -> Outcome<Bytes> {
         if self.media == Media::Protobuf {
             return Ok(self.transform.enveloped(object)?.frame(event.as_str()).into());
@@ -58,7 +55,6 @@ impl FrameShape {
         self.object(WatchEventType::Bookmark, &Served::value(kind, value), kind)
     }
 
-    /// Encodes an ERROR event.
     pub(super) fn error(&self, failure: &Failure) -> Bytes {
         let event = WatchEventType::Error;
         if self.media != Media::Protobuf {

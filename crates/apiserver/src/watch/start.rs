@@ -3,9 +3,7 @@
 use pintle_apimachinery::request::options::ListOptions;
 
 pub(super) struct Start {
-    /// Whether the watch sends initial objects.
     pub(super) initial: bool,
-    /// Whether the watch sends a bookmark after the initial objects.
     pub(super) end_mark: bool,
     /// The revision after which the watch sends changes. `None` means the current revision.
     pub(super) after: Option<u64>,

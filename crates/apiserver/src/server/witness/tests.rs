@@ -5,16 +5,14 @@ use pintle_json::{Json, json};
 
 use super::{APPLY, IN, JSON, MERGE, Reaction, SAMPLED_FIELDS, WitnessedServer};
 
-/// A request from Jane and its expected effects.
 struct Case {
     method: Method,
     /// The request path. A path without a leading slash is relative to the namespace.
     path: &'static str,
     media: &'static str,
     body: Json,
-    /// The expected record of the [`Witness`](super::Witness), without the user.
+    /// The expected record of the [`Witness`](super::Witness) plugin, without the user.
     record: &'static str,
-    /// The response's status code if no plugin rejects the request.
     code: u16,
     /// The change that the `Witness` makes, as a path, a JSON pointer and a value. A GET of the path returns
     /// an object with the value at the pointer. If the path is empty, the change is visible in the response.
@@ -64,12 +62,10 @@ async fn check(server: &WitnessedServer, case: Case) {
     assert_eq!(found.at(pointer), Some(&value), "after {method} {path}: {found}");
 }
 
-/// Returns the records of a request whose object the `Witness` does not change.
 fn admit_and_validate(record: &str) -> Vec<String> {
     vec![format!("admit {record}"), format!("validate {record}")]
 }
 
-/// Returns a request's record after the `Witness` has changed the object.
 fn after_change(record: &str) -> String {
     let Some((before, sent)) = record.split_once("-> ").filter(|(_, sent)| !sent.starts_with('-')) else {
         return record.into();
@@ -330,7 +326,8 @@ async fn admission_sees_writes_of_controllers() {
     assert_eq!(server.call(Method::GET, "/api/v1/namespaces/n", JSON, &Json::Null).await.code, 404);
 }
 
-/// Returns the records of a namespace controller's write to a subresource of the namespace, with these finalizers.
+/// Returns the expected records of the namespace controller's write to the subresource `part`,
+/// after which the namespace has the finalizers `finalizers`.
 fn as_controller(part: &str, finalizers: &str) -> Vec<String> {
     let user = "system:serviceaccount:kube-system:namespace-controller";
     let (old, new) = (r#"Namespace(["kubernetes"])"#, format!("Namespace({finalizers})"));
