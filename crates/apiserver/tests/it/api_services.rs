@@ -19,7 +19,6 @@ async fn make(server: &ApiServer, path: &str, object: Json) {
     server.settle().await;
 }
 
-/// Returns an APIService's `Available` condition.
 async fn available(server: &ApiServer, name: &str) -> Json {
     let found = get(server, &format!("{API_SERVICES}/{name}")).await;
     assert_eq!(found.code, 200, "{:?}", found.body);

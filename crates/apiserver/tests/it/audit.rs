@@ -72,14 +72,13 @@ async fn oldest_records_are_dropped_and_counted_as_lost() {
     let audit = server.audit().despite_loss();
     let resources: Vec<_> = audit.records().iter().map(|record| record.resource.as_str()).collect();
     assert_eq!(resources, ["nodes", "pods"]);
-    // The calls do not panic, because all dropped records are older than `now`.
+    // `received_after` does not panic, because all dropped records are older than `now`.
     let now = Instant::now();
     get(&server, "/api/v1/secrets").await;
     assert_eq!(server.audit().received_after(now).len(), 1);
     assert!(server.audit().committed_after(now).is_empty());
 }
 
-/// Creates a ConfigMap from `body` with an in-process request.
 async fn post(server: &ApiServer, body: impl Body<Data = Bytes, Error = Infallible> + Send + 'static) -> u16 {
     let request = Request::post(CONFIG_MAPS).header("content-type", "application/json").body(body).expect("a request");
     server.in_process().call(request).await.expect("an answer").status().as_u16()

@@ -16,7 +16,6 @@ async fn server() -> ApiServer {
     ApiServer::start(ApiServerConfig { body_bytes: BUDGET, ..ApiServerConfig::default() }).await.expect("a server")
 }
 
-/// Creates a ConfigMap of this size.
 async fn post(server: &ApiServer, name: &str, bytes: usize) -> Answer {
     let map = json!({"metadata": {"name": name}, "data": {"k": "x".repeat(bytes)}});
     call(server, Method::POST, CONFIG_MAPS, map).await
@@ -57,8 +56,7 @@ async fn incomplete_bodies_give_way_to_complete_ones() {
     let refused = answer(first).await;
     assert!(refused.starts_with("HTTP/1.1 429 ") && refused.contains("\r\nretry-after: 1\r\n"), "{refused}");
     assert!(refused.contains(r#""reason":"TooManyRequests""#), "{refused}");
-    // The other clients have disconnected, which frees a part of the
-    // budget. A client that then completes its body receives a response.
+    // Disconnecting the other clients frees a part of the budget. The next body then fits into the budget.
     drop(halves);
     let (mut half, rest) = begin(&server, "half").await;
     half.write_all(rest.as_bytes()).await.expect("a write");

@@ -1,6 +1,6 @@
-//! Tests that responses and computed results have a bounded size. The server accepts the size of each
-//! request, but without limits, the results would take gigabytes. For example, thousands of errors repeat
-//! a long name, thousands of list items get defaults, or rules combine all verbs with all resources.
+//! Tests that responses and computed results have a bounded size. Each request is small enough for the server, but
+//! without limits, its results would take gigabytes. For example, thousands of errors repeat a long name, thousands of
+//! list items get defaults, or rules combine all verbs with all resources.
 
 use http::{Method, Request};
 use http_body_util::Full;
@@ -13,8 +13,8 @@ use crate::support::*;
 
 const DEFINITIONS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
 const WIDGETS: &str = "/apis/example.com/v1/namespaces/default/widgets";
-/// The number of invalid values in an object whose name has `LONG` bytes. Each value
-/// causes an error that contains the name. All of these errors would take 70 MB.
+/// The number of invalid values in an object whose name has `LONG` bytes. Each value causes an error that contains the
+/// name. Without a limit, the errors would take 70 MB.
 const PARTS: usize = 700;
 const LONG: usize = 100_000;
 /// The maximum length of a response. A response contains each error twice: in the message and in the causes.
@@ -28,12 +28,10 @@ fn long() -> String {
     "x".repeat(LONG)
 }
 
-/// Returns an object with `count` members, all with the value `value`.
 fn members(count: usize, value: &Json) -> Json {
     (0..count).map(|at| (format!("m{at}"), value.clone())).collect::<Map>().into()
 }
 
-/// Returns an object whose only member has a long name.
 fn under_a_long_name(value: Json) -> Json {
     Json::Object([(long(), value)].into_iter().collect())
 }
@@ -43,7 +41,6 @@ fn definition(schema: Json) -> Json {
     definition_of("Widget", version)
 }
 
-/// Returns a CustomResourceDefinition for widgets with this schema for `spec`.
 fn definition_with_spec(spec: Json) -> Json {
     definition(json!({"type": "object", "properties": {"spec": spec}}))
 }
@@ -60,7 +57,6 @@ async fn serving(spec: Json) -> ApiServer {
     server
 }
 
-/// Returns the start of a response's message.
 fn message_start(answer: &Answer) -> String {
     answer.body["message"].as_str().unwrap_or_default().chars().take(300).collect()
 }

@@ -13,7 +13,6 @@ use crate::support::Answer;
 const REQUESTS: &str = "/apis/certificates.k8s.io/v1/certificatesigningrequests";
 const GROUP: &str = "certificates.k8s.io";
 
-/// Returns an encoded certificate request for this organization.
 fn request(organization: &str) -> String {
     let mut params = CertificateParams::default();
     params.distinguished_name.push(DnType::CommonName, "x");
@@ -47,7 +46,6 @@ fn decision(kind: &str) -> Json {
     json!({"status": {"conditions": [{"type": kind, "status": "True", "reason": "R", "message": "m"}]}})
 }
 
-/// Grants bob all permissions on certificate signing requests except for approving and signing.
 async fn let_bob_write(server: &ApiServer) {
     let all =
         ["certificatesigningrequests", "certificatesigningrequests/approval", "certificatesigningrequests/status"];
@@ -145,7 +143,7 @@ async fn approving_and_signing_need_a_right_on_the_signer() {
     assert_eq!(sign("a").await.code, 200);
     grant(&server, "", "approves", on("approve", "example.org/*")).await;
     assert_eq!(approve("b").await.code, 200);
-    // A write of the status needs the permission for the signer only if it changes the certificate or the conditions.
+    // A status write needs the permission for the signer only if the write changes the certificate or the conditions.
     let labels = patch(&server, "weak", "c/status", json!({"metadata": {"labels": {"a": "b"}}})).await;
     assert_eq!(labels.code, 200, "{:?}", labels.body);
 }

@@ -20,7 +20,6 @@ async fn post(server: &ApiServer, path: &str, object: Json) -> Json {
     made.body
 }
 
-/// Creates a StorageClass with `more` as its `allowVolumeExpansion`.
 async fn class(server: &ApiServer, name: &str, is_default: bool, more: Json) {
     let annotations = json!({"storageclass.kubernetes.io/is-default-class": is_default.to_string()});
     let mut class = json!({"metadata": {"name": name, "annotations": annotations}, "provisioner": "p"});

@@ -1,10 +1,9 @@
-//! Tests of checks without a server.
+//! Tests of `CrdChecker`, which checks custom resources without a server.
 
 use pintle_apiserver::{CrdChecker, check_manifests};
 use pintle_json::{Json, json};
 use serde::Serialize;
 
-/// Returns a checker for a kind with this schema for `spec`.
 fn checker(spec: Json) -> CrdChecker {
     CrdChecker::new(definition("sites", "Site", spec)).expect("a valid definition")
 }

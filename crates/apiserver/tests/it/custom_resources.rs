@@ -9,7 +9,6 @@ use crate::support::*;
 
 const GADGETS: &str = "/apis/example.com/v1/namespaces/default/gadgets";
 
-/// Starts a server with a CustomResourceDefinition for gadgets.
 async fn server() -> ApiServer {
     let server = ApiServer::start(ApiServerConfig::default()).await.expect("a server");
     let mut inner =
@@ -117,7 +116,6 @@ async fn finalizer_without_a_path_causes_a_warning() {
     assert!(warnings[1].contains("c\\\": prefer a domain-qualified finalizer name to"), "{warnings:?}");
 }
 
-/// Changes the schema of the CustomResourceDefinition for gadgets.
 async fn redefine(server: &ApiServer, members: Json) {
     let definition = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/gadgets.example.com";
     let mut found = get(server, definition).await.body;

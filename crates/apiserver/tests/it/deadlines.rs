@@ -74,7 +74,7 @@ async fn idle_connection_times_out_between_requests() {
         while !answer.ends_with(b"}\n") && !answer.ends_with(b"}") {
             socket.read_buf(&mut answer).await.expect("an answer");
         }
-        // Longer than the timeout for a request head, and shorter than the timeout between requests.
+        // The pause is longer than the timeout for a request head, and shorter than the timeout between requests.
         tokio::time::sleep(Duration::from_secs(80)).await;
     }
     let (text, took) = to_end(&mut socket).await;
@@ -103,7 +103,6 @@ async fn incomplete_body_times_out_with_the_request() {
             answer.contains(r#""message":"Timeout: request did not complete within the allotted timeout""#),
             "{answer}"
         );
-        // The server closes the connection after the response.
         let ended = tokio::time::timeout(Duration::from_secs(100), sending).await;
         assert!(ended.is_ok(), "{query}: the connection is open after {:?}", began.elapsed());
     }
@@ -155,7 +154,7 @@ async fn idle_http2_connection_is_closed_gracefully() {
 fn idle_connections_do_not_block_other_requests() {
     const IDLE: usize = 300;
     const LARGE: usize = 1_000_000;
-    // The size of a body that is processed on another thread and counts as a large body.
+    // This size is large enough that the server processes the body on another thread and counts it as a large body.
     const SENT: usize = 100_000;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().max_blocking_threads(1).build();
     runtime.expect("a runtime").block_on(async {
@@ -193,7 +192,7 @@ async fn slow_work_times_out_and_writes_nothing_afterwards() {
     let request = request.body(http_body_util::Full::new(Bytes::from(object))).expect("a request");
     let (begun, others) = (Instant::now(), cpu_time_of_other_threads());
     let work = tokio::spawn(server.in_process().call(request));
-    // Wait until other threads have used CPU time, because the offloaded work has then begun.
+    // Wait until the offloaded work has begun, which the CPU time of the other threads shows.
     while cpu_time_of_other_threads().saturating_sub(others) < Duration::from_millis(20) {
         assert!(!work.is_finished());
         tokio::task::yield_now().await;
@@ -215,7 +214,7 @@ async fn slow_work_times_out_and_writes_nothing_afterwards() {
 #[tokio::test]
 async fn memory_of_unfinished_request_heads_is_bounded() {
     const LONG: usize = 1_000_000;
-    // The limit is 64 MiB. The first 16 KiB of each head do not count.
+    // The limit is 64 MiB. The limit does not include the first 16 KiB of each head.
     const KEPT: usize = (64 << 20) / (LONG - (16 << 10));
     const MORE: usize = 12;
     // After 32 seconds, the server closes all connections with incomplete heads.

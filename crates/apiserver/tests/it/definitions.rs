@@ -36,7 +36,6 @@ async fn settle(server: &ApiServer) {
     tokio::time::timeout(PATIENCE, server.settle()).await.expect("quiet in time");
 }
 
-/// Returns the names of a list's items.
 async fn names(server: &ApiServer, path: &str) -> Vec<String> {
     let list = get(server, path).await.body;
     let items = list["items"].as_array().into_iter().flatten();

@@ -22,7 +22,7 @@ fn refusal() -> Rule {
     Rule { times: None, ..Rule::new(Fault::Answer(Answer::new(503))) }
 }
 
-/// Sends an in-process request, during which a paused clock advances only while the server itself waits.
+/// Sends an in-process request. A paused clock then advances only while the server waits for a timer.
 async fn send_in_process(server: &ApiServer, method: Method, path: &str, body: Json) -> (u16, InProcessBody) {
     let body = if body.is_null() { String::new() } else { body.to_string() };
     let request = Request::builder().method(method).uri(path).header("content-type", "application/json");
@@ -41,7 +41,6 @@ async fn value(body: InProcessBody) -> Json {
     serde_json::from_slice(&body.collect().await.expect("a body").to_bytes()).expect("JSON")
 }
 
-/// Returns the names of a list's items, or the status code if the list fails.
 async fn names(server: &ApiServer, query: &str) -> String {
     let (code, body) = send_in_process(server, Method::GET, &format!("{CONFIG_MAPS}?{query}"), Json::Null).await;
     let list = value(body).await;
@@ -107,7 +106,7 @@ async fn name_of_a_rule_matches_all_kinds_of_requests() {
 
 #[tokio::test(start_paused = true)]
 async fn delayed_request_does_not_block_others_with_its_body() {
-    // The budget has space for two bodies, but only one large body is processed at a time.
+    // The body budget has space for both bodies, but the server processes only one large body at a time.
     let config = ApiServerConfig { body_bytes: 5_500_000, ..ApiServerConfig::default() };
     let server = ApiServer::start(config).await.expect("a server");
     let delay = Duration::from_secs(30);
@@ -191,7 +190,7 @@ async fn view_lags_by_a_number_of_versions() {
     assert_eq!(names(&server, "resourceVersion=0").await, "a b");
 }
 
-/// The documentation of `Fault::Lag` guarantees this.
+/// `Fault::Lag` documents that a watch is cut when the history drops an unsent event.
 #[tokio::test(start_paused = true)]
 async fn lagging_watch_is_cut_when_its_events_are_dropped() {
     let server = server().await;

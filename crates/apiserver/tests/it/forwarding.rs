@@ -16,14 +16,13 @@ use tokio::time::Instant;
 use tower_service::Service;
 
 const LOG: &str = "/api/v1/namespaces/default/pods/p/log";
-/// A resource that only the cluster serves.
 const METRICS: &str = "/apis/metrics.k8s.io/v1beta1/namespaces/watch/pods";
 const LONG: Duration = Duration::from_secs(600);
 
 type Answer = Response<UnsyncBoxBody<Bytes, io::Error>>;
 
-/// A cluster that delays its response to a forwarded request and
-/// then sends one line. All other requests are answered as usual.
+/// A cluster that delays its response to a forwarded request and then sends one
+/// line. All other requests get their normal responses.
 #[derive(Clone)]
 struct Slow {
     inner: InProcess,
@@ -62,7 +61,6 @@ impl Service<Request<Full<Bytes>>> for Slow {
     }
 }
 
-/// Starts a `Plan` for a cluster whose responses have these delays.
 async fn plan(head: Duration, line: Duration) -> (ApiServer, Plan) {
     let live = ApiServer::start(ApiServerConfig::default()).await.expect("a server");
     let slow = Slow { inner: live.in_process(), head, line };
@@ -75,7 +73,6 @@ async fn send_in_process(plan: &Plan, method: Method, path: &str) -> Response<In
     plan.server().in_process().call(request).await.expect("an answer")
 }
 
-/// Returns the next frame of a response body.
 async fn next(answer: &mut Response<InProcessBody>) -> io::Result<Bytes> {
     let frame = answer.body_mut().frame().await.expect("it does not end");
     frame.map(|frame| frame.into_data().unwrap_or_default())

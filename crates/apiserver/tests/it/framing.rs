@@ -6,7 +6,6 @@ use tokio::net::TcpStream;
 
 use crate::support::PATIENCE;
 
-/// Sends a request and reads until the server closes the connection.
 async fn answer(server: &ApiServer, request: &str) -> String {
     let mut socket = TcpStream::connect(server.url().trim_start_matches("http://")).await.expect("it listens");
     socket.write_all(request.as_bytes()).await.expect("a request");

@@ -61,7 +61,6 @@ async fn component_statuses_are_healthy_and_have_no_version() {
     assert_eq!((missing.code, &missing.body["message"]), (404, &json!("componentstatus \"zzz\" not found")));
 }
 
-/// Returns the flow schema and the priority level in the response headers.
 async fn flow(server: &ApiServer, token: &str, path: &str) -> [String; 2] {
     let response = send(server, Method::GET, path, &[("authorization", token)], "").await;
     ["x-kubernetes-pf-flowschema-uid", "x-kubernetes-pf-prioritylevel-uid"]
@@ -98,7 +97,7 @@ async fn response_headers_name_flow_schema_and_priority_level() {
         let level = uid(format!("{FLOW}/prioritylevelconfigurations/{level}")).await;
         assert_eq!(flow(&server, token, path).await, [schema, level], "{token} {path}");
     }
-    // A custom flow schema with a lower `matchingPrecedence` is evaluated before the built-in ones.
+    // A custom flow schema with a lower `matchingPrecedence` is evaluated before the built-in flow schemas.
     let rule = json!({
         "subjects": [{"kind": "User", "user": {"name": "bob"}}],
         "resourceRules": [{"verbs": ["list"], "apiGroups": [""], "resources": ["configmaps"], "namespaces": ["default"]}],

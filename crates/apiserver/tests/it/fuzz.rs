@@ -10,7 +10,6 @@ use pintle_json::{Json, json};
 use crate::support::definition_of;
 use crate::support::*;
 
-/// Strings with a special meaning in some field of the API.
 const WORDS: &[&str] = &[
     "metadata",
     "name",
@@ -79,7 +78,7 @@ impl Generator {
         }
     }
 
-    /// Returns JSON text. Sometimes, it is nested so deeply that a recursive parser would overflow the stack.
+    /// Returns JSON text. Some of the texts are nested so deeply that a recursive parser would overflow the stack.
     fn json(&mut self, depth: usize) -> String {
         match self.0.u8(..14) {
             0 => "null".into(),
@@ -121,14 +120,14 @@ impl Generator {
             };
             pointer = format!("{pointer}/{}", keys[self.0.usize(..keys.len())]);
         }
-        // Replace a placeholder in the object's text, because the random text may not be valid JSON.
+        // Insert the random text in place of a placeholder in the object's text, because the random text may not be valid JSON.
         const MARK: &str = "\"<here>\"";
         *object.at_mut(&pointer).expect("the pointer was built from the object") = "<here>".into();
         object.to_string().replace(MARK, &self.json(0))
     }
 }
 
-/// Checks that no response contradicts itself, the audit, or the stored objects.
+/// Checks that each response is consistent with the audit and with the stored objects.
 struct Oracle<'a> {
     server: &'a ApiServer,
     accepted: usize,
@@ -138,7 +137,6 @@ struct Oracle<'a> {
 impl Oracle<'_> {
     async fn check(&mut self, method: &Method, path: &str, answer: &Answer, context: &str) {
         let Answer { code, body, .. } = answer;
-        // The last audit record belongs to this request.
         let audit = self.server.audit().despite_loss();
         let record = audit.records().last().unwrap_or_else(|| panic!("the audit has no record: {context}"));
         assert_eq!(record.code, *code, "{context}");

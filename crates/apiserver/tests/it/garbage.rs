@@ -58,7 +58,6 @@ async fn unwritable_dependents_do_not_block_others_and_are_retried() {
     }
 }
 
-/// Returns a ConfigMap with a finalizer and this owner.
 fn dependent(name: &str, owner: &Json, blocks: bool) -> Json {
     let mut reference = json!({"apiVersion": "v1", "kind": "ConfigMap", "blockOwnerDeletion": blocks});
     reference.set("name", owner["metadata"]["name"].clone());

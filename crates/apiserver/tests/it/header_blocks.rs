@@ -29,7 +29,6 @@ fn get(path: &str) -> Vec<u8> {
     [vec![0x82, 0x86], text(0x04, path), text(0x01, "a")].concat()
 }
 
-/// Opens a connection, and starts a watch whose response has begun.
 async fn watching(server: &ApiServer) -> TcpStream {
     let mut socket = TcpStream::connect(server.url().trim_start_matches("http://")).await.expect("the server listens");
     let watch = get("/api/v1/namespaces/default/pods?watch=1");
@@ -51,8 +50,8 @@ async fn watching(server: &ApiServer) -> TcpStream {
     }
 }
 
-/// Lets the paused clock advance by at most one second per step. Without this limit,
-/// the clock could advance further while the server and its client wait for each other.
+/// Limits each automatic advance of the paused clock to one second. Without this limit, the clock could jump to a
+/// later timeout while the server and its client wait for each other.
 fn tick() {
     tokio::spawn(async {
         loop {
@@ -61,7 +60,6 @@ fn tick() {
     });
 }
 
-/// Returns an incomplete header block for the next stream, with `frames` continuation frames.
 fn unfinished(frames: usize) -> Vec<u8> {
     const LENGTH: usize = 16_000;
     // The block begins with a header `x` that announces a length of 900,000 bytes.
@@ -114,7 +112,7 @@ async fn slow_but_finished_header_blocks_keep_the_connection() {
 
 #[tokio::test]
 async fn memory_of_unfinished_header_blocks_is_bounded() {
-    // The limit is 64 MiB. A block counts as 2 MiB once 32 KiB of it have arrived.
+    // The limit is 64 MiB. After 32 KiB of a header block have arrived, the block takes 2 MiB of the limit.
     const KEPT: usize = 32;
     const MORE: usize = 8;
     // After 32 seconds, the server closes all connections with incomplete blocks.

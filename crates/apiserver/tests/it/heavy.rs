@@ -80,8 +80,8 @@ async fn longest_between_answers(server: &ApiServer, work: impl Future<Output = 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn heavy_bodies_do_not_hold_locks_that_readiness_needs() {
     const LIMIT: Duration = Duration::from_millis(300);
-    // One fast attempt is sufficient, because other processes can delay a measurement.
-    // If the server held a lock while it processed a body, all attempts would be slow.
+    // One fast attempt is sufficient, because other processes can delay an attempt. If the server held a
+    // lock while it processed a body, all attempts would be slow.
     const TRIES: usize = 5;
     let is_long = |(wait, whole): &(Duration, Duration)| *wait > LIMIT && *wait > *whole / 4;
     for heavy in bodies(400) {

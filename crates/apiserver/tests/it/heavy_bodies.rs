@@ -102,7 +102,7 @@ pub(crate) fn widget(spec: Json) -> Json {
     json!({"apiVersion": "e.com/v1", "kind": "Widget", "metadata": {"name": "heavy"}, "spec": spec})
 }
 
-/// Returns all cases. `parts` is their size in thousandths of the full size.
+/// Returns all cases. `parts` is the size of the bodies, in thousandths of the full size.
 pub(crate) fn bodies(parts: usize) -> Vec<Heavy> {
     let scaled = |full: usize| full * parts / 1000;
     let texts = |count: usize| -> Json { (0..count).map(|at| Json::from(format!("e.com/f{at}"))).collect() };
@@ -131,7 +131,6 @@ pub(crate) fn bodies(parts: usize) -> Vec<Heavy> {
             before: vec![(DEFINITIONS, limited)],
             ..Heavy::post("values that are not allowed", WIDGETS, widget(json!({"l": vec!["other"; scaled(7_000)]})))
         },
-        // A small body with an expensive schema.
         Heavy {
             before: vec![(DEFINITIONS, branched)],
             ..Heavy::post("a small body", WIDGETS, widget(json!({"l": vec![0; scaled(7_000)]})))
@@ -166,7 +165,6 @@ pub(crate) fn bodies(parts: usize) -> Vec<Heavy> {
             before: vec![(DEPLOYMENTS, deployment(1))],
             ..Heavy::patch("an order of a strategic patch", STRATEGIC, ordered)
         },
-        // A small patch for an expensive stored object.
         Heavy {
             before: vec![(CONFIG_MAPS, config_map(json!({"data": keys(scaled(30_000))})))],
             ..Heavy::patch("a small patch", MERGE, json!({"data": {"k": "v"}}))
@@ -188,9 +186,9 @@ pub(crate) async fn begin(heavy: &Heavy, own_thread: bool) -> (Arc<ApiServer>, i
     let work = async move {
         let Heavy { name, method, path, media, body, .. } = heavy;
         let (head, body) = send(&target, method, &path, &[("content-type", media)], &body).await.into_parts();
-        // Do not parse the response, because this would block a server that runs on this thread.
+        // Do not parse the response, because parsing would block a server that runs on this thread.
         body.collect().await.expect("a whole body");
-        // Some requests fail validation. An object that is too large for etcd causes a response with status 500.
+        // Some of the requests fail validation. Status 500 means that the object is too large for etcd.
         assert!(matches!(head.status.as_u16(), 200 | 201 | 400 | 422 | 500), "{name}: {}", head.status);
         target.settle().await;
     };

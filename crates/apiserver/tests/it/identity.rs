@@ -30,7 +30,6 @@ pub(crate) async fn server_with(config: ApiServerConfig) -> ApiServer {
     started.expect("a server")
 }
 
-/// Sends a request with a token and additional headers.
 pub(crate) async fn send_as(
     server: &ApiServer,
     token: &str,
@@ -52,7 +51,6 @@ pub(crate) async fn who_am_i(server: &ApiServer, token: &str, headers: Headers<'
     send_as(server, token, Method::POST, WHO_AM_I, headers, json!({})).await
 }
 
-/// Grants bob a role with these rules, in `namespace`, or in the whole cluster if `namespace` is empty.
 pub(crate) async fn grant(server: &ApiServer, namespace: &str, name: &str, rules: Json) {
     let (place, role, binding) = match namespace {
         "" => (RBAC.to_owned(), "ClusterRole", "clusterrolebindings"),
@@ -222,7 +220,6 @@ async fn impersonation_headers_need_a_user_in_any_order() {
     assert_eq!(who_am_i(&server, "root", &[empty]).await.body["status"]["userInfo"]["username"], "root");
 }
 
-/// Sends a raw request for the ConfigMaps and returns the status code.
 async fn raw(server: &ApiServer, headers: &[&[u8]]) -> u16 {
     let address = server.url().trim_start_matches("http://").to_owned();
     let mut socket = TcpStream::connect(address).await.expect("the server listens");
@@ -286,7 +283,7 @@ async fn authenticated_group_is_not_duplicated() {
 
 #[tokio::test]
 async fn front_proxy_headers_are_ignored() {
-    // As in kube-apiserver, these headers are ignored if no front proxy is configured.
+    // As in kube-apiserver, the server ignores `X-Remote-*` headers if no front proxy is configured.
     let server = server().await;
     let headers = [("x-remote-user", "root"), ("x-remote-group", "system:masters"), ("x-remote-extra-a", "b")];
     let answer = who_am_i(&server, "weak", &headers).await;
@@ -295,7 +292,8 @@ async fn front_proxy_headers_are_ignored() {
     assert_eq!(anonymous.status(), 403);
 }
 
-/// A WebSocket connection to a pod starts with a GET request, but needs the same permissions as a POST request.
+/// A WebSocket connection to a pod starts with a GET request. As for a POST
+/// request, the user needs the permission to create.
 #[tokio::test]
 async fn exec_by_get_needs_the_right_to_create() {
     let server = server().await;

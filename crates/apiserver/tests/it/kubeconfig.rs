@@ -9,7 +9,6 @@ use tokio::net::TcpStream;
 
 use crate::support::*;
 
-/// Sends a request with a token to the kubeconfig's server. Returns the status code.
 async fn status_with_token(file: &Json, token: &str) -> String {
     let cluster = &file["clusters"][0]["cluster"];
     let ca = STANDARD.decode(cluster["certificate-authority-data"].as_str().expect("a CA")).expect("base64");

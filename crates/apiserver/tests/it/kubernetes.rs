@@ -165,14 +165,12 @@ async fn shown(server: &ApiServer, path: &str) -> Json {
     answer.body
 }
 
-/// Returns the manager, the operation and the fields of the only entry in `managedFields`.
 fn managed(object: &Json) -> Json {
     let entries = object["metadata"]["managedFields"].as_array().expect("entries");
     assert_eq!(entries.len(), 1, "{entries:?}");
     json!([entries[0]["manager"], entries[0]["operation"], entries[0]["fieldsV1"]])
 }
 
-/// Returns the object with only the labels as its metadata.
 fn parts(object: &Json) -> Json {
     let mut object = object.clone();
     object["metadata"] = object["metadata"]["labels"].take();

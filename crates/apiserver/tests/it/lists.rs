@@ -9,7 +9,7 @@ use http_body_util::BodyExt;
 use pintle_apiserver::{ApiServer, ApiServerConfig};
 use pintle_json::{Json, json};
 
-/// The number of objects. Together, they are larger than the buffers of a connection whose client does not read.
+/// The number of objects. A list of all objects is larger than the buffers of a connection whose client does not read.
 const MAPS: usize = 80;
 const EACH: usize = 250_000;
 
@@ -95,7 +95,6 @@ async fn long_list_is_equal_when_compressed_paged_or_selected() {
     assert_eq!(names(&selected), ["m01", "m40", "m79"]);
 }
 
-/// Reads the compressed list and checks its compression ratio. Returns the uncompressed bytes.
 async fn unzipped(server: &ApiServer, accept: &str) -> Vec<u8> {
     let headers = [("accept", accept), ("accept-encoding", "gzip")];
     let zipped = send(server, Method::GET, CONFIG_MAPS, &headers, "").await;

@@ -35,7 +35,6 @@ fn widget(name: &str, spec: Json) -> Json {
     json!({"apiVersion": "example.com/v1", "kind": "Widget", "metadata": {"name": name}, "spec": spec})
 }
 
-/// Starts a server, and creates the CustomResourceDefinition for widgets and the widget `w`.
 async fn server() -> ApiServer {
     let server = ApiServer::start(ApiServerConfig::default()).await.expect("a server");
     server.load(&definition(json!({"subresources": {"status": {}}})).to_string()).expect("a definition");
@@ -49,22 +48,20 @@ async fn patch(server: &ApiServer, path: &str, operations: &Json) -> Answer {
     read(send(server, Method::PATCH, path, &media, &operations.to_string()).await).await
 }
 
-/// Returns `depth` nested lists.
 fn lists(depth: usize) -> Json {
     (1..depth).fold(json!([]), |inner, _| json!([inner]))
 }
 
-/// Returns `depth` nested objects. In the managed fields, each of them adds one level, but nested lists add none.
+/// Returns `depth` nested objects. In the managed fields, each nested object adds one level, and nested lists add none.
 fn objects(depth: usize) -> Json {
     (1..depth).fold(json!({}), |inner, _| json!({"a": inner}))
 }
 
-/// Returns the JSON pointer to the innermost of `depth` nested lists.
 fn deep_path(depth: usize) -> String {
     "/0".repeat(depth)
 }
 
-/// The server's worker threads have a stack of 2 MiB, as in the program `pintle-apiserver`.
+/// The server's worker threads have a stack of 2 MiB, like the threads of the program `pintle-apiserver`.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn json_patch_result_has_the_depth_limit_of_bodies() {
     let server = server().await;
@@ -93,8 +90,8 @@ async fn json_patch_result_has_the_depth_limit_of_bodies() {
 async fn deepest_accepted_object_is_served_in_every_form() {
     let server = server().await;
     let path = format!("{WIDGETS}/w");
-    // The object and its spec add two levels. Nested objects are four levels deeper in
-    // the managed fields. Nested lists are not, because a list is a single entry there.
+    // The object and its spec add two levels. Nested objects are four levels deeper in the managed fields. Nested lists add no levels to
+    // the managed fields, because a list is a single entry there.
     let shapes = [(lists as fn(usize) -> Json, DEEPEST - 2), (objects, DEEPEST - 6)];
     for (shape, room) in shapes {
         for way in ["create", "put", "merge", "json", "apply", "status"] {
@@ -135,7 +132,7 @@ async fn quota_is_not_charged_for_rejected_nesting() {
     }
 }
 
-/// Writes `value` to the spec or the status of the widget `w`. `way` selects the request, such as an update or a patch.
+/// Writes `value` to the spec or the status of the widget `w`. `way` is the type of the request, such as an update or a patch.
 async fn write(server: &ApiServer, way: &str, value: Json) -> Answer {
     let path = format!("{WIDGETS}/w");
     let spec = json!({"a": value});

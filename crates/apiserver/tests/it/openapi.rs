@@ -33,7 +33,6 @@ async fn server_with(scope: &str, kind: &str, group: &str) -> ApiServer {
     server
 }
 
-/// Returns the OpenAPI 3 document of `group`.
 async fn document(scope: &str, kind: &str, group: &str) -> Json {
     let server = server_with(scope, kind, group).await;
     get(&server, &format!("/openapi/v3/apis/{group}/v1")).await.body
@@ -163,7 +162,6 @@ async fn operations_have_parameters_bodies_and_responses() {
     );
 }
 
-/// Returns the targets of all `$ref`s in a value.
 fn references<'a>(value: &'a Json, found: &mut Vec<&'a str>) {
     match value {
         Json::Object(members) => members.iter().for_each(|(key, value)| match value.as_str() {
@@ -195,7 +193,6 @@ async fn all_references_resolve_within_their_document() {
     check_references("version 2", &get(&server, "/openapi/v2").await.body);
 }
 
-/// Returns the names of all schemas with this group, version and kind.
 fn named(schemas: &Json, group: &str, version: &str, kind: &str) -> Vec<String> {
     let wanted = json!({"group": group, "version": version, "kind": kind});
     let known = |schema: &Json| {

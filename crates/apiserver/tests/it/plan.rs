@@ -25,7 +25,6 @@ const DEFINITION: &str = "{apiVersion: apiextensions.k8s.io/v1, kind: CustomReso
     spec: {type: object, properties: {size: {type: integer, default: 3, maximum: 9}}},\n\
     status: {type: object, properties: {ready: {type: boolean}}}}}}}]}}";
 
-/// Starts a cluster with these objects, and a `Plan` that reads from the cluster.
 async fn start_plan(manifests: &str) -> (ApiServer, Plan) {
     let live = ApiServer::start(ApiServerConfig { first_revision: 5_000, ..ApiServerConfig::default() }).await;
     let live = live.expect("a server");
@@ -48,7 +47,6 @@ fn map(name: &str, data: Json) -> Json {
     json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name, "namespace": "default"}, "data": data})
 }
 
-/// Writes directly to the live cluster, like another client.
 fn write_live(live: &ApiServer, object: &Json) {
     live.load(&object.to_string()).expect("it is valid");
 }
@@ -131,7 +129,6 @@ async fn watch_merges_events_of_the_cluster_and_the_plan() {
     let others =
         Plan::start(live.in_process(), ApiServerConfig::default()).await.expect("cannot start the second plan");
     assert_eq!(get(others.server(), &format!("{CONFIG_MAPS}/here")).await.code, 404);
-    // After an object's first write in the plan, changes in the cluster no longer affect it.
     call(server, Method::PATCH, &format!("{CONFIG_MAPS}/a"), json!({"data": {"k": "here"}})).await;
     assert_eq!(without_version(watch.next_event().await), "MODIFIED a");
     delete(server, &format!("{CONFIG_MAPS}/there")).await;
@@ -296,12 +293,11 @@ async fn refusals_are_returned_and_an_expired_watch_re_lists() {
     assert_eq!(get(server, CONFIG_MAPS).await.code, 200, "a loaded collection is served without the cluster");
 }
 
-/// A connection to a cluster that records all requests.
 #[derive(Clone)]
 struct Recorder {
     to: InProcess,
     lines: Arc<Mutex<Vec<String>>>,
-    /// Requests whose request line contains this string get no response.
+    /// A request gets no response if its request line contains this string.
     lost: &'static str,
 }
 
@@ -339,7 +335,6 @@ async fn plan_sends_only_reads_and_reviews_to_the_cluster() {
     let live = ApiServer::start(ApiServerConfig::default()).await.expect("a server");
     live.load(&manifests).expect("they are valid");
     let sent = Recorder::to(&live);
-    // With an own thread, both this thread and the server's thread send requests to the cluster.
     let config = ApiServerConfig { own_thread: true, ..ApiServerConfig::default() };
     let plan = Plan::start(sent.clone(), config).await.expect("a plan");
     let methods = ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "CONNECT-TO-ALL"];

@@ -9,14 +9,12 @@ use crate::support::*;
 const NAMESPACE: &str = "/api/v1/namespaces/default";
 const PODS: &str = "/api/v1/namespaces/default/pods";
 
-/// Starts a server with these labels on the namespace `default`.
 async fn server(labels: Json) -> ApiServer {
     let server = ApiServer::start(ApiServerConfig::default()).await.expect("a server");
     label(&server, labels).await;
     server
 }
 
-/// Sets labels on the namespace `default`, and returns the warnings.
 async fn label(server: &ApiServer, labels: Json) -> Vec<String> {
     let labels = labels.as_object().into_iter().flatten();
     let labels: pintle_json::Map =

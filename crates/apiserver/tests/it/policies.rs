@@ -1,4 +1,4 @@
-//! Tests of admission policies in CEL. Further cases are in the recorded tests.
+//! Tests of admission policies in CEL. The recorded tests in `crates/conformance` contain further cases.
 
 use std::time::{Duration, Instant};
 
@@ -28,7 +28,6 @@ pub(crate) fn rules(resources: &[&str], operations: &[&str]) -> Json {
     }]})
 }
 
-/// Creates a validating policy for creates and updates of ConfigMaps, and its binding.
 pub(crate) async fn validating(server: &ApiServer, name: &str, mut spec: Json) {
     spec.set_default("matchConstraints", rules(&["configmaps"], &["CREATE", "UPDATE"]));
     let path = |resource: &str| format!("{ADMISSION}/validatingadmission{resource}");
@@ -37,7 +36,6 @@ pub(crate) async fn validating(server: &ApiServer, name: &str, mut spec: Json) {
     post(server, &path("policybindings"), json!({"metadata": {"name": name}, "spec": binding})).await;
 }
 
-/// Creates a mutating policy for creates of ConfigMaps, and its binding.
 pub(crate) async fn mutating(server: &ApiServer, name: &str, reinvocation: &str, mutation: Json, more: Json) {
     let mut spec = json!({"reinvocationPolicy": reinvocation, "mutations": [mutation]});
     for (name, value) in more.members("") {
@@ -57,7 +55,6 @@ pub(crate) fn patch(expression: &str) -> Json {
     json!({"patchType": "JSONPatch", "jsonPatch": {"expression": expression}})
 }
 
-/// Creates a ConfigMap. Returns the status code, and the response's data or message.
 pub(crate) async fn create(server: &ApiServer, name: &str, data: Json) -> (u16, Json) {
     let object = json!({"metadata": {"name": name}, "data": data});
     let Answer { code, body, .. } = call(server, Method::POST, CONFIG_MAPS, object).await;
@@ -245,7 +242,7 @@ async fn changed_policy_and_parameters_take_effect_at_once() {
     assert_eq!(secret("c").await, 422);
 }
 
-/// Without a cost budget, the policies would run for minutes. Each policy stops at its cost budget.
+/// Each policy stops at its cost budget. Without a cost budget, the policies would run for minutes.
 #[tokio::test]
 async fn expensive_policies_are_bounded() {
     let server = server().await;

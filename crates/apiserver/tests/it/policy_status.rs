@@ -26,7 +26,6 @@ async fn create(server: &ApiServer, name: &str, rules: &[Json], mut spec: Json) 
     assert_eq!(made.body["status"], json!({}));
 }
 
-/// Returns a policy's status after the controllers have settled.
 async fn status(server: &ApiServer, name: &str) -> Json {
     tokio::time::timeout(PATIENCE, server.settle()).await.expect("quiet in time");
     get(server, &format!("{POLICIES}/{name}")).await.body["status"].clone()
@@ -201,7 +200,7 @@ async fn policy_is_checked_again_when_a_definition_changes() {
     assert_eq!(call(&server, Method::PATCH, &path, patch).await.code, 200);
     assert_eq!(status(&server, "a").await, correct);
 
-    // The status is not written if a check has the same result as before.
+    // The controller does not write the status if a check has the same result as before.
     let of = async |name: &str| version(&get(&server, &format!("{POLICIES}/{name}")).await.body);
     let before = (of("a").await, of("other").await);
     let label = json!({"metadata": {"labels": {"a": "b"}}});
@@ -227,7 +226,6 @@ async fn check_of_a_large_policy_is_bounded() {
     assert_eq!(text.matches(": ERROR: ").count(), 4, "{text}");
 
     create(&server, "both", &many, json!({"validations": validations})).await;
-    // The server continues to serve other requests during the check.
     assert_eq!(get(&server, "/api/v1/namespaces/default").await.code, 200);
     let both = status(&server, "both").await;
     let warned = both.list("/typeChecking/expressionWarnings").count();

@@ -16,12 +16,10 @@ impl Drop for Program {
 }
 
 impl Program {
-    /// Starts the program and waits until it has printed its URL.
     fn start(arguments: &[&str]) -> (Self, String) {
         Self::run(Command::new(env!("CARGO_BIN_EXE_pintle-apiserver")).args(arguments))
     }
 
-    /// Like [`Self::start`], but with this command.
     fn run(command: &mut Command) -> (Self, String) {
         command.env_remove("RUST_LOG").stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut program = Self(command.spawn().expect("the program starts"));
@@ -31,7 +29,6 @@ impl Program {
         (program, url.trim_end().to_owned())
     }
 
-    /// Kills the program. Returns the program's standard error.
     fn kill(mut self) -> String {
         let mut stderr = self.0.stderr.take().expect("a pipe");
         drop(self);
@@ -48,7 +45,6 @@ impl Program {
         answer
     }
 
-    /// Sends SIGTERM and waits until the program has exited.
     fn terminate(mut self) {
         let id = self.0.id().to_string();
         assert!(Command::new("kill").arg(id).status().expect("kill runs").success());
@@ -56,7 +52,6 @@ impl Program {
     }
 }
 
-/// Runs the program until it has printed its URL. Returns the program's standard error.
 fn stderr_at_start(arguments: &[&str]) -> String {
     let tokens = std::env::temp_dir().join(format!("pintle-program-{:x}.csv", fastrand::u64(..)));
     std::fs::write(&tokens, "t,bob,1\n").expect("a file");
@@ -74,7 +69,7 @@ fn stderr_at_start(arguments: &[&str]) -> String {
 
 #[test]
 fn tokens_without_tls_cause_a_warning() {
-    // Go clients do not send tokens over plain HTTP.
+    // The server warns because Go clients do not send tokens over plain HTTP.
     let stderr = stderr_at_start(&["--token-auth-file"]);
     assert_eq!(stderr.matches("WARN").count(), 1, "{stderr}");
     assert_eq!(stderr.matches("--tls").count(), 1, "it names the flag to use: {stderr}");
@@ -120,7 +115,7 @@ fn loaded_manifests_and_definitions_survive_in_the_snapshot() {
     );
     let map = file("map.yaml", "{apiVersion: v1, kind: ConfigMap, metadata: {name: m}}");
     let snapshot = folder.join("state.snapshot").display().to_string();
-    // The definition is loaded before the objects, although `--crd` is the last argument.
+    // The definition is loaded before the objects, even if `--crd` comes after `--load`.
     let (program, url) =
         Program::start(&["--load", &widget, "--load", &map, "--crd", &definition, "--snapshot", &snapshot]);
     let paths = ["/apis/example.com/v1/namespaces/default/widgets/w", "/api/v1/namespaces/default/configmaps/m"];
@@ -207,7 +202,6 @@ fn kubeconfig_depends_only_on_the_seed() {
     std::fs::create_dir(&folder).expect("a folder");
     let [tokens, kubeconfig] = ["tokens.csv", "kubeconfig"].map(|name| folder.join(name).display().to_string());
     std::fs::write(&tokens, "t,bob,1\n").expect("a file");
-    // The kubeconfig contains the CA certificate and the administrator's token.
     let kubeconfig_for = |seed: &str| {
         let arguments = ["--tls", "--token-auth-file", &tokens, "--kubeconfig", &kubeconfig, "--seed", seed];
         let (program, url) = Program::start(&arguments);
@@ -249,7 +243,6 @@ fn connections_do_not_exhaust_the_open_file_limit() {
     drop(waiting);
 }
 
-/// Runs `check-crd`. Returns whether the command succeeded, and its standard output.
 fn check_crd(arguments: &[&str]) -> (bool, String) {
     let output = Command::new(env!("CARGO_BIN_EXE_pintle-apiserver")).arg("check-crd").args(arguments).output();
     let output = output.expect("the program runs");
@@ -279,7 +272,7 @@ fn check_crd_fails_if_a_result_is_unexpected() {
     let (definition, good, bad) =
         (write("crd.yaml", &definition), write("a.yaml", &site(3)), write("b.yaml", &(site(7) + &site(21))));
 
-    // The definition is found although its file comes after the file with the objects.
+    // `check-crd` finds the definition even if its file comes after the file with the objects.
     let (ok, text) = check_crd(&[&good, &definition, "--invalid", &bad]);
     assert!(ok, "{text}");
     assert!(text.contains("rule: 0.0 % of the cost limit"), "{text}");
@@ -292,7 +285,8 @@ fn check_crd_fails_if_a_result_is_unexpected() {
     assert!(!ok && text.contains("Site s3: accepted\n  expected: rejected by the server\n"), "{text}");
     let (ok, text) = check_crd(&[&write("c.yaml", "a: [")]);
     assert!(!ok && text.contains("document 1, not YAML: rejected: cannot read the document: "), "{text}");
-    // These manifests do not violate the definition's schema.
+    // `check-crd` fails, because the server never checks these manifests: the
+    // kind is unknown, or the file contains no object.
     let unknown = write("d.yaml", &site(21).replace("Site", "Sitte"));
     for invalid in [unknown, write("e.yaml", "a: ["), write("f.yaml", "# nothing")] {
         let (ok, text) = check_crd(&[&definition, "--invalid", &invalid]);

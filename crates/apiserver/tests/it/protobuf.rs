@@ -23,7 +23,6 @@ async fn get_as(server: &ApiServer, path: &str, accept: &str) -> Response<Incomi
     send(server, Method::GET, path, &[("accept", accept)], "").await
 }
 
-/// Reads a whole protobuf body.
 async fn body(response: Response<Incoming>) -> Bytes {
     assert_eq!(response.headers()["content-type"], PROTOBUF);
     let body = response.into_body().collect().await.expect("a body").to_bytes();
@@ -31,7 +30,6 @@ async fn body(response: Response<Incoming>) -> Bytes {
     body
 }
 
-/// Returns the encoded ConfigMap without its envelope.
 fn message(body: &[u8]) -> &[u8] {
     let head = b"k8s\0\x0a\x0f\x0a\x02v1\x12\x09ConfigMap\x12";
     let rest = body.strip_prefix(head).expect("a config map").strip_suffix(b"\x1a\0\x22\0").expect("an end");

@@ -16,7 +16,6 @@ async fn make(server: &ApiServer, path: &str, object: Json) {
     assert_eq!(made.code, 201, "{}", made.body);
 }
 
-/// Starts a server with pods, services and nodes, some of which have addresses.
 async fn server() -> ApiServer {
     let server = ApiServer::start(ApiServerConfig::default()).await.expect("a server");
     let address = |kind: &str, address: &str| json!([{"type": kind, "address": address}]);
@@ -192,7 +191,7 @@ async fn deprecated_watch_prefix_works_and_proxy_prefix_does_not() {
         let expected = if method == Method::GET { 200 } else { 405 };
         let built_in = "/api/v1/watch/configmaps?timeoutSeconds=1";
         assert_eq!(send(&server, method.clone(), built_in, &[], "").await.status(), expected, "{method}");
-        // A single route serves all requests for custom resources, so the response depends only on the path prefix, not on the method.
+        // A single route serves all requests for custom resources, so the response depends on the path prefix and not on the method.
         let custom = "/apis/e.com/v1/watch/widgets?timeoutSeconds=1";
         assert_eq!(send(&server, method.clone(), custom, &[], "").await.status(), 200, "{method}");
     }

@@ -19,7 +19,6 @@ async fn server() -> Arc<ApiServer> {
     Arc::new(ApiServer::start(ApiServerConfig::default()).await.expect("a server"))
 }
 
-/// Sends `count` requests concurrently and returns all responses.
 async fn concurrently<F, W>(count: usize, request: F) -> Vec<Answer>
 where
     F: Fn(usize) -> W,
@@ -184,8 +183,8 @@ async fn requests_begun_under_a_deleted_definition_get_404() {
             body.len()
         );
         socket.write_all(head.as_bytes()).await.expect("a head");
-        // The server sends 100 Continue after it has found the request's
-        // kind. Only then, the test deletes the CustomResourceDefinition.
+        // The server sends 100 Continue after it has found the request's kind. The test waits for this
+        // response before it deletes the CustomResourceDefinition.
         let mut response = [0; 25];
         socket.read_exact(&mut response).await.expect("an answer");
         assert_eq!(&response, b"HTTP/1.1 100 Continue\r\n\r\n");

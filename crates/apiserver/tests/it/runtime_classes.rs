@@ -22,7 +22,6 @@ async fn server() -> ApiServer {
     server
 }
 
-/// Creates a pod with this RuntimeClass, as a dry run. The members of `more` are added to the pod's spec.
 async fn pod(server: &ApiServer, class: Json, more: Json) -> Answer {
     let mut spec = json!({"containers": [{"name": "c", "image": "x"}], "runtimeClassName": class});
     spec.as_object_mut().expect("a spec").extend(more.as_object().cloned().unwrap_or_default());

@@ -333,7 +333,7 @@ async fn watching_unwatchable_resources_is_rejected() {
     assert_eq!(delete(&server, "/api/v1/watch/namespaces/default/pods/a").await.code, 405);
 }
 
-/// The server converts the annotation to a number like kube-apiserver.
+/// Like kube-apiserver, the server converts the annotation with the template generation to a number.
 #[tokio::test]
 async fn daemon_set_template_generation_is_counted_as_in_go() {
     const ANNOTATION: &str = "deprecated.daemonset.template.generation";

@@ -12,7 +12,6 @@ async fn server() -> ApiServer {
     ApiServer::start(ApiServerConfig::default()).await.expect("a server")
 }
 
-/// Creates a Service with this spec. A port is added if there is none.
 async fn create(server: &ApiServer, name: &str, mut spec: Json) -> Json {
     spec.set_default("ports", json!([{"port": 80}]));
     let made = call(server, Method::POST, SERVICES, json!({"metadata": {"name": name}, "spec": spec})).await;
@@ -20,7 +19,6 @@ async fn create(server: &ApiServer, name: &str, mut spec: Json) -> Json {
     made.body
 }
 
-/// Replaces a Service with a PUT request.
 async fn put(server: &ApiServer, service: &Json) -> Answer {
     let name = service["metadata"]["name"].as_str().expect("a name");
     call(server, Method::PUT, &format!("{SERVICES}/{name}"), service.clone()).await
@@ -124,7 +122,6 @@ async fn local_load_balancers_keep_their_health_check_port() {
     let port = service.integer("/spec/healthCheckNodePort").expect("a port");
     assert!((30000..=32767).contains(&port) && !node_ports(&service).contains(&port.into()), "{port}");
 
-    // No other Service can use this Service's health check port.
     let mut taken = local.clone();
     taken.set("healthCheckNodePort", port);
     taken.set("ports", json!([{"port": 80}]));
@@ -133,7 +130,6 @@ async fn local_load_balancers_keep_their_health_check_port() {
     assert_eq!(refused.code, 500);
     assert!(refused.body.text("/message").contains(&why), "{:?}", refused.body);
 
-    // An update that omits the health check port keeps it. An update that changes it is rejected.
     let mut same = service.clone();
     same["spec"].unset("healthCheckNodePort");
     assert_eq!(put(&server, &same).await.body.integer("/spec/healthCheckNodePort"), Some(port));

@@ -1,5 +1,5 @@
-//! A small HTTP client for tests. Unlike a client library, it keeps no state
-//! that could affect tests, and opens a new connection for each request.
+//! A small HTTP client for tests. Unlike a client library, this client keeps no state that could
+//! affect tests. It opens a new connection for each request.
 
 use std::fmt::Debug;
 use std::sync::Arc;
@@ -19,21 +19,17 @@ use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
 
-/// The timeout for operations in tests.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
 
-/// Returns the time of a CPU clock.
 pub(crate) fn cpu_time(clock: ClockId) -> Duration {
     let now = clock_gettime(clock);
     Duration::new(now.tv_sec.unsigned_abs(), u32::try_from(now.tv_nsec).expect("less than a second"))
 }
 
-/// Returns the CPU time of all threads of this process except the current one.
 pub(crate) fn cpu_time_of_other_threads() -> Duration {
     cpu_time(ClockId::ProcessCPUTime).saturating_sub(cpu_time(ClockId::ThreadCPUTime))
 }
 
-/// A response whose body has been read.
 #[derive(Debug)]
 pub(crate) struct Answer {
     pub(crate) code: u16,
@@ -69,7 +65,6 @@ pub(crate) async fn call(server: &ApiServer, method: Method, path: &str, body: J
     read(response).await
 }
 
-/// Establishes TLS on a connection. `ca` is the certificate authority of the server's certificate.
 pub(crate) async fn over_tls(ca: &[u8], socket: TcpStream) -> TlsStream<TcpStream> {
     let mut roots = rustls::RootCertStore::empty();
     roots.add(CertificateDer::from_pem_slice(ca).expect("PEM")).expect("a certificate");
@@ -80,7 +75,6 @@ pub(crate) async fn over_tls(ca: &[u8], socket: TcpStream) -> TlsStream<TcpStrea
     TlsConnector::from(Arc::new(config)).connect(name, socket).await.expect("TLS")
 }
 
-/// Reads the whole response.
 pub(crate) async fn read(response: Response<Incoming>) -> Answer {
     let (head, body) = response.into_parts();
     let bytes = body.collect().await.expect("a whole body").to_bytes();
@@ -88,7 +82,6 @@ pub(crate) async fn read(response: Response<Incoming>) -> Answer {
     Answer { code: head.status.as_u16(), headers: head.headers, body }
 }
 
-/// Returns the definition of a namespaced custom resource with one version in the group `example.com`.
 pub(crate) fn definition_of(kind: &str, version: Json) -> Json {
     let plural = format!("{}s", kind.to_lowercase());
     json!({
@@ -114,7 +107,6 @@ pub(crate) async fn delete(server: &ApiServer, path: &str) -> Answer {
 
 pub(crate) const CONFIG_MAPS: &str = "/api/v1/namespaces/default/configmaps";
 
-/// Creates a ConfigMap and returns its resourceVersion.
 pub(crate) async fn create_map(server: &ApiServer, name: &str, labels: Json) -> u64 {
     let object = json!({"metadata": {"name": name, "labels": labels}, "data": {"k": "v"}});
     let answer = call(server, Method::POST, CONFIG_MAPS, object).await;
@@ -122,31 +114,25 @@ pub(crate) async fn create_map(server: &ApiServer, name: &str, labels: Json) -> 
     version(&answer.body)
 }
 
-/// Changes a ConfigMap with a merge patch and returns its resourceVersion.
 pub(crate) async fn patch_map(server: &ApiServer, name: &str, patch: Json) -> u64 {
     let answer = call(server, Method::PATCH, &format!("{CONFIG_MAPS}/{name}"), patch).await;
     assert_eq!(answer.code, 200, "{:?}", answer.body);
     version(&answer.body)
 }
 
-/// Returns an object's resourceVersion.
 pub(crate) fn version(object: &Json) -> u64 {
     object["metadata"]["resourceVersion"].as_str().and_then(|text| text.parse().ok()).expect("a version")
 }
 
-/// A client that reads the events of a watch.
 pub(crate) struct Watch<B = Incoming> {
     body: B,
     rest: Vec<u8>,
 }
 
-/// The next event of a watch, or its end.
 #[derive(Debug, PartialEq)]
 pub(crate) enum Next {
     Event(Json),
-    /// The stream ended normally.
     End,
-    /// The stream ended with an error.
     Broken,
 }
 
@@ -155,7 +141,6 @@ impl Watch {
         Self::start_as(server, "", query).await
     }
 
-    /// Like [`Self::start`], but with this `User-Agent`.
     pub(crate) async fn start_as(server: &ApiServer, user_agent: &str, query: &str) -> Self {
         let path = format!("{CONFIG_MAPS}?watch=1&{query}");
         let response = send(server, Method::GET, &path, &[("user-agent", user_agent)], "").await;
@@ -165,7 +150,6 @@ impl Watch {
 }
 
 impl<B: Body<Data = Bytes, Error: Debug> + Unpin> Watch<B> {
-    /// Creates a watch from its response.
     pub(crate) fn of(response: Response<B>) -> Self {
         Self { body: response.into_body(), rest: Vec::new() }
     }

@@ -26,20 +26,17 @@ async fn account(server: &ApiServer) {
     make(server, ACCOUNTS, json!({"metadata": {"name": "a"}})).await;
 }
 
-/// Requests a token for the service account `a`.
 async fn token(server: &ApiServer, spec: Json) -> String {
     let made = make(server, &format!("{ACCOUNTS}/a/token"), json!({ "spec": spec })).await;
     made["status"]["token"].as_str().expect("a token").to_owned()
 }
 
-/// Sends a token review for these audiences, and returns the review's status.
 async fn review(server: &ApiServer, token: &str, audiences: &[&str]) -> Json {
     let body = json!({"spec": {"token": token, "audiences": audiences}});
     let reviews = "/apis/authentication.k8s.io/v1/tokenreviews";
     send_as(server, "root", Method::POST, reviews, &[], body).await.body["status"].clone()
 }
 
-/// Returns `true` if the server accepts a token. Asserts that a token review and a request with the token agree.
 async fn is_valid(server: &ApiServer, token: &str) -> bool {
     let reviewed = review(server, token, &[]).await;
     let answer = who_am_i(server, token, &[]).await;
@@ -81,7 +78,7 @@ async fn token_is_valid_only_for_its_audiences() {
     let own = token(&server, json!({})).await;
     assert!(is_valid(&server, &own).await);
     assert_eq!(review(&server, &own, &["vault"]).await["authenticated"], Json::Null);
-    // The server is the audience of the tokens in the token file.
+    // Tokens from the token file have only the server's own audience.
     assert_eq!(review(&server, "weak", &[OWN]).await["user"]["username"], "bob");
     assert_eq!(review(&server, "weak", &["vault"]).await["error"], "invalid bearer token");
 }

@@ -32,7 +32,6 @@ async fn warned(server: &ApiServer, path: &str, object: Json) -> Vec<&'static st
 
 const DEFINITIONS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
 
-/// Returns a CustomResourceDefinition for gadgets with a conversion webhook and a CEL rule for `spec`.
 fn definition(group: &str, versions: &[&str]) -> Json {
     let spec = json!({"type": "object", "properties": {"n": {"type": "integer"}}, "x-kubernetes-validations": [{"rule": "self.n > 3"}]});
     let schema = json!({"type": "object", "properties": {"spec": spec, "other": {"type": "string"}}});

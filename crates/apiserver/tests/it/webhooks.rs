@@ -27,7 +27,6 @@ use crate::support::{self, CONFIG_MAPS, PATIENCE};
 /// Computes a review's `response` from its `request`. A response without a uid gets the request's uid.
 type Respond = Arc<dyn Fn(&Json) -> Json + Send + Sync>;
 
-/// A webhook on a free port. Dropping the `Webhook` closes the port.
 struct Webhook {
     address: SocketAddr,
     ca_bundle: String,
@@ -36,7 +35,6 @@ struct Webhook {
 }
 
 impl Webhook {
-    /// Starts a webhook with a certificate for these names.
     async fn start(names: &[&str], respond: impl Fn(&Json) -> Json + Send + Sync + 'static) -> Self {
         Self::start_with_gate(names, Arc::new(Semaphore::new(Semaphore::MAX_PERMITS)), respond).await
     }
@@ -102,7 +100,6 @@ async fn answer(
     Ok(Response::new(Full::new(review.to_string().into())))
 }
 
-/// Registers a webhook for ConfigMaps.
 async fn register(server: &ApiServer, kind: &str, client_config: Json, extra: Json) {
     let mut webhook = json!({
         "name": "maps.example.com",
@@ -123,7 +120,6 @@ async fn register(server: &ApiServer, kind: &str, client_config: Json, extra: Js
 const VALIDATING: &str = "ValidatingWebhookConfiguration";
 const MUTATING: &str = "MutatingWebhookConfiguration";
 
-/// Returns the response of a mutating webhook with these operations.
 fn patched(operations: &Json) -> Json {
     json!({"allowed": true, "patchType": "JSONPatch", "patch": STANDARD.encode(operations.to_string())})
 }
@@ -159,7 +155,7 @@ async fn service_without_an_address_is_not_called() {
 #[tokio::test(start_paused = true)]
 async fn paused_clock_waits_for_webhooks() {
     let webhook = Webhook::start(&["127.0.0.1"], |_| {
-        // The runtime's clock is paused, but the webhook takes real time.
+        // The runtime's clock is paused, but the webhook's delay takes real time.
         std::thread::sleep(Duration::from_millis(50));
         json!({"allowed": true})
     })
@@ -194,7 +190,7 @@ async fn post_in_process(service: &pintle_apiserver::InProcess, path: &str, obje
     service.clone().call(request).await.expect("an answer").status().as_u16()
 }
 
-/// Another client changes the object during the webhook call. The server must call the webhook again with the new object.
+/// If another client changes the object during the webhook call, the server must call the webhook again with the new object.
 #[tokio::test]
 async fn concurrent_change_is_reviewed_again() {
     let gate = Arc::new(Semaphore::new(0));
@@ -220,7 +216,7 @@ async fn concurrent_change_is_reviewed_again() {
     assert_eq!((&stored["data"]["wanted"], &stored["metadata"]["labels"]["other"]), (&json!("1"), &json!("1")));
 }
 
-/// A create's reviews and its stored object have the same uid, although the server computes the object again after each answer.
+/// A create's reviews and its stored object have the same uid, although the server computes the object again after each webhook response.
 #[tokio::test]
 async fn object_has_one_uid_in_all_reviews() {
     let add = json!([{"op": "add", "path": "/data/by", "value": "webhook"}]);
@@ -339,7 +335,6 @@ fn widgets(version: &str) -> String {
     format!("/apis/example.com/{version}/namespaces/default/widgets")
 }
 
-/// Renames `spec.size` to `spec.count`, or vice versa.
 fn renamed(request: &Json) -> Json {
     let to = request.text("/desiredAPIVersion");
     let [old, new] = if to.ends_with("/v2") { ["size", "count"] } else { ["count", "size"] };

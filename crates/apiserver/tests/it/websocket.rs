@@ -81,7 +81,6 @@ async fn handshake_response_has_the_accept_key_and_subprotocol() {
     let server = server().await;
     let host = "Host: x\r\nConnection: keep-alive, upgrade\r\n";
     let headers = |more: &str| [host, UPGRADE, KEY, VERSION, ORIGIN, more].concat();
-    // The client sends its close frame directly after the request.
     let close = b"\x88\x80\0\0\0\0";
     let (head, _) = raw(&server, "1.1", &headers(""), close).await;
     assert!(head.starts_with("HTTP/1.1 101 Switching Protocols\r\n"), "{head}");
@@ -187,7 +186,7 @@ async fn pings_are_answered_and_data_is_ignored() {
 async fn large_or_unmasked_messages_cut_the_connection() {
     let server = server().await;
     let mut large = watch(&server, "").await;
-    // Sending may fail, because the server can close the connection at the same time.
+    // `send` may fail, because the server can close the connection at the same time.
     let _ = large.send(Message::binary(vec![0; 1 << 20])).await;
     assert!(end(&mut large).await.is_none());
     let mut unmasked = watch(&server, "").await;
@@ -262,7 +261,7 @@ async fn connect(server: &ApiServer) -> TcpStream {
     TcpStream::connect(address).await.expect("the server listens")
 }
 
-/// Opens a WebSocket with an `Origin` header, like browsers and fabric8.
+/// Opens a WebSocket with an `Origin` header, which browsers and the fabric8 client send.
 async fn upgrade<S: AsyncRead + AsyncWrite + Unpin>(socket: S, path: &str) -> Result<WebSocketStream<S>, Error> {
     let mut request = format!("ws://localhost{path}").into_client_request()?;
     request.headers_mut().insert("origin", HeaderValue::from_static("http://localhost"));
@@ -285,7 +284,6 @@ async fn message<S: AsyncRead + AsyncWrite + Unpin>(watch: &mut WebSocketStream<
     }
 }
 
-/// Reads until the watch ends, and returns the close frame, if any.
 async fn end<S: AsyncRead + AsyncWrite + Unpin>(watch: &mut WebSocketStream<S>) -> Option<Message> {
     let last = message(watch).await;
     assert!(matches!(last, None | Some(Message::Close(_))), "{last:?}");
@@ -303,7 +301,6 @@ async fn event<S: AsyncRead + AsyncWrite + Unpin>(watch: &mut WebSocketStream<S>
     serde_json::from_str(&text(watch).await).expect("JSON")
 }
 
-/// Returns the next event in the form `TYPE name version`.
 async fn event_line<S: AsyncRead + AsyncWrite + Unpin>(watch: &mut WebSocketStream<S>) -> String {
     let event = event(watch).await;
     let name = event["object"]["metadata"]["name"].as_str().unwrap_or("-");

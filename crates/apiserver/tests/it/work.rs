@@ -1,6 +1,6 @@
 //! Tests that bodies with many items are processed in linear time.
 //!
-//! The tests end long before the timeout. An algorithm with quadratic time would take many minutes for these bodies.
+//! The tests end long before the timeout. A quadratic algorithm would take many minutes for these bodies.
 
 use http::Method;
 use pintle_apiserver::{ApiServer, ApiServerConfig};
@@ -15,7 +15,6 @@ async fn server() -> ApiServer {
     ApiServer::start(ApiServerConfig::default()).await.expect("a server")
 }
 
-/// Sends a request. Fails after `PATIENCE`.
 async fn send_in_time(server: &ApiServer, method: Method, path: &str, media: &str, body: &Json) -> Answer {
     let text = body.to_string();
     let answer = async { read(send(server, method, path, &[("content-type", media)], &text).await).await };
@@ -30,7 +29,6 @@ fn each(count: usize, make: impl Fn(usize) -> Json) -> Json {
     (0..count).map(make).collect()
 }
 
-/// Returns a list of finalizers with these numbers in their names.
 fn finalizers(numbers: std::ops::Range<usize>) -> Json {
     numbers.map(|at| json!(format!("e.com/f{at}"))).collect()
 }
@@ -134,7 +132,6 @@ async fn long_json_patches_take_linear_work() {
     operation.extend([("op", "test"), ("path", "/data/k"), ("value", "v")]);
     let patched = send_in_time(&server, Method::PATCH, &path, "application/json-patch+json", &json!([operation])).await;
     assert_eq!(patched.code, 200);
-    // Each operation inserts an item at the front of the list.
     let mut operations = vec![json!({"op": "add", "path": "/metadata/finalizers", "value": vec![0; 1_000_000]})];
     operations.extend((1..10_000).map(|_| json!({"op": "add", "path": "/metadata/finalizers/0", "value": 0})));
     let refused = send_in_time(&server, Method::PATCH, &path, "application/json-patch+json", &json!(operations)).await;
@@ -235,7 +232,7 @@ async fn validation_of_schema_branches_stops_at_the_step_limit() {
     let widgets = "/apis/example.com/v1/namespaces/default/widgets";
     assert_eq!(post(&server, widgets, &widget(10, -3_000)).await.code, 201);
     assert_eq!(post(&server, widgets, &widget(10, 3)).await.code, 422);
-    // Without the limit, the validation would take 200 million steps.
+    // Without a limit on the list length, the validation would take 200 million steps.
     let refused = post(&server, widgets, &widget(100_000, -3_000)).await;
     assert_eq!(refused.code, 422);
     let message = refused.body["message"].as_str().unwrap_or_default();

@@ -78,7 +78,6 @@ pub(crate) fn answers() -> Vec<HeavyAnswer> {
 }
 
 impl HeavyAnswer {
-    /// Starts a server with the prepared objects.
     pub(crate) async fn serve(&self) -> Arc<ApiServer> {
         let server = Arc::new(ApiServer::start(ApiServerConfig::default()).await.expect("a server"));
         for (method, path, object) in &self.before {
@@ -89,7 +88,6 @@ impl HeavyAnswer {
         server
     }
 
-    /// Reads the response. For a watch, reads the initial events and one change.
     pub(crate) async fn read(self, server: Arc<ApiServer>) {
         let (head, mut body) = send(&server, Method::GET, &self.path, self.headers, "").await.into_parts();
         assert_eq!(head.status, 200, "{}", self.name);
