@@ -17,8 +17,8 @@ use tokio::time::Instant;
 use super::header_blocks::HeaderBlocks;
 use super::heads::{HeadBudgetExceeded, Heads, RequestHead};
 
-/// The timeout for receiving a request head, measured from its first byte. For a
-/// connection's first request, it is measured from when the connection is accepted.
+/// The timeout for receiving a request head, measured from its first byte. For a connection's first
+/// request, the timeout starts when the server accepts the connection.
 const HEAD: Duration = Duration::from_secs(32);
 /// The timeout for a connection without open requests.
 const IDLE: Duration = Duration::from_secs(90);
@@ -40,7 +40,6 @@ pub struct Activity {
 #[derive(Clone, Copy, Debug)]
 struct ConnectionState {
     http2: bool,
-    /// The number of requests with incomplete responses.
     open: usize,
     answer_by: Option<Instant>,
     /// The time at which the last response was completed. `None` before the first request.
@@ -105,8 +104,8 @@ impl Activity {
         })
     }
 
-    /// Marks a request as open until the returned guard is dropped. The
-    /// request's head counts towards the budget for request heads until then.
+    /// Marks a request as open until the returned guard is dropped. Until then, the
+    /// request's head counts towards the budget for request heads.
     pub fn open<B>(self: &Arc<Self>, request: &Request<B>) -> Result<OpenRequest, HeadBudgetExceeded> {
         let version = request.version();
         *self.head.lock().unwrap_or_else(PoisonError::into_inner) = self.heads.begin();
@@ -145,7 +144,6 @@ impl Activity {
         self.head.lock().unwrap_or_else(PoisonError::into_inner).grow(bytes)
     }
 
-    /// Records that an HTTP/2 header block has begun or ended.
     fn block(&self, has_begun: bool) {
         self.change(|state| state.block = has_begun.then(Instant::now));
     }
@@ -206,8 +204,8 @@ impl Drop for OpenRequest {
 
 /// A response body whose request counts as open until the body is dropped.
 ///
-/// On HTTP/2, the body passes its data to hyper in small chunks. Data that hyper has received stays in
-/// memory even if the client never reads it. Therefore, hyper buffers only one chunk of an unread stream.
+/// On HTTP/2, the body passes its data to hyper in small chunks. If the client does not read a
+/// stream, hyper keeps only one chunk of the stream in memory.
 #[derive(Debug)]
 pub struct TrackedBody {
     body: crate::body::ResponseBody,
@@ -225,7 +223,6 @@ impl TrackedBody {
         Self { body, piece, rest: Bytes::new(), _open: open }
     }
 
-    /// Removes and returns the next chunk of the current frame.
     fn next_piece(&mut self) -> Frame<Bytes> {
         Frame::data(self.rest.split_to(self.piece.min(self.rest.len())))
     }
@@ -266,9 +263,7 @@ pub struct ObservedSocket<T> {
     socket: T,
     activity: Arc<Activity>,
     blocks: HeaderBlocks,
-    /// The sequence number of the incomplete header block that was last reported to `activity`.
     block: Option<u64>,
-    /// The memory of incomplete header blocks.
     block_memory: RequestHead,
 }
 

@@ -8,7 +8,7 @@ use http_body::Frame;
 use http_body_util::combinators::UnsyncBoxBody;
 use http_body_util::{BodyExt, Full, StreamBody};
 
-/// The body of a response. If it returns an error, the server closes the connection.
+/// The body of a response. If the body returns an error, the server closes the connection.
 pub type ResponseBody = UnsyncBoxBody<Bytes, io::Error>;
 
 /// The maximum length of a response body with a `Content-Length` header, in bytes. Longer bodies are sent in chunks, as in Go.

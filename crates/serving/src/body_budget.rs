@@ -19,13 +19,13 @@ const SMALL: usize = 64 << 10;
 /// time, in bytes. Processing a body can take hundreds of times its memory.
 const PROCESSING_LIMIT: usize = 4 << 20;
 
-/// The memory budget for incomplete bodies and for bodies that are being processed.
-/// Only received bytes count, even if the request announces a longer body.
+/// The memory budget for incomplete bodies and for bodies that are being processed. Only received bytes
+/// use the budget, even if the request announces a longer body.
 ///
-/// An upload never waits for free space in the budget, because incomplete uploads could then wait for each
-/// other. Instead, incomplete bodies are evicted. Large bodies are evicted before small bodies. Among
-/// large bodies, the oldest is evicted first, because its client has had the most time to complete it.
-/// Therefore, slow clients do not block other clients, and many large bodies do not block small bodies.
+/// An upload never waits for free space in the budget, because incomplete uploads could then wait for each other.
+/// Instead, incomplete bodies are evicted. Large bodies are evicted before small bodies. Among large bodies, the
+/// oldest is evicted first, because its client has had the most time to send the body. Therefore, slow clients do not
+/// block other clients, and many large bodies do not block small bodies.
 #[derive(Debug)]
 pub struct BodyBudget {
     state: Mutex<BudgetState>,
@@ -46,7 +46,6 @@ pub enum Unread {
 #[derive(Debug)]
 struct BudgetState {
     left: usize,
-    /// The part of `left` that is reserved for small bodies.
     small_reserve: usize,
     /// The incomplete bodies in eviction order: large bodies before small bodies, and older bodies before newer bodies.
     uploads: BTreeMap<EvictionKey, Upload>,
@@ -139,7 +138,7 @@ impl BodyBudget {
 }
 
 impl BudgetState {
-    /// Adds data to an upload and returns its new key. Returns `None` if the upload is evicted.
+    /// Returns the upload's new key. Returns `None` if the upload is evicted.
     fn add(&mut self, key: EvictionKey, data: &[u8]) -> Option<EvictionKey> {
         let mut upload = self.uploads.remove(&key)?;
         let is_small = upload.bytes.len() + data.len() <= SMALL;
@@ -168,7 +167,6 @@ struct UploadGuard {
 }
 
 impl UploadGuard {
-    /// Adds data to the upload. Returns `false` if the upload has been evicted.
     fn add(&mut self, data: &[u8]) -> bool {
         let key = self.budget.lock().add(self.key, data);
         self.key = key.unwrap_or(self.key);
@@ -190,7 +188,6 @@ impl Drop for UploadGuard {
     }
 }
 
-/// A complete body, which counts towards the budget until it is dropped.
 struct CompleteBody {
     bytes: Vec<u8>,
     budget: Arc<BodyBudget>,
@@ -208,7 +205,6 @@ impl AsRef<[u8]> for CompleteBody {
     }
 }
 
-/// A body with its processing permit.
 struct BodyInProcess {
     bytes: Bytes,
     _permit: Option<OwnedSemaphorePermit>,
@@ -233,7 +229,6 @@ mod tests {
 
     use super::*;
 
-    /// An incomplete upload and the task that reads it.
     struct Sent {
         parts: mpsc::UnboundedSender<Bytes>,
         read: JoinHandle<Result<Bytes, Unread>>,
@@ -253,7 +248,6 @@ mod tests {
             sent
         }
 
-        /// Sends `bytes` bytes, and yields so that the reader can run.
         async fn send(&self, bytes: usize) {
             // Sending fails if the reader has already ended.
             let _ = self.parts.send(vec![0; bytes].into());

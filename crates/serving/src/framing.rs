@@ -1,13 +1,13 @@
-//! Rejects HTTP/1.1 requests whose framing hyper accepts but kube-apiserver rejects.
-//! Different interpretations of the framing would enable request smuggling.
+//! Rejects HTTP/1.1 requests whose framing hyper accepts but kube-apiserver rejects. If a proxy and this server
+//! interpreted the framing differently, request smuggling would be possible.
 
 use http::header::{CONNECTION, CONTENT_TYPE, HOST, TRANSFER_ENCODING};
 use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode, Version};
 
 use crate::body::{ResponseBody, full};
 
-/// Returns the response to a request with invalid framing, which
-/// closes the connection. Returns `None` if the framing is valid.
+/// If the request's framing is invalid, returns an error response that closes the
+/// connection. Returns `None` if the framing is valid.
 pub fn refusal<B>(request: &Request<B>) -> Option<Response<ResponseBody>> {
     if request.version() != Version::HTTP_11 {
         return None;
@@ -26,7 +26,6 @@ pub fn refusal<B>(request: &Request<B>) -> Option<Response<ResponseBody>> {
     Some(answer(StatusCode::BAD_REQUEST, format!("400 Bad Request: {why}")))
 }
 
-/// Returns `true` if the request has no transfer encoding, or only `chunked`.
 fn is_chunked_at_most(headers: &HeaderMap) -> bool {
     let mut encodings = headers.get_all(TRANSFER_ENCODING).iter();
     let first = encodings.next();

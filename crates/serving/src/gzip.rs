@@ -28,12 +28,11 @@ pub fn gzip(bytes: &[u8]) -> Option<Bytes> {
     encoder.finish().ok().map(Bytes::from)
 }
 
-/// A gzip stream of independently compressed segments. No segment refers to data of an earlier one, so a compressed segment can be used in
-/// several streams. The stream is a single gzip member, because some clients ignore further members.
+/// A gzip stream of independently compressed segments. No segment refers to data of an earlier segment, so a compressed segment can be used
+/// in several streams. The stream is a single gzip member, because some clients ignore further members.
 #[derive(Debug)]
 pub struct Gzip {
     compress: Compress,
-    /// The checksum of all uncompressed data so far.
     sum: Hasher,
     length: u32,
     out: Vec<u8>,
@@ -98,7 +97,7 @@ impl Gzip {
     }
 }
 
-/// Returns the length modulo 2^32, which is the form in which gzip stores it.
+/// Returns the length modulo 2^32, as in the trailer of a gzip member.
 fn length(part: &[u8]) -> u32 {
     part.len() as u32
 }

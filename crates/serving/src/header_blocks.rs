@@ -8,13 +8,13 @@ const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 const FRAME_HEAD: usize = 9;
 
 const HEADERS: u8 = 1;
-/// A frame type that clients must not send. hyper rejects it only after the end of the header block.
+/// A frame type that clients must not send. hyper rejects such a frame only after the end of the header block.
 const PUSH_PROMISE: u8 = 5;
 const CONTINUATION: u8 = 9;
 const END_HEADERS: u8 = 4;
 
-/// The maximum estimate of one header block's memory, in bytes. A block reaches
-/// it with as many headers of minimum length as the header size limit allows.
+/// The maximum estimate of one header block's memory, in bytes. A header block needs this much memory if it contains as
+/// many headers of minimum length as the header size limit allows.
 const LARGEST_BLOCK: usize = 2 << 20;
 
 /// A parser for a connection's HTTP/2 frames.
@@ -28,7 +28,7 @@ pub enum HeaderBlocks {
     Http2(Frames),
 }
 
-/// The parser's state, which covers only header blocks.
+/// The state of the frame parser, which tracks only header blocks.
 #[derive(Debug, Default)]
 pub struct Frames {
     head: [u8; FRAME_HEAD],
@@ -36,15 +36,14 @@ pub struct Frames {
     head_length: usize,
     /// The number of payload bytes that have not arrived yet.
     left: usize,
-    /// The number of header blocks that have begun.
     begun: u64,
     /// The total size of the complete frames in the latest header block, in bytes. `None` if the block has ended.
     open: Option<usize>,
     /// The highest stream ID that the client has used. A header block without a higher stream ID contains trailers.
     last_stream: u32,
     is_trailers: bool,
-    /// The memory of trailers in bytes, reset when the connection has no open request.
-    /// Trailers count because they stay in memory if the handler never reads them.
+    /// The memory of trailers in bytes, reset when the connection has no open request. The parser counts trailers,
+    /// because they stay in memory if the handler never reads them.
     trailers: usize,
 }
 
@@ -96,7 +95,7 @@ impl Frames {
         }
     }
 
-    /// Handles a complete frame head.
+    /// Handles a frame head that has arrived completely.
     fn begin(&mut self) {
         let [_, _, _, kind, _, stream @ ..] = self.head;
         (self.head_length, self.left) = (0, self.length());
@@ -110,7 +109,7 @@ impl Frames {
         self.open = Some(0);
     }
 
-    /// Handles a complete frame.
+    /// Handles a frame that has arrived completely.
     fn end(&mut self) {
         let [_, _, _, kind, flags, ..] = self.head;
         let Some(open) = self.open.filter(|_| matches!(kind, HEADERS | PUSH_PROMISE | CONTINUATION)) else { return };
@@ -138,7 +137,7 @@ impl Frames {
         self.open.map_or(0, memory).saturating_add(self.trailers)
     }
 
-    /// Resets the memory of trailers, when the connection has no open request.
+    /// Resets the memory of trailers. Call this method when the connection has no open request.
     pub fn forget_trailers(&mut self) {
         self.trailers = 0;
     }
@@ -150,7 +149,7 @@ fn memory(bytes: usize) -> usize {
     bytes.saturating_mul(HEADER).min(LARGEST_BLOCK)
 }
 
-/// Asserts that the parser's result does not depend on how the bytes are split. Used as a fuzz target.
+/// Asserts that the parser's result does not depend on how the bytes are split into reads. Used as a fuzz target.
 pub fn fuzz(bytes: &[u8]) {
     let state_after = |pieces: &mut dyn Iterator<Item = &[u8]>| {
         let mut blocks = HeaderBlocks::default();
@@ -173,7 +172,6 @@ mod tests {
         [vec![a, b, c, kind, flags, 0, 0, 0, stream], vec![1; length]].concat()
     }
 
-    /// Returns the incomplete block and the memory after these frames.
     fn state_after(frames: &[Vec<u8>]) -> Option<(Option<u64>, usize)> {
         let bytes = [PREFACE.to_vec(), frames.concat()].concat();
         fuzz(&bytes);
@@ -201,7 +199,7 @@ mod tests {
             (vec![frame(PUSH_PROMISE, 0, 3, 30)], (Some(1), of(&[30]))),
             (vec![opened(30), frame(CONTINUATION, END_HEADERS, 3, 30)], (None, 0)),
             (vec![frame(HEADERS, END_HEADERS, 1, 30), frame(0, 0, 1, 50), opened(10)], (Some(2), of(&[10]))),
-            // Trailers count until their HTTP/2 stream ends.
+            // The memory of trailers is counted until their HTTP/2 stream ends.
             (vec![frame(HEADERS, END_HEADERS, 1, 30), frame(HEADERS, END_HEADERS | 1, 1, 7)], (None, of(&[7]))),
             (vec![frame(HEADERS, END_HEADERS, 3, 30), frame(HEADERS, 0, 1, 7)], (Some(2), of(&[7]))),
         ] {

@@ -12,7 +12,7 @@ const LARGE: usize = 64 << 20;
 /// The approximate memory of a header in addition to its name and value, in bytes.
 pub const HEADER: usize = 64;
 
-/// The budget that all connections share.
+/// The memory budget for request heads, which all connections share.
 #[derive(Clone, Debug)]
 pub struct Heads(Arc<Semaphore>);
 
@@ -24,7 +24,7 @@ pub struct RequestHead {
     permit: Option<OwnedSemaphorePermit>,
 }
 
-/// The budget is exhausted. The server then rejects the request or closes the connection.
+/// The error for an exhausted budget for request heads. The server then rejects the request or closes the connection.
 #[derive(Debug, thiserror::Error)]
 #[error("too many requests: header buffer limit reached")]
 pub struct HeadBudgetExceeded;

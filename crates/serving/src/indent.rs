@@ -6,7 +6,6 @@ pub struct Indent {
     depth: usize,
     /// `Some` inside a JSON string. The value is `true` if a backslash escapes the next character.
     text: Option<bool>,
-    /// Whether the position is directly after the opening bracket of a list or object.
     after_open: bool,
 }
 

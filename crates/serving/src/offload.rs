@@ -19,9 +19,9 @@ const OFFLOAD_BYTES: usize = 16 << 10;
 /// An argument for [`work_on`] that always offloads, for processing that can be slow even with small input.
 pub const ALWAYS: usize = usize::MAX;
 
-/// A server's permits for running offloaded steps. A step is the code between two awaits. There
-/// is one permit per processor. The number of permits also bounds memory, because processing an
-/// input can take hundreds of times its size. An offloaded step never waits for another one.
+/// A server's permits for running offloaded steps. A step is the code between two awaits. There are as many permits as
+/// processors, but at least two. The number of permits also bounds memory, because processing an input can take hundreds of
+/// times its size. An offloaded step never waits for another offloaded step.
 #[derive(Clone, Debug)]
 pub struct OffloadPermits {
     permits: Arc<Semaphore>,
@@ -71,7 +71,6 @@ pub fn is_long(bytes: usize) -> bool {
 }
 
 thread_local! {
-    /// The kind of thread on which the current step runs.
     static EXECUTION: Cell<Execution> = const { Cell::new(Execution::Unmanaged) };
     /// Whether the current step has requested to offload the next one.
     static WANTS_OFFLOAD: Cell<bool> = const { Cell::new(false) };
@@ -88,17 +87,16 @@ enum Execution {
 }
 
 /// A future that moves its long steps to other threads. A step is the code between two awaits, and [`work_on`] marks the next step as long.
-/// All other steps run on the thread that polls the future, so the future occupies no other thread while it waits. The inner future is
-/// polled as usual until a long step begins. Therefore, its deadlines take effect even if no permit or thread becomes free.
+/// All other steps run on the thread that polls the future, so a waiting future does not occupy another thread. The inner future is polled
+/// as usual until a long step begins. Therefore, deadlines in the inner future take effect even if no permit or thread becomes free.
 ///
 /// # Cancel safety
 ///
-/// If the future is dropped, an offloaded step that is already running continues, and the
-/// inner future is dropped after it. An offloaded step that has not started never runs.
+/// If the future is dropped, an offloaded step that is already running continues, and the inner future is dropped
+/// after the step. An offloaded step that has not started never runs.
 pub struct Offload<T> {
     state: OffloadState<T>,
     permits: PollSemaphore,
-    /// Whether offloading is disabled.
     is_inline: bool,
     is_queued: bool,
 }
@@ -189,8 +187,8 @@ impl<T: Send + 'static> Future for Offload<T> {
                     };
                     match end.map_err(tokio::task::JoinError::try_into_panic) {
                         Ok(Some((_, Poll::Ready(done)))) => return Poll::Ready(done),
-                        // Poll the future again to register the waker of the current poll,
-                        // which can differ from the waker that the offloaded step used.
+                        // Poll the future again to register the waker of the current poll. It can
+                        // differ from the waker that the offloaded step used.
                         Ok(Some((work, Poll::Pending))) => this.state = OffloadState::Inline(work),
                         Err(Ok(panic)) => std::panic::resume_unwind(panic),
                         // The blocking task is cancelled only if the runtime is shutting down.

@@ -13,15 +13,14 @@ use tokio::time::{Instant, sleep_until};
 use super::activity::ANSWER_GRACE;
 
 tokio::task_local! {
-    /// The response deadline of the stream that is being polled.
     static DEADLINE: Cell<Option<Instant>>;
 }
 
 /// Runs the futures that hyper spawns for one connection's streams.
 ///
 /// A request without a body is first polled once on the connection's task. Most requests complete during this poll, which wakes no other
-/// thread and lets several responses be sent together. A request that is still pending gets a separate task, which ends with the connection
-/// or when the response misses its deadline. hyper resets a stream that is dropped before its end.
+/// thread and lets several responses be sent together. A request that is still pending after the poll gets a separate task. The task ends
+/// with the connection, or when the response misses its deadline. hyper resets a stream that is dropped before its end.
 #[derive(Clone, Debug, Default)]
 pub struct Streams {
     /// Whether the latest request has been received completely.
@@ -42,7 +41,7 @@ where
 {
     fn execute(&self, stream: F) {
         let mut overdue = None;
-        // The deadline is read on each poll, after the stream, which sets the deadline, has been polled.
+        // On each poll, read the deadline after the stream was polled, because polling the stream can set the deadline.
         let overdue = poll_fn(move |context| {
             let Some(end) = DEADLINE.with(Cell::get) else { return Poll::Pending };
             overdue.get_or_insert_with(|| Box::pin(sleep_until(end + ANSWER_GRACE))).as_mut().poll(context)

@@ -21,7 +21,7 @@ use tokio::sync::oneshot;
 use tokio::task::AbortHandle;
 use tokio_rustls::TlsConnector;
 
-/// The maximum response length, in bytes.
+/// The maximum length of a webhook's response body, in bytes.
 const LONGEST_RESPONSE: usize = 64 << 20;
 
 /// The maximum number of redirects, as in Go.
@@ -68,7 +68,7 @@ pub async fn send(
             runtime.shutdown_background();
             answer
         });
-        // Sending fails if the request was cancelled. The answer is then unused.
+        // Sending fails if the caller has cancelled the call.
         drop(sender.send(answer));
     });
     receiver.await.unwrap_or_else(|_| Err("the runtime of the server has stopped".into()))
@@ -143,7 +143,6 @@ fn redirected(from: &Uri, location: &str) -> Result<Uri, String> {
     parse(&format!("https://{authority}{slash}{location}"))
 }
 
-/// A connection to a webhook. Dropping the `Connection` closes it.
 struct Connection(AbortHandle);
 
 impl Drop for Connection {

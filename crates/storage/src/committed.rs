@@ -14,7 +14,6 @@ pub struct Commit {
 }
 
 tokio::task_local! {
-    /// The last write of the current task's request.
     static COMMITTED: Committed;
 }
 

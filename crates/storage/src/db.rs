@@ -42,7 +42,7 @@ pub struct Charge {
     pub value: Json,
 }
 
-/// A function that converts a resource's object to its stored form. The store is not locked while it runs.
+/// A function that converts a resource's object to its stored form. The store is not locked while the function runs.
 pub(crate) type Drafting = fn(interner: &Arc<Interner>, resource: &str, object: &Json) -> Draft;
 
 /// The shared store. The lock is held only during one operation of the store,
@@ -50,7 +50,8 @@ pub(crate) type Drafting = fn(interner: &Arc<Interner>, resource: &str, object: 
 #[derive(Debug)]
 pub struct Db {
     inner: Mutex<Inner>,
-    /// The state after the latest operation. Each operation replaces it before the lock is released and before followers are notified.
+    /// The state after the latest operation. Each operation replaces this state before the
+    /// lock is released and before followers are notified.
     present: ArcSwap<Present>,
     revision: watch::Sender<u64>,
     clock: Arc<Clock>,
@@ -60,8 +61,8 @@ pub struct Db {
     interner: Arc<Interner>,
     /// The maximum number of unread changes for a follower of one resource.
     max_lag: usize,
-    /// The approximate maximum size, in bytes, of the unread changes for
-    /// a follower of several resources. At least the log's size limit.
+    /// The approximate maximum size, in bytes, of the unread changes for a follower of several
+    /// resources. This maximum is at least the log's size limit.
     max_backlog_bytes: usize,
 }
 
@@ -70,7 +71,6 @@ struct Inner {
     store: Store,
     /// The followers of each resource. A follower is a reader that receives a resource's changes.
     followers: HashMap<ResourceKey, Followers>,
-    /// The followers of several resources.
     multi: Vec<MultiFollower>,
     /// The mirrored objects of the upstream cluster. `None` unless the store
     /// belongs to a plan, which is a dry run on top of a live cluster.
@@ -248,7 +248,7 @@ impl Db {
         self.lock().store.compact(revision);
     }
 
-    /// Ends a resource's watches and drops its history. Afterwards, the resource behaves like a new one.
+    /// Ends a resource's watches and drops its history. Afterwards, the resource behaves like a new resource.
     pub fn renew(&self, resource: &ResourceKey) {
         let mut inner = self.lock();
         inner.store.forget_past(resource);
@@ -302,7 +302,8 @@ impl Db {
     /// Publishes the state after an operation of the store, and then notifies followers of the operation's
     /// changes. Therefore, a notified reader always finds the changes, and never observes a partial operation.
     ///
-    /// Returns the previous state. Drop it after releasing the lock, because it can own the last references to replaced objects.
+    /// Returns the previous state. Drop the returned state after releasing the lock, because the
+    /// state can own the last references to replaced objects.
     fn notify(&self, inner: &mut Inner, changes: &[Arc<Change>]) -> Arc<Present> {
         let replaced = self.publish(inner);
         for change in changes {
@@ -330,7 +331,7 @@ impl Db {
 }
 
 impl Inner {
-    /// Removes all unique values of a draft if another object already has one of them. The other object keeps its value.
+    /// Removes all unique values of a draft if another object already has one of these values. The other object keeps its value.
     fn with_free_claims(&self, resource: &ResourceKey, key: &str, expect: Expect, draft: Draft) -> Draft {
         let is_taken = matches!(self.store.check(resource, key, expect, &draft), Err(Refused::Taken));
         if is_taken { draft.without_claims() } else { draft }

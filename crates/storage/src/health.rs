@@ -14,7 +14,6 @@ pub enum Endpoint {
     Ready,
 }
 
-/// The condition under which a health check passes.
 #[derive(Clone, Copy, Debug)]
 enum CheckKind {
     /// Passes if the server responds.
@@ -70,11 +69,8 @@ const CHECKS: &[(&str, Option<Endpoint>, CheckKind)] = &[
 
 #[derive(Debug, Default)]
 pub struct Health {
-    /// The number of controllers that have been started.
     controllers: AtomicUsize,
-    /// The number of controllers that are running.
     running: AtomicUsize,
-    /// The checks that tests have made fail.
     failing: Mutex<BTreeSet<String>>,
 }
 
@@ -106,7 +102,7 @@ impl Health {
         Running(self)
     }
 
-    /// Makes the check `check` fail, or undoes this if `fails` is `false`.
+    /// Makes the health check `check` fail. If `fails` is `false`, the check has its normal result again.
     pub fn fail(&self, check: &str, fails: bool) {
         let mut failing = self.failing.lock().unwrap_or_else(PoisonError::into_inner);
         if fails {

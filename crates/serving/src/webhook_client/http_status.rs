@@ -26,7 +26,6 @@ fn shortened(body: &str) -> &str {
     &body[..body.floor_char_boundary(2048)]
 }
 
-/// Returns the message for a response without a Status.
 fn generic(code: u16, body: &str) -> String {
     const BUSY: &str = "the server has received too many requests and has asked us to try again later";
     let text = match code {

@@ -14,7 +14,8 @@ const MAX_CHANGES: usize = 16_384;
 #[derive(Debug)]
 pub struct Changes(Arc<Backlog>);
 
-/// The follower reads too slowly and has missed changes, so it must list again. All later changes are still delivered.
+/// The error for a follower that reads too slowly and has missed changes. The follower
+/// must list again. All later changes are still delivered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Lagged;
 
@@ -35,7 +36,6 @@ struct UnreadChanges {
     lagged: bool,
 }
 
-/// The handle with which the store writes to a backlog.
 #[derive(Debug)]
 pub(super) struct ChangeSender(Weak<Backlog>);
 

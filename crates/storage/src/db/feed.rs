@@ -43,7 +43,7 @@ fn namespace_of(key: &str) -> Option<&str> {
     key.split_once('/').map(|(namespace, _)| namespace)
 }
 
-/// Returns a field's value after a change and, if it was different, also its value before the change.
+/// Returns a field's value after a change. If the value was different before the change, also returns the old value.
 fn values_of(change: &Change, at: usize) -> impl Iterator<Item = &str> {
     let new = change.new.kept_field(at);
     let old = change.old.as_ref().and_then(|old| old.kept_field(at));
@@ -62,13 +62,11 @@ pub(super) struct Followers {
     sweep_at: usize,
 }
 
-/// The revisions of a scope's most recent changes.
 #[derive(Debug)]
 struct RecentChanges {
     revisions: VecDeque<u64>,
     /// The latest revision that is no longer in `revisions`. All later changes of the scope are in `revisions`.
     dropped: u64,
-    /// Publishes the revision of the last change.
     last: watch::Sender<u64>,
 }
 
@@ -119,7 +117,6 @@ impl Followers {
         recent.last.subscribe()
     }
 
-    /// Returns the number of scopes other than `All`.
     fn parts(&self) -> usize {
         self.namespaces.len() + self.objects.len() + self.fields.values().map(HashMap::len).sum::<usize>()
     }
@@ -157,7 +154,6 @@ impl Followers {
 pub struct Feed {
     resource: ResourceKey,
     scope: FeedScope,
-    /// The revision of the last change that the feed has read from the log.
     after: u64,
     /// Whether the feed has reached the end of the log. A feed that starts at a past revision first
     /// reads all later changes of the resource. Until then, the number of unread changes is not limited.
@@ -180,7 +176,7 @@ impl Feed {
         Self { resource, scope, after, live: true, last, ready: VecDeque::new() }
     }
 
-    /// Makes the feed start after an earlier revision.
+    /// Makes the feed start with the first change after `revision`, which can be an earlier revision.
     pub fn starting_after(mut self, revision: u64) -> Self {
         self.after = revision;
         self.live = false;
@@ -261,7 +257,6 @@ impl Feed {
         self.ready.len() >= MAX_BATCH || bytes > MAX_BATCH_BYTES
     }
 
-    /// Returns `true` if the feed has returned all changes so far.
     pub(super) fn is_read(&self, inner: &super::Inner) -> bool {
         let is_at_end = || {
             if self.live {

@@ -12,7 +12,6 @@ use std::sync::Arc;
 use super::{Db, Inner};
 use crate::{Change, Draft, Expect, Key, Range, ResourceKey, Stored};
 
-/// The last known state of each upstream object.
 #[derive(Debug, Default)]
 pub(super) struct Mirror {
     bases: HashMap<(ResourceKey, Key), Base>,
@@ -24,9 +23,7 @@ struct Base {
     object: Option<Arc<Stored>>,
     /// The last known upstream version of the object, or of its deletion.
     at: u64,
-    /// The revision of the object's first local write, if any.
     written: Option<u64>,
-    /// Whether the object has changed upstream since its first local write.
     moved: bool,
 }
 
@@ -78,7 +75,7 @@ impl Db {
         })
     }
 
-    /// Returns the object's upstream state, as of before its first local write, if any.
+    /// Returns the object's upstream state. After the object's first local write, returns the upstream state from before this write.
     pub fn base(&self, resource: &str, key: &str) -> Option<Arc<Stored>> {
         let inner = self.lock();
         inner.mirror.as_ref()?.bases.get(&(resource.into(), key.into()))?.object.clone()

@@ -21,7 +21,6 @@ fn counted(pods: u64) -> Json {
     json!({"data": {"pods": pods}})
 }
 
-/// Creates a store without pods. Returns the store and its revision.
 fn empty() -> (Db, u64) {
     let draft: Drafting = |interner, _, object| Draft::new(interner, object, Order::Declared, Vec::new());
     let history = History { followed: 10_000, ..History::default() };
@@ -58,7 +57,6 @@ fn write(db: &Db, writer: u64) {
     }
 }
 
-/// Calls `check` repeatedly while other threads write, and once more after they have finished.
 fn while_writing(db: &Db, mut check: impl FnMut()) {
     thread::scope(|scope| {
         let writers: Vec<_> = (0..WRITERS).map(|writer| scope.spawn(move || write(db, writer))).collect();
@@ -127,7 +125,6 @@ fn list_and_feed_deliver_each_change_once() {
     }
 }
 
-/// A waker that reads from the store when it is woken.
 struct ReadOnWake {
     db: Arc<Db>,
     found: Mutex<Vec<u64>>,

@@ -6,19 +6,17 @@ use std::sync::Arc;
 use super::{Db, Inner};
 use crate::{Change, Draft, Expect, Key, Present, ResourceKey, Stored};
 
-/// An object's resource and key in the store.
 type StoreKey = (ResourceKey, Key);
 
 /// The maximum number of attempts to compare the store with the snapshot without the lock. An attempt fails if another request writes to
 /// the store in the meantime. After the last attempt, the comparison holds the lock.
 const OPTIMISTIC_ATTEMPTS: usize = 3;
 
-/// The difference between the current objects and a snapshot's objects.
 #[derive(Default)]
 struct Difference<'a> {
-    /// The current objects with the same content as in the snapshot.
     same: HashMap<StoreKey, Arc<Stored>>,
-    /// The objects to remove, and their revisions. An object is removed if it is missing in the snapshot or has different content there.
+    /// The objects to remove, and their revisions. An object is removed if it is missing in
+    /// the snapshot or has different content in the snapshot.
     to_remove: Vec<(StoreKey, u64)>,
     to_create: Vec<&'a StoreKey>,
     drafts: HashMap<&'a StoreKey, Draft>,
@@ -54,8 +52,8 @@ impl Db {
     fn apply_difference(&self, inner: &mut Inner, mut difference: Difference<'_>) -> Replaced {
         let now = self.clock.instant();
         let mut changes = Vec::new();
-        // An object with different content is removed and created again. Remove all objects before creating the
-        // first one, because a new object could otherwise conflict with a unique value of a removed object.
+        // An object with different content is removed and created again. Remove all objects before the first object is created. Otherwise,
+        // a new object could conflict with a unique value of an object that is removed later.
         for ((resource, key), revision) in difference.to_remove {
             changes.extend(inner.store.remove(now, &resource, &key, revision));
         }
@@ -69,7 +67,7 @@ impl Db {
     }
 }
 
-/// The state before the restore. Drop it after the lock is released, because it can own the last references to many objects.
+/// The state before the restore. Drop the `Replaced` after the lock is released, because it can own the last references to many objects.
 struct Replaced {
     changes: Vec<Arc<Change>>,
     _present: Arc<Present>,
