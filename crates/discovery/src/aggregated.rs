@@ -6,7 +6,6 @@ use pintle_meta::Scope;
 
 use super::foreign_gvk;
 
-/// Returns the aggregated document of `/api` with the core group, or of `/apis` with all other groups.
 pub(crate) fn aggregated(kinds: &Kinds, core: bool) -> Json {
     let groups = kinds.groups().filter(|(name, _)| name.is_empty() == core);
     let items: Vec<_> = groups
@@ -55,7 +54,8 @@ fn resource(kind: &Kind) -> Json {
     entry
 }
 
-/// Built-in kinds have an empty group and version. Clients replace them with the document's group and version.
+/// Returns the kind's type in the document. Built-in kinds have an empty group and version,
+/// which clients replace with the document's group and version.
 fn own_kind(kind: &Kind, name: &str) -> Json {
     match kind.origin() {
         Origin::Custom => json!({"group": kind.group, "version": kind.version, "kind": name}),

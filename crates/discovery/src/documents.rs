@@ -22,15 +22,14 @@ use super::{aggregated, etag, openapi, openapi_v2};
 use crate::legacy::group_list;
 use crate::legacy::paths;
 
-/// A server's discovery and OpenAPI documents. Documents are created on request, on a blocking thread, because creating one takes long.
-/// At most one OpenAPI document and one discovery document are created at the same time.
+/// A server's discovery and OpenAPI documents. Documents are created on request. Creating a document takes long, so it runs on a blocking
+/// thread. At most one OpenAPI document and one discovery document are created at the same time.
 #[derive(Debug)]
 pub struct Documents {
     cache: Mutex<DocumentCache>,
     openapi: Arc<Semaphore>,
-    /// The permit for creating a discovery document. Discovery documents do not wait for OpenAPI documents, which take longest to create.
+    /// The permit for creating a discovery document. Discovery documents do not wait for OpenAPI documents, which take longer to create.
     listings: Arc<Semaphore>,
-    /// Whether documents are created on the caller's thread.
     is_inline: bool,
 }
 
@@ -190,7 +189,6 @@ impl Listing {
         }
     }
 
-    /// Returns the document in the format that most clients request.
     fn document(self, served: &Kinds) -> Document {
         let value = self.value(served);
         let tag = etag(value.to_string().as_bytes()).into();

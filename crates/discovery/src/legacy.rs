@@ -15,7 +15,6 @@ pub fn api_versions(address: &str) -> Json {
     })
 }
 
-/// Returns the document of `/apis`, with all groups except the core group.
 pub(crate) fn group_list(kinds: &Kinds) -> Json {
     let groups = kinds.groups().filter(|(name, _)| !name.is_empty());
     let groups: Vec<_> = groups.map(|(name, group)| group_members(name, group)).collect();
@@ -42,7 +41,6 @@ pub fn resource_list(kinds: &Kinds, group: &str, version: &str) -> Option<Json> 
     Some(list)
 }
 
-/// Returns the document of `/`, with the server's paths.
 pub(crate) fn paths(kinds: &Kinds) -> Json {
     let mut paths: Vec<String> =
         ["/.well-known/openid-configuration", "/api", "/api/v1", "/apis", "/apis/"].map(Into::into).into();
@@ -63,7 +61,6 @@ fn group_members(name: &str, group: &Group) -> Json {
     json!({"name": name, "preferredVersion": versions.first(), "versions": versions})
 }
 
-/// Returns the entries of a kind and its subresources in a resource list.
 fn resources(kind: &Kind) -> Vec<Json> {
     let mut entry = json!({
         "name": kind.plural,

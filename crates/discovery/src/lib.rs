@@ -46,7 +46,7 @@ fn storage_version_hash(kind: &Kind) -> Option<String> {
     Some(base64::engine::general_purpose::STANDARD.encode(&digest[..8]))
 }
 
-/// Returns a subresource's group, version and kind. Returns `None` if it has the same group and version as its resource.
+/// Returns a subresource's group, version and kind. Returns `None` if the subresource has the same group and version as its resource.
 fn foreign_gvk<'a>(kind: &Kind, subresource: &'a ServedSubresource) -> Option<&'a pintle_meta::GroupVersionKind> {
     subresource.kind.as_ref().filter(|gvk| gvk.group != kind.group || gvk.version != kind.version)
 }

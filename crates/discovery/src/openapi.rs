@@ -15,7 +15,6 @@ use pintle_kinds::Kind;
 use super::operations;
 use super::schema_names::{PATCH_SCHEMA, built_in, list_schema_name, schema_name};
 
-/// Returns the OpenAPI document for the kinds of one group and version.
 pub(super) fn document(kinds: &[Arc<Kind>]) -> Json {
     let custom = kinds.iter().any(|kind| kind.strategy.openapi().is_some());
     let mut paths = Map::new();
@@ -29,12 +28,10 @@ pub(super) fn document(kinds: &[Arc<Kind>]) -> Json {
     })
 }
 
-/// Returns a document's title.
 pub(super) fn title(custom: bool) -> &'static str {
     if custom { "Kubernetes CRD Swagger" } else { "Kubernetes" }
 }
 
-/// Returns the `version` in the document's `info`.
 pub(super) fn version(custom: bool) -> &'static str {
     if custom { "v0.1.0" } else { "unversioned" }
 }

@@ -28,14 +28,13 @@ enum ProtoShape {
     Either(fn(&Json) -> (u32, ProtoShape)),
 }
 
-/// A message for an object. Each table entry contains the name, the field number and the shape of a member. If a member matches
-/// several names, the first one applies. A name that ends with a star matches all members that start with the text before the
-/// star. Each matching member is encoded as a message with its name and value.
+/// A message for an object. Each table entry contains the name, the field number and the encoding of a member. If a member matches several
+/// entries, the first entry applies. A name that ends with a star matches all members that start with the text before the star. Each
+/// matching member is encoded as a message with its name and value.
 struct ProtoMessage {
     fields: &'static [(&'static str, u32, ProtoShape)],
 }
 
-/// Defines messages. Each table entry consists of a name, a field number and a shape.
 macro_rules! messages {
     ($($message:ident { $($name:literal $number:literal $shape:expr),* $(,)? })*) => {
         $(pub(super) static $message: ProtoMessage = ProtoMessage { fields: &[$(($name, $number, $shape)),*] };)*
@@ -44,7 +43,7 @@ macro_rules! messages {
 use messages;
 
 impl ProtoMessage {
-    /// Returns a member's field number and shape. The boolean is `true` if the encoded message also contains the member's name.
+    /// Returns a member's field number and encoding. The boolean is `true` if the encoded message also contains the member's name.
     fn field(&self, name: &str) -> Option<(u32, ProtoShape, bool)> {
         self.fields.iter().find_map(|(known, number, shape)| match known.strip_suffix('*') {
             Some(start) => name.starts_with(start).then_some((*number, *shape, true)),
@@ -53,14 +52,13 @@ impl ProtoMessage {
     }
 }
 
-/// Encodes an OpenAPI 3 document, in linear time. The encoder recurses a few calls deep for each nesting level of the document.
+/// Encodes an OpenAPI 3 document, in linear time. The encoder uses a few nested calls for each nesting level of the document.
 pub(super) fn v3(document: &Json) -> Vec<u8> {
     let mut out = Backwards::default();
     members(&v3::DOCUMENT, document.as_object().unwrap_or(&Map::new()), &mut out);
     out.finish()
 }
 
-/// Encodes an OpenAPI 2 document incrementally.
 #[derive(Default)]
 pub(super) struct ProtoV2 {
     paths: Vec<u8>,

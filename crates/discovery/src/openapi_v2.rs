@@ -9,15 +9,15 @@ use pintle_schema::openapi::PLACE;
 
 use super::openapi;
 
-/// The document member of an entry that [`parts`] passes: `paths` or `definitions`, the largest members.
+/// The two largest members of the document, whose entries [`parts`] passes one by one: `paths` and `definitions`.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum DocumentPart {
     Path,
     Definition,
 }
 
-/// Calls `take` for each path and each definition of the document, because all
-/// of them together are large. `versions` contains the kinds of each version.
+/// Calls `take` for each path and each definition separately, because the whole document is
+/// large. `versions` contains the kinds of each version.
 pub(super) fn parts(versions: impl Iterator<Item = Vec<Arc<Kind>>>, mut take: impl FnMut(DocumentPart, &str, &Json)) {
     let mut defined = HashSet::new();
     for kinds in versions {
@@ -33,12 +33,10 @@ pub(super) fn parts(versions: impl Iterator<Item = Vec<Arc<Kind>>>, mut take: im
     }
 }
 
-/// Returns all members of the document except the paths and the definitions.
 pub(super) fn head() -> Map {
     members(json!({"swagger": "2.0", "info": {"title": openapi::title(false), "version": openapi::version(false)}}))
 }
 
-/// Creates the document's text incrementally.
 #[derive(Default)]
 pub(super) struct TextV2 {
     paths: String,
@@ -106,19 +104,17 @@ fn operation(operation: &mut Json) {
     members.insert("consumes", body.map_or_else(|| vec!["*/*".into()], |body| media_types(&body)).into());
 }
 
-/// Returns the media types of a request or response body.
 fn media_types(body: &Json) -> Vec<Json> {
     let content = body["content"].as_object();
     content.into_iter().flat_map(Map::keys).map(|media| media.as_str().into()).collect()
 }
 
-/// Returns the schema of a request or response body, which is the same for all media types. Returns null if there is none.
+/// Returns the schema of a request or response body, which is the same for all media types. Returns null if the body has no content.
 fn content_schema(body: &Json) -> Json {
     let content = body["content"].as_object();
     content.and_then(|content| content.values().next()).map_or(Json::Null, |media| lowered(media["schema"].clone()))
 }
 
-/// Moves the members of a parameter's `schema` into the parameter itself.
 fn flatten(parameter: &mut Json) {
     if let Some(members) = parameter.as_object_mut()
         && let Some(Json::Object(schema)) = members.remove("schema")
@@ -142,8 +138,8 @@ fn definition(schema: Json) -> Json {
     open
 }
 
-/// Converts a schema to version 2. Removes alternatives and defaults. The type and the nested schemas of a schema that is nullable or
-/// preserves unknown fields are removed, too. Otherwise, clients of version 2 would reject valid objects.
+/// Converts a schema to version 2. Removes alternatives and defaults. If a schema is nullable or preserves unknown fields, its type and its
+/// nested schemas are removed, too. With them, clients of version 2 would reject valid objects.
 fn lowered(mut schema: Json) -> Json {
     let Some(members) = schema.as_object_mut() else { return schema };
     let either = members.remove("oneOf");

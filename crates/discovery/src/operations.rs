@@ -17,19 +17,15 @@ const PATCHES: &[&str] = &[
     "application/apply-patch+yaml",
 ];
 
-/// A path and its operations.
 struct PathItem<'a> {
     kind: &'a Kind,
     path: String,
     subresource: Subresource,
     verbs: Vec<Verb>,
-    /// The name of the schema for objects in requests and responses.
     schema: String,
-    /// The group, version and kind of objects in requests and responses.
     gvk: Json,
 }
 
-/// Returns a kind's paths with their operations.
 pub(super) fn paths(kind: &Kind) -> Vec<(String, Json)> {
     let root = kind.group_version().path();
     let everywhere = format!("{root}/{}", kind.plural);
@@ -70,7 +66,6 @@ pub(super) fn paths(kind: &Kind) -> Vec<(String, Json)> {
     served.map(|item| (item.path.clone(), item.operations())).collect()
 }
 
-/// Returns the path of a version's resource list, with its operation.
 pub(super) fn resources(version: &GroupVersion) -> (String, Json) {
     let get = json!({
         "tags": [tag(version)],
@@ -152,7 +147,6 @@ impl PathItem<'_> {
         operation
     }
 
-    /// Returns an operation's request body.
     fn body(&self, verb: Verb) -> Option<Json> {
         let catch_all = is_catch_all(self.kind);
         let any = if catch_all { media_types(catch_all, None) } else { vec!["*/*"] };
@@ -197,7 +191,6 @@ impl PathItem<'_> {
         }
     }
 
-    /// Returns an operation's query parameters.
     fn queries(&self, verb: Verb) -> Vec<Json> {
         let catch_all = is_catch_all(self.kind);
         let mut names: Vec<(&str, &str)> = match verb {
@@ -270,7 +263,7 @@ fn parameter(name: &str, location: &str, of_type: &str) -> Json {
     json!({"name": name, "in": location, "schema": {"type": of_type, "uniqueItems": true}})
 }
 
-/// Returns `true` if a single route of kube-apiserver serves all requests for this kind. Only custom resources have such a route.
+/// Returns `true` if a single route of kube-apiserver serves all requests for this kind. Only custom resources have a single route.
 fn is_catch_all(kind: &Kind) -> bool {
     kind.strategy.routing() == Routing::CatchAll
 }
@@ -293,13 +286,11 @@ fn media_types(catch_all: bool, verb: Option<Verb>) -> Vec<&'static str> {
     forms
 }
 
-/// Returns the content of a body with the same schema for each media type.
 fn contents(types: &[&str], schema: &str) -> Json {
     let schema = json!({"schema": reference(schema)});
     types.iter().map(|content| ((*content).to_owned(), schema.clone())).collect::<Map>().into()
 }
 
-/// Returns the tag of a group and version's operations.
 fn tag(version: &GroupVersion) -> String {
     format!("{}_{}", camel(group(version), false), camel(&version.version, false))
 }

@@ -13,7 +13,6 @@ pub(super) const RESOURCES_SCHEMA: &str = "io.k8s.apimachinery.pkg.apis.meta.v1.
 pub(super) const METADATA_SCHEMA: &str = "io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta";
 pub(super) const LIST_METADATA_SCHEMA: &str = "io.k8s.apimachinery.pkg.apis.meta.v1.ListMeta";
 
-/// Returns the type of a built-in kind.
 pub(super) fn built_in(gvk: &GroupVersionKind) -> Option<Type> {
     let version = GroupVersion::new(&gvk.group, &gvk.version).to_string();
     Some(Schema::builtin(&version, &gvk.kind)?.root().clone())
@@ -34,14 +33,12 @@ pub(super) fn schema_name(kind: &Kind) -> String {
     }
 }
 
-/// Returns the name of the schema of a kind's list.
 pub(super) fn list_schema_name(kind: &Kind) -> String {
     let name = schema_name(kind);
     let package = name.strip_suffix(kind.kind.as_str()).unwrap_or(&name);
     format!("{package}{}", kind.list_kind)
 }
 
-/// Returns the name of a built-in kind's schema.
 pub(super) fn built_in_schema_name(gvk: &GroupVersionKind) -> String {
     match built_in(gvk) {
         Some(Type::Struct { of, .. }) => name(&of),

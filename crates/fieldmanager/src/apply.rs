@@ -84,7 +84,7 @@ impl fmt::Display for Conflicts {
 }
 
 impl fmt::Display for ManagerId {
-    /// Formats a manager for messages. The API version is written only for updates, because a manager that applies has none.
+    /// Formats a manager for messages. The API version is written only for updates, because an apply entry has no API version.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{:?}", self.manager)?;
         if !self.subresource.is_empty() {
@@ -138,7 +138,7 @@ pub fn apply(live: Option<&Json>, applied: &Json, force: bool, ctx: &WriteContex
     }
     let done = match run(live, applied, force, &Set::default(), managers.clone(), ctx) {
         Err(ApplyError::Conflicts(conflicts)) if ctx.manager == "kubectl" => {
-            // The manager `kubectl` also counts as the owner of fields that kubectl set with client-side apply.
+            // The manager `kubectl` also owns the fields that kubectl set with client-side apply.
             let Some(own) = last_applied(live, ctx) else { return Err(ApplyError::Conflicts(conflicts)) };
             run(live, applied, force, &own, managers, ctx)?
         }
@@ -252,7 +252,7 @@ fn prune_in(
     let all = |value: &Json| field_set(of, value).with_named_fields(Some(of));
     let last = last.set.with_named_fields(Some(of));
     let mut pruned = remove(of, merged, &last);
-    // A removed path can contain fields of other managers, which are restored here.
+    // Removing a path can also remove fields of other managers below the path. Restore these fields.
     let mut owned: BTreeMap<&str, Set> = BTreeMap::new();
     for managed in managers.0.values() {
         let version =
@@ -279,7 +279,6 @@ fn prune_in(
     Some(remove(of, merged, &dangling.intersection(&last)))
 }
 
-/// Returns `pruned` with the values of `merged` whose paths are in `owned`.
 fn keep_owned(of: &Type, merged: &Json, pruned: &Json, owned: &Set) -> Json {
     let all = |value: &Json| field_set(of, value).with_named_fields(Some(of));
     let mut kept = all(pruned);
@@ -307,7 +306,6 @@ fn last_applied(live: &Json, ctx: &WriteContext<'_>) -> Option<Set> {
     Some(set)
 }
 
-/// Sets kubectl's last-applied annotation to the applied configuration, if the object has the annotation.
 fn update_last_applied(object: &mut Json, applied: &Json) {
     let Some(annotation) = object.at_mut("/metadata/annotations").and_then(|map| map.get_mut(LAST_APPLIED)) else {
         return;

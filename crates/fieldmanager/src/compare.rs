@@ -8,7 +8,6 @@ use pintle_schema::{ListType, Topology, Type};
 use super::path_element::PathElement;
 use super::set::Set;
 
-/// The difference between two objects.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Comparison {
     /// The paths that exist only in the new object.
@@ -20,12 +19,10 @@ pub(crate) struct Comparison {
 }
 
 impl Comparison {
-    /// Returns the added and modified paths.
     pub(crate) fn changed(&self) -> Set {
         self.modified.union(&self.added)
     }
 
-    /// Like [`changed`](Self::changed), but consumes `self` and copies no set.
     pub(crate) fn into_changed(self) -> Set {
         let (mut all, rest) =
             if self.modified.is_empty() { (self.added, self.modified) } else { (self.modified, self.added) };
@@ -33,7 +30,6 @@ impl Comparison {
         all
     }
 
-    /// Removes the paths in `ignored`, and all paths below them.
     pub(crate) fn cut(&mut self, ignored: &Set) {
         for set in [&mut self.added, &mut self.modified, &mut self.removed] {
             set.cut(ignored);
@@ -94,7 +90,6 @@ pub(super) fn shape(of: &Type, value: &Json) -> Shape {
     }
 }
 
-/// Returns `true` if server-side apply treats a map of this type as one value with a single set of owners.
 pub(super) fn atomic_map(of: &Type) -> bool {
     match of {
         Type::Struct { atomic, .. } => *atomic,
@@ -151,7 +146,7 @@ impl Marks {
     }
 }
 
-/// Compares two values. Adds the differences inside them to `found`.
+/// Compares two values. Adds the differences inside the values to `found`.
 fn value(of: &Type, old: Option<&Json>, new: Option<&Json>, found: &mut Comparison) -> Marks {
     let mut marks = Marks::default();
     let leaf = match (old, new) {
@@ -174,7 +169,7 @@ fn value(of: &Type, old: Option<&Json>, new: Option<&Json>, found: &mut Comparis
     marks
 }
 
-/// Compares two values with the given shape. Returns `true` if they were compared as a whole.
+/// Compares two values with the given shape. Returns `true` if the values were compared as a whole.
 fn shaped(
     of: &Type,
     shape: Shape,
@@ -222,7 +217,7 @@ fn items(of: &ListType, old: Option<&Vec<Json>>, new: Option<&Vec<Json>>, found:
     let mut by_step: BTreeMap<PathElement, [Vec<&Json>; 2]> = BTreeMap::new();
     for (side, items) in [old, new].into_iter().enumerate() {
         for item in items.into_iter().flatten() {
-            // Ignore items without an identity.
+            // Ignore list items that cannot be identified.
             if let Ok(step) = PathElement::of_item(of, item) {
                 by_step.entry(step).or_default()[side].push(item);
             }
@@ -231,7 +226,7 @@ fn items(of: &ListType, old: Option<&Vec<Json>>, new: Option<&Vec<Json>>, found:
     for (step, [old, new]) in by_step {
         match (&old[..], &new[..]) {
             ([_] | [], [_] | []) => found.below(|| step, &of.item, old.first().copied(), new.first().copied()),
-            // Duplicate list items are compared like one value.
+            // Compare all duplicates of a list item as one value.
             ([_, _, ..], [_, _, ..]) => {
                 let is_equal = old.len() == new.len() && old.iter().zip(&new).all(|(old, new)| equal(old, new));
                 found.mark(&step, Marks { modified: !is_equal, ..Marks::default() });

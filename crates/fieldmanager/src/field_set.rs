@@ -10,7 +10,6 @@ use super::compare::{Shape, atomic_map, keyed, member, shape};
 use super::path_element::PathElement;
 use super::set::Set;
 
-/// Returns the paths of the fields that an applied object sets.
 pub(crate) fn field_set(of: &Type, value: &Json) -> Set {
     let mut set = Set::default();
     claim(of, value, &mut set);
@@ -73,7 +72,6 @@ pub(super) fn check_cel_value(of: &Type, value: &Json) -> Vec<String> {
     errors(of, value, Nulls::Differ)
 }
 
-/// Whether null is valid for every type.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Nulls {
     Fit,
@@ -172,7 +170,6 @@ fn check_items(of: &ListType, items: &[Json], path: &mut String, errors: &mut Va
     }
 }
 
-/// Returns the error for a null value that fits no type.
 fn check_null(scalar: Scalar) -> Option<String> {
     let expected = expected(scalar);
     match scalar {

@@ -5,8 +5,8 @@ use pintle_schema::{Topology, Type};
 
 use super::compare::{keyed, member};
 
-/// The maximum total size of the default values in the paths of one object,
-/// in bytes. An object that exceeds it is too large for the server to store.
+/// The maximum total size of the default values in the paths of one object, in bytes. An object
+/// that exceeds this size is too large for the server to store.
 const MAX_DEFAULTS: usize = 32 << 20;
 
 /// Returns `true` if the default values in the paths of an object's list items stay within the

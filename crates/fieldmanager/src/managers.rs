@@ -6,7 +6,6 @@ use pintle_json::{Json, Map};
 
 use super::set::Set;
 
-/// The managers of an object, and the fields that each manager owns.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Managers(pub(super) BTreeMap<ManagerId, Managed>);
 
@@ -21,7 +20,6 @@ pub(super) struct ManagerId {
     pub(super) subresource: String,
 }
 
-/// The fields that one manager owns.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Managed {
     /// The API version whose field names the paths use. Field names can differ between versions.
@@ -46,7 +44,6 @@ impl Managers {
         object.at("/metadata/managedFields").map_or_else(|| Some(Self::default()), Self::of_entries)
     }
 
-    /// Reads a list of entries. Returns `None` if an entry is malformed.
     pub(super) fn of_entries(entries: &Json) -> Option<Self> {
         let mut managers = Self::default();
         for entry in entries.list("") {

@@ -58,7 +58,7 @@ fn items(list: Option<&Json>) -> &[Json] {
 /// - If both items have the same identity, they are merged.
 /// - If the live item occurs later in the applied list, it is skipped and merged when the applied list reaches it.
 /// - If the live item does not occur in the applied list, it is copied.
-/// - Otherwise, the applied item is added, merged with the same item of the live list, if any.
+/// - Otherwise, the applied item is added. If the live list contains the same item, both items are merged.
 fn merge_items(of: &ListType, live: &[Json], applied: &[Json]) -> Result<Vec<Json>, String> {
     let steps = |items: &[Json]| -> Result<Vec<PathElement>, String> {
         let steps = items.iter().enumerate();

@@ -45,7 +45,6 @@ pub fn merge_configuration(schema: &Schema, live: &Json, configuration: &Json) -
     Ok(merged.unwrap_or_else(|| Json::Object(Map::new())))
 }
 
-/// Adds the path of each list, map or struct that server-side apply treats as one value.
 fn find_atomic(of: &Type, value: &Json, path: &mut String, found: &mut Vec<String>) {
     let length = path.len();
     match value {

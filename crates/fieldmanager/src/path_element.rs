@@ -125,14 +125,13 @@ impl PathElement {
 /// The reason why a list item cannot be identified. The message is built only when the error is displayed.
 #[derive(Clone, Copy, Debug)]
 pub enum Indistinct<'a> {
-    /// Go's message for any other reason.
+    /// Another reason, with the message of Go's library.
     Reason(&'static str),
     /// The item has none of these key fields.
     Keyless(&'a [ListKey]),
 }
 
 impl fmt::Display for Indistinct<'_> {
-    /// Formats the error like Go's library.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Reason(why) => f.write_str(why),

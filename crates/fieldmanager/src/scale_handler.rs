@@ -28,7 +28,7 @@ pub fn scale_entries(object: &Json, replicas: &str) -> Json {
 ///
 /// If a manager owns the replicas field through an update, this ownership becomes a separate entry without a time. The entry is separate
 /// because entries for the scale have a different version. Therefore, as in kube-apiserver, a write changes the entries even if the number
-/// of replicas stays the same. If the manager then has two entries for updates, the next write of the scale reads only the last one.
+/// of replicas stays the same. If the manager then has two entries for updates, the next write of the scale reads only the last entry.
 pub fn keep_scale_entries(object: &mut Json, scale: &Json, replicas: &str, api_version: &str) {
     let path = steps(replicas);
     let mut written = Managers::read(scale).unwrap_or_default();

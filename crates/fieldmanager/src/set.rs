@@ -77,7 +77,7 @@ impl Set {
         self.members.contains(step)
     }
 
-    /// Returns `true` if the set contains exactly this path. Paths above or below it do not count.
+    /// Returns `true` if the set contains exactly this path. Paths above or below `path` are ignored.
     pub fn contains(&self, path: &[PathElement]) -> bool {
         match path {
             [] => false,
@@ -133,7 +133,7 @@ impl Set {
         }
     }
 
-    /// Removes all paths of `other`, and all paths below them.
+    /// Removes all paths of `other`, and all paths below these paths.
     pub fn cut(&mut self, other: &Self) {
         if !other.members.is_empty() {
             self.members.retain(|step| !other.members.contains(step));
@@ -169,7 +169,7 @@ impl Set {
         both
     }
 
-    /// Returns the set's paths, and the path of each struct field that contains one of them.
+    /// Returns the set's paths, and the path of each struct field that contains one of the set's paths.
     pub fn with_named_fields(&self, of: Option<&Type>) -> Self {
         let mut all = Self { members: self.members.clone(), children: BTreeMap::new() };
         for (step, below) in &self.children {

@@ -18,8 +18,8 @@ use super::versions::Differences;
 /// because such changes have no owner. The writing manager becomes the only owner of all new and changed fields.
 /// Removed fields lose their owners. If an existing object has no `managedFields` entries, the write adds none.
 ///
-/// If the client sent `managedFields` in `new`, an empty list or a single empty entry clears all stored entries, and a well-formed list
-/// replaces them. A write through a subresource ignores the client's `managedFields`.
+/// If the client sent `managedFields` in `new`, an empty list or a single empty entry clears all stored entries. Any other well-formed list
+/// replaces the stored entries. A write through a subresource ignores the client's `managedFields`.
 ///
 /// If the default values of list keys would need too much memory, the write clears all `managedFields`
 /// entries. With these default values, the object would be too large for the server to store anyway.
@@ -102,7 +102,6 @@ pub(super) static NEVER_TRACKED: LazyLock<Set> = LazyLock::new(|| {
     never
 });
 
-/// Returns `true` if a client's `managedFields` clear all entries.
 fn clears(sent: &Json) -> bool {
     match sent.as_array().map(Vec::as_slice) {
         Some([]) => true,

@@ -14,7 +14,6 @@ use super::set::Set;
 
 /// The differences between two objects, one for each API version in which managers own fields.
 pub(super) struct Differences {
-    /// The difference in the request's API version.
     pub(super) own: Comparison,
     others: BTreeMap<String, Comparison>,
 }
@@ -41,7 +40,6 @@ impl Differences {
         self.others.get(api_version).unwrap_or(&self.own)
     }
 
-    /// Removes the changed and removed fields from the sets of all managers except `keep`.
     pub(super) fn remove_from_others(&self, managers: &mut Managers, keep: Option<&ManagerId>) {
         if managers.0.keys().all(|id| Some(id) == keep) {
             return;
@@ -68,7 +66,7 @@ fn differences(schema: &Schema, old: &Json, new: &Json, ctx: &WriteContext<'_>) 
     found
 }
 
-/// An API version of a kind, with conversions between it and the request's API version.
+/// An API version of a kind, with conversions from and to the request's API version.
 pub(super) struct VersionView<'a> {
     pub(super) schema: Cow<'a, Schema>,
     ctx: &'a WriteContext<'a>,
@@ -76,7 +74,6 @@ pub(super) struct VersionView<'a> {
 }
 
 impl<'a> VersionView<'a> {
-    /// Creates the `VersionView` of the request's API version.
     pub(super) fn own(ctx: &'a WriteContext<'a>) -> Self {
         Self { schema: Cow::Borrowed(ctx.schema), ctx, version: ctx.api_version }
     }
@@ -93,12 +90,10 @@ impl<'a> VersionView<'a> {
         self.version
     }
 
-    /// Converts an object from the request's version to this version.
     pub(super) fn converted<'o>(&self, object: &'o Json) -> Option<Cow<'o, Json>> {
         self.convert(object, self.ctx.api_version, self.version)
     }
 
-    /// Converts an object from this version to the request's version.
     pub(super) fn convert_back<'o>(&self, object: &'o Json) -> Option<Cow<'o, Json>> {
         self.convert(object, self.version, self.ctx.api_version)
     }

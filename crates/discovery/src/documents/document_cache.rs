@@ -8,19 +8,17 @@ use bytes::Bytes;
 
 use super::{Document, DocumentScope, DocumentSubject};
 
-/// The maximum total size of the cached documents, in bytes. Over the limit, the cache drops the bytes of
-/// some documents and keeps only their ETags. These documents are created again when a client requests
-/// them. OpenAPI 2 documents do not count and are never evicted, because they take longest to create.
+/// The maximum total size of the cached documents, in bytes. Over the limit, the cache drops the bytes of some documents and keeps only
+/// their ETags. If a client requests a dropped document, the server creates the document again. The limit does not include OpenAPI 2
+/// documents. They are never evicted, because they take longest to create.
 const LARGEST: usize = 16 * 1024 * 1024;
 
-/// The cache of documents. A lookup or insertion takes about the same time for any number of documents.
 #[derive(Debug, Default)]
 pub(super) struct DocumentCache {
     documents: HashMap<DocumentScope, CachedDocument>,
     /// The documents whose bytes are cached, from the least recently used to the most recently used.
     whole: BTreeMap<u64, DocumentScope>,
     bytes: usize,
-    /// The number of uses of cached documents so far.
     uses: u64,
     /// The number of documents at which all documents of outdated kinds are removed.
     sweep_at: usize,
@@ -33,7 +31,6 @@ struct CachedDocument {
     subject: Weak<dyn Any + Send + Sync>,
     tag: Arc<str>,
     bytes: Option<Bytes>,
-    /// The value of the counter `uses` when the document was last used.
     last_use: u64,
 }
 
@@ -101,8 +98,8 @@ impl DocumentCache {
     }
 }
 
-/// Returns `true` if a document's size counts towards the limit. OpenAPI
-/// 2 documents do not count, because there is only one for each encoding.
+/// Returns `true` if a document's size counts towards the limit. The size of an OpenAPI 2 document does not count
+/// towards the limit, because there is only one document for each encoding.
 fn counts(scope: &DocumentScope) -> bool {
     !matches!(scope, DocumentScope::All(_))
 }
@@ -120,7 +117,6 @@ mod tests {
             self.documents.is_empty()
         }
 
-        /// Returns the scopes of the documents whose bytes are cached, least recently used first.
         pub(crate) fn whole(&self) -> Vec<DocumentScope> {
             self.whole.values().cloned().collect()
         }

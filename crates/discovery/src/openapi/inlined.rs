@@ -7,7 +7,8 @@ use pintle_schema::openapi::{self, PLACE};
 use super::kind_schemas;
 use crate::schema_names::schema_name;
 
-/// The maximum number of nested schemas in a schema. The largest built-in kinds have a few thousand.
+/// The maximum number of nested schemas in a schema. The schemas of the largest
+/// built-in kinds contain a few thousand nested schemas.
 const MAX_PARTS: usize = 100_000;
 
 /// Returns the types in a kind's published OpenAPI schema. References are resolved, and descriptions and

@@ -1,5 +1,5 @@
-//! Creates the schemas of kinds and their lists. Schemas of definitions get
-//! the fields of all objects, and schemas for the `x-kubernetes-` extensions.
+//! Creates the schemas of kinds and their lists. Adds the fields of all Kubernetes objects to the schemas of
+//! CustomResourceDefinitions, and expands their `x-kubernetes-` extensions.
 
 use pintle_json::{Json, json};
 use pintle_kinds::Kind;
@@ -17,14 +17,12 @@ const KIND: &str = "Kind is a string value representing the REST resource this o
 const EMBEDDED_API_VERSION: &str = "apiVersion defines the versioned schema of this representation of an object.";
 const EMBEDDED_KIND: &str = "kind is a string value representing the type of this object. In CamelCase.";
 
-/// Adds `apiVersion`, `kind`, `metadata` and the extension with the kind's name to a kind's schema.
 pub(super) fn complete(kind: &Kind, schema: &mut Json) {
     let metadata = documented(METADATA_SCHEMA, &format!("Standard object's metadata. {CONVENTIONS}#metadata"));
     add_object_fields(schema, metadata);
     schema.set("x-kubernetes-group-version-kind", json!([gvk(&kind.gvk())]));
 }
 
-/// Returns the schema of a kind's list.
 pub(super) fn list(kind: &Kind) -> Json {
     let items = json!({
         "description": format!("List of {}. {CONVENTIONS}", kind.plural),
@@ -54,8 +52,8 @@ fn add_object_fields(schema: &mut Json, metadata: Json) {
     }
 }
 
-/// Returns a definition's schema as clients receive it. For clients that ignore the `x-kubernetes-` extensions, ordinary schemas with the
-/// same meaning are added. The recursion is bounded, because stored objects have a limited nesting depth.
+/// Returns a definition's schema as clients receive it. Adds ordinary schemas with the same meaning for clients that ignore the
+/// `x-kubernetes-` extensions. The recursion is bounded, because a stored definition has a limited nesting depth.
 pub(super) fn declared(mut schema: Json) -> Json {
     expand_extensions(&mut schema);
     schema

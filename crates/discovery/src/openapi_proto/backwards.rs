@@ -22,12 +22,11 @@ impl Backwards {
         self.tag(number, 1);
     }
 
-    /// Writes bytes, a string, or encoded messages.
     pub(super) fn bytes(&mut self, number: u32, bytes: &[u8]) {
         self.nested(number, |out| out.0.extend(bytes.iter().rev()));
     }
 
-    /// Writes a message, whose content the closure `write` writes.
+    /// Writes a message. The closure `write` writes the message's content.
     pub(super) fn nested(&mut self, number: u32, write: impl FnOnce(&mut Self)) {
         let end = self.0.len();
         write(self);
@@ -39,7 +38,7 @@ impl Backwards {
         self.digits(u64::from(number) << 3 | wire_type);
     }
 
-    /// Writes a varint. Each byte contains seven bits of the number, and the top bit is set in all bytes except the last one.
+    /// Writes a varint. Each byte contains seven bits of the number, and the top bit is set in all bytes except the last byte.
     fn digits(&mut self, value: u64) {
         let count = (u64::BITS - (value | 1).leading_zeros()).div_ceil(7);
         let digit = |at: u32| (value >> (7 * at) & 0x7f) as u8;

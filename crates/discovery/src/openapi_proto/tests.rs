@@ -6,8 +6,8 @@ use pintle_json::json;
 use super::*;
 use crate::{openapi, openapi_v2};
 
-/// Returns the JSON members that the protobuf message cannot represent,
-/// because it has no field for the member or the field has a different shape.
+/// Returns the JSON members that the protobuf message cannot represent, because it has no
+/// field for the member or the field has a different type.
 fn unencoded_members(shape: ProtoShape, value: &Json, place: &str, found: &mut Vec<String>) {
     match (shape, value) {
         (ProtoShape::One(message), Json::Object(members)) => {
@@ -55,7 +55,6 @@ fn documents_of_built_in_kinds_are_encoded_completely() {
     assert_eq!(found, Vec::<String>::new());
 }
 
-/// Checks an object's encoding.
 #[track_caller]
 fn check(message: &'static ProtoMessage, value: &Json, expected: &[&[u8]]) {
     let mut out = Backwards::default();

@@ -26,7 +26,6 @@ const PLAIN_PARAMETER: ProtoShape = Either(|value| match value["in"].as_str() {
 
 const TYPE: ProtoShape = Either(|value| if value.is_array() { (1, Each(&Text)) } else { (1, Text) });
 
-/// The message for `additionalProperties`, which is a schema or a boolean.
 const MORE_V2: ProtoShape = Either(|value| if value.is_boolean() { (2, Flag) } else { (1, One(&SCHEMA)) });
 
 messages! {

@@ -16,10 +16,9 @@ fn or_reference(value: &Json, shape: ProtoShape) -> (u32, ProtoShape) {
     if value.get("$ref").is_some() { (2, One(&REFERENCE)) } else { (1, shape) }
 }
 
-/// The message for `additionalProperties`, which is a schema or a boolean.
 const MORE_V3: ProtoShape = Either(|value| if value.is_boolean() { (2, Flag) } else { (1, SCHEMA_OR_REFERENCE) });
 
-/// The message is empty for a list or object, which it cannot represent.
+/// The message for a `default`. The message cannot represent a list or an object, so it is empty for these values.
 const DEFAULT: ProtoShape = Either(|value| match value {
     Json::Number(_) => (1, Double),
     Json::Bool(_) => (2, Flag),

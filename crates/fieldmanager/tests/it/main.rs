@@ -327,7 +327,7 @@ fn kubectl_takes_over_only_its_own_fields() {
     assert_eq!(done.object.at("/data"), applied("1").at("/data"));
 }
 
-/// Creates a schema with a list whose items have many key fields, all but one with a long default value.
+/// Creates a schema with a list whose items have many key fields. All key fields except one have a long default value.
 fn many_keys() -> Schema {
     let keys: Vec<_> = (0..100).map(|at| format!("k{at}")).collect();
     let long = |name: &String| (name.clone(), json!({"type": "string", "default": "x".repeat(1_000)}));
