@@ -10,7 +10,7 @@ use pintle_schema::quantity::Quantity;
 pub struct Amounts(pub BTreeMap<String, Quantity>);
 
 impl Amounts {
-    /// Reads the quantities at a JSON pointer. The result is empty if there is no value.
+    /// Reads the quantities at a JSON pointer. The result is empty if the object has no value at the pointer.
     pub fn at(object: &Json, pointer: &str) -> Self {
         let members = object.members(pointer);
         let amount = |value: &Json| match value {
@@ -45,7 +45,7 @@ impl Amounts {
         Self(other.0.keys().filter_map(|name| Some((name.clone(), self.get(name)?))).collect())
     }
 
-    /// Raises each quantity to the quantity in `other` if that is greater.
+    /// Raises each quantity to the quantity in `other` if the quantity in `other` is greater.
     pub fn raise(&mut self, other: &Self) {
         for (name, amount) in other.iter() {
             if self.get(name).is_none_or(|known| amount.nanos() > known.nanos()) {
@@ -54,7 +54,7 @@ impl Amounts {
         }
     }
 
-    /// Subtracts `other`. A negative result becomes zero.
+    /// Returns the quantities minus the quantities in `other`. Negative results become zero.
     pub fn minus(&self, other: &Self) -> Self {
         let rest = |(name, amount): (&str, Quantity)| {
             (name.to_owned(), amount.less(other.get(name).unwrap_or(Quantity::ZERO)))

@@ -43,7 +43,6 @@ pub struct Attempt<'a> {
 }
 
 impl Attempt<'_> {
-    /// Returns `true` if the request writes this core resource.
     fn is_of(&self, resource: &str) -> bool {
         self.resource.group.is_empty() && self.resource.resource == resource
     }

@@ -26,12 +26,13 @@ pub fn applies(attempt: &Attempt<'_>) -> bool {
     }
 }
 
-/// The maximum sizes in bytes of a pod's defaults and of the errors about a pod. Each container can receive all defaults of a limit range,
-/// so a pod with many containers could otherwise use a lot of memory. A pod with more defaults would also be too large for the store.
+/// The maximum sizes in bytes of a pod's defaults and of the errors about a pod. Each container can receive
+/// all defaults of a limit range, so without these limits, a pod with many containers could use a lot of
+/// memory. A pod with more defaults would also be too large for the store.
 const MAX_FILLED: usize = 4 << 20;
 const MAX_ERROR_BYTES: usize = 1 << 20;
 
-/// Sets default requests and limits on containers that do not specify them, and records the defaults in an annotation of the pod.
+/// Sets default requests and limits on containers without own requests and limits. Records the defaults in an annotation of the pod.
 pub fn complete(range: &Json, pod: &mut Json) {
     let (mut requests, mut limits) = (Amounts::default(), Amounts::default());
     for limit in of_type(range, "Container") {
@@ -108,7 +109,7 @@ fn pod_errors(range: &Json, pod: &Json) -> Vec<String> {
     errors
 }
 
-/// Returns a pod's requests or limits. A quantity for the whole pod replaces the sum over the containers.
+/// A quantity for the whole pod replaces the sum over the containers.
 fn whole_pod(pod: &Json, side: &str) -> Amounts {
     let mut total = pods::total(pod, |container, _| Amounts::at(container, &format!("/resources/{side}")));
     let own = Amounts::at(pod, &format!("/spec/resources/{side}"));
@@ -116,7 +117,6 @@ fn whole_pod(pod: &Json, side: &str) -> Amounts {
     total
 }
 
-/// Checks a PersistentVolumeClaim, which has requests but no limits.
 fn claim_errors(range: &Json, claim: &Json) -> Vec<String> {
     let requests = Amounts::at(claim, "/spec/resources/requests");
     let mut errors = Vec::new();
@@ -137,7 +137,6 @@ fn claim_errors(range: &Json, claim: &Json) -> Vec<String> {
     errors
 }
 
-/// An item of a limit range.
 struct Bounds<'a> {
     kind: &'a str,
     min: Amounts,
@@ -242,8 +241,8 @@ impl<'a> Bounds<'a> {
     }
 }
 
-/// Returns `true` if `a` is greater than `b`. Compares thousandths of a unit
-/// if all quantities in `all` are small enough, and whole units otherwise.
+/// Returns `true` if `a` is greater than `b`. Compares in thousandths of a unit if all quantities in
+/// `all` are small enough. Otherwise, compares in whole units.
 fn is_more(a: Quantity, b: Quantity, all: &[Quantity]) -> bool {
     comparable(a, all) > comparable(b, all)
 }

@@ -1,4 +1,4 @@
-//! The Pod Security Standards. Reads a namespace's policy from its labels, and checks pods against it.
+//! The Pod Security Standards. Reads a namespace's policy from its labels, and checks pods against the policy.
 
 mod baseline;
 mod pod_view;
@@ -58,9 +58,7 @@ pub struct Violation {
     detail: String,
 }
 
-/// A rule of a standard.
 struct Control {
-    /// The minor Kubernetes version that introduced the rule.
     since: u64,
     /// The first minor version in which a stricter rule of the restricted
     /// standard replaces this rule. `None` if no rule replaces this rule.
@@ -108,8 +106,8 @@ impl Policy {
             level: audited.flatten().unwrap_or(Level::Privileged),
             version: audited_version.unwrap_or(Version::Latest),
         };
-        // By default, violations of the enforced standard also cause warnings. These warnings help
-        // clients that create workloads, because the enforced standard does not reject pod templates.
+        // By default, violations of the enforced standard also cause warnings. Clients that create workloads need the
+        // warnings, because the enforced standard does not reject pod templates.
         let follows = warned.is_none() && known > Level::Privileged;
         let warn = Standard {
             level: warned.map_or(known, |level| level.unwrap_or(Level::Privileged)),
@@ -160,13 +158,13 @@ impl Standard {
     }
 }
 
-/// Formats violations with their details.
+/// Formats violations with their details, separated by commas.
 pub fn detailed(violations: &[Violation]) -> String {
     let one = |Violation { reason, detail }: &Violation| format!("{reason} ({detail})");
     violations.iter().map(one).collect::<Vec<_>>().join(", ")
 }
 
-/// Formats violations without details.
+/// Formats violations without their details, separated by commas.
 pub fn reasons(violations: &[Violation]) -> String {
     violations.iter().map(|violation| violation.reason).collect::<Vec<_>>().join(", ")
 }

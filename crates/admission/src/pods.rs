@@ -4,7 +4,6 @@ use pintle_json::Json;
 
 use crate::amounts::Amounts;
 
-/// A container's role in its pod.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum ContainerType {
     Container,
@@ -13,8 +12,8 @@ pub(super) enum ContainerType {
     Init,
 }
 
-/// Returns a pod's total quantities. `of` returns the quantities of one container. For each resource, the total
-/// is the sum over the containers and sidecars, or the maximum while the init containers run, if that is greater.
+/// Returns a pod's total quantities. `of` returns the quantities of one container. For each resource, the total is the greater of two
+/// values: the sum over the containers and sidecars, and the maximum while the init containers run.
 pub(super) fn total(pod: &Json, of: impl Fn(&Json, ContainerType) -> Amounts) -> Amounts {
     let mut sum = Amounts::default();
     for container in pod.list("/spec/containers") {
@@ -22,7 +21,7 @@ pub(super) fn total(pod: &Json, of: impl Fn(&Json, ContainerType) -> Amounts) ->
     }
     let (mut sidecars, mut start) = (Amounts::default(), Amounts::default());
     for container in pod.list("/spec/initContainers") {
-        // `start` already includes all preceding sidecars. A container changes the sums only for the resources that it uses.
+        // `start` already includes all preceding sidecars. `restricted_to` skips the resources that the current container does not use.
         if container.text("/restartPolicy") == "Always" {
             let amounts = of(container, ContainerType::Sidecar);
             sum.add(&amounts);

@@ -33,8 +33,8 @@ pub fn check(quota: &Json, attempt: &Attempt<'_>) -> Result<(), String> {
     Ok(())
 }
 
-/// Returns the quota's `status.used` after the write, or `None` if it
-/// does not change. Returns the reason if the quota rejects the write.
+/// Returns the quota's `status.used` after the write, or `None` if the usage does not
+/// change. Returns the reason if the quota rejects the write.
 pub fn charge(quota: &Json, attempt: &Attempt<'_>, now: jiff::Timestamp) -> Result<Option<Amounts>, String> {
     if restricted(quota, attempt).0.is_empty() {
         return Ok(None);

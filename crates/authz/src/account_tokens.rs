@@ -1,7 +1,7 @@
 //! Issues and verifies service account tokens. A token contains claims and this server's signature.
 //!
-//! The server does not store issued tokens. A token is valid only during its lifetime and
-//! for its audiences. The objects that it is bound to must still exist with the same UIDs.
+//! The server does not store issued tokens. A token is valid only during its lifetime and for its audiences. The
+//! objects to which the token is bound must still exist with the same UIDs.
 
 use std::collections::{BTreeMap, HashSet};
 use std::fmt;
@@ -62,7 +62,7 @@ impl fmt::Display for InvalidToken {
 /// The seed of a signing key, on which the key and its signatures depend.
 pub type KeySeed = [u8; 32];
 
-/// The signing key for tokens, which is created when it is first used.
+/// The signing key for tokens. The key is created at its first use.
 pub struct AccountTokens(Mutex<Option<Arc<SigningKey>>>);
 
 struct SigningKey {
@@ -78,7 +78,6 @@ impl SigningKey {
 }
 
 impl SigningKey {
-    /// Returns the key ID in tokens.
     fn id(&self) -> String {
         URL_SAFE_NO_PAD.encode(Sha256::digest(self.pair.public_key().as_ref()))
     }
@@ -105,7 +104,7 @@ impl AccountTokens {
         Some(self.key()?.seed)
     }
 
-    /// Replaces the signing key. Tokens signed with the old key become invalid.
+    /// Replaces the signing key. Tokens that are signed with the old key become invalid.
     pub fn replace(&self, seed: KeySeed) {
         *self.0.lock().unwrap_or_else(PoisonError::into_inner) = SigningKey::new(seed);
     }
@@ -148,7 +147,7 @@ impl AccountTokens {
         Ok((claims.user(), matching))
     }
 
-    /// Checks that this server signed the token, and returns the token's claims.
+    /// Verifies that this server signed the token, and returns the token's claims.
     fn claims(&self, token: &str) -> Result<Claims, InvalidToken> {
         let (signed, signature) = token.rsplit_once('.').ok_or_else(InvalidToken::default)?;
         let (header, claims) = signed.split_once('.').ok_or_else(InvalidToken::default)?;
@@ -180,7 +179,6 @@ impl AccountTokens {
 }
 
 impl Claims {
-    /// Returns an error if the claims are not valid at the time `now`.
     fn check(&self, cluster: &dyn Cluster, now: i64) -> Result<(), String> {
         if now - LEEWAY > self.exp {
             return Err("service account token has expired".into());
@@ -209,7 +207,8 @@ impl Claims {
         if is_gone(&found) {
             return Err(format!("service account {namespace}/{name} has been deleted"));
         }
-        // A token that is bound to a pod also names the pod's node. The server reports the node to clients, but does not check it.
+        // A token that is bound to a pod also names the pod's node. The server reports the node
+        // to clients, but does not check whether the node exists.
         let node = node.as_ref().filter(|_| pod.is_none());
         for (kind, namespace, bound) in
             [("secret", namespace.as_str(), secret.as_ref()), ("pod", namespace, pod.as_ref()), ("node", "", node)]
@@ -244,13 +243,11 @@ impl Claims {
     }
 }
 
-/// Returns an error if the object's UID differs from the UID in the claims.
 fn check_uid(claimed: &Named, found: &Json, why: impl FnOnce(&str, &str) -> String) -> Result<(), String> {
     let uid = metadata::uid(found);
     if uid == claimed.uid { Ok(()) } else { Err(why(uid, &claimed.uid)) }
 }
 
-/// Decodes a part of a token as JSON.
 fn read(part: &str) -> Option<Json> {
     serde_json::from_slice(&URL_SAFE_NO_PAD.decode(part).ok()?).ok()
 }

@@ -9,7 +9,7 @@ pub enum Attributes<'a> {
     Resource {
         verb: &'a str,
         path: &'a ResourcePath,
-        /// The object's name. Empty for a collection, unless the field selector selects a single name.
+        /// The object's name. Empty for a collection, unless the field selector selects a single object name.
         name: &'a str,
     },
     /// A request for a non-resource path, such as a health check or a discovery request.

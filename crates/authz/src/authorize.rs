@@ -48,7 +48,6 @@ pub fn rules(rbac: Rbac<'_>, user: &User, namespace: &str) -> Granted {
     rbac.granted(user, namespace)
 }
 
-/// Returns kube-apiserver's 403 error for the request.
 pub(crate) fn forbidden(user: &User, attributes: &Attributes<'_>, error: Option<String>) -> Failure {
     let error = error.map_or_else(String::new, |error| format!(": {error}"));
     match attributes {

@@ -19,7 +19,7 @@ use super::compiled::Compiled;
 #[derive(Debug, Default)]
 pub struct Authorizer(Compiled<RuleIndex>);
 
-/// The RBAC index and the store that it indexes.
+/// A store and the RBAC index of the store.
 #[derive(Clone, Copy, Debug)]
 pub struct Rbac<'a> {
     authorizer: &'a Authorizer,
@@ -34,12 +34,10 @@ impl Authorizer {
 }
 
 impl Rbac<'_> {
-    /// Returns the roles that are granted to `user` in a namespace, or in the cluster scope.
     pub(super) fn granted(&self, user: &User, namespace: &str) -> Granted {
         self.query(|index| index.granted(user, namespace))
     }
 
-    /// Returns a role in this namespace, or a cluster role if `namespace` is empty.
     pub(super) fn role(&self, namespace: &str, name: &str) -> Option<Arc<IndexedRole>> {
         self.query(|index| index.role(namespace, name).cloned())
     }

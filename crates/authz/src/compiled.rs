@@ -4,9 +4,7 @@ use std::sync::{PoisonError, RwLock};
 
 use pintle_storage::{ChangeKind, Changes, Db, Lagged, Range, Stored};
 
-/// A data structure that is built from stored objects and updated when they change.
 pub(super) trait Index: Default {
-    /// The resources whose objects the index contains.
     const RESOURCES: &'static [&'static str];
 
     /// Adds or replaces an object.
@@ -15,8 +13,8 @@ pub(super) trait Index: Default {
     fn remove(&mut self, resource: &str, key: &str);
 }
 
-/// The index of one store. Each query first applies the pending changes, so its result reflects
-/// all earlier writes. The cost of an update depends only on the number of changed objects.
+/// The index of one store. Each query first applies the pending changes, so the query's result reflects all earlier
+/// writes. The cost of an update depends only on the number of changed objects.
 #[derive(Debug, Default)]
 pub(super) struct Compiled<I>(RwLock<CompiledState<I>>);
 
@@ -29,8 +27,8 @@ struct CompiledState<I> {
 }
 
 impl<I: Index> Compiled<I> {
-    /// Runs a query on the index of `db`. All calls must use the same `db`. The index is locked while
-    /// `query` runs, so `query` should only look up objects. The caller can process them afterwards.
+    /// Runs a query on the index of `db`. All calls must use the same `db`. The index is locked while `query` runs, so
+    /// `query` should only look up objects. The caller can process the found objects after the query.
     pub(super) fn query<R>(&self, db: &Db, query: impl FnOnce(&I) -> R) -> R {
         let state = self.0.read().unwrap_or_else(PoisonError::into_inner);
         if state.changes.as_ref().is_some_and(Changes::is_empty) {
@@ -58,8 +56,8 @@ impl<I: Index> CompiledState<I> {
         }
     }
 
-    /// Builds the index from all objects. An object that is written during this call
-    /// may be indexed here and again from the pending changes, which is harmless.
+    /// Builds the index from all objects. An object that is written during this call may be indexed twice: by this call
+    /// and from the pending changes. The second insertion does not change the index.
     fn rebuild(&mut self, db: &Db) {
         self.index = I::default();
         for resource in I::RESOURCES {

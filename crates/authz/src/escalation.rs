@@ -37,7 +37,6 @@ pub fn check_grant(rbac: Rbac<'_>, user: &User, target: &RequestTarget, new: &Js
     }
 }
 
-/// The write of a role or binding, with the data for the escalation checks.
 struct Granter<'a> {
     rbac: Rbac<'a>,
     user: &'a User,
@@ -104,7 +103,8 @@ impl Granter<'_> {
         matches!(decide(self.rbac, self.user, &attributes), Decision::Allowed(_))
     }
 
-    /// Returns an error with the reason if the writer lacks a permission in `rules`, in the object's namespace.
+    /// Returns an error with the reason if the writer lacks a permission in `rules`. The
+    /// writer needs the permissions in the object's namespace.
     fn check_rules(&self, rules: &[PolicyRule]) -> Result<(), String> {
         let held = self.rbac.granted(self.user, &self.target.namespace);
         let given = rules.iter().map(Right::count).fold(0, usize::saturating_add);
@@ -121,7 +121,7 @@ impl Granter<'_> {
             return Ok(());
         }
         let groups: Vec<_> = self.user.groups.iter().map(|group| quoted(group)).collect();
-        // As in kube-apiserver, the error names the written resource, even if the missing role is an object of another resource.
+        // As in kube-apiserver, the error names the written resource, even if the missing role belongs to another resource.
         let error = held.missing.map_or_else(String::new, |missing| {
             format!("; resolution errors: [{} {} not found]", self.target.kind.resource(), quoted(&missing.name))
         });

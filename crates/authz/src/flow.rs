@@ -47,14 +47,11 @@ impl Flows {
     }
 }
 
-/// A store's flow schemas in evaluation order.
 #[derive(Debug, Default)]
 struct FlowIndex {
-    /// The flow schemas, ordered by precedence and name.
+    /// The flow schemas, ordered by precedence and then by name.
     schemas: SharedMap<Arc<CompiledFlowSchema>>,
-    /// The key of each flow schema in `schemas`, by name.
     places: HashMap<Box<str>, Box<str>>,
-    /// The UID of each priority level, by name.
     levels: HashMap<Box<str>, Arc<str>>,
 }
 
@@ -65,7 +62,7 @@ struct CompiledFlowSchema {
     rules: Box<[FlowRule]>,
 }
 
-/// A rule of a flow schema, for requests from its subjects that match one of its resource rules or path rules.
+/// A rule of a flow schema. A request matches if it comes from one of the subjects and matches a resource rule or a path rule.
 #[derive(Debug)]
 struct FlowRule {
     subjects: Box<[FlowSubject]>,
@@ -78,7 +75,7 @@ enum FlowSubject {
     Everyone,
     User(Box<str>),
     Group(Box<str>),
-    /// All service accounts of a namespace. Contains the common prefix of their user names.
+    /// All service accounts of a namespace. The string is the common prefix of their user names.
     Accounts(Box<str>),
     NoOne,
 }

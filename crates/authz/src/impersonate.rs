@@ -15,13 +15,14 @@ const IMPERSONATE_UID: &str = "impersonate-uid";
 const IMPERSONATE_GROUP: &str = "impersonate-group";
 const IMPERSONATE_EXTRA: &str = "impersonate-extra-";
 
-/// Returns the user that the impersonation headers name, in any header order. Returns `None` if there are no impersonation headers.
+/// Returns the user that the impersonation headers name. The headers can have any order.
+/// Returns `None` if there are no impersonation headers.
 ///
 /// Invalid UTF-8 in a header is replaced. If the header were ignored, the request would run with the client's own permissions.
 ///
 /// # Errors
 ///
-/// Returns a 400 error if there are impersonation headers, but none with the user name.
+/// Returns a 400 error if the request has impersonation headers but no header with the user name.
 pub fn impersonated(headers: &HeaderMap) -> Outcome<Option<User>> {
     let first = |name: &str| headers.get(name).map(text).unwrap_or_default();
     let groups = headers.get_all(IMPERSONATE_GROUP).iter().map(text).collect();
@@ -60,7 +61,7 @@ pub fn impersonate(rbac: Rbac<'_>, user: &User, mut wanted: User, attributes: &A
     Ok(wanted.with_implied_group())
 }
 
-/// Returns the permissions for impersonating a user. Each one is the verb `impersonate` on a named resource.
+/// Each permission is the verb `impersonate` on a named resource.
 fn parts(wanted: &User) -> Vec<ResourcePath> {
     let right = |group: &str, resource: &str, name: &str| ResourcePath {
         group: group.into(),
@@ -88,8 +89,8 @@ fn parts(wanted: &User) -> Vec<ResourcePath> {
     parts
 }
 
-/// Returns kube-apiserver's error, which names the missing permission if the caller
-/// has any impersonation permission, and otherwise the verb `impersonate-on:…`.
+/// Returns kube-apiserver's error for a rejected impersonation. If the caller has any impersonation permission, the error names the missing
+/// permission. Otherwise, the error names the verb `impersonate-on:…`.
 fn refusal(
     rbac: Rbac<'_>,
     user: &User,
@@ -111,8 +112,8 @@ fn refusal(
     }
 }
 
-/// Returns the mode of kube-apiserver's constrained impersonation for the impersonated user. Returns `None` if no mode applies. Nodes and
-/// service accounts have a mode only without an impersonated uid, groups or extra values.
+/// Returns the mode of kube-apiserver's constrained impersonation for the impersonated user. Returns `None` if no mode applies. For nodes
+/// and service accounts, a mode applies only if the request impersonates no uid, groups or extra values.
 fn mode(wanted: &User) -> Option<&'static str> {
     let bare = wanted.uid.is_empty() && wanted.groups.is_empty() && wanted.extra.is_empty();
     let node = wanted.name.strip_prefix("system:node:");

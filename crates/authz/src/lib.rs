@@ -61,10 +61,10 @@ pub fn warning(headers: &HeaderMap) -> Option<&'static str> {
     bearer(headers).filter(|token| token.is_empty()).map(|_| PADDED)
 }
 
-/// Maps bearer tokens to users, for requests and token reviews.
+/// Maps bearer tokens to users. Serves requests and token reviews.
 #[derive(Debug)]
 pub struct Authenticator {
-    /// The tokens in the token file. `None` without a token file, so that every caller is an administrator, regardless of the token.
+    /// The tokens in the token file. If `None`, no token file is configured, and every caller is an administrator, regardless of the token.
     tokens: Option<Tokens>,
     pub accounts: AccountTokens,
 }
@@ -126,7 +126,7 @@ impl Authenticator {
     }
 }
 
-/// Returns `true` if an RBAC rule's non-resource URL matches a path. A `*` at the end of the URL matches any text.
+/// A `*` at the end of the URL matches any text.
 fn covers_url(url: &str, path: &str) -> bool {
     match url.strip_suffix('*') {
         Some(prefix) => path.starts_with(prefix),

@@ -55,7 +55,6 @@ struct PolicyIndex {
     mutating: Family,
 }
 
-/// The policies of one kind, with their bindings.
 #[derive(Debug)]
 struct Family {
     policies: BTreeMap<Box<str>, (Arc<Json>, Arc<CompiledPolicy>)>,

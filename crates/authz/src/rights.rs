@@ -11,7 +11,6 @@ pub(super) struct Right {
     pub(super) thing: Thing,
 }
 
-/// The URL or the resource of a right.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Thing {
     Url(String),
@@ -19,14 +18,12 @@ pub(super) enum Thing {
 }
 
 impl Right {
-    /// Returns the number of rights that a rule grants.
     pub(super) fn count(rule: &PolicyRule) -> usize {
         let things = [rule.groups.len(), rule.resources.len(), rule.names.len().max(1)];
         let things = things.into_iter().fold(1, usize::saturating_mul).saturating_add(rule.urls.len());
         things.saturating_mul(rule.verbs.len())
     }
 
-    /// Returns all rights that a rule grants, one for each combination of a verb and a URL or resource.
     pub(super) fn all_of(rule: &PolicyRule) -> Vec<Self> {
         let mut names: Vec<_> = rule.names.iter().map(|name| Some(name.to_string())).collect();
         if names.is_empty() {
@@ -49,7 +46,6 @@ impl Right {
         things.into_iter().flat_map(each).collect()
     }
 
-    /// Returns `true` if the rule grants the right.
     pub(super) fn is_in(&self, rule: &PolicyRule) -> bool {
         let any_name = rule.names.is_empty();
         has(&rule.verbs, &self.verb)
@@ -75,7 +71,7 @@ pub(super) fn length(rule: &PolicyRule) -> usize {
 }
 
 impl Thing {
-    /// Formats a rule with these verbs like kube-apiserver's errors.
+    /// Formats a rule with these verbs as in kube-apiserver's error messages.
     pub(super) fn text(&self, verbs: &[&str]) -> String {
         let verbs: Vec<_> = verbs.iter().map(|verb| quoted(verb)).collect();
         let on = match self {
@@ -89,7 +85,7 @@ impl Thing {
     }
 }
 
-/// Returns `true` if a rule's URL matches a right's URL. A `*` at the end of the rule's URL matches any text.
+/// A `*` at the end of the rule's URL matches any text.
 fn url_covers(known: &str, url: &str) -> bool {
     known == url || known.ends_with('*') && url.starts_with(known.trim_end_matches('*'))
 }

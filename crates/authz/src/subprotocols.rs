@@ -8,10 +8,8 @@ use http::{HeaderMap, HeaderValue};
 use pintle_apimachinery::failure::{Failure, Outcome};
 use pintle_apimachinery::request::is_websocket;
 
-/// The prefix of the subprotocol that contains the bearer token.
 const TOKEN_PREFIX: &[u8] = b"base64url.bearer.authorization.k8s.io.";
 
-/// The subprotocols that a WebSocket client offers.
 #[derive(Debug)]
 pub(super) struct Subprotocols {
     pub(super) token: String,
@@ -20,8 +18,8 @@ pub(super) struct Subprotocols {
 }
 
 impl Subprotocols {
-    /// Parses a request's subprotocols. Returns `None` if there is no token. Returns a 401 error
-    /// if there are several tokens, or if the client offers no subprotocol besides the token.
+    /// Parses a request's subprotocols. Returns `None` if no subprotocol contains a token. Returns a 401 error if there
+    /// are several tokens, or if the client offers no subprotocol besides the token.
     pub(super) fn of(headers: &HeaderMap) -> Outcome<Option<Self>> {
         if !is_websocket(headers) {
             return Ok(None);

@@ -8,7 +8,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use thiserror::Error;
 
-/// The users, by token.
+/// Static bearer tokens and their users.
 #[derive(Clone, Default)]
 pub struct Tokens(HashMap<String, User>);
 
@@ -48,7 +48,7 @@ impl Tokens {
         Self::parse(&text).map_err(|line| TokenFileError::Line { path: path.to_owned(), line })
     }
 
-    /// Parses a token file's text. The error is the number of the first invalid line.
+    /// The error is the number of the first invalid line.
     fn parse(text: &str) -> Result<Self, usize> {
         let mut tokens = HashMap::new();
         for (number, line) in text.lines().enumerate() {

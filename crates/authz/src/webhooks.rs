@@ -34,11 +34,11 @@ impl Webhooks {
 /// A webhook of a stored configuration.
 #[derive(Debug)]
 pub struct AdmissionWebhook {
-    /// The configuration's name, and the webhook's index in it.
+    /// The configuration's name, and the webhook's index in the configuration.
     pub id: (String, usize),
     pub name: String,
-    /// The rules and selectors, in the form of a policy's `matchConstraints`.
-    /// `None` if the webhook has no rules, so that it matches no request.
+    /// The rules and selectors, in the form of a policy's `matchConstraints`. `None` if the webhook
+    /// has no rules. A webhook without rules matches no request.
     pub constraints: Option<Json>,
     /// The match conditions and the failure policy.
     pub conditions: CompiledPolicy,
@@ -79,7 +79,6 @@ struct WebhookIndex {
     mutating: Configurations,
 }
 
-/// The configurations of one kind.
 #[derive(Debug)]
 struct Configurations {
     by_name: BTreeMap<Box<str>, (Json, Vec<Arc<AdmissionWebhook>>)>,

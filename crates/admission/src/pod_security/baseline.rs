@@ -82,12 +82,10 @@ fn app_armor(pod: &PodView<'_>, _: Version) -> Option<Violation> {
     })
 }
 
-/// Formats a pod annotation for a violation message.
 fn annotation_text((key, value): (&str, &str)) -> String {
     format!("{key}={}", failure::quoted(value))
 }
 
-/// Returns a violation if containers add capabilities that `is_fine` rejects.
 pub(super) fn added_capabilities<'a>(pod: &PodView<'a>, is_fine: impl Fn(&str) -> bool) -> Option<String> {
     let mut added = BTreeSet::new();
     let containers = pod.container_names(|container| {
@@ -135,7 +133,7 @@ fn host_ports(pod: &PodView<'_>, _: Version) -> Option<Violation> {
     Some(Violation { reason: "hostPort", detail: format!("{containers} {verb} {what} {ports}") })
 }
 
-/// Returns a violation if a probe or lifecycle handler specifies a host. The kubelet would contact it from the node's network.
+/// Returns a violation if a probe or lifecycle handler specifies a host. The kubelet would contact this host from the node's network.
 fn probe_hosts(pod: &PodView<'_>, _: Version) -> Option<Violation> {
     const HANDLERS: [&str; 5] =
         ["/livenessProbe", "/readinessProbe", "/startupProbe", "/lifecycle/postStart", "/lifecycle/preStop"];
@@ -217,7 +215,6 @@ fn seccomp(pod: &PodView<'_>, version: Version) -> Option<Violation> {
     if version.is_since(19) { seccomp_profiles(pod) } else { seccomp_annotations(pod) }
 }
 
-/// Returns a violation if a seccomp profile disables seccomp.
 pub(super) fn seccomp_profiles(pod: &PodView<'_>) -> Option<Violation> {
     let mut types = BTreeSet::new();
     let described = pod.describe_restricted_profiles("seccompProfile", &mut types);

@@ -4,7 +4,6 @@ use std::collections::BTreeSet;
 
 use pintle_json::Json;
 
-/// A pod or a pod template.
 pub(super) struct PodView<'a> {
     pub(super) whole: &'a Json,
 }
@@ -25,7 +24,6 @@ impl<'a> PodView<'a> {
         lists.into_iter().flat_map(move |pointer| whole.list(pointer))
     }
 
-    /// Returns the names of the containers that `matches` accepts.
     pub(super) fn container_names(&self, mut matches: impl FnMut(&Json) -> bool) -> Vec<&'a str> {
         self.containers().filter(|container| matches(container)).map(|container| container.text("/name")).collect()
     }
@@ -52,7 +50,6 @@ impl<'a> PodView<'a> {
         })
     }
 
-    /// Returns the annotations in the object's order.
     pub(super) fn annotations(&self) -> impl Iterator<Item = (&'a str, &'a str)> + use<'a> {
         let annotations = self.whole["metadata"]["annotations"].as_object();
         annotations.into_iter().flatten().map(|(key, value)| (key.as_str(), value.as_str().unwrap_or_default()))
@@ -62,7 +59,6 @@ impl<'a> PodView<'a> {
         self.whole.text("/spec/os/name") == "windows"
     }
 
-    /// Returns `true` if the pod runs in a separate user namespace.
     pub(super) fn runs_in_user_namespace(&self) -> bool {
         self.whole.at("/spec/hostUsers") == Some(&Json::Bool(false))
     }
@@ -72,7 +68,6 @@ pub(super) fn is_good_profile(of_type: &str) -> bool {
     matches!(of_type, "RuntimeDefault" | "Localhost")
 }
 
-/// Returns `true` if a container's security context has a value at a JSON pointer.
 pub(super) fn sets(container: &Json, pointer: &str) -> bool {
     container.get("securityContext").is_some_and(|context| context.has(pointer))
 }
@@ -90,7 +85,6 @@ pub(super) fn uses(count: usize) -> &'static str {
     if count == 1 { "uses" } else { "use" }
 }
 
-/// Formats texts as `"a", "b"`.
 pub(super) fn quoted<T: AsRef<str>>(texts: impl IntoIterator<Item = T>) -> String {
     texts.into_iter().map(|text| format!("\"{}\"", text.as_ref())).collect::<Vec<_>>().join(", ")
 }

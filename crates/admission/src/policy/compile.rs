@@ -60,8 +60,8 @@ impl Expressions {
         compile(&self.without_authorizer, text, &[Type::String])
     }
 
-    /// Compiles a mutation. The expression must return a list of `JSONPatch` objects
-    /// if `is_patch` is true, and an apply configuration of type `Object` otherwise.
+    /// Compiles a mutation. If `is_patch` is `true`, the expression must return a list of `JSONPatch` objects. If `is_patch` is `false`,
+    /// the expression must return an apply configuration of type `Object`.
     pub fn mutation(&self, text: &str, is_patch: bool) -> Result<Program, String> {
         let object = |name: &str| Type::Object(name.into());
         let expected = if is_patch { Type::list(object("JSONPatch")) } else { object("Object") };
@@ -96,19 +96,17 @@ fn compile(environment: &Environment, text: &str, types: &[Type]) -> Result<Prog
     }
 }
 
-/// A policy with its compiled expressions. An expression that does not compile is replaced by the error.
+/// A policy with its compiled expressions. If an expression does not compile, the policy contains its error instead.
 #[derive(Debug)]
 pub struct CompiledPolicy {
-    /// Whether errors deny the request, according to `failurePolicy`.
+    /// Whether errors deny the request. `false` if the `failurePolicy` is `Ignore`.
     pub(super) fails: bool,
     pub(super) match_conditions: Vec<Expression>,
     pub(super) variables: Vec<Variable>,
-    /// The index of each variable, by name.
     pub(super) variable_indexes: HashMap<String, usize>,
     pub(super) validations: Vec<Validation>,
     /// The audit annotations' keys, with the expressions for their values.
     pub(super) audit_annotations: Vec<(String, Expression)>,
-    /// The mutations, if this is a MutatingAdmissionPolicy.
     pub(super) mutations: Vec<Mutation>,
     is_reinvocable: bool,
 }
@@ -125,10 +123,8 @@ pub(super) struct Variable {
     pub(super) program: Result<Program, String>,
 }
 
-/// A mutation of a MutatingAdmissionPolicy.
 #[derive(Debug)]
 pub(super) struct Mutation {
-    /// Whether the expression returns a JSON patch instead of an apply configuration.
     pub(super) is_patch: bool,
     pub(super) expression: Expression,
 }
@@ -142,7 +138,7 @@ pub(super) struct Validation {
 }
 
 impl CompiledPolicy {
-    /// Compiles a policy from its spec.
+    /// Compiles the expressions in a policy's spec.
     pub fn new(spec: &Json) -> Self {
         let mut expressions = Expressions::new(spec);
         let match_conditions = spec.list("/matchConditions").map(|condition| {
@@ -202,7 +198,7 @@ impl CompiledPolicy {
         self.mutations.len()
     }
 
-    /// Returns `true` if the policy runs again when the object changes after its first run, according to `reinvocationPolicy`.
+    /// Returns `true` if `reinvocationPolicy` makes the policy run again after later changes of the object.
     pub fn is_reinvocable(&self) -> bool {
         self.is_reinvocable
     }

@@ -4,19 +4,15 @@ use std::sync::Arc;
 
 use pintle_cel::{Environment, Schema, Type};
 
-/// The CEL type name of `variables`.
 const VARIABLES: &str = "kubernetes.variables";
 
-/// The optional variables of an expression.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Optional {
     /// Whether the policy has a `paramKind`, so that expressions can use `params`.
     pub(super) params: bool,
-    /// Whether expressions can use `authorizer` and `authorizer.requestResource`.
     pub(super) authorizer: bool,
 }
 
-/// Returns the CEL environment without the policy's own variables.
 pub(super) fn base(optional: Optional) -> Environment {
     let mut environment = always().variable("object", Type::Dyn).variable("oldObject", Type::Dyn);
     if optional.params {
@@ -29,8 +25,8 @@ pub(super) fn base(optional: Optional) -> Environment {
     environment
 }
 
-/// Returns the CEL environment for type-checking a policy, in which objects and parameters have types. `None`
-/// means that a type is unknown. As in kube-controller-manager, there is no `authorizer.requestResource`.
+/// Returns the CEL environment for type-checking a policy, in which objects and parameters have types. A schema of
+/// `None` means that the type is unknown. As in kube-controller-manager, there is no `authorizer.requestResource`.
 pub(super) fn typed(objects: Option<&Arc<Schema>>, params: Option<Option<&Arc<Schema>>>) -> Environment {
     let declare = |environment: Environment, name: &str, schema: Option<&Arc<Schema>>| match schema {
         Some(schema) if schema.cel_type().is_some() => environment.data(name, schema),
@@ -46,7 +42,6 @@ pub(super) fn typed(objects: Option<&Arc<Schema>>, params: Option<Option<&Arc<Sc
     with_variables(environment)
 }
 
-/// Returns the environment with the variables that all expressions can use.
 fn always() -> Environment {
     let environment = Environment::new()
         .variable("request", object("kubernetes.AdmissionRequest"))
@@ -58,19 +53,19 @@ fn with_authorizer(environment: Environment) -> Environment {
     environment.variable("authorizer", object("kubernetes.authorization.Authorizer"))
 }
 
-/// Declares the object `variables`, whose fields are the policy's own variables.
 pub(super) fn with_variables(environment: Environment) -> Environment {
     environment.object(VARIABLES, []).variable("variables", object(VARIABLES))
 }
 
-/// Declares one of the policy's own variables. As in kube-apiserver, its declared
-/// type keeps only scalars, lists and maps. All other parts of the type become `dyn`.
+/// Declares one of the policy's own variables. As in kube-apiserver, the variable's declared type keeps only scalars,
+/// lists and maps. All other parts of the type become `dyn`.
 pub(super) fn with_variable(environment: Environment, name: &str, declared: &Type) -> Environment {
     let declared = of_variable(declared, MAX_TYPE_DEPTH);
     environment.field(VARIABLES, name, declared.clone()).variable(&format!("variables.{name}"), declared)
 }
 
-/// The maximum nesting depth of a variable's type. Each variable can add a level to its predecessor's type.
+/// The maximum nesting depth of a variable's type. Without a maximum, each variable
+/// could nest the previous variable's type one level deeper.
 const MAX_TYPE_DEPTH: usize = 64;
 
 fn of_variable(declared: &Type, depth: usize) -> Type {

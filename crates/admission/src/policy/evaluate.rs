@@ -32,7 +32,7 @@ pub struct Inputs<'a> {
     /// The object's namespace. `None` for a cluster-scoped object.
     pub namespace: Option<&'a Json>,
     pub authorizer: Arc<dyn Authorizer>,
-    /// A question for the authorizer about the request's resource, without a verb.
+    /// An authorizer question about the request's resource. Expressions add the verb.
     pub resource: Question,
 }
 
@@ -110,8 +110,8 @@ impl CompiledPolicy {
         verdict
     }
 
-    /// Returns `true` if the request satisfies all match conditions. If no
-    /// condition is false but one fails, the failure policy determines the result.
+    /// Returns `true` if the request satisfies all match conditions. If no condition is false but the evaluation of a
+    /// condition fails, the failure policy determines the result.
     pub fn is_matched(&self, inputs: &Inputs<'_>) -> Result<bool, String> {
         let inputs = Inputs {
             namespace: None,
@@ -143,14 +143,12 @@ impl CompiledPolicy {
     }
 }
 
-/// The cost budget is exhausted.
 pub(super) struct Stop;
 
 /// The evaluation state of expressions that share variables and a cost budget.
 pub(super) struct Scope<'a> {
     policy: &'a CompiledPolicy,
     inputs: &'a Inputs<'a>,
-    /// The variables with data of the request.
     data: [(&'static str, Value<'a>); 5],
     budget: Cell<u64>,
     /// The values of the policy's own variables, which are computed on first use.
@@ -173,7 +171,6 @@ impl<'a> Scope<'a> {
         Self { policy, inputs, data, budget: Cell::new(budget), variables, depth: Cell::new(0) }
     }
 
-    /// Returns an expression's value or its error message.
     fn evaluate(&self, expression: &Expression) -> Result<Result<Value<'a>, String>, Stop> {
         let program = match &expression.program {
             Ok(program) => program,
@@ -209,7 +206,6 @@ impl<'a> Scope<'a> {
         Ok(())
     }
 
-    /// Returns the value of one of the policy's own variables.
     fn variable(&self, at: usize) -> Result<Value<'a>, Failure> {
         if let Some(known) = self.variables[at].get() {
             return known.clone();
@@ -235,7 +231,6 @@ impl<'a> Scope<'a> {
         }
     }
 
-    /// Returns a failed validation's message.
     fn message(&self, validation: &Validation) -> Result<String, Stop> {
         let text = match &validation.message_program {
             None => None,
@@ -273,7 +268,6 @@ impl<'a> Variables<'a> for Scope<'a> {
     }
 }
 
-/// Returns the first `most` bytes of a text, up to a character boundary.
 fn shortened(text: &str, most: usize) -> String {
     text[..text.floor_char_boundary(most)].to_owned()
 }

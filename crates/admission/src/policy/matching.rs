@@ -4,7 +4,7 @@ use pintle_apimachinery::object::metadata;
 use pintle_apimachinery::selector;
 use pintle_json::Json;
 
-/// The attributes of a request for one group and version. A resource can be served in several groups and versions.
+/// The attributes of a request for one group and version. A resource with several groups and versions has several candidates.
 #[derive(Clone, Debug)]
 pub struct Candidate<'a> {
     pub group: &'a str,
@@ -29,8 +29,8 @@ pub struct Matched<'a> {
     pub namespace: Option<&'a Json>,
 }
 
-/// Returns the index of the first matching candidate, if any. The first candidate describes the request in the client's version,
-/// and the others describe it in the resource's other versions. With the match policy `Exact`, only the first candidate counts.
+/// Returns the index of the first matching candidate, if any. The first candidate describes the request in the client's version. The other
+/// candidates describe the request in the resource's other versions. With the match policy `Exact`, only the first candidate can match.
 pub fn matches(resources: &Json, candidates: &[Candidate<'_>], matched: &Matched<'_>) -> Option<usize> {
     let selects = |field: &str, object: &Json| {
         let selector = selector::structured(&resources[field]);

@@ -9,7 +9,7 @@ use super::CompiledPolicy;
 use super::compile::Mutation;
 use super::evaluate::{Inputs, OUT_OF_BUDGET, Scope, Stop, VALIDATION_BUDGET};
 
-/// The maximum nesting depth at which objects in an expression's result are found.
+/// The maximum nesting depth of objects in an expression's result.
 const MAX_DEPTH: usize = 256;
 
 /// Why a mutation did not return an object.
@@ -86,13 +86,12 @@ fn patched(object: &Json, value: &Value<'_>, schema: &Schema) -> Result<Json, Mu
     let patch = PatchBody::json_of_policy(operations.to_string().as_bytes()).map_err(|error| failed(&error))?;
     match patch.apply(object, schema) {
         Ok(changed) => Ok(changed),
-        // As in kube-apiserver, a failed `test` operation disables the whole patch.
+        // As in kube-apiserver, if a `test` operation fails, none of the patch is applied.
         Err(PatchError::TestFailed(_)) => Ok(object.clone()),
         Err(error) => Err(failed(&error)),
     }
 }
 
-/// Converts a list of the type `JSONPatch` to a JSON patch.
 fn operations(value: &Value<'_>) -> Result<Json, String> {
     let Value::List(list) = value else {
         return Err("type mismatch: JSONPatchType.expression should evaluate to array".into());
@@ -140,7 +139,8 @@ fn check_type_names(value: &Value<'_>, json: &Result<Json, String>) -> Result<()
     if errors.is_empty() { Ok(()) } else { Err(format!("type mismatch: {}", errors.join("\n"))) }
 }
 
-/// Fails if a value in the result, such as a duration, has no JSON type. In JSON patches, kube-apiserver converts such values to JSON.
+/// Returns an error if a value in the result, such as a duration, has no JSON type. In
+/// JSON patches, kube-apiserver converts all values to JSON.
 fn check_scalars(value: &Value<'_>, path: &mut String, depth: usize) -> Result<(), String> {
     let Some(depth) = depth.checked_sub(1) else { return Err("values are nested too deep".into()) };
     let length = path.len();

@@ -1,5 +1,5 @@
-//! Checks a validating policy's expressions against the types of the resources that
-//! it matches. In a real cluster, a controller in kube-controller-manager does this.
+//! Checks a validating policy's expressions against the types of the resources that it matches. In a real cluster, a
+//! controller in kube-controller-manager checks the types.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -15,7 +15,7 @@ const MAX_CHECKS: usize = 20_000;
 /// The maximum total length of a policy's warnings, in bytes. etcd's maximum object size is a little larger.
 const MAX_WARNINGS: usize = 1 << 20;
 
-/// The type check of one policy, in separate steps between which a caller can yield.
+/// The type check of one policy. The check consists of separate steps, so that the caller can yield between two steps.
 ///
 /// As in kube-controller-manager, only validations and their message expressions can cause warnings.
 #[derive(Debug)]
@@ -23,9 +23,7 @@ pub struct TypeCheck<'a> {
     spec: &'a Json,
     /// The checked fields with their expressions, in the order of the warnings.
     fields: Vec<(String, &'a str)>,
-    /// The warnings about each field, by its index in `fields`.
     warnings: BTreeMap<usize, Vec<String>>,
-    /// The number of expressions that may still be compiled.
     left: usize,
     warned_bytes: usize,
 }

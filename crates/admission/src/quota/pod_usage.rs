@@ -21,7 +21,6 @@ pub(super) fn has_deadline(pod: &Json) -> bool {
     pod.integer("/spec/activeDeadlineSeconds").is_some_and(|seconds| seconds >= 0)
 }
 
-/// Returns `true` if a quota on `resource` limits pods.
 pub(super) fn counts(resource: &str) -> bool {
     let requested = resource.strip_prefix("requests.");
     let native = |name: &str| NATIVE.contains(&name);
@@ -33,7 +32,7 @@ pub(super) fn counts(resource: &str) -> bool {
         || requested.is_some_and(|name| !is_native(resource) || name.starts_with(DEVICE_CLASS))
 }
 
-/// Returns the quantities that quotas count for a pod. Empty for a finished pod.
+/// Returns an empty result for a finished pod.
 pub(super) fn usage(pod: &Json, now: Timestamp) -> Amounts {
     if is_finished(pod, now) { Amounts::default() } else { as_counted(&whole(pod, "requests"), &whole(pod, "limits")) }
 }
@@ -59,7 +58,6 @@ pub(super) fn check_complete(pod: &Json, restricted: &Amounts) -> Result<(), Str
     Err(format!("must specify {}", parts.join("; ")))
 }
 
-/// Returns `true` if the pod has finished, or if it is being deleted and its grace period has ended.
 fn is_finished(pod: &Json, now: Timestamp) -> bool {
     let deleted: Option<Timestamp> = pod.text("/metadata/deletionTimestamp").parse().ok();
     let grace = pod.integer("/metadata/deletionGracePeriodSeconds");
@@ -68,7 +66,7 @@ fn is_finished(pod: &Json, now: Timestamp) -> bool {
     overdue || matches!(pod.text("/status/phase"), "Failed" | "Succeeded")
 }
 
-/// Converts requests and limits to the quantities that quotas count, by resource names in quotas such as `requests.cpu`.
+/// The keys of the result are quota resource names, such as `requests.cpu`.
 fn as_counted(requests: &Amounts, limits: &Amounts) -> Amounts {
     let mut counted = Amounts::default();
     counted.set("pods", Quantity::count(1));
@@ -111,15 +109,13 @@ fn whole(pod: &Json, side: &str) -> Amounts {
     total
 }
 
-/// Returns the requests or limits in `spec.resources`.
 fn own(pod: &Json, side: &str) -> Amounts {
     let takes = |name: &str, _: Quantity| matches!(name, "cpu" | "memory") || name.starts_with("hugepages-");
     Amounts::at(pod, &format!("/spec/resources/{side}")).filtered(takes)
 }
 
-/// The container resources in a pod's status.
 struct ContainerStatuses<'a> {
-    /// The status of each container, by name. If a container has several statuses with resources, the first one counts.
+    /// The status of each container, by name. If a container has several statuses with resources, the first of these statuses applies.
     containers: HashMap<&'a str, &'a Json>,
     init_containers: HashMap<&'a str, &'a Json>,
     /// Whether the kubelet has reported that the pending resize is infeasible.
@@ -143,8 +139,8 @@ impl<'a> ContainerStatuses<'a> {
         }
     }
 
-    /// Returns the quantities that the quota counts for a container. During a
-    /// resize, each is the maximum of the current and the desired quantity.
+    /// Returns the quantities that the quota counts for a container. During a resize, each
+    /// quantity is the maximum of the current and the desired quantity.
     fn in_effect(&self, container: &Json, of_type: ContainerType, side: &str) -> Amounts {
         let mut requested = Amounts::at(container, &format!("/resources/{side}"));
         let reports = match of_type {

@@ -38,8 +38,8 @@ fn pod_matches_scope(pod: &Json, scope: &str, requirement: Option<&Json>) -> boo
     }
 }
 
-/// Returns `true` if a scope requirement matches an object. `names` contains the object's classes: a pod's priority class,
-/// or a PersistentVolumeClaim's volume attributes classes. Without a requirement, every object with a class matches.
+/// Returns `true` if a scope requirement matches an object. `names` contains the object's classes: a pod's priority class, or a
+/// PersistentVolumeClaim's volume attributes classes. If `requirement` is `None`, every object with a class matches.
 fn matches_names(requirement: Option<&Json>, names: &[&str]) -> bool {
     let listed = |name: &str| requirement.is_some_and(|one| one.list("/values").any(|value| value == name));
     match requirement.map_or("Exists", |requirement| requirement.text("/operator")) {
@@ -51,7 +51,6 @@ fn matches_names(requirement: Option<&Json>, names: &[&str]) -> bool {
     }
 }
 
-/// Returns a PersistentVolumeClaim's desired, current and target volume attributes class.
 fn attributes_classes(claim: &Json) -> Vec<&str> {
     let pointers = [
         "/spec/volumeAttributesClassName",

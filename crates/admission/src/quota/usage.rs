@@ -13,12 +13,11 @@ use crate::amounts::Amounts;
 const BARE: &[&str] = &["configmaps", "replicationcontrollers", "resourcequotas", "secrets"];
 const SERVICE_RESOURCES: &[&str] = &["services", "services.nodeports", "services.loadbalancers"];
 const CLAIM_RESOURCES: &[&str] = &["persistentvolumeclaims", "requests.storage"];
-/// Separates the storage class from the resource in a quota's resource name.
 const OF_CLASS: &str = ".storageclass.storage.k8s.io/";
 /// The storage class annotation, which older Kubernetes versions used instead of a field.
 const CLASS_ANNOTATION: &str = "volume.beta.kubernetes.io/storage-class";
 
-/// Returns `true` if quotas apply to the write. Objects of most kinds count only when they are created.
+/// Returns `true` if quotas apply to the write. For most kinds, quotas apply only to creates.
 pub fn applies(attempt: &Attempt<'_>) -> bool {
     if attempt.resource.resource == "events" && matches!(attempt.resource.group.as_str(), "" | "events.k8s.io") {
         return false;
@@ -37,7 +36,6 @@ pub fn applies(attempt: &Attempt<'_>) -> bool {
     }
 }
 
-/// Returns `true` if a quota on `resource` counts the written object.
 pub(super) fn counts(attempt: &Attempt<'_>, resource: &str) -> bool {
     if resource.strip_prefix("count/") == Some(&attempt.resource.to_string()) {
         return true;

@@ -21,7 +21,7 @@ pub struct AdmissionVerdict {
     pub audit_annotations: Vec<(String, String)>,
 }
 
-/// Returns a review as JSON. `request` is an AdmissionRequest without a uid.
+/// Returns an AdmissionReview as JSON. `request` is an AdmissionRequest without a uid.
 pub fn admission_review(version: ReviewVersion, request: &Json) -> String {
     let api_version = format!("{GROUP}/{}", version.name());
     review_body::write("AdmissionReview", &api_version, request)
@@ -38,7 +38,8 @@ pub fn read_admission_response(
     let response = &review["response"];
     check_types(response).map_err(|why| call_failed(&why))?;
     check(version, uid, &review, mutating).map_err(|why| format!("received invalid webhook response: {why}"))?;
-    // As in kube-apiserver, reviews of the old version have only JSON patches, and only mutating webhooks' patches count.
+    // As in kube-apiserver, v1beta1 reviews contain only JSON patches, and
+    // patches from validating webhooks are ignored.
     let patch_type = match version {
         ReviewVersion::V1 => response.text("/patchType"),
         ReviewVersion::V1beta1 => "JSONPatch",
@@ -67,7 +68,6 @@ pub fn read_admission_response(
     })
 }
 
-/// Returns the error for a failed call.
 fn call_failed(why: &str) -> String {
     format!("failed to call webhook: {why}")
 }
@@ -86,7 +86,7 @@ fn check(version: ReviewVersion, uid: &str, review: &Json, mutating: bool) -> Re
         return Err("webhook response was absent".into());
     }
     if version == ReviewVersion::V1beta1 {
-        // As in kube-apiserver, reviews of this version can omit the uid and the patch type.
+        // As in kube-apiserver, reviews of the version v1beta1 can omit the uid and the patch type.
         return Ok(());
     }
     let found = response.text("/uid");
@@ -153,7 +153,6 @@ fn check_types(response: &Json) -> Result<(), String> {
     }
 }
 
-/// Returns Go's name for a JSON type.
 fn go_shape(value: &Json) -> &'static str {
     match value {
         Json::Null => "null",

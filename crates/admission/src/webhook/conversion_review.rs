@@ -12,7 +12,7 @@ fn version(webhook: &ConversionWebhook) -> ReviewVersion {
     if webhook.is_v1 { ReviewVersion::V1 } else { ReviewVersion::V1beta1 }
 }
 
-/// Returns a review as JSON, which asks the webhook to convert `objects` to the version `to`.
+/// Returns a ConversionReview as JSON. The review asks the webhook to convert `objects` to the version `to`.
 pub fn conversion_review<'a>(webhook: &ConversionWebhook, to: &str, objects: impl Iterator<Item = &'a Json>) -> String {
     let objects: Vec<Json> = objects.cloned().collect();
     let api_version = format!("{GROUP}/{}", version(webhook).name());

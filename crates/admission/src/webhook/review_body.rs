@@ -5,12 +5,12 @@ use pintle_schema as schema;
 
 use super::ReviewVersion;
 
-/// A placeholder for a review's uid, which is replaced when the review is sent.
+/// A placeholder for a review's uid. `with_uid` replaces the placeholder.
 const UID: &str = "00000000-0000-0000-0000-000000000000";
 
 /// Returns a review as JSON. `request` is an object without a uid.
 pub(super) fn write(kind: &str, api_version: &str, request: &Json) -> String {
-    // The uid precedes all texts of the request, so `with_uid` cannot replace one of them.
+    // The uid precedes all texts of the request, so `with_uid` cannot replace a part of these texts.
     let request = request.to_string();
     let members = request.strip_prefix('{').unwrap_or(&request);
     format!("{{\"kind\":\"{kind}\",\"apiVersion\":\"{api_version}\",\"request\":{{\"uid\":\"{UID}\",{members}}}")

@@ -14,7 +14,7 @@ use crate::attributes::Attributes;
 use crate::compiled::Index;
 use crate::covers_url;
 
-/// A rule of a role, both as JSON and in a form that can be matched quickly.
+/// A rule of a role, as JSON and as parsed names for fast matching.
 #[derive(Clone, Debug)]
 pub struct PolicyRule {
     value: Json,
@@ -32,12 +32,10 @@ pub(crate) struct IndexedRole {
     pub(crate) rules: Box<[PolicyRule]>,
 }
 
-/// A role that is granted to a user, with the binding that grants it.
 #[derive(Debug)]
 pub(crate) struct Grant {
     pub(crate) role: Arc<IndexedRole>,
     binding: Arc<IndexedBinding>,
-    /// The index of the matching subject in the binding.
     at: usize,
 }
 
@@ -46,11 +44,10 @@ pub(crate) struct Grant {
 pub struct Granted {
     /// The grants in evaluation order: first from cluster role bindings, and then from role bindings, each sorted by binding name.
     pub(crate) grants: Vec<Grant>,
-    /// The last missing role in evaluation order. A role is missing if a binding of the user refers to it, but it does not exist.
+    /// The last missing role in evaluation order. A role is missing if a binding of the user refers to a nonexistent role.
     pub(crate) missing: Option<MissingRole>,
 }
 
-/// A role that does not exist although a binding refers to it.
 #[derive(Debug)]
 pub(crate) struct MissingRole {
     kind: String,
@@ -67,7 +64,6 @@ struct IndexedBinding {
     subjects: Box<[Subject]>,
 }
 
-/// A subject of a binding.
 #[derive(Debug)]
 struct Subject {
     matcher: SubjectMatcher,
@@ -75,7 +71,7 @@ struct Subject {
     display: Box<str>,
 }
 
-/// The users that match a subject of a binding. A service account is a user with a special name.
+/// The users that match a subject of a binding. A service account is a user named `system:serviceaccount:NAMESPACE:NAME`.
 #[derive(Debug)]
 enum SubjectMatcher {
     User(Box<str>),
@@ -130,7 +126,7 @@ impl RuleIndex {
         let Some(binding) = self.bindings.remove(key) else { return };
         for subject in &binding.subjects {
             let Some((all, name)) = self.bindings_mut(&subject.matcher) else { continue };
-            // If a binding contains a subject twice, the binding was already removed at the first occurrence.
+            // If a binding contains a subject twice, the binding was already removed at the subject's first occurrence.
             let Some(bound) = all.get_mut(name) else { continue };
             if let Some(here) = bound.get_mut(&binding.namespace) {
                 here.remove(&binding.name);
@@ -155,7 +151,7 @@ impl RuleIndex {
         }
     }
 
-    /// Returns a role in this namespace, or a cluster role if `namespace` is empty.
+    /// Returns a cluster role if `namespace` is empty.
     pub(super) fn role(&self, namespace: &str, name: &str) -> Option<&Arc<IndexedRole>> {
         self.roles.get(&*key(namespace, name))
     }
@@ -250,7 +246,6 @@ impl IndexedBinding {
 }
 
 impl Subject {
-    /// Creates a subject of a binding in `namespace`.
     fn new(subject: &Json, namespace: &str) -> Self {
         let (kind, name, of) = (subject.text("/kind"), subject.text("/name"), subject.text("/namespace"));
         let display = match kind {
@@ -271,7 +266,6 @@ impl Subject {
 }
 
 impl PolicyRule {
-    /// Parses a list of rules.
     pub(crate) fn all_of(rules: &Json) -> Vec<Self> {
         rules.list("").map(Self::new).collect()
     }
@@ -296,7 +290,6 @@ impl PolicyRule {
         &self.value
     }
 
-    /// Returns `true` if the rule allows a request with these attributes.
     pub(crate) fn covers(&self, attributes: &Attributes<'_>) -> bool {
         match attributes {
             Attributes::Path { verb, path } => {
@@ -317,7 +310,6 @@ impl PolicyRule {
     }
 }
 
-/// Returns `true` if `names` contains `wanted` or `*`.
 pub(crate) fn has(names: &[Box<str>], wanted: &str) -> bool {
     names.iter().any(|name| &**name == "*" || **name == *wanted)
 }

@@ -18,7 +18,6 @@ fn draft(interner: &Arc<Interner>, _: &str, object: &Json) -> Draft {
     Draft::new(interner, object, Order::Declared, Vec::new())
 }
 
-/// Returns a store with these objects, given with the plural names of their resources.
 pub(crate) fn db_of(objects: &[(&str, Json)]) -> Db {
     let db = Db::new(1, History::default(), draft, Arc::new(Clock::new(None)));
     objects.iter().for_each(|(plural, object)| put(&db, plural, object.clone()));
@@ -55,7 +54,6 @@ fn rule(verb: &str, resource: &str) -> Json {
     json!({"verbs": [verb], "apiGroups": [""], "resources": [resource]})
 }
 
-/// Returns the rules in evaluation order, and the error about missing roles.
 fn rules_and_error(granted: &Granted) -> (Vec<Json>, Option<String>) {
     (granted.rules().map(|rule| rule.value().clone()).collect(), granted.resolution_error())
 }
@@ -197,7 +195,6 @@ fn matches_user(subject: &Json, user: &User, namespace: &str) -> bool {
     }
 }
 
-/// Makes random changes to a few roles and bindings in two namespaces and in the cluster scope.
 fn change(db: &Db, random: &mut fastrand::Rng) {
     const NAMES: [&str; 4] = ["a", "b", "c", "d"];
     let namespace = random.choice(["", "m", "n"]).expect("some");
