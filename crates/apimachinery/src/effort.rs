@@ -13,7 +13,7 @@ pub fn is_linear(parts: usize, work: impl Fn(usize)) -> bool {
     least(4 * parts) <= 8 * least(parts)
 }
 
-/// Runs `work` and returns the CPU time of this thread. Other processes do not affect the result.
+/// Measures the CPU time of this thread, which other processes do not affect.
 fn effort(work: impl FnOnce()) -> Duration {
     let now = || {
         let now = clock_gettime(ClockId::ThreadCPUTime);
@@ -24,7 +24,8 @@ fn effort(work: impl FnOnce()) -> Duration {
     now().saturating_sub(before)
 }
 
-/// Runs `work` on a single-threaded runtime. Returns its output, and how often another task on the runtime ran in the meantime.
+/// Runs `work` on a single-threaded runtime. Returns the output of `work`, and how often another task of the runtime ran before `work`
+/// finished.
 pub fn turns<T>(work: impl Future<Output = T>) -> (T, usize) {
     let mut turns = 0;
     let others = async {

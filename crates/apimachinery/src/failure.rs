@@ -15,7 +15,8 @@ pub struct Failure {
     /// The text of a plain text response, which the server sends instead of a
     /// Status. In kube-apiserver, only the outermost handlers send plain text.
     pub text: Option<Cow<'static, str>>,
-    /// Whether the failure occurred before kube-apiserver's API handlers. Earlier handlers do not negotiate the response format.
+    /// Whether the failure comes from a handler that runs before kube-apiserver's API handlers. Such a handler does not negotiate the
+    /// response format.
     pub early: bool,
     /// Whether the server must call a webhook before it can process the request. Clients never receive this failure.
     pub waits: bool,
@@ -25,7 +26,7 @@ pub struct Failure {
 pub type Outcome<T> = Result<T, Failure>;
 
 impl Failure {
-    /// Creates a failure without a reason and details.
+    /// Creates a failure without a reason or details.
     pub fn plain(code: u16, message: impl Into<String>) -> Self {
         let status = Status {
             types: TypeMeta { api_version: "v1".into(), kind: "Status".into() },
@@ -141,7 +142,8 @@ impl Failure {
         failure
     }
 
-    /// Creates a 403 failure for a request whose mutating admission policies could not be evaluated. Its message is the first error.
+    /// Creates a 403 failure for a request whose mutating admission policies could not be evaluated. The failure's message is the first
+    /// error.
     pub fn denied_by_mutation(
         resource: &GroupResource,
         name: &str,

@@ -19,7 +19,7 @@ pub fn differ_outside(new: &Json, old: &Json, members: &[&str]) -> bool {
     !new.members("").filter(rest).eq(old.members("").filter(rest))
 }
 
-/// Formats a scalar as field selectors compare it. An absent value becomes an empty text.
+/// Formats a scalar as text, for comparison with the value in a field selector. An absent value becomes an empty text.
 pub fn text(value: Option<&Json>) -> String {
     match value {
         None | Some(Json::Null) => String::new(),
@@ -49,7 +49,7 @@ pub fn restore_member(new: &mut Json, old: &Json, key: &str) {
     }
 }
 
-/// Replaces the members of `new` with those in `old`, except `members`.
+/// Replaces all members of `new` with the members of `old`, except for the keys in `members`.
 pub fn restore_except(new: &mut Json, old: &Json, members: &[&str]) {
     let (Some(new), Some(old)) = (new.as_object_mut(), old.as_object()) else { return };
     new.retain(|key, _| members.contains(&key.as_str()));
@@ -88,7 +88,7 @@ pub fn set_condition(object: &mut Json, mut wanted: Json, now: &str) -> bool {
     true
 }
 
-/// Returns a flag for each item: whether an equal item precedes it.
+/// Returns one boolean per item, which is `true` if an equal item occurs earlier.
 pub fn duplicates<T: Eq + Hash>(items: impl Iterator<Item = T>) -> Vec<bool> {
     let mut seen = HashSet::new();
     items.map(|item| !seen.insert(item)).collect()

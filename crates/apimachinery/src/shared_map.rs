@@ -102,7 +102,6 @@ impl<V: Clone> SharedMap<V> {
         Some(first)
     }
 
-    /// Restores the balance of this subtree after one of its entries changed.
     fn balance(&mut self) {
         let Some(node) = self.0.as_mut().map(Arc::make_mut) else { return };
         node.measure();
@@ -200,7 +199,6 @@ mod tests {
 
     use super::*;
 
-    /// Checks that all nodes have the correct size and balanced subtrees.
     fn is_balanced<V>(map: &SharedMap<V>) -> bool {
         map.nodes().iter().all(|node| {
             let [left, right] = node.sides.each_ref().map(SharedMap::weight);

@@ -157,7 +157,6 @@ impl PartialEq<Json> for &str {
     }
 }
 
-/// Implements comparisons between [`Json`] and another type, in both directions.
 macro_rules! equal {
     ($($of:ty, |$value:ident, $other:ident| $equal:expr;)*) => {$(
         impl PartialEq<$of> for Json {

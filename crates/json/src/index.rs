@@ -6,7 +6,6 @@ use crate::json::Json;
 use crate::map::Map;
 use crate::text::Text;
 
-/// Implements indexing of [`Json`] with a type of key.
 macro_rules! keys {
     ($($key:ty)*) => {$(
         /// Returns a member, or `null` if there is no such member.
@@ -53,7 +52,7 @@ impl Index<usize> for Json {
 /// Returns an item.
 ///
 /// # Panics
-/// Panics if the array has no such item.
+/// Panics if `self` is not an array or has no item at this index.
 impl IndexMut<usize> for Json {
     fn index_mut(&mut self, at: usize) -> &mut Json {
         match self {

@@ -39,7 +39,6 @@ pub fn to_json<T: Serialize + ?Sized>(value: &T) -> Result<Json, Error> {
     value.serialize(JsonSerializer)
 }
 
-/// Implements serializer methods for types that convert to JSON.
 macro_rules! plain {
     ($($name:ident $of:ty),*) => {$(
         fn $name(self, value: $of) -> Result<Json, Error> {
@@ -203,7 +202,6 @@ items!(
 #[derive(Default)]
 struct MembersSerializer {
     members: Map,
-    /// The key of the next value.
     key: Text,
     variant: Option<&'static str>,
     /// Whether the struct is a number that `serde_json` keeps as text.

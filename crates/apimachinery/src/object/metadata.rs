@@ -4,7 +4,7 @@ use std::collections::HashSet;
 
 use pintle_json::{Json, Map, Text};
 
-/// Returns the metadata. If it is absent or not an object, creates it first.
+/// Returns the object's metadata. Creates the metadata first if it is absent or not an object.
 pub fn metadata_mut(object: &mut Json) -> &mut Json {
     if !object.is_object() {
         *object = Json::Object(Map::new());
@@ -45,7 +45,7 @@ pub fn set_finalizers(object: &mut Json, finalizers: &[String]) {
     if finalizers.is_empty() { metadata.unset("finalizers") } else { metadata.set("finalizers", finalizers) }
 }
 
-/// Returns `true` if the object is terminating.
+/// Returns `true` if the object has a deletion timestamp.
 pub fn is_deleting(object: &Json) -> bool {
     object.has("/metadata/deletionTimestamp")
 }

@@ -32,7 +32,6 @@ impl Serialize for Ordered<'_> {
     }
 }
 
-/// The items of a list or the rows of a table.
 struct OrderedItems<'a>(&'a Json);
 
 impl Serialize for OrderedItems<'_> {
@@ -48,7 +47,6 @@ impl Serialize for OrderedItems<'_> {
 const DISCOVERED_RESOURCE: &[&str] =
     &["name", "singularName", "namespaced", "group", "version", "kind", "verbs", "shortNames", "categories"];
 
-/// The resources in a discovery document.
 struct DiscoveredResources<'a>(&'a Json);
 
 impl Serialize for DiscoveredResources<'_> {

@@ -18,7 +18,7 @@ pub struct WriteOptions {
     pub force: bool,
 }
 
-/// The kind of a write.
+/// The request type of a write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum How {
     Post,

@@ -2,7 +2,7 @@
 
 use percent_encoding::percent_decode;
 
-/// The target of a path. The server does not necessarily serve this path.
+/// The target that a request path names. The server does not necessarily serve the path.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Target {
     /// A path below `/api/v1/` or `/apis/GROUP/VERSION/`.
@@ -54,7 +54,7 @@ impl Target {
 }
 
 impl ResourcePath {
-    /// Parses at least two segments, of which the first is the version.
+    /// Parses the segments after the group. There must be at least two segments, and the first segment is the version.
     fn parse(group: &str, parts: &[&str]) -> Option<Self> {
         let mut path = Self { group: group.into(), version: parts[0].into(), ..Self::default() };
         let mut parts = &parts[1..];
@@ -79,7 +79,7 @@ impl ResourcePath {
         Some(path)
     }
 
-    /// Returns the resource as in messages and RBAC rules, such as `pods/status`.
+    /// Returns the resource with its subresource, such as `pods/status`. Messages and RBAC rules use this form.
     pub fn full_resource(&self) -> String {
         if self.subresource.is_empty() {
             self.resource.clone()

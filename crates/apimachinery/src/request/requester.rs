@@ -42,27 +42,26 @@ impl Requester {
         self.deadline.is_some_and(|deadline| Instant::now() >= deadline)
     }
 
-    /// Fails if the deadline has passed, so that a request that has timed out does
-    /// not write. A client's retry then rarely conflicts with the first attempt.
+    /// Fails if the deadline has passed. A request that has timed out must not write, because the write could conflict with the client's
+    /// retry.
     pub fn check_time(&self) -> Outcome<()> {
         if self.is_timed_out() { Err(Failure::too_late()) } else { Ok(()) }
     }
 
-    /// Returns a copy of the current warnings and annotations, or `None` if the request calls
-    /// no webhooks. Call this method before an attempt that a webhook call can interrupt.
+    /// Returns a copy of the current warnings and annotations, or `None` if the request calls no webhooks. Call this method before each
+    /// attempt to process the request. An attempt ends early if a webhook must be called first.
     pub fn notes_before_attempt(&self) -> Option<Notes> {
         self.webhooks.as_ref().map(|_| self.notes().clone())
     }
 
-    /// Removes the warnings and annotations of an interrupted attempt.
+    /// Restores the warnings and annotations from before an attempt, if a webhook call interrupted the attempt.
     pub fn restore_notes(&self, before: Option<Notes>) {
         if let Some(before) = before {
             *self.notes() = before;
         }
     }
 
-    /// Fails if the attempt needs a webhook conversion that is missing
-    /// or has failed, because the attempt must then not write.
+    /// Fails if a webhook conversion that the request needs is missing or has failed. In both cases, the request must not write.
     pub fn check_conversions(&self) -> Outcome<()> {
         let Some(calls) = &self.webhooks else { return Ok(()) };
         if let Some(why) = calls.take_failed() {
@@ -71,7 +70,8 @@ impl Requester {
         if calls.is_missing() { Err(Failure::waiting()) } else { Ok(()) }
     }
 
-    /// Returns the uid for a new object. All attempts of a request that calls webhooks use the same uid.
+    /// Returns the uid for a new object. If a webhook call interrupts the request, the next attempt to process the request gets the same
+    /// uid.
     pub fn uid(&self, generate: impl FnOnce() -> String) -> String {
         match &self.webhooks {
             None => generate(),
@@ -79,7 +79,7 @@ impl Requester {
         }
     }
 
-    /// Returns the time of the write. All attempts of a request that calls webhooks use the same time.
+    /// Returns the time of the write. If a webhook call interrupts the request, the next attempt to process the request gets the same time.
     pub fn now(&self, read: impl FnOnce() -> Timestamp) -> Timestamp {
         match &self.webhooks {
             None => read(),
@@ -87,7 +87,8 @@ impl Requester {
         }
     }
 
-    /// Returns the generated name number `at`. All attempts of a request that calls webhooks get the same name.
+    /// Returns the generated name number `at`. If a webhook call interrupts the request, the next attempt to process the request gets the
+    /// same name.
     pub fn generated_name(&self, at: usize, generate: impl FnOnce() -> String) -> String {
         match &self.webhooks {
             None => generate(),

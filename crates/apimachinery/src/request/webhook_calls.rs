@@ -1,8 +1,8 @@
 //! A request's webhook calls.
 //!
-//! An attempt to write never awaits. If it needs a webhook's answer, it records the call and fails. The
-//! server then performs the call and starts a new attempt, which finds the answer. Therefore, all attempts
-//! must compute the same object. Generated values, such as the uid, are kept for all attempts of a request.
+//! An attempt to write never awaits. An attempt that needs a webhook's response records the webhook call and fails. The server then calls
+//! the webhook and starts a new attempt, which finds the response. All attempts of a request must compute the same object. Therefore, they
+//! use the same generated values, such as the uid.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -16,7 +16,8 @@ use pintle_json::Json;
 /// A webhook call. The type does not implement `Debug`, because the review can contain a Secret.
 #[derive(Clone, PartialEq, Eq, Hash)]
 pub struct WebhookCall {
-    /// Identifies the webhook and the run of admission. A URL is not enough, because two webhooks can have the same URL.
+    /// Identifies the webhook and the admission run that calls the webhook. A URL is not enough, because two webhooks can have the same
+    /// URL.
     pub id: String,
     pub client: Arc<WebhookClient>,
     /// The review as JSON. Its uid is empty, because the server generates the uid when it performs the call.
@@ -79,7 +80,7 @@ pub struct WantedConversion {
     pub object: Arc<Json>,
 }
 
-/// The answer to a [`WebhookCall`].
+/// The response to a [`WebhookCall`].
 #[derive(Clone)]
 pub struct WebhookAnswer {
     /// The uid of the sent review.
@@ -88,7 +89,7 @@ pub struct WebhookAnswer {
     pub body: Result<Arc<str>, String>,
 }
 
-/// The webhook answers for one request, and the calls whose answers the last attempt lacked.
+/// The webhook responses for one request, and the calls that the last attempt still needs.
 #[derive(Clone, Default)]
 pub struct WebhookCalls(Arc<Mutex<Calls>>);
 
@@ -96,10 +97,10 @@ pub struct WebhookCalls(Arc<Mutex<Calls>>);
 struct Calls {
     answers: HashMap<WebhookCall, WebhookAnswer>,
     missing: Vec<WebhookCall>,
-    /// The results of conversions, or the reasons why they failed. The keys are the requested version and the object's JSON.
+    /// Conversion results or errors, by the requested version and the object's JSON.
     conversions: HashMap<(String, String), Result<Arc<Json>, String>>,
     wanted: Vec<WantedConversion>,
-    /// Why a conversion first failed, among the conversions that an attempt needed.
+    /// The error of the first failed conversion that an attempt needed.
     failed: Option<String>,
     uid: Option<String>,
     now: Option<Timestamp>,
@@ -107,7 +108,7 @@ struct Calls {
 }
 
 impl WebhookCalls {
-    /// Returns the answer to a call. If there is none yet, records the call and returns `None`.
+    /// Returns the webhook's response to a call. If there is no response yet, records the call and returns `None`.
     pub fn ask(&self, call: WebhookCall) -> Option<WebhookAnswer> {
         let mut calls = self.calls();
         if let Some(answer) = calls.answers.get(&call) {
@@ -117,7 +118,7 @@ impl WebhookCalls {
         None
     }
 
-    /// Takes the calls whose answers the last attempt lacked.
+    /// Removes and returns the calls for which the last attempt had no response.
     pub fn take_missing(&self) -> Vec<WebhookCall> {
         std::mem::take(&mut self.calls().missing)
     }
@@ -157,7 +158,7 @@ impl WebhookCalls {
         }
     }
 
-    /// Takes the conversions that the last attempt lacked.
+    /// Removes and returns the conversions that the last attempt needed and that are not available yet.
     pub fn take_wanted(&self) -> Vec<WantedConversion> {
         std::mem::take(&mut self.calls().wanted)
     }
@@ -166,13 +167,13 @@ impl WebhookCalls {
         self.calls().conversions.insert((wanted.to.clone(), wanted.object.to_string()), result);
     }
 
-    /// Returns `true` if the last attempt lacked an answer or a conversion.
+    /// Returns `true` if the last attempt needed a response or a conversion that is not available yet.
     pub fn is_missing(&self) -> bool {
         let calls = self.calls();
         !calls.missing.is_empty() || !calls.wanted.is_empty()
     }
 
-    /// Takes the reason why a needed conversion failed.
+    /// Removes and returns the error of a conversion that the request needed.
     pub fn take_failed(&self) -> Option<String> {
         self.calls().failed.take()
     }

@@ -22,7 +22,8 @@ pub enum MapOrNumber<'de, A> {
     Number(Number),
 }
 
-/// The special key, which is also the struct name with which `serde_json` serializes such a number.
+/// The special key. `serde_json` uses the same text as a struct name when it serializes a number that it stores as
+/// text.
 pub(crate) const KEY: &str = "$serde_json::private::Number";
 
 /// Whether the feature `arbitrary_precision` of `serde_json` is enabled.
@@ -57,7 +58,7 @@ impl<'de, A: MapAccess<'de>> MapOrNumber<'de, A> {
     }
 }
 
-/// The members of a map whose first key may already be read.
+/// The members of a map. The first key may already have been read.
 #[derive(Debug)]
 pub struct PeekedMap<'de, A> {
     first: Option<NumberKey<'de>>,

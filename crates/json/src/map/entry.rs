@@ -12,12 +12,12 @@ pub struct Entry<'a> {
 }
 
 impl<'a> Entry<'a> {
-    /// Returns the key's value, and inserts `value` first if the key is absent.
+    /// Returns the key's value. If the key is absent, inserts `value` first.
     pub fn or_insert(self, value: impl Into<Json>) -> &'a mut Json {
         self.or_insert_with(|| value.into())
     }
 
-    /// Returns the key's value, and inserts the result of `make` first if the key is absent.
+    /// Returns the key's value. If the key is absent, inserts the result of `make` first.
     pub fn or_insert_with(self, make: impl FnOnce() -> Json) -> &'a mut Json {
         let Self { members, key } = self;
         let found = match &members.0 {

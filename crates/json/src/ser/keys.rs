@@ -5,14 +5,12 @@ use serde_json::Error;
 
 use crate::text::Text;
 
-/// A serializer for map keys.
 pub(super) struct KeySerializer;
 
 fn no_key<T>() -> Result<T, Error> {
     Err(Error::custom("the key of an object must be a string"))
 }
 
-/// Implements serializer methods for values whose text form becomes the key.
 macro_rules! plain {
     ($($name:ident $of:ty),*) => {$(
         fn $name(self, value: $of) -> Result<Text, Error> {

@@ -9,7 +9,6 @@ use pintle_json::Json;
 use proptest::prelude::{Just, Strategy, any, prop_oneof};
 use serde_json::Value;
 
-/// Generates JSON values with small and large objects.
 fn value() -> impl Strategy<Value = Value> {
     let scalar = prop_oneof![
         Just(Value::Null),
