@@ -26,7 +26,7 @@ pub enum BodyMedia {
     Protobuf,
 }
 
-/// An encoded body. A YAML body is parsed by the constructor, but its errors are reported only by decoding.
+/// An encoded body. The constructor already parses YAML bodies, but only decoding reports their errors.
 #[derive(Clone)]
 pub struct RawBody {
     bytes: Bytes,
@@ -189,7 +189,7 @@ enum PatchInput {
 }
 
 impl<'a> Patcher<'a> {
-    /// Decodes a patch. Its errors are reported when it is applied, because the error about a missing object takes precedence.
+    /// Decodes a patch. An invalid patch fails only in [`make`](Self::make), because the error about a missing object takes precedence.
     pub fn new(
         kind: &'a Arc<Kind>,
         patch_kind: PatchKind,
@@ -304,7 +304,6 @@ impl<'a> Patcher<'a> {
         }
     }
 
-    /// Checks the patched object's `apiVersion` and `kind`.
     fn check_types(&self, patch: &PatchBody, patched: &mut Json, invalid: &dyn Fn(String) -> Failure) -> Outcome<()> {
         let api_version = self.kind.api_version();
         let Some(members) = patched.as_object_mut() else {

@@ -8,7 +8,6 @@ use pintle_store::{SAME, Stored};
 use super::Kind;
 use crate::strategy_types::Form;
 
-/// Returns `true` if the store indexes the kind's selectable fields.
 fn is_indexed(kind: &Kind) -> bool {
     kind.strategy.form() == Form::Stored
 }

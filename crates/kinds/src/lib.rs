@@ -93,7 +93,8 @@ pub struct Kind {
     pub verbs: Vec<Verb>,
     /// The store name of the objects. Two kinds that serve the same objects in different forms have the same store name.
     pub store: GroupResource,
-    /// The version in which objects are stored, or `None` if they are not stored. The hash in discovery documents is computed from it.
+    /// The version in which objects are stored, or `None` if the objects are not stored. Discovery documents contain a hash of this
+    /// version.
     pub stored_version: Option<GroupVersion>,
     pub subresources: Vec<ServedSubresource>,
     pub conduct: Conduct,
@@ -144,7 +145,7 @@ pub struct Conduct {
     pub status_keeps_metadata: bool,
     /// Creates can set the status even if there is a subresource `/status`.
     pub keeps_sent_status: bool,
-    /// The objects are only reports, such as events. Plans do not list changes of reports.
+    /// The objects are only reports, such as events. A plan (a dry run against a live cluster) does not list changes of such objects.
     pub is_report: bool,
     /// The store caches decoded objects of this kind, which are often read while objects of other kinds are processed.
     pub is_read_often: bool,

@@ -11,7 +11,7 @@ use crate::Kind;
 /// they describe. Many JSON parsers, including this server's, accept 127 levels. A watch of tables adds four levels.
 const MAX_STORED_DEPTH: usize = 120;
 
-/// Fails if the served form is nested so deeply that common JSON parsers reject it.
+/// Fails if the object that clients receive is nested too deeply for common JSON parsers.
 pub fn check(kind: &Kind, object: &Json) -> Outcome<()> {
     if fits(object, MAX_STORED_DEPTH) {
         return Ok(());
@@ -24,7 +24,7 @@ pub fn check(kind: &Kind, object: &Json) -> Outcome<()> {
     Err(Failure::new(422, Reason::Invalid, message).with(details(&resource.group, &kind.kind, name)))
 }
 
-/// Returns `true` if `value` has at most `levels` nesting levels. The recursion depth is at most `levels`.
+/// Returns `true` if `value` has at most `levels` nesting levels. This function recurses at most `levels` times.
 fn fits(value: &Json, levels: usize) -> bool {
     match value {
         Json::Object(members) => levels > 0 && members.values().all(|value| fits(value, levels - 1)),

@@ -139,7 +139,6 @@ fn contents(kind: &Kind, metadata: &Map) -> FieldErrors {
     common(metadata).and(finalizers(kind.strategy.plain_finalizers(), metadata))
 }
 
-/// Validates labels, annotations, owner references and managed fields.
 fn common(metadata: &Map) -> FieldErrors {
     let mut errors = FieldErrors::default();
     for (key, value) in entries(metadata, "labels") {

@@ -1,5 +1,5 @@
-//! Handlers for POST requests that store no object, but perform an action or return
-//! information. For example, such a request binds or evicts a pod, or reviews an access.
+//! Handlers for POST requests that store no object, but perform an action or return information. Examples are requests that bind a pod,
+//! evict a pod or review a permission.
 
 use std::sync::Arc;
 

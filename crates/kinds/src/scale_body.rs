@@ -6,7 +6,6 @@ use super::Kind;
 use super::table::{Cell, Table};
 use crate::strategy::Strategy;
 
-/// The table columns' descriptions.
 const DESCRIPTIONS: &[(&str, &str)] = &[
     ("Desired", "replicas is the desired number of instances for the scaled object."),
     ("Available", "replicas is the actual number of observed instances of the scaled object."),

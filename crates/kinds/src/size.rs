@@ -86,7 +86,6 @@ fn content(value: &Json, of: &Type) -> usize {
     }
 }
 
-/// Returns the type of list items or map values.
 fn item_of(of: &Type) -> &Type {
     match of {
         Type::List(list) => &list.item,

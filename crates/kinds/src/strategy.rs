@@ -104,7 +104,8 @@ pub trait Strategy: Send + Sync {
         Vec::new()
     }
 
-    /// Returns why the object `name` cannot be deleted, or `None` if it can. Objects that every cluster needs are protected.
+    /// Returns why the object `name` cannot be deleted, or `None` if it can. For example, an object that every cluster needs cannot be
+    /// deleted.
     fn undeletable(&self, _name: &str) -> Option<&'static str> {
         None
     }
@@ -205,7 +206,8 @@ pub trait Strategy: Send + Sync {
         None
     }
 
-    /// Returns the kind's strategy for one request, if a webhook converts the objects. The strategy gets the conversions from `calls`.
+    /// Returns the kind's strategy for one request if a webhook converts the objects. The returned strategy takes the conversions from
+    /// `calls`.
     fn with_conversions(&self, _calls: &WebhookCalls) -> Option<Arc<dyn Strategy>> {
         None
     }

@@ -14,8 +14,8 @@ pub enum Form {
     Stored,
     /// Every object needs a conversion.
     Converted,
-    /// Some objects need a conversion. The number identifies this version's form.
-    /// The store caches it with objects that were found to need no conversion.
+    /// Some objects need a conversion. The number identifies this version's form. If an object needs no conversion to
+    /// this form, the store caches the number with the object.
     Checked(u64),
 }
 
@@ -64,7 +64,7 @@ pub struct Stream {
     pub methods: &'static [&'static str],
     /// Parses the options from the query and from the path after the subresource.
     pub options: fn(&Query, &[String]) -> Outcome<Json>,
-    /// Whether requests are connect requests, which admission checks.
+    /// Whether the requests are connect requests, which admission checks before the server connects.
     pub connects: bool,
     /// Whether a request path can continue after the subresource.
     pub has_subpaths: bool,

@@ -60,7 +60,6 @@ pub fn url_errors(url: &str, field: &str) -> FieldErrors {
     errors
 }
 
-/// Splits a URL into its scheme and the text after the colon.
 fn scheme(url: &str) -> (&str, &str) {
     let is_of_scheme = |char: char| char.is_ascii_alphanumeric() || "+-.".contains(char);
     match url.split_once(':') {

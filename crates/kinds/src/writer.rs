@@ -30,9 +30,9 @@ pub struct Writer<'a> {
 }
 
 impl<'a> Writer<'a> {
-    /// Creates a writer. The field manager comes from the write options. If the options
-    /// have no field manager, it is the user agent up to the first slash. The requester is
-    /// the server itself, unless [`with_requester`](Self::with_requester) sets another one.
+    /// Creates a writer. The field manager comes from the write options. If the options name no field manager, the user
+    /// agent up to the first slash becomes the field manager. The requester is the server itself, unless
+    /// [`with_requester`](Self::with_requester) sets another requester.
     pub fn new(options: &'a WriteOptions, user_agent: &str, now: String) -> Self {
         let name = match options.field_manager.as_str() {
             "" => from_user_agent(user_agent),

@@ -87,7 +87,6 @@ impl Cell {
     }
 }
 
-/// Formats the time since a timestamp, if there is one.
 fn since(object: &Json, pointer: &str, now: Timestamp) -> Option<String> {
     object.text(pointer).parse().ok().map(|time| durations::age(time, now))
 }
@@ -112,14 +111,12 @@ pub fn first_few(mut items: Vec<String>) -> String {
     }
 }
 
-/// Formats a map of labels.
 fn labels(labels: Option<&Json>) -> String {
     let labels = labels.and_then(Json::as_object).into_iter().flatten();
     let texts: Vec<_> = labels.map(|(key, value)| format!("{key}={}", value.as_str().unwrap_or_default())).collect();
     if texts.is_empty() { "<none>".into() } else { texts.join(",") }
 }
 
-/// Formats a `LabelSelector`.
 fn selector(selector: Option<&Json>) -> String {
     let text = selector.map(structured_text).unwrap_or_default();
     if text.is_empty() { "<none>".into() } else { text }
