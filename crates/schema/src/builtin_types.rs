@@ -7,7 +7,6 @@ use super::types::{Field, ListKey, Merge, Scalar, Struct, StructRef, Topology, T
 
 const TEXT: &str = include_str!("types.txt");
 
-/// The types of all built-in kinds.
 pub(super) struct BuiltinTypes {
     structs: Vec<Struct>,
     names: HashMap<&'static str, u16>,
@@ -22,7 +21,6 @@ pub(super) fn table() -> &'static BuiltinTypes {
 }
 
 impl BuiltinTypes {
-    /// Returns the struct at index `at` of the type table.
     pub(super) fn at(&self, at: u16) -> &Struct {
         &self.structs[usize::from(at)]
     }

@@ -14,7 +14,6 @@ use super::whole::Whole;
 use crate::finding::StrictFinding;
 use crate::types::Type;
 
-/// Reads a value of the type `of`.
 pub(super) fn read<'de>(from: impl Deserializer<'de, Error = Error>, of: &Type) -> Result<Decoded, BodyError> {
     let mut reader = Reader::default();
     let value = take(from, Typed { reader: &mut reader, of, at: None, earlier: None }).map_err(broken)?;
@@ -22,7 +21,6 @@ pub(super) fn read<'de>(from: impl Deserializer<'de, Error = Error>, of: &Type) 
     Ok(Decoded { object: value.unwrap_or_else(|| zero(of)), findings })
 }
 
-/// Reads an object according to `schema`.
 pub(super) fn read_object<'de>(
     from: impl Deserializer<'de, Error = Error>,
     schema: &Schema,
@@ -35,7 +33,7 @@ pub(super) fn read_object<'de>(
     Ok(Decoded { object, findings: reader.findings()? })
 }
 
-/// Reads JSON of any shape and keeps all numbers unchanged. Findings are only about duplicate members.
+/// Reads arbitrary JSON and keeps all numbers unchanged. Reports only duplicate members.
 pub(super) fn read_verbatim(body: &[u8]) -> Result<(Json, Vec<StrictFinding>), String> {
     let mut reader = Reader::verbatim();
     let value = take_json(body, Untyped { reader: &mut reader, at: None, quiet: false })?;

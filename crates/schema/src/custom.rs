@@ -10,7 +10,6 @@ use pintle_json::Json;
 use super::object_meta;
 use super::types::{Field, ListKey, ListType, MapType, Merge, Scalar, Struct, StructRef, Topology, Type};
 
-/// Returns the type of a custom resource's objects.
 pub(super) fn root(structural: &Json) -> Type {
     embedded(node(structural))
 }

@@ -42,7 +42,6 @@ impl<'r> StructFields<'r> {
         self.reader
     }
 
-    /// Reads the value of an object member after its name.
     pub(super) fn next<'de, A: MapAccess<'de>>(&mut self, name: &str, members: &mut A) -> Result<(), A::Error> {
         let Some(place) = self.of.place(name) else { return self.skip_unknown(name, members) };
         let field = &self.of.fields[place];
@@ -75,7 +74,6 @@ impl<'r> StructFields<'r> {
         self.out
     }
 
-    /// Skips an object member that is not a field of the struct.
     fn skip_unknown<'de, A: MapAccess<'de>>(&mut self, name: &str, members: &mut A) -> Result<(), A::Error> {
         let at = FieldPath { parent: self.at, step: PathStep::Member(name) };
         self.reader.unknown(at);

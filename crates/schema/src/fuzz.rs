@@ -15,7 +15,6 @@ fn schema() -> Schema {
     Schema::builtin(POD.0, POD.1).unwrap()
 }
 
-/// The object to which patches are applied.
 fn pod() -> Json {
     json!({
         "apiVersion": "v1", "kind": "Pod",
@@ -24,7 +23,7 @@ fn pod() -> Json {
     })
 }
 
-/// Decodes a protobuf body and encodes the object twice, with another decoding in between. Panics if the two encodings differ.
+/// Decodes a protobuf body and encodes the object, then decodes and encodes the result again. Panics if the two encodings differ.
 pub fn protobuf_body(bytes: &[u8]) {
     let Ok(pod) = protobuf::decode(bytes, POD) else { return };
     let Ok(written) = Enveloped::document(&pod) else { return };
@@ -32,7 +31,7 @@ pub fn protobuf_body(bytes: &[u8]) {
     assert_eq!(Enveloped::document(&again).unwrap().body(), written.body(), "{pod}");
 }
 
-/// Reads a YAML body, and writes and parses its value again. Panics if the value changes.
+/// Reads a YAML body, writes its value as YAML, and reads the written YAML. Panics if the value changes.
 pub fn yaml_body(bytes: &[u8]) {
     let Ok((node, _)) = read_yaml(bytes) else { return };
     let value = node.into_value();
@@ -59,7 +58,7 @@ pub fn strategic_patch(bytes: &[u8]) {
     }
 }
 
-/// Decodes a JSON body, and decodes the decoded object again. Panics if the object changes.
+/// Decodes a JSON body to an object, then decodes this object by the same schema. Panics if the object changes.
 pub fn object(bytes: &[u8]) {
     let schema = schema();
     let expected = Expected { api_version: POD.0, schema: &schema };

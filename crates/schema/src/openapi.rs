@@ -61,7 +61,6 @@ struct Schemas {
     defaults: HashMap<SchemaField, Json>,
 }
 
-/// A field of a named schema.
 #[derive(PartialEq, Eq, Hash)]
 struct SchemaField {
     of: String,
@@ -122,7 +121,7 @@ impl Schemas {
             Type::Map(map) => json!({"type": "object", "additionalProperties": self.of_type(&map.value)}),
             Type::List(list) => self.of_list(list),
             Type::Union(union) => {
-                // The document must contain the schema of JSONSchemaProps, although the union's schema does not refer to it.
+                // The document must contain the schema of JSONSchemaProps, although the union's schema has no reference to JSONSchemaProps.
                 self.refer(&table().named("apiextensions.JSONSchemaProps").unwrap_or(Type::Any));
                 let of = match union {
                     Union::Bool => "Bool",

@@ -13,7 +13,6 @@ pub struct Quantity {
     format: Format,
 }
 
-/// The format of a quantity's unit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Format {
     Binary,
@@ -202,7 +201,6 @@ impl fmt::Display for Number {
     }
 }
 
-/// Adds one to a decimal number.
 fn increment(digits: &mut String) {
     let nines = digits.len() - digits.trim_end_matches('9').len();
     digits.truncate(digits.len() - nines);
@@ -211,7 +209,6 @@ fn increment(digits: &mut String) {
     digits.extend(std::iter::repeat_n('0', nines));
 }
 
-/// The parts of a quantity's text.
 struct Parts<'a> {
     negative: bool,
     /// The digits before the decimal point, without leading zeros. "0" if only zeros were present.
@@ -234,7 +231,6 @@ fn split(text: &str) -> Option<Parts<'_>> {
     (!text.is_empty() && end.is_empty()).then_some(parts)
 }
 
-/// Splits a text after its leading digits.
 fn digits(text: &str) -> (&str, &str) {
     text.split_at(text.bytes().take_while(u8::is_ascii_digit).count())
 }

@@ -22,11 +22,12 @@ pub(super) struct Reader {
     unknown: Option<Vec<StrictFinding>>,
     /// The total length of all path texts built so far, in bytes, including paths that no finding contains.
     written: usize,
-    /// The first error about a value. Reading continues after it, because a later syntax error takes precedence.
+    /// The first error about a value. Reading continues after this error, because a later syntax error takes precedence.
     error: Option<BodyError>,
     /// Whether numbers in values without a type stay unchanged.
     verbatim: bool,
-    /// The items that a list loses if it occurs again with fewer items, by the path of the list. The items are in reverse order.
+    /// The items that a list lost because the list occurred again with fewer items, by the path of the list. The items are in reverse
+    /// order.
     cut_off: BTreeMap<String, Vec<Json>>,
 }
 

@@ -42,7 +42,6 @@ impl Sink for Whole<'_> {
     }
 }
 
-/// The members that were already read.
 enum Object<'r> {
     BuiltIn(StructFields<'r>),
     Custom { reader: &'r mut Reader, out: Map },
@@ -115,7 +114,6 @@ impl<'r> Object<'r> {
     }
 }
 
-/// The apiVersion and the kind of an object.
 pub(super) struct TypeMeta {
     pub(super) api_version: TypeMetaField,
     pub(super) kind: TypeMetaField,

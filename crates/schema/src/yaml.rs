@@ -33,7 +33,7 @@ const MAX_ALIASED: usize = 16 << 20;
 
 /// Reads the first document of a YAML body. Each duplicate key is a finding, and the key's last value is kept.
 pub(super) fn read(body: &[u8]) -> Yaml {
-    // Values that JSON cannot represent have no prefix `yaml: `, because Go's JSON encoder reports them.
+    // Errors about values that JSON cannot represent have no prefix `yaml: `, because Go's JSON encoder reports these errors.
     let by = |why: &str| if why.starts_with("json: ") { "" } else { "yaml: " };
     first(body).map_err(|why| format!("{CONVERSION}{}{why}", by(&why)))
 }
@@ -91,7 +91,6 @@ impl Iterator for YamlDocuments<'_> {
     }
 }
 
-/// Reads one document.
 struct YamlReader<'p, 'a> {
     events: &'p mut Parser<'a>,
     /// Maps each anchor to its node. `None` means that the node is too large to be copied.
@@ -116,7 +115,6 @@ struct KeyMark {
     line: usize,
 }
 
-/// The map members that were already read.
 #[derive(Default)]
 struct YamlMembers {
     members: Vec<(String, JsonNode)>,
@@ -168,7 +166,6 @@ impl<'p, 'a> YamlReader<'p, 'a> {
         }
     }
 
-    /// Returns the next event with its line.
     fn event(&mut self) -> Result<(YamlEvent, usize), String> {
         let (event, mark) = self.events.next()?;
         Ok((event, mark.line + 1))
@@ -271,7 +268,7 @@ impl<'p, 'a> YamlReader<'p, 'a> {
         }
     }
 
-    /// Reads a key. Returns its text, and its text in Go's errors, where strings have quotes.
+    /// Reads a key. Returns the key's text, and the form of the key in Go's error messages, where strings have quotes.
     fn key(&mut self, event: YamlEvent) -> Result<(String, String), String> {
         const NO_KEY: &str = "null, a list or a map cannot be a key";
         if !matches!(event, YamlEvent::Scalar { .. } | YamlEvent::Alias(_)) {
@@ -446,7 +443,6 @@ fn float_key(number: f64) -> String {
     general(&format!("{number:e}")).unwrap_or_else(|| number.to_string())
 }
 
-/// Formats a float as YAML.
 fn float_text(number: f64) -> String {
     general(&format!("{number:e}")).unwrap_or_else(|| number.to_string())
 }

@@ -14,8 +14,8 @@ use crate::finding::StrictFinding;
 const MAX_OPERATIONS: usize = 10_000;
 /// The maximum number of bytes that a patch copies.
 const MAX_COPIED: usize = 3 * 1024 * 1024;
-/// The maximum number of inserted values, including nested values. The code visits all nested values to find the depth
-/// of an inserted value. Without this limit, a patch that moves a large value back and forth would take minutes.
+/// The maximum number of inserted values, including nested values. To check the depth limit, each insertion visits all
+/// nested values. Without this limit, a patch that moves a large value back and forth would take minutes.
 const MAX_PLACED: usize = 10_000_000;
 /// The maximum number of list items that a patch may shift. Inserting or removing an item shifts all following items.
 const MAX_SHIFTED: usize = 100_000_000;
@@ -72,7 +72,6 @@ impl JsonPatch {
         Ok(patch)
     }
 
-    /// Makes every `test` operation with the value null fail.
     pub(super) fn with_differing_nulls(self) -> Self {
         Self { null_differs: true, ..self }
     }
@@ -231,7 +230,7 @@ fn in_context<T>(result: Result<T, PatchError>, context: impl FnOnce(String) -> 
     })
 }
 
-/// The cost of the patch so far. Each of the counts has a limit.
+/// The counts that the patch's cost limits restrict.
 #[derive(Default)]
 struct Effort {
     copied: usize,

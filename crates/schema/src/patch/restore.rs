@@ -33,13 +33,12 @@ fn scalar_misfit(scalar: Scalar, found: &Json) -> Option<String> {
     let found = shape(found);
     match (expected, found) {
         ("string", "string") | ("bool", "bool") | ("int32" | "int64", "int64") => None,
-        // Return an error where Go stores a number in a string field as a character or truncates a float in an integer field.
+        // Go would store a number in a string field as a character, and truncate a float in an integer field. Return an error instead.
         ("string", "int64") | ("int32" | "int64", "float64") => Some(format!("cannot convert {found} to {expected}")),
         _ => Some(format!("unrecognized type: {expected}")),
     }
 }
 
-/// Returns the name of the Go type for a value.
 fn shape(value: &Json) -> &'static str {
     match value {
         Json::Null => "nil",

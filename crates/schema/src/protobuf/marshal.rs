@@ -79,8 +79,8 @@ impl Encoded<'_> {
         Encoded { of, fields: Vec::new(), places: Vec::new() }
     }
 
-    /// Appends the encoded fields with the indices `these`. The first `depth` numbers of their protobuf
-    /// paths are the same. In protobuf, the fields of an embedded Go struct form a separate message.
+    /// Appends the encoded fields with the indices `these`. The protobuf paths of all these fields begin with the same `depth` numbers. In
+    /// protobuf, the fields of an embedded Go struct form a separate message.
     fn write(&self, these: &[usize], depth: usize, to: &mut Vec<u8>) {
         let number = |at: usize| self.of.fields[at].number[depth];
         for group in these.chunk_by(|&a, &b| number(a) == number(b)) {
@@ -158,7 +158,6 @@ impl<'de> DeserializeSeed<'de> for Put<'_> {
 }
 
 impl Put<'_> {
-    /// Returns the error for a value of the wrong type.
     fn wrong_type<E: serde::de::Error>(&self, found: Unexpected<'_>) -> E {
         E::invalid_type(found, self)
     }
@@ -191,7 +190,6 @@ impl Put<'_> {
     }
 }
 
-/// Appends the items of a JSON list to the encoding.
 fn items<'de, A: SeqAccess<'de>>(number: u32, of: &Type, to: &mut Vec<u8>, mut seq: A) -> Result<(), A::Error> {
     loop {
         let start = to.len();

@@ -190,7 +190,6 @@ fn repeated_message_is_merged_and_empty_field_clears() {
     );
 }
 
-/// Decodes an object from JSON by its schema.
 fn normalised(object: Json) -> Json {
     let named = |name: &str| object[name].as_str().unwrap();
     let schema = Schema::builtin(named("apiVersion"), named("kind")).unwrap();

@@ -51,7 +51,8 @@ pub fn decode(body: &[u8], (version, kind_of): (&str, &str)) -> Result<Json, Str
     Ok(Json::Object(object))
 }
 
-/// Reads one message. A nested message can represent an embedded Go struct. In JSON, its fields belong to the enclosing object.
+/// Reads one message. A nested message can represent an embedded Go struct. In JSON, the fields of such a message belong to the enclosing
+/// object.
 #[derive(Clone, Copy)]
 struct MessageReader<'a> {
     of: &'a Struct,
@@ -179,7 +180,6 @@ fn embedded(content: WireValue<'_>, levels_left: usize) -> Result<Json, String> 
     if fits(&value, levels_left) { Ok(value) } else { Err(too_deep()) }
 }
 
-/// Returns `true` if a value has at most `levels_left` levels of nested lists and objects.
 fn fits(value: &Json, levels_left: usize) -> bool {
     match value {
         Json::Array(items) => levels_left > 0 && items.iter().all(|item| fits(item, levels_left - 1)),

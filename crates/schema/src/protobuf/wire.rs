@@ -6,25 +6,21 @@ pub(super) fn varint(number: u32, value: i64, to: &mut Vec<u8>) {
     digits(value.cast_unsigned(), to);
 }
 
-/// Appends an eight-byte field.
 pub(super) fn fixed64(number: u32, bits: u64, to: &mut Vec<u8>) {
     tag(number, 1, to);
     to.extend_from_slice(&bits.to_le_bytes());
 }
 
-/// Appends a field of the protobuf type `bytes` or `string`.
 pub(super) fn bytes(number: u32, bytes: &[u8], to: &mut Vec<u8>) {
     length(number, bytes.len(), to);
     to.extend_from_slice(bytes);
 }
 
-/// Appends a field's tag, length and content.
 pub(super) fn length(number: u32, length: usize, to: &mut Vec<u8>) {
     tag(number, 2, to);
     digits(length as u64, to);
 }
 
-/// Appends a message field. `write` appends its content.
 pub(super) fn nested<R>(number: u32, to: &mut Vec<u8>, write: impl FnOnce(&mut Vec<u8>) -> R) -> R {
     tag(number, 2, to);
     let start = to.len();
@@ -50,7 +46,6 @@ fn digits(mut value: u64, to: &mut Vec<u8>) {
     to.push(value as u8);
 }
 
-/// The value of a field.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum WireValue<'a> {
     Varint(u64),
@@ -60,7 +55,8 @@ pub(super) enum WireValue<'a> {
 }
 
 impl WireValue<'_> {
-    /// Returns the field's wire type for an error message. The value itself can be long.
+    /// Returns the field's wire type. Error messages contain the type instead of the value, because the value can be
+    /// long.
     pub(super) fn wire_type(self) -> &'static str {
         match self {
             Self::Varint(_) => "a varint",

@@ -30,7 +30,6 @@ impl YamlError {
         Self { problem: problem.into(), line }
     }
 
-    /// Creates an error without a position.
     pub(super) fn plain(problem: impl Into<String>) -> Self {
         Self { problem: problem.into(), line: 0 }
     }
@@ -79,7 +78,6 @@ impl<'a> Cursor<'a> {
         self.text.get(self.at..self.end).unwrap_or_default()
     }
 
-    /// Returns `true` at the end of the text.
     pub(super) fn is_end(&self) -> bool {
         self.at >= self.end
     }
@@ -130,7 +128,6 @@ impl<'a> Cursor<'a> {
         self.rest().starts_with('\u{feff}')
     }
 
-    /// Advances by one character.
     pub(super) fn skip(&mut self) {
         if let Some(c) = self.rest().chars().next() {
             self.at += c.len_utf8();
@@ -143,7 +140,6 @@ impl<'a> Cursor<'a> {
         (0..count).for_each(|_| self.skip());
     }
 
-    /// Appends the current character to `to` and advances by one character.
     pub(super) fn read(&mut self, to: &mut String) {
         to.extend(self.rest().chars().next());
         self.skip();
@@ -166,7 +162,6 @@ impl<'a> Cursor<'a> {
         kept
     }
 
-    /// Skips the rest of the line.
     pub(super) fn skip_line_rest(&mut self) {
         while !self.is_break_or_end(0) {
             self.skip();

@@ -11,7 +11,6 @@ use crate::document::JsonNode;
 /// The maximum length of a key without a preceding `?`.
 const MAX_KEY_LEN: usize = 1000;
 
-/// Writes a value as a YAML document.
 pub(crate) fn write(value: &Json) -> String {
     let mut out = String::new();
     block(value, 0, &mut out);
@@ -76,7 +75,6 @@ fn block(value: &Json, indent: usize, out: &mut String) {
     }
 }
 
-/// Writes a value on separate lines.
 fn below(value: &Json, indent: usize, out: &mut String) {
     let _ = write!(out, "\n{:indent$}", "");
     block(value, indent, out);

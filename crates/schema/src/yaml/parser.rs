@@ -5,7 +5,6 @@ use std::collections::HashMap;
 use super::cursor::{Mark, YamlError};
 use super::scanner::{PlacedToken, Scanner, Token};
 
-/// An event such as the start of a mapping.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum YamlEvent {
     DocumentStart,
@@ -26,7 +25,6 @@ pub(super) struct Properties {
     pub(super) tag: Option<String>,
 }
 
-/// The parser's position in the YAML grammar.
 #[derive(Clone, Copy, Debug)]
 enum State {
     FirstDocument,
@@ -57,7 +55,6 @@ enum State {
 
 type Parsed = Result<(YamlEvent, Mark), YamlError>;
 
-/// A parser that converts a YAML text to events.
 #[derive(Debug)]
 pub(super) struct Parser<'a> {
     scanner: Scanner<'a>,
@@ -129,7 +126,6 @@ impl<'a> Parser<'a> {
         self.state = self.states.pop().unwrap_or(State::End);
     }
 
-    /// Returns an empty scalar and sets the parser's next state.
     fn empty(&mut self, next: State) -> Parsed {
         self.state = next;
         let mark = self.mark()?;
@@ -221,7 +217,6 @@ impl<'a> Parser<'a> {
         Ok((YamlEvent::DocumentEnd, mark))
     }
 
-    /// Parses a scalar, an alias, or the start of a collection.
     fn node(&mut self, block: bool, indentless: bool) -> Parsed {
         let start = self.mark()?;
         if let Token::Alias(_) = self.peek()? {
@@ -279,14 +274,12 @@ impl<'a> Parser<'a> {
         }
     }
 
-    /// Ends a collection and consumes its end token.
     fn end(&mut self, event: YamlEvent) -> Parsed {
         self.pop();
         self.marks.pop();
         Ok((event, self.scanner.take()?.mark))
     }
 
-    /// Creates an error inside the current collection.
     fn error(&mut self, problem: &str) -> YamlError {
         let context = self.marks.last().copied().unwrap_or_default();
         match self.mark() {

@@ -35,7 +35,6 @@ pub(super) enum Token {
     Scalar { text: String, plain: bool },
 }
 
-/// A token with its position.
 #[derive(Clone, Debug)]
 pub(super) struct PlacedToken {
     pub(super) token: Token,
@@ -54,7 +53,6 @@ struct SimpleKey {
 
 type Scanned<T> = Result<T, YamlError>;
 
-/// A scanner that splits a YAML text into tokens.
 #[derive(Debug)]
 pub(super) struct Scanner<'a> {
     cursor: Cursor<'a>,
@@ -87,7 +85,6 @@ impl<'a> Scanner<'a> {
         }
     }
 
-    /// Returns the next token without consuming it.
     pub(super) fn peek(&mut self) -> Scanned<&PlacedToken> {
         while !self.ended && self.needs_more()? {
             self.fetch()?;
@@ -149,7 +146,6 @@ impl<'a> Scanner<'a> {
         self.keys.len() > 1
     }
 
-    /// Records that a key may begin at the current position.
     fn save_key(&mut self) -> Scanned<()> {
         let mark = self.cursor.mark();
         let required = !self.in_flow() && self.indent == mark.column as isize;
@@ -208,7 +204,7 @@ impl<'a> Scanner<'a> {
         }
     }
 
-    /// Adds the next token, and tokens for blocks that start or end at it.
+    /// Adds the next token, and the tokens that start or end blocks at the same position.
     fn fetch(&mut self) -> Scanned<()> {
         self.skip_to_token();
         self.cursor.check_end()?;
@@ -267,7 +263,6 @@ impl<'a> Scanner<'a> {
         }
     }
 
-    /// Returns `true` if a plain scalar may begin here.
     fn begins_plain(&self) -> bool {
         match self.cursor.byte(0) {
             b'-' => !self.cursor.is_blank(1),
@@ -284,7 +279,7 @@ impl<'a> Scanner<'a> {
         Ok(())
     }
 
-    /// Closes all blocks, because the next token must not be inside one.
+    /// Closes all blocks, because the next token must not be inside a block.
     fn begin_line_token(&mut self) -> Scanned<()> {
         self.close_blocks(-1);
         let level = self.level();

@@ -236,7 +236,6 @@ fn comments_are_ignored() {
     assert_eq!(value(text), json!({"a": [1, {"x": 1, "true": 2}]}));
 }
 
-/// Returns a YAML text with `depth` nested constructs.
 fn nested(shape: &str, depth: usize) -> String {
     match shape {
         "list" => "[".repeat(depth) + &"]".repeat(depth),
@@ -306,8 +305,8 @@ fn many_keys_tags_anchors_and_documents_are_read() {
     assert_eq!(YamlDocuments::new(&"a\n---\n".repeat(many)).count(), many + 1);
 }
 
-/// Generates JSON with strings that contain YAML indicators. The strings are no boolean
-/// words of YAML 1.1, because serde_yaml reads and writes these words as strings.
+/// Generates JSON with strings that contain YAML indicators. No string is a YAML 1.1 boolean word such as `no`, because
+/// serde_yaml reads and writes these words as strings.
 fn values() -> impl Strategy<Value = Json> {
     let text = "[a-m\\[\\]{}:,#&*!|>'\"%@`?~0-9é \\-\\\\]{0,12}";
     let leaf = prop_oneof![
@@ -385,7 +384,7 @@ proptest! {
 
     #[test]
     fn output_of_serde_yaml_is_read_back(value in values()) {
-        // Convert the value for serde_yaml first, which may write serde_json's numbers as maps.
+        // Convert the value to serde_yaml's type first, because serde_yaml may write serde_json's numbers as maps.
         let through_serde_yaml: serde_yaml::Value = serde_yaml::from_str(&value.to_string()).unwrap();
         let text = serde_yaml::to_string(&through_serde_yaml).unwrap();
         prop_assert_eq!(read(text.as_bytes()).unwrap().0.into_verbatim(), value, "{}", text);

@@ -227,7 +227,6 @@ fn order_check_takes_linear_time() {
     assert!(least_whole < least_part * 24, "{least_part:?}, and {least_whole:?}");
 }
 
-/// Returns the CPU time of this thread.
 fn cpu_time() -> Duration {
     let now = clock_gettime(ClockId::ThreadCPUTime);
     Duration::new(now.tv_sec.unsigned_abs(), u32::try_from(now.tv_nsec).unwrap())

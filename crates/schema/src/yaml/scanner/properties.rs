@@ -4,7 +4,6 @@ use super::{Scanned, Scanner, Token};
 use crate::yaml::cursor::Mark;
 
 impl Scanner<'_> {
-    /// Scans an anchor or an alias.
     pub(super) fn scan_anchor(&mut self) -> Scanned<Token> {
         let start = self.cursor.mark();
         let alias = self.cursor.byte(0) == b'*';

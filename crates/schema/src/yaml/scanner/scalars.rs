@@ -188,7 +188,6 @@ impl Scanner<'_> {
         YamlError::scanning(problem, start, self.cursor.mark())
     }
 
-    /// Scans a literal or folded block scalar.
     pub(super) fn scan_block(&mut self, literal: bool) -> Scanned<String> {
         let start = self.cursor.mark();
         self.cursor.skip();
