@@ -43,7 +43,6 @@ impl Checked {
     }
 }
 
-/// Checks an expression.
 pub(crate) fn check(environment: &Environment, text: &str, ast: Ast) -> Result<Checked, CompileError> {
     let count = ast.exprs.len();
     let mut checker = Checker {
@@ -241,7 +240,6 @@ impl Checker<'_> {
         }
     }
 
-    /// Returns the types of a comprehension's variables.
     fn iterated(&mut self, range: Id, over: &Type, two: bool) -> (Type, Type) {
         match over {
             Type::List(items) if two => (Type::Int, (**items).clone()),

@@ -135,7 +135,6 @@ pub(crate) fn scaled(size: u64, factor: f64) -> u64 {
 }
 
 impl Pricing {
-    /// Returns the cost of a function call.
     pub(crate) fn cost<'a>(self, args: &[Value<'a>], result: &Called<'a>, meter: &mut Meter) -> Result<u64, Failure> {
         let size = |index: usize| args.get(index).map_or(1, Value::size);
         let plain = |index: usize| args.get(index).map_or(1, Value::library_size);
@@ -179,7 +178,6 @@ pub(crate) fn pattern(text_size: u64, pattern_size: u64) -> u64 {
     text.saturating_mul(scaled(pattern_size, 0.25))
 }
 
-/// Returns the cost of parsing a selector of the given length.
 pub(crate) fn selector(length: u64) -> u64 {
     10 + text(length) + scaled(scaled(length, 0.5), 50.0)
 }

@@ -26,7 +26,7 @@ use crate::types::Type;
 #[derive(Clone, Debug, Default)]
 pub struct Environment {
     variables: BTreeMap<Arc<str>, Type>,
-    /// The schema of the first variable that was declared with one. Its limits bound the estimated cost.
+    /// The schema of the first variable that was declared with a schema. The size limits in this schema bound the estimated cost.
     root_schema: Option<Arc<Schema>>,
     objects: Objects,
     patches: bool,
@@ -105,12 +105,10 @@ impl Environment {
         self.patches
     }
 
-    /// Returns `true` if an object type with this name is declared.
     pub(crate) fn has_object(&self, name: &str) -> bool {
         self.objects.contains_key(name) || self.patches && is_patch_type(name)
     }
 
-    /// Returns the type of a field in the object type `object`.
     pub(crate) fn field_type(&self, object: &str, field: &str) -> Option<Type> {
         if let Some(fields) = self.objects.get(object) {
             let keyword = || fields.get(&format!("__{field}__")).filter(|_| is_reserved(field));

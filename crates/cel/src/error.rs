@@ -9,7 +9,7 @@ use crate::source::CompileError;
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Error {
-    /// The expression is wrong.
+    /// The expression cannot be compiled.
     Compile(CompileError),
     /// The evaluation failed.
     Evaluate(EvalError),

@@ -14,7 +14,7 @@ use crate::value::{Entries, Key, Object, Value};
 
 pub(crate) type Evaluated<'a> = Result<Value<'a>, Failure>;
 
-/// Returns `true` if the evaluation must end because it exceeded the cost budget.
+/// Returns `true` if the evaluation must end because its cost exceeded the budget.
 fn is_spent<T>(evaluated: &Result<T, Failure>) -> bool {
     matches!(evaluated, Err(Failure::Budget))
 }

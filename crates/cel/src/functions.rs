@@ -10,7 +10,6 @@ const SIGNATURES: &str = include_str!("functions.txt");
 /// The heading in `functions.txt` above the functions that exist only in mutating policies.
 const PATCHES: &str = "patches";
 
-/// A signature of a function.
 #[derive(Debug)]
 pub(crate) struct Overload {
     pub(crate) id: &'static str,
@@ -18,7 +17,6 @@ pub(crate) struct Overload {
     pub(crate) member: bool,
     pub(crate) args: Vec<Type>,
     pub(crate) result: Type,
-    /// The type parameters.
     pub(crate) params: Vec<&'static str>,
     /// Whether the function exists only in environments that support the patches of mutating policies.
     pub(crate) for_patches: bool,
@@ -37,7 +35,6 @@ static FUNCTIONS: LazyLock<HashMap<&'static str, Vec<Overload>>> = LazyLock::new
     functions
 });
 
-/// Returns the signatures of the function with this name.
 pub(crate) fn overloads(name: &str) -> &'static [Overload] {
     FUNCTIONS.get(name).map(Vec::as_slice).unwrap_or_default()
 }

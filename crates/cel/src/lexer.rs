@@ -87,7 +87,6 @@ impl Token {
     }
 }
 
-/// A token with its text.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Lexeme<'a> {
     pub(crate) token: Token,
@@ -221,7 +220,7 @@ fn digits(bytes: &[u8]) -> usize {
     bytes.iter().take_while(|byte| byte.is_ascii_digit()).count()
 }
 
-/// Returns the length of a number's exponent, or 0 if there is no exponent.
+/// Returns the length of a number's exponent with its letter `e`, or 0 if there is no exponent.
 fn exponent(bytes: &[u8]) -> usize {
     if !matches!(bytes.first(), Some(b'e' | b'E')) {
         return 0;

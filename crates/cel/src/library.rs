@@ -114,7 +114,6 @@ pub(crate) fn no_overload(name: &str, args: &[Value<'_>]) -> Failure {
     Failure::new(format!("no such overload: {name}({})", types.join(", ")))
 }
 
-/// Returns the arguments of a function that takes two strings.
 fn two_texts<'v, 'a>(args: &'v [Value<'a>]) -> Option<(&'v str, &'v str)> {
     match args {
         [Value::String(left), Value::String(right)] => Some((left, right)),

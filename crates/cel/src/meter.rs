@@ -25,7 +25,6 @@ pub(crate) const MAX_AUTOMATON: usize = 1 << 20;
 /// The maximum number of compiled patterns that an evaluation keeps.
 const MAX_PATTERNS: usize = 32;
 
-/// Patterns by their texts.
 pub(crate) type Patterns = HashMap<Box<str>, Arc<Pattern>>;
 
 /// Counts the cost and the work of an evaluation.
@@ -57,7 +56,6 @@ impl Meter {
         self.cost
     }
 
-    /// Returns the remaining budget.
     pub(crate) fn left(&self) -> u64 {
         self.budget.saturating_sub(self.cost)
     }
@@ -68,7 +66,7 @@ impl Meter {
         if self.cost > self.budget { Err(Failure::Budget) } else { Ok(()) }
     }
 
-    /// Counts work.
+    /// Counts units of work. Fails with [`Failure::Budget`] if the evaluation exceeds its work limit.
     pub(crate) fn work(&mut self, units: u64) -> Result<(), Failure> {
         match self.work_left.checked_sub(units) {
             Some(left) => {

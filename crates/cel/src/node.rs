@@ -99,7 +99,6 @@ fn number(number: &serde_json::Number) -> Scalar<'_> {
     }
 }
 
-/// Implements [`Node`] for a JSON tree.
 macro_rules! json_node {
     ($json:ty) => {
         impl Node for $json {

@@ -38,7 +38,7 @@ pub enum Opaque {
     Format(&'static NamedFormat),
     /// A permission check that the server's authorizer decides.
     Authorization(Arc<Authorization>),
-    /// An authorizer's answer.
+    /// An authorizer's decision about a permission check.
     Decision(Arc<Decision>),
 }
 

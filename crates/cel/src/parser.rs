@@ -17,7 +17,6 @@ const MAX_CODE_POINTS: usize = 100_000;
 /// The maximum nesting depth of one grammar rule.
 const MAX_NESTING: u32 = 250;
 
-/// Parses an expression.
 pub(crate) fn parse(text: &str) -> Result<Ast, CompileError> {
     let size = text.chars().count();
     if size > MAX_CODE_POINTS {
@@ -40,7 +39,6 @@ pub(crate) fn parse(text: &str) -> Result<Ast, CompileError> {
     if issues.is_empty() { Ok(Ast { exprs: parser.builder.exprs, root }) } else { Err(CompileError::new(text, issues)) }
 }
 
-/// Why the parser stopped early.
 enum Stop {
     /// A syntax error, which the parser has already recorded.
     Syntax,

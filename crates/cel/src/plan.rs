@@ -23,7 +23,6 @@ pub(crate) struct Planned {
     pub(crate) patterns: Arc<Patterns>,
 }
 
-/// An expression to evaluate.
 #[derive(Debug)]
 pub(crate) enum Plan {
     Const(Value<'static>),
@@ -102,7 +101,6 @@ pub(crate) enum QualifierKey {
     Computed(Plan),
 }
 
-/// A function call.
 #[derive(Debug)]
 pub(crate) struct Call {
     pub(crate) name: Arc<str>,
@@ -139,7 +137,7 @@ pub(crate) struct PlannedFold {
 pub(crate) struct Append {
     pub(crate) slot: usize,
     pub(crate) item: Plan,
-    /// Whether the searched list is a constant. Creating a constant list costs nothing.
+    /// Whether the appended item is a constant. Creating a list of constants costs nothing.
     pub(crate) constant: bool,
 }
 

@@ -1,8 +1,8 @@
 //! Translates regular expressions from Go's RE2 syntax for the crate `regex`.
 //!
-//! The crate `regex` accepts some patterns that RE2 rejects (nested repetitions, nested classes,
-//! `\u0041`), and rejects some that RE2 accepts (a lone `{`, octal escapes). Other patterns have a
-//! different meaning (`\d`, `\b`, `[a&&b]`). Therefore, a pattern is translated before it is parsed.
+//! The crate `regex` accepts some patterns that RE2 rejects (nested repetitions, nested classes, `\u0041`), and rejects some patterns that
+//! RE2 accepts (a lone `{`, octal escapes). Other patterns have different meanings in both syntaxes (`\d`, `\b`, `[a&&b]`). Therefore, this
+//! module translates a pattern before the crate `regex` parses it.
 
 mod class;
 mod escape;
@@ -48,13 +48,11 @@ const ANY_CHARACTER: &str = r"[\x{0}-\x{10FFFF}]";
 
 struct Scanner<'p> {
     pattern: &'p str,
-    /// The offset of the next character.
     at: usize,
     out: String,
     /// Flags such as `(?i)` that are not written to `out` yet. In RE2, a
     /// repetition operator after flags repeats the part before these flags.
     flags: String,
-    /// The number of open groups.
     depth: usize,
     /// The Unicode class names in the pattern. The value is true if RE2 knows the class.
     classes: HashMap<&'p str, bool>,
@@ -147,7 +145,6 @@ impl<'p> Scanner<'p> {
         Some(c)
     }
 
-    /// Returns the text from `start` to the current position.
     fn since(&self, start: usize) -> &'p str {
         &self.pattern[start..self.at]
     }

@@ -137,7 +137,6 @@ impl Schema {
         matches!(self.shape, Shape::Object(_))
     }
 
-    /// Returns `true` if the schema declares the field `name`.
     pub(crate) fn declares(&self, name: &str) -> bool {
         match &self.shape {
             Shape::Object(properties) => properties.contains_key(name),
@@ -167,7 +166,6 @@ impl Schema {
         matches!(self.shape, Shape::Map(_))
     }
 
-    /// Adds the schema's object types to `objects`.
     pub(crate) fn declare(&self, objects: &mut Objects) {
         match &self.shape {
             Shape::List(Some(items)) => items.declare(objects),

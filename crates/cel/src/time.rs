@@ -153,7 +153,6 @@ impl Timestamp {
 /// The maximum absolute value of a numeric offset, in seconds: about a thousand years.
 const MAX_OFFSET: i64 = 31_556_952_000;
 
-/// A date and a clock time.
 pub(crate) struct Civil {
     pub(crate) year: i64,
     pub(crate) month: i64,
@@ -315,7 +314,8 @@ fn unit_nanos(unit: &str) -> Option<u64> {
     })
 }
 
-/// Converts the digits of a decimal fraction to nanoseconds. As in Go, digits are ignored after the fraction no longer fits into 63 bits.
+/// Converts the digits of a decimal fraction to nanoseconds. As in Go, stops before the first digit that would make the fraction's digits
+/// exceed 2⁶³.
 fn fraction_nanos(digits: &str, unit: u64) -> u64 {
     let (mut value, mut scale) = (0_u64, 1.0_f64);
     for digit in digits.bytes() {

@@ -9,7 +9,6 @@ use crate::types::Type;
 /// a short expression with nested types can take exponentially many steps.
 const MAX_STEPS: u32 = 4_000_000;
 
-/// The types that were inferred for type parameters.
 #[derive(Default)]
 pub(super) struct Inference {
     known: HashMap<Arc<str>, Type>,
@@ -20,7 +19,7 @@ pub(super) struct Inference {
 }
 
 impl Inference {
-    /// Returns `true` if the inference has exceeded its maximum number of steps. After that, all its results are arbitrary.
+    /// Returns `true` if the inference has exceeded its maximum number of steps. Beyond this limit, the results are arbitrary.
     pub(super) fn is_exhausted(&self) -> bool {
         self.steps > MAX_STEPS
     }
@@ -129,7 +128,6 @@ impl Inference {
         (false, false)
     }
 
-    /// Returns `true` if `param` does not occur in `within`.
     fn not_within(&mut self, param: &Type, within: &Type) -> bool {
         if !self.step() {
             return true;
@@ -148,7 +146,6 @@ impl Inference {
         }
     }
 
-    /// Replaces type parameters with their inferred types.
     pub(super) fn substitute(&mut self, within: &Type) -> Type {
         self.replace(within, false)
     }
@@ -177,7 +174,6 @@ impl Inference {
     }
 }
 
-/// Replaces a signature's type parameters with new ones.
 pub(super) fn instantiate(within: &Type, fresh: &[(&'static str, Type)]) -> Type {
     match within {
         Type::Param(name) => {

@@ -18,7 +18,6 @@ impl Scopes {
         self.types.entry(name.clone()).or_default().push(declared);
     }
 
-    /// Removes the variables of the innermost comprehension.
     pub(super) fn pop(&mut self, count: usize) {
         for _ in 0..count {
             let stack = self.names.pop().and_then(|name| self.types.get_mut(&name));

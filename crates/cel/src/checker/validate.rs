@@ -114,7 +114,6 @@ impl Check<'_> {
         }
     }
 
-    /// Checks a constant format string and the types of its arguments.
     fn format(&mut self, id: Id, target: Id, args: Id) {
         let checked = self.checked;
         let (Kind::Literal(Literal::String(text)), Kind::List(items)) =

@@ -26,7 +26,6 @@ impl Estimate {
     }
 }
 
-/// The receiver and the arguments of a function call.
 struct Call<'c> {
     id: Id,
     target: Option<Id>,
@@ -151,7 +150,6 @@ impl Estimator<'_> {
         CostRange { min: u64::from(max > 0), max }.scaled(0.1)
     }
 
-    /// Estimates calls of the list and set libraries.
     fn extension(&mut self, call: &Call<'_>, overload: &str) -> Option<Estimate> {
         let created =
             |factor: f64, size: CostRange| Estimate::sized(size.scaled(factor).plus(CostRange::fixed(11)), size);
@@ -196,7 +194,6 @@ impl Estimator<'_> {
         }
     }
 
-    /// Estimates calls of Kubernetes' libraries and of the string library.
     fn library(&mut self, call: &Call<'_>, function: &str, overload: &str) -> Option<Estimate> {
         match (function, call.target, call.args) {
             ("check", ..) => Estimate::of(CostRange::fixed(350_000)),

@@ -21,8 +21,8 @@ pub(super) enum Place<'e> {
 }
 
 impl<'e> Place<'e> {
-    /// Returns the place below this one. `step` is, for example, a field name. As in
-    /// kube-apiserver, the first step of a path always leads to the root of the data.
+    /// Returns the part of the data to which `step`, such as a field name, leads from this part. As in kube-apiserver,
+    /// the first step of a path always leads to the root of the data.
     pub(super) fn step(self, step: &str, root: Option<&'e Schema>) -> Self {
         match (self, root) {
             (Self::Empty, Some(root)) => Self::Schema(root),
@@ -60,7 +60,6 @@ impl EntrySize {
     }
 }
 
-/// A variable of a comprehension.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Local<'e> {
     pub(super) place: Place<'e>,
@@ -101,7 +100,6 @@ impl<'e> Estimator<'e> {
         Local { place: self.place(id), size: self.size(id), entries: self.entry_size(id) }
     }
 
-    /// Returns `true` if a comprehension iterates over a list.
     pub(super) fn is_list(&self, range: Id) -> bool {
         match self.entry_size(range) {
             Some(entries) => !entries.is_map,

@@ -29,7 +29,6 @@ impl<'a, 'e> Evaluator<'a, 'e> {
 
     fn resolved(&mut self, attribute: &'e Attribute) -> Evaluated<'a> {
         if let Some(found) = self.path(attribute) {
-            // Each qualifier costs one unit.
             self.meter.pay(attribute.qualifiers.len() as u64)?;
             return Ok(found);
         }
@@ -139,7 +138,6 @@ impl<'a, 'e> Evaluator<'a, 'e> {
         self.paid(found, optional)
     }
 
-    /// Adds the cost of a qualifier such as `.name` or `[0]`.
     fn paid(
         &mut self,
         found: Result<Option<Value<'a>>, Failure>,
@@ -212,7 +210,6 @@ fn item<'a>(list: &List<'a>, key: &Value<'a>, required: bool) -> Result<Option<V
     }
 }
 
-/// Converts a value to the index of a list item.
 pub(crate) fn index(key: &Value<'_>) -> Result<i64, Failure> {
     match key {
         Value::Int(index) => Ok(*index),

@@ -25,9 +25,8 @@ pub(crate) enum Clause {
     Octal,
 }
 
-/// Why formatting failed.
 pub(crate) enum FormatError {
-    /// The format is wrong.
+    /// The format string is invalid.
     Format(String),
     /// The argument has a type that the clause does not accept.
     Argument(String),
@@ -297,7 +296,6 @@ fn plain(value: &Value<'_>, output: &mut String, depth: usize, meter: &mut Meter
     }
 }
 
-/// Writes a value that is inside a list or a map.
 fn nested(value: &Value<'_>, output: &mut String, depth: usize, meter: &mut Meter) -> Result<(), Failure> {
     let depth = depth.checked_sub(1).ok_or_else(|| Failure::new("values are nested too deep to format"))?;
     meter.work(8)?;

@@ -24,7 +24,6 @@ fn matches<'a>(meter: &mut Meter, args: &[Value<'a>]) -> Returned<'a> {
     Some(is_match(meter, text, &pattern).map(Value::Bool))
 }
 
-/// Returns whether a text matches a pattern.
 pub(crate) fn is_match(meter: &mut Meter, text: &str, pattern: &Pattern) -> Result<bool, Failure> {
     meter.search(text.len(), pattern)?;
     let found = pattern.search(text, meter.steps_left()).map_err(Failure::new)?.ok_or(Failure::Budget)?;

@@ -57,7 +57,6 @@ fn char_at<'a>(_: &mut Meter, args: &[Value<'a>]) -> Returned<'a> {
     })
 }
 
-/// Implements the function `indexOf` for lists and strings.
 fn index_of<'a>(meter: &mut Meter, args: &[Value<'a>]) -> Returned<'a> {
     match args {
         [Value::List(list), value] => Some(lists::position(meter, list, value, false)),
@@ -67,7 +66,6 @@ fn index_of<'a>(meter: &mut Meter, args: &[Value<'a>]) -> Returned<'a> {
     }
 }
 
-/// Implements the function `lastIndexOf` for lists and strings.
 fn last_index_of<'a>(meter: &mut Meter, args: &[Value<'a>]) -> Returned<'a> {
     match args {
         [Value::List(list), value] => Some(lists::position(meter, list, value, true)),

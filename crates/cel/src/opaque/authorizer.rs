@@ -37,7 +37,7 @@ pub struct Question {
     pub label_selector: String,
 }
 
-/// The answer of an [`Authorizer`].
+/// The decision of an [`Authorizer`] about a permission check.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Decision {
     /// Whether the user may perform the requested action.

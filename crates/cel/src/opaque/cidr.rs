@@ -21,7 +21,6 @@ impl fmt::Display for Cidr {
 }
 
 impl Cidr {
-    /// Returns the number of bits in the prefix.
     pub(crate) fn bits(self) -> u8 {
         self.bits
     }

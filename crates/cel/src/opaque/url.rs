@@ -21,7 +21,6 @@ impl Url {
         &self.text
     }
 
-    /// Splits a URL's host into the host name and the port.
     pub(crate) fn host_and_port(&self) -> (&str, &str) {
         let port = match self.host.rfind(']') {
             Some(end) => self.host[end..].find(':').map(|index| end + index),

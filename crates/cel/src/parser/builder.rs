@@ -36,7 +36,6 @@ impl Builder {
         self.exprs[id as usize].at
     }
 
-    /// Adds an expression.
     pub(super) fn push(&mut self, at: u32, kind: Kind) -> Parsed {
         self.add(at, kind, false)
     }

@@ -3,7 +3,6 @@
 use crate::ast::Literal;
 use crate::lexer::Token;
 
-/// Returns the value of a literal token.
 pub(super) fn value(token: Token, text: &str, negative: bool) -> Result<Literal, &'static str> {
     match token {
         Token::True => Ok(Literal::Bool(true)),

@@ -27,7 +27,6 @@ pub(super) fn begins_operand(token: Token) -> bool {
     OPERAND.contains(&token)
 }
 
-/// Returns `true` if this token can follow a complete operand.
 pub(super) fn is_operator(token: Token) -> bool {
     precedence(token).is_some()
         || matches!(token, Token::And | Token::Or | Token::Question | Token::Dot | Token::OpenBracket)

@@ -264,7 +264,6 @@ impl Parser<'_> {
         empty && self.look(1) == closer && self.take_if(Token::Comma)
     }
 
-    /// Consumes the closing bracket of a list, map or message.
     fn close(&mut self, closer: Token) -> Parsed<()> {
         if self.peek() != closer {
             if self.look(1) != closer {

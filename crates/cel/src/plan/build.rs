@@ -37,7 +37,6 @@ struct Planner<'c> {
     /// The variables of all enclosing comprehensions, each with its slot.
     locals: Vec<(Arc<str>, usize)>,
     next_slot: usize,
-    /// The number of slots.
     slots: usize,
     patterns: Patterns,
     /// The total size of the constant patterns.
@@ -106,7 +105,6 @@ impl Planner<'_> {
         }
     }
 
-    /// Plans an operator's two operands.
     fn pair(&mut self, args: &[Id]) -> Result<Box<[Plan; 2]>, Failure> {
         match *args {
             [left, right] => Ok(Box::new([self.expr(left)?, self.expr(right)?])),
@@ -303,8 +301,8 @@ impl Planner<'_> {
         self.locals.truncate(outer + 1);
         let result = self.expr(fold.result)?;
         self.locals.truncate(outer);
-        // The accumulator's initial value is computed when the accumulator is first read, while the loop's slots
-        // are in use. Therefore, it must not share slots with the loop condition, the loop step or the result.
+        // The accumulator's initial value is computed when the accumulator is first read, while the loop's slots are in use. Therefore, the
+        // initial value must not share slots with the loop condition, the loop step or the result.
         self.next_slot = self.slots;
         let init = self.expr(fold.init)?;
         self.next_slot = slot;

@@ -3,7 +3,6 @@
 use super::escape::perl_class;
 use super::{ANY_CHARACTER, NO_CHARACTER, Scanner};
 
-/// The names of POSIX classes.
 const POSIX: [&str; 14] = [
     "alnum", "alpha", "ascii", "blank", "cntrl", "digit", "graph", "lower", "print", "punct", "space", "upper", "word",
     "xdigit",

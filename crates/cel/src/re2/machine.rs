@@ -8,7 +8,6 @@ use std::collections::HashMap;
 
 use regex_syntax::hir::{Class, ClassUnicode, Hir, HirKind, Look, Repetition};
 
-/// A compiled pattern.
 #[derive(Debug)]
 pub(super) struct Machine {
     instructions: Vec<Instruction>,
@@ -49,7 +48,7 @@ impl Machine {
         self.instructions.len()
     }
 
-    /// Searches a text, and counts each executed instruction as a step. Returns `None` if the search needs more than `max_steps`.
+    /// Searches a text, and counts each executed instruction as a step. Returns `None` if the search needs more than `max_steps` steps.
     pub(super) fn search(&self, text: &str, max_steps: usize) -> Option<Search> {
         let mut states = States { is_active: vec![false; self.instructions.len()], all: Vec::new() };
         let (mut steps, mut before, mut left) = (0, None, Vec::new());
@@ -102,7 +101,6 @@ impl Machine {
     }
 }
 
-/// The set of active instructions.
 struct States {
     is_active: Vec<bool>,
     all: Vec<usize>,

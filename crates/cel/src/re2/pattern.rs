@@ -76,7 +76,7 @@ impl Pattern {
         self.size.classes
     }
 
-    /// Searches a text for the pattern. Returns `None` if the search needs more than `max_steps`.
+    /// Searches a text for the pattern. Returns `None` if the search needs more than `max_steps` steps.
     ///
     /// # Errors
     ///
@@ -163,7 +163,6 @@ fn ignores_case(parsed: &Ast) -> bool {
     found
 }
 
-/// The size of a pattern.
 #[derive(Debug)]
 struct Size {
     /// The number of instructions. Repeated parts are counted once for each repetition.
@@ -174,11 +173,9 @@ struct Size {
     ranges: u64,
     /// The number of Unicode classes in the pattern's text.
     classes: u64,
-    /// The maximum nesting depth.
     depth: usize,
 }
 
-/// Computes the size of a pattern.
 struct Review {
     counts: Vec<u64>,
     depth: usize,

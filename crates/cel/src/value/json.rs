@@ -85,7 +85,6 @@ fn json(value: &Value<'_>, depth: usize, left: &mut usize) -> Result<Json, Failu
     })
 }
 
-/// Copies the caller's data.
 fn copied(node: &dyn Node, depth: usize, left: &mut usize) -> Result<Json, Failure> {
     let Some(depth) = depth.checked_sub(1) else {
         return Err(Failure::new("values are nested too deep to convert to JSON"));
@@ -112,7 +111,6 @@ fn copied(node: &dyn Node, depth: usize, left: &mut usize) -> Result<Json, Failu
     })
 }
 
-/// Counts one value and the bytes of its text.
 fn count(left: &mut usize, text: usize) -> Result<(), Failure> {
     *left = left.checked_sub(1 + text).ok_or_else(|| Failure::new("the value is too large to convert to JSON"))?;
     Ok(())

@@ -118,7 +118,6 @@ impl<'a> List<'a> {
         self.iter().collect()
     }
 
-    /// Concatenates two lists.
     pub(crate) fn join(self, other: Self) -> Self {
         if self.is_empty() {
             return other;

@@ -97,7 +97,6 @@ impl<'a> Entries<'a> {
         self.position(key).or_else(others).map(|at| &self.list[at].1)
     }
 
-    /// Adds or replaces an entry.
     pub(crate) fn set(&mut self, key: Key<'a>, value: Value<'a>) {
         if let Some(at) = self.position(&key) {
             self.list[at].1 = value;
@@ -171,7 +170,6 @@ impl<'a> Map<'a> {
         }
     }
 
-    /// Returns the value of a string key.
     pub(crate) fn field(&self, name: &str) -> Result<Option<Value<'a>>, Failure> {
         match &self.0 {
             Layout::Node(node, None) => Ok(node.field(name).map(Value::of)),

@@ -5,7 +5,6 @@ use std::sync::{Arc, Mutex};
 use pintle_cel::{Activation, Authorizer, Decision, Environment, Failure, Program, Question, Type, Value, Variables};
 use serde_json::json;
 
-/// An authorizer that allows reads and records all checks.
 #[derive(Default)]
 struct Recorder(Mutex<Vec<Question>>);
 

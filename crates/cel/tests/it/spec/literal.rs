@@ -35,7 +35,7 @@ pub(super) fn expression(value: &Message) -> Option<String> {
     })
 }
 
-/// Wraps a value in `dyn(…)`. Literals with items of mixed types need it.
+/// Wraps a value in `dyn(…)`. A literal with items of mixed types compiles only if its items are wrapped.
 fn dynamic(value: &Message) -> Option<String> {
     expression(value).map(|value| format!("dyn({value})"))
 }

@@ -45,11 +45,6 @@ impl Message {
     }
 }
 
-/// Reads a message.
-///
-/// # Errors
-///
-/// Fails if the text is invalid.
 pub(super) fn read(text: &str) -> Result<Message, String> {
     let mut reader = Reader { chars: text.chars().peekable(), line: 1 };
     let message = reader.message(None)?;
