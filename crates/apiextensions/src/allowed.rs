@@ -42,7 +42,6 @@ fn as_integer(value: &Json) -> Option<i64> {
     Some(whole)
 }
 
-/// Returns a code point's character as a text.
 fn as_character(value: &Json) -> Option<String> {
     let point = value.as_i64()?;
     let known = u32::try_from(point).ok().and_then(char::from_u32);

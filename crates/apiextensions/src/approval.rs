@@ -10,7 +10,6 @@ pub(super) const APPROVAL_CONDITION: &str = "KubernetesAPIApprovalPolicyConforma
 const APPROVAL: &str = "metadata.annotations[api-approved.kubernetes.io]";
 const APPROVAL_RULES: &str = "see https://github.com/kubernetes/enhancements/pull/1111";
 
-/// The value of the approval annotation.
 enum Approval<'a> {
     Missing,
     /// The value is not a URL, and not a reason with the required prefix.

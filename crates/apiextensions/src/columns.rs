@@ -7,15 +7,14 @@ use pintle_kinds::table::{Column, age};
 
 use super::json_path::{self, Hop};
 
-/// Computes a cell in a custom resource's row.
 #[derive(Clone, Debug)]
 pub(super) struct Cell {
     kind: String,
     steps: Vec<Hop>,
 }
 
-/// Returns a version's columns, and the functions that compute their cells. The first column is the
-/// name, and the additional printer columns follow. If there are none, the second column is the age.
+/// Returns a version's columns, and the functions that compute their cells. The first column is the name, and the
+/// additional printer columns follow. If the version has no additional printer columns, the second column is the age.
 pub(super) fn read(version: &Json) -> (Vec<Column>, Vec<Cell>) {
     let mut columns = vec![Column::name()];
     let mut cells = vec![Cell { kind: "name".into(), steps: Vec::new() }];

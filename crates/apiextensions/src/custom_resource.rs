@@ -21,7 +21,7 @@ use super::{is_established, is_terminating};
 const VERBS: [Verb; 8] =
     [Verb::Delete, Verb::DeleteCollection, Verb::Get, Verb::List, Verb::Patch, Verb::Create, Verb::Update, Verb::Watch];
 
-/// Returns a definition's kinds, one for each served version. If the definition is not established, there are none.
+/// Returns a definition's kinds, one for each served version. Returns no kinds if the definition is not established.
 pub fn kinds(definition: &Json) -> Vec<Kind> {
     kinds_of(definition, |version| version.is_true("/served"))
 }
@@ -106,7 +106,6 @@ fn schema(version: &Json, patterns: &mut Patterns) -> Structural {
     schema
 }
 
-/// Returns the warning for requests to a deprecated version.
 fn deprecation(definition: &Json, version: &Json) -> Option<String> {
     let flag = |version: &Json, key: &str| version[key] == true;
     if !flag(version, "deprecated") {

@@ -22,7 +22,6 @@ use super::{columns, default, embedded, prune, validator};
 
 /// The data that a custom resource's versions share.
 pub(super) struct Versions {
-    /// The uid of the definition.
     pub(super) definition: String,
     pub(super) api_versions: Vec<String>,
     pub(super) schemas: Vec<Structural>,
@@ -37,7 +36,6 @@ pub(super) struct Versions {
     pub(super) conversion: Option<(Arc<ConversionWebhook>, Vec<Json>)>,
 }
 
-/// One version of a custom resource.
 #[derive(Clone)]
 pub(super) struct Custom {
     stored: Arc<Versions>,
@@ -114,7 +112,7 @@ impl Custom {
         errors
     }
 
-    /// Evaluates the rules, unless an error in the object can make them fail.
+    /// Evaluates the validation rules. Skips all rules if the object has an error that could make a rule fail.
     fn add_rule_errors(&self, errors: &mut FieldErrors, object: &Json, old: Option<&Json>) {
         let Some(tree) = self.stored.rules.get(self.at).and_then(Option::as_ref) else { return };
         // The metadata validation has already reported a missing name.
@@ -144,7 +142,7 @@ impl Custom {
     }
 }
 
-/// After an error of one of these types, no rule is evaluated.
+/// Validation rules are not evaluated after an error of one of these types.
 const BLOCKING: [FieldErrorType; 5] = [
     FieldErrorType::NotSupported,
     FieldErrorType::Required,

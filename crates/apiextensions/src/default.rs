@@ -5,8 +5,8 @@ use pintle_json::Json;
 use super::structural::Structural;
 use super::weight;
 
-/// Drops nulls in fields that are not nullable and have no default.
-/// Applies to all decoded objects except the body of a server-side apply.
+/// Drops nulls in fields that are not nullable and have no default. Call this function for all decoded objects except the body of a
+/// server-side apply.
 pub(crate) fn drop_nulls(schema: &Structural, value: &mut Json) {
     match value {
         Json::Object(members) => {

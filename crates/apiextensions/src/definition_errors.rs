@@ -199,7 +199,6 @@ fn stored_errors(object: &Json) -> FieldErrors {
     errors
 }
 
-/// Returns a schema's errors, for tests.
 #[cfg(test)]
 pub(super) fn schema_errors(schema: &Json, path: &str) -> FieldErrors {
     structure::all(schema, path, &mut super::pattern::Patterns::default(), &mut { super::validator::MAX_STEPS })

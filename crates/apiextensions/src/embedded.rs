@@ -69,7 +69,7 @@ pub(super) fn normalise(schema: &Structural, value: &mut Json) {
     }
 }
 
-/// Validates the embedded objects. Each one must have a valid `apiVersion`, `kind` and `metadata`.
+/// Validates the embedded objects. Each embedded object must have a valid `apiVersion`, `kind` and `metadata`.
 pub(super) fn errors(schema: &Structural, value: &Json) -> FieldErrors {
     let mut errors = FieldErrors::default();
     collect_errors(schema, value, FieldPath::Start(""), &mut errors);
@@ -106,7 +106,6 @@ fn collect_errors(schema: &Structural, value: &Json, path: FieldPath<'_>, errors
     }
 }
 
-/// Validates an embedded object's `apiVersion` and `kind`.
 fn types(members: &Map, path: FieldPath<'_>, errors: &mut FieldErrors) {
     for key in ["apiVersion", "kind"] {
         let Some(Json::String(text)) = members.get(key) else {

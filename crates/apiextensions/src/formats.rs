@@ -85,7 +85,6 @@ pub(crate) fn fits(format: &str, text: &str) -> bool {
     }
 }
 
-/// Returns a format's name without dashes.
 fn plain_name(format: &str) -> Cow<'_, str> {
     if format.contains('-') { format.replace('-', "").into() } else { format.into() }
 }

@@ -20,12 +20,10 @@ pub(super) struct DefinitionNames {
 }
 
 impl DefinitionNames {
-    /// Returns the names in the definition's spec.
     fn requested(definition: &Json) -> Self {
         Self::read(&definition["spec"]["names"])
     }
 
-    /// Returns the accepted names in the definition's status.
     pub(super) fn accepted(definition: &Json) -> Self {
         Self::read(&definition["status"]["acceptedNames"])
     }

@@ -50,7 +50,6 @@ impl fmt::Display for Pattern {
     }
 }
 
-/// Parses a pattern in Go's syntax.
 fn parse(text: &str) -> Result<pintle_cel::Pattern, String> {
     const TOO_LARGE: &str = "error parsing regexp: expression too large";
     if text.len() > LONGEST_PATTERN {
@@ -89,7 +88,6 @@ impl Default for Patterns {
 }
 
 impl Patterns {
-    /// Returns the shared pattern `text`.
     pub(super) fn shared(&mut self, text: &str) -> Arc<Pattern> {
         if let Some(known) = self.by_text.get(text) {
             return known.clone();

@@ -129,8 +129,8 @@ fn keep(members: &mut Map, known: &[&str], place: Place, path: FieldPath<'_>, re
     });
 }
 
-/// Prunes a value. If `preserves` is true, its unknown fields are kept. A list with `x-kubernetes-preserve-unknown-fields`
-/// also keeps the unknown fields of its items, but not unknown fields inside declared fields of the items.
+/// Prunes a value. If `preserves` is true, keeps the value's unknown fields. A list with `x-kubernetes-preserve-unknown-fields` also keeps
+/// the unknown fields of its items, but not unknown fields inside declared fields of the items.
 fn value(schema: &Structural, value: &mut Json, preserves: bool, path: FieldPath<'_>, removed: &mut Removed) {
     match value {
         Json::Object(members) if schema.embedded => {

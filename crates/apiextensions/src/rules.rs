@@ -29,7 +29,7 @@ const OBJECT_BUDGET: u64 = 10_000_000;
 /// The rules of a schema and its nested schemas. Nested schemas without rules are omitted.
 #[derive(Debug)]
 pub(crate) struct RuleTree {
-    /// The compiled rules. A rule that does not compile is replaced by the reason.
+    /// The compiled rules. A rule that does not compile is replaced by its error.
     rules: Vec<Result<CompiledRule, String>>,
     /// The schema for the types in CEL expressions. Set only if this schema has rules.
     schema: Option<Arc<Schema>>,
@@ -50,7 +50,6 @@ pub(crate) enum Level {
 }
 
 impl Level {
-    /// Returns the level of a nested schema.
     pub(crate) fn of(schema: &Json) -> Self {
         if schema.is_true("/x-kubernetes-embedded-resource") { Self::Resource } else { Self::Value }
     }
@@ -65,7 +64,7 @@ impl Level {
 }
 
 impl RuleTree {
-    /// Compiles the rules in a valid definition's schema. Returns `None` if there are none.
+    /// Compiles the rules in a valid definition's schema. Returns `None` if the schema has no rules.
     pub(crate) fn read(schema: &Json) -> Option<Self> {
         Self::at(schema, Level::Resource)
     }
@@ -105,12 +104,10 @@ impl RuleTree {
         Some(tree)
     }
 
-    /// Returns a property's rules.
     pub(crate) fn property(&self, name: &str) -> Option<&Self> {
         self.properties.get(name)
     }
 
-    /// Returns the rules for list items.
     pub(crate) fn items(&self) -> Option<&Self> {
         self.items.as_deref()
     }

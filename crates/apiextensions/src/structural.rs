@@ -35,7 +35,6 @@ pub(crate) struct Structural {
     pub not: Option<Box<Structural>>,
 }
 
-/// A schema's `additionalProperties`.
 #[derive(Clone, Debug)]
 pub(crate) enum Additional {
     /// Whether every additional property is allowed.
@@ -44,7 +43,6 @@ pub(crate) enum Additional {
     Schema(Box<Structural>),
 }
 
-/// The value validations of a schema, such as a maximum length.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Limits {
     pub values: Option<Allowed>,
@@ -106,12 +104,10 @@ impl Structural {
         self.properties.iter_mut().filter(|(name, _)| !kept(name)).for_each(|(_, schema)| schema.default = None);
     }
 
-    /// Returns the properties with a default.
     pub(crate) fn defaulted(&self) -> impl Iterator<Item = (&String, &Self)> {
         self.defaulted.iter().filter_map(|name| self.properties.get_key_value(name))
     }
 
-    /// Returns an object member's schema, or `None` if it has none.
     pub(crate) fn member(&self, name: &str) -> Option<&Self> {
         match (self.properties.get(name), &self.additional) {
             (Some(schema), _) => Some(schema),

@@ -13,7 +13,6 @@ use super::pattern::Patterns;
 use super::structural::Structural;
 use super::{Taken, default, is_established, json_path, kinds, prune, ratchet, settle, validator};
 
-/// Returns a definition of widgets with a single version, whose `spec` has this schema.
 fn definition(spec: Json) -> Json {
     json!({
         "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition", "metadata": {"name": "widgets.example.com"},
@@ -50,7 +49,6 @@ fn repeated_patterns_of_a_definition_are_shared() {
     }
 }
 
-/// Prunes a spec and adds its defaults. Checks the result and the unknown fields.
 #[track_caller]
 fn check_pruned_and_defaulted(schema: Json, spec: Json, expected: Json, unknown: &[&str]) {
     let kind = kind(schema);

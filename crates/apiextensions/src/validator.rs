@@ -45,7 +45,6 @@ const STEP_OF_TEXT: usize = 64;
 struct Validation {
     errors: FieldErrors,
     visits: usize,
-    /// The number of remaining validation steps.
     left: usize,
 }
 
@@ -161,9 +160,9 @@ impl Validation {
         }
     }
 
-    /// Returns the number of matching branches. Also returns the errors of the branch whose
-    /// validation visited the most values. If several branches are equal in this respect, the
-    /// first one's errors are returned. All other errors are dropped immediately to save memory.
+    /// Returns the number of matching branches. Also returns the errors of the branch whose validation visited the most values. If several
+    /// branches visited equally many values, returns the errors of the first such branch. All other errors are dropped immediately to save
+    /// memory.
     fn alternatives(
         &mut self,
         branches: &[Structural],
@@ -468,7 +467,6 @@ mod tests {
         assert!(validate(&schema, &Json::Null, None, "a").is_empty());
     }
 
-    /// Returns the number of steps that validating a value takes.
     fn steps(schema: &Json, value: &Json) -> usize {
         let schema = Structural::read(schema, &mut Patterns::default());
         let mut check = Validation { left: usize::MAX, ..Validation::default() };

@@ -43,7 +43,7 @@ pub(super) fn each(schema: &Json, path: FieldPath<'_>, mut visit: impl FnMut(&Js
     }
 }
 
-/// Reports errors inside a branch. Its `anyOf` may contain types only if `is_int_or_string` is true.
+/// Reports errors inside a branch. The branch's `anyOf` may contain types only if `is_int_or_string` is true.
 fn inside(schema: &Json, path: FieldPath<'_>, is_int_or_string: bool, errors: &mut FieldErrors) {
     let mut forbid = |key: &str, why: &str| errors.add(|| FieldError::forbidden(path.member(key), why));
     let flag = |key: &str| schema[key] == true;

@@ -126,7 +126,6 @@ struct Place {
 impl Place {
     const ROOT: Self = Self { level: Level::Resource, cardinality: Some(1), uncorrelated: None };
 
-    /// Returns the position of the nested schema `child`.
     fn below(&self, schema: &Json, path: FieldPath<'_>, child: &Json, is_item: bool) -> Self {
         let is_matched = !is_item || schema.text("/x-kubernetes-list-type") == "map";
         let uncorrelated = self.uncorrelated.clone();

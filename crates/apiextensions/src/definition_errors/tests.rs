@@ -22,7 +22,6 @@ const E: &str = "x-kubernetes-embedded-resource";
 const I: &str = "x-kubernetes-int-or-string";
 const P: &str = "x-kubernetes-preserve-unknown-fields";
 
-/// Returns the schema with these members set to `true`.
 fn flagged(flags: &[&str], mut more: Json) -> Json {
     flags.iter().for_each(|flag| more.set(flag, true));
     more

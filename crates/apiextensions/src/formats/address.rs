@@ -28,7 +28,6 @@ fn ipv6(text: &str) -> Option<Ipv6Addr> {
     format!("{}:{last}", without_zeros(groups, ':')).parse().ok()
 }
 
-/// Removes leading zeros from an IP address's numbers.
 fn without_zeros(text: &str, separator: char) -> String {
     let plain = |number: &str| {
         let rest = number.trim_start_matches('0');

@@ -18,7 +18,7 @@ pub(super) fn is_duration(text: &str) -> bool {
     is_go_duration(text) || numbers_with_units(text).unwrap_or(false)
 }
 
-/// Returns `true` for a list of numbers with units. Their sum in nanoseconds must fit into 64 bits.
+/// Returns `true` for a list of numbers with units. The sum of the durations in nanoseconds must fit into 64 bits.
 fn is_go_duration(text: &str) -> bool {
     let mut rest = text.strip_prefix(['-', '+']).unwrap_or(text);
     if rest == "0" {

@@ -65,7 +65,6 @@ fn address(rest: &mut &str) -> Option<()> {
     atom(rest).filter(|atom| is_dotted(atom)).map(|_| ())
 }
 
-/// Reads one or more words.
 fn phrase(rest: &mut &str) -> Option<()> {
     let mut words = 0;
     loop {
@@ -132,7 +131,6 @@ fn skip_comments(rest: &mut &str) -> Option<()> {
     Some(())
 }
 
-/// Reads a comment after its opening parenthesis.
 fn comment(rest: &mut &str) -> Option<()> {
     let (mut depth, mut escaped) = (1, false);
     for (at, c) in rest.char_indices() {

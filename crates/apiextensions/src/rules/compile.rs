@@ -8,7 +8,6 @@ use pintle_json::Json;
 
 use super::field_path;
 
-/// The CEL variables of rules.
 pub(super) const SELF: &str = "self";
 pub(super) const OLD_SELF: &str = "oldSelf";
 
@@ -82,12 +81,12 @@ impl RuleEnvironments {
 #[derive(Debug)]
 pub(crate) struct Compiled {
     pub program: Result<Program, String>,
-    /// The compiled message expression. `None` if the rule has none or does not compile itself.
+    /// The compiled message expression. `None` if the rule has no message expression or the rule itself does not
+    /// compile.
     pub message: Option<Result<Program, String>>,
 }
 
 impl Compiled {
-    /// Compiles a rule with a non-empty expression.
     pub(crate) fn new(source: &RuleSource<'_>, environments: &RuleEnvironments) -> Self {
         let environment = environments.of(source);
         let program = environment.compile(source.rule).map_err(|error| failed("", &error)).and_then(|program| {
@@ -101,18 +100,16 @@ impl Compiled {
         Self { program, message }
     }
 
-    /// Returns `true` if the rule uses `oldSelf`.
     pub(crate) fn uses_old_self(&self) -> bool {
         self.program.as_ref().is_ok_and(|program| program.uses(OLD_SELF))
     }
 }
 
-/// A rule that is ready for evaluation.
 #[derive(Debug)]
 pub(super) struct CompiledRule {
     pub(super) program: Program,
     pub(super) message_program: Option<Program>,
-    /// The message for a violation if the message expression returns none.
+    /// The message for a violation, if the message expression does not return a message.
     pub(super) message: String,
     /// The rule's name in evaluation errors.
     pub(super) name: String,
@@ -124,7 +121,6 @@ pub(super) struct CompiledRule {
 }
 
 impl CompiledRule {
-    /// Compiles a rule for evaluation.
     pub(super) fn new(source: &RuleSource<'_>, schema: &Json, environments: &RuleEnvironments) -> Result<Self, String> {
         let compiled = Compiled::new(source, environments);
         let uses_old_self = compiled.uses_old_self();
@@ -148,7 +144,6 @@ impl CompiledRule {
 }
 
 impl CompiledRule {
-    /// Returns the estimated cost of one evaluation.
     pub(super) fn estimated_cost(&self) -> u64 {
         let message = self.message_program.as_ref().map_or(0, |program: &Program| program.estimate().max);
         self.program.estimate().max.saturating_add(message)

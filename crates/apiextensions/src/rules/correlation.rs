@@ -11,8 +11,8 @@ use crate::structural::Structural;
 /// The old value for a new value in an update. Also determines whether a violation in an unchanged value becomes a warning.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Correlation<'a> {
-    /// The old value at the same path, which rules access as `oldSelf`. `None` if there is
-    /// none, or if the new value is in a list whose items cannot be matched with the old items.
+    /// The old value at the same path, which rules access as `oldSelf`. `None` if there is no old value, or if the new value is in a list
+    /// whose items cannot be matched with the old items.
     pub(super) old: Option<&'a Json>,
     ratchet: Ratchet,
 }
@@ -22,15 +22,14 @@ pub(super) struct Correlation<'a> {
 enum Ratchet {
     /// A violation becomes a warning if the value equals its old value.
     Compare,
-    /// The value is a list item that cannot be matched with an old item. A violation
-    /// becomes a warning if the enclosing list is unchanged, which the boolean states.
+    /// The value is a list item that cannot be matched with an old item. The boolean states whether the enclosing list is unchanged. A
+    /// violation becomes a warning if the list is unchanged.
     Above(bool),
     /// A violation never becomes a warning. Used for new objects, for defaults in a definition, and for `kind` and `apiVersion`.
     Never,
 }
 
 impl<'a> Correlation<'a> {
-    /// Returns a whole object's correlation.
     pub(super) fn of_object(old: Option<&'a Json>) -> Self {
         Self { old, ratchet: if old.is_some() { Ratchet::Compare } else { Ratchet::Never } }
     }
@@ -59,7 +58,6 @@ impl<'a> Correlation<'a> {
         Self { old, ratchet }
     }
 
-    /// Returns the correlations of list items.
     pub(super) fn items(&self, tree: &RuleTree, shape: &Structural, value: &Json, items: &[Json]) -> Vec<Self> {
         let Some(keys) = &tree.list_keys else {
             let ratchet = match self.ratchet {

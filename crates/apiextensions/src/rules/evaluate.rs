@@ -86,11 +86,10 @@ impl<'a> Variables<'a> for RuleVariables<'a> {
 
 struct Run {
     errors: FieldErrors,
-    /// The remaining cost budget.
     budget: u64,
     is_over: bool,
-    /// Whether the value is a default in a definition that is being validated. Otherwise, the definition
-    /// is already valid, but an older definition's rule may fail to compile and is then skipped.
+    /// Whether the value is a default in a definition that is being validated. Otherwise, the definition is already valid. A rule of an
+    /// older definition may still fail to compile, and is then skipped.
     is_default: bool,
 }
 
@@ -285,7 +284,6 @@ fn error(reason: FieldErrorType, path: String, value: Option<&Json>, why: &str) 
     }
 }
 
-/// Returns `true` if the result of a message expression can be used as a message.
 fn is_usable(message: &str) -> bool {
     !message.is_empty() && message.len() <= MAX_MESSAGE && !message.contains('\n')
 }

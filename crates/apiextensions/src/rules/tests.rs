@@ -15,7 +15,6 @@ fn schema(spec: Json) -> Json {
     json!({"type": "object", "properties": {"spec": spec}})
 }
 
-/// Returns a write's errors and warnings.
 fn write(schema: &Json, new: Json, old: Option<Json>) -> (Vec<String>, Vec<String>) {
     let tree = RuleTree::read(schema).expect("there are rules");
     let mut errors = evaluate(&tree, &Structural::read(schema, &mut Patterns::default()), &new, old.as_ref());
