@@ -23,7 +23,6 @@ pub fn delegated_spec(stored: &Stored) -> Option<Json> {
 pub(crate) struct ApiService;
 
 impl Strategy for ApiService {
-    // The name of an APIService for the core group ends with a dot.
     fn prepare_for_create(&self, _: &Context<'_>, object: &mut Json) {
         object.set("status", pintle_json::Map::new());
     }

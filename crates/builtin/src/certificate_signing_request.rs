@@ -219,7 +219,6 @@ fn spec_errors(object: &Json, old_signer: &str) -> FieldErrors {
     errors
 }
 
-/// Validates the issued certificate, if any.
 fn certificate_error(object: &Json) -> Option<FieldError> {
     let text = object.text("/status/certificate");
     let why = if text.is_empty() {
@@ -248,7 +247,6 @@ fn check_certificates(pem: &[u8]) -> Result<(), String> {
     })
 }
 
-/// The descriptions of the table columns.
 const DESCRIPTIONS: &[(&str, &str)] = &[
     (
         "SignerName",

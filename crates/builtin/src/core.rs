@@ -43,7 +43,6 @@ const MAX_DATA: usize = 1024 * 1024;
 /// The storage class annotation, which older Kubernetes versions used instead of a field.
 pub(super) const BETA_CLASS: &str = "volume.beta.kubernetes.io/storage-class";
 
-/// Validates a PersistentVolume's or PersistentVolumeClaim's access modes.
 fn mode_errors(spec: &Json, path: &str) -> FieldErrors {
     const MODES: &[&str] = &["ReadOnlyMany", "ReadWriteMany", "ReadWriteOnce", "ReadWriteOncePod"];
     let field = format!("{path}.accessModes");
@@ -60,7 +59,6 @@ fn mode_errors(spec: &Json, path: &str) -> FieldErrors {
     errors
 }
 
-/// Adds a finalizer if the object lacks it.
 pub(super) fn add_finalizer(object: &mut Json, name: &str) {
     let mut finalizers: Vec<Json> = object.list("/metadata/finalizers").cloned().collect();
     if !finalizers.contains(&name.into()) {
@@ -69,7 +67,6 @@ pub(super) fn add_finalizer(object: &mut Json, name: &str) {
     }
 }
 
-/// Sets a PersistentVolume's or PersistentVolumeClaim's default phase.
 fn default_phase(object: &mut Json) {
     if let Some(status) = object.member("status")
         && status.text("/phase").is_empty()

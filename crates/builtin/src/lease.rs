@@ -10,7 +10,6 @@ use pintle_kinds::table::{Cell, Table};
 /// The only built-in strategy for coordinated leader election in Kubernetes.
 pub(crate) const OLDEST_EMULATION_VERSION: &str = "OldestEmulationVersion";
 
-/// The strategy of Leases in `coordination.k8s.io/v1`.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Lease {
     /// Whether coordinated leader election is enabled. Otherwise, new leases cannot contain a strategy or a preferred holder.

@@ -11,7 +11,6 @@ const REASON: &str = "a condition reason must start with alphabetic character, o
                       '_,:', and must end with an alphanumeric character or '_' (e.g. 'my_name',  or 'MY_NAME',  or 'MyName',  or \
                       'ReasonA,ReasonB',  or 'ReasonA:ReasonB', regex used for validation is '[A-Za-z]([A-Za-z0-9_,:]*[A-Za-z0-9_])?')";
 
-/// Validates a list of conditions in an object.
 pub(super) fn condition_errors(object: &Json, field: &str) -> FieldErrors {
     let pointer = format!("/{}", field.replace('.', "/"));
     let types: Vec<_> = object.list(&pointer).map(|condition| condition.text("/type")).collect();

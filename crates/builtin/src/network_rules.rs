@@ -32,7 +32,6 @@ pub(super) fn special_address(address: &str, path: &str) -> Option<FieldError> {
     Some(FieldError::invalid_text(path, address, why))
 }
 
-/// Returns `true` if `text` is a valid CIDR.
 pub(super) fn is_cidr(text: &str) -> bool {
     cidr_errors(text, "").is_none()
 }

@@ -117,7 +117,7 @@ pub(super) fn disruption(
     Ok(Disruption::Charged(PostStep::Update { resource, namespace, name, subresource, change }))
 }
 
-/// Returns `true` if the budget's selector matches the pod. A missing selector matches no pod, and an empty one matches every pod.
+/// Returns `true` if the budget's selector matches the pod. A missing selector matches no pod, and an empty selector matches every pod.
 fn covers(budget: &Json, pod: &Json) -> bool {
     structured(&budget["spec"]["selector"]).is_some_and(|selector| selects(&selector, pod))
 }

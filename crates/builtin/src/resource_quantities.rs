@@ -18,7 +18,6 @@ const WHOLE: &[&str] = &[
     "services.loadbalancers",
 ];
 
-/// Validates a resource's quantity.
 pub(super) fn quantity_errors(field: &str, name: &str, amount: &str) -> FieldErrors {
     let nanos = quantity::nanos(amount).unwrap_or(0);
     let mut errors = FieldErrors::default();

@@ -35,7 +35,6 @@ pub(super) fn match_conditions(spec: &Json, prefix: &str, expressions: &Expressi
     errors
 }
 
-/// Reports an expression that is empty or does not compile.
 pub(super) fn expression(
     text: &str,
     field: &str,

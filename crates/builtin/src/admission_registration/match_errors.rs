@@ -9,7 +9,6 @@ use pintle_kinds::label_selector::selector_errors;
 
 use super::webhook_errors::rule_errors;
 
-/// Returns the errors of `matchConstraints` or `matchResources`.
 pub(super) fn match_resources(resources: &Json, path: &str) -> FieldErrors {
     let selector = |field: &str| selector_errors(&resources[field], &format!("{path}.{field}"));
     Check::at(resources, path)
@@ -47,7 +46,6 @@ pub(super) fn only_writes(resources: &Json, path: &str) -> FieldErrors {
         .collect()
 }
 
-/// Returns the errors of a policy binding.
 pub(super) fn binding(object: &Json, is_mutating: bool) -> FieldErrors {
     let spec = &object["spec"];
     let mut check = Check::at(spec, "spec").required_name("policyName", NameRule::Subdomain);

@@ -14,7 +14,6 @@ const VALIDATIONS: &str = "Validations indicates the number of validation rules 
 const MUTATIONS: &str = "Mutation indicates the number of mutations rules defined in this configuration";
 const PARAM_KIND: &str = "ParamKind specifies the kind of resources used to parameterize this policy";
 
-/// The strategy of ValidatingAdmissionPolicy and MutatingAdmissionPolicy.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct AdmissionPolicy {
     pub(crate) mutating: bool,

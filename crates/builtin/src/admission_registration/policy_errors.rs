@@ -14,7 +14,6 @@ const REASONS: &[&str] = &["Forbidden", "Invalid", "RequestEntityTooLarge", "Una
 const MAX_ANNOTATIONS: usize = 20;
 const MAX_ANNOTATION_EXPRESSION: usize = 5 * 1024;
 
-/// Returns the errors of a policy.
 pub(super) fn policy(object: &Json, is_mutating: bool) -> FieldErrors {
     let spec = &object["spec"];
     let constraints = "matchConstraints";
@@ -48,7 +47,7 @@ pub(super) fn policy(object: &Json, is_mutating: bool) -> FieldErrors {
     check.also(validations(spec, &expressions)).also(audit_annotations(object, &expressions)).done()
 }
 
-/// Returns the errors in a validating policy's status. kube-apiserver also parses each `fieldRef` as a JSONPath.
+/// Validates a validating policy's status. kube-apiserver also parses each `fieldRef` as a JSONPath.
 pub(super) fn status(object: &Json) -> FieldErrors {
     let check = Check::of(object).each("status.typeChecking.expressionWarnings", |warning, _| {
         let has_field = !warning.object().text("/fieldRef").trim().is_empty();

@@ -42,7 +42,8 @@ pub(super) fn of(webhook: Check<'_>, mutating: bool) -> Check<'_> {
 }
 
 fn condition_errors(webhook: &Json, path: &str) -> FieldErrors {
-    // Create the CEL environment only if it is needed, because this takes a long time.
+    // Create the CEL environment only if there are match conditions, because creating the environment takes a long
+    // time.
     match webhook.list("/matchConditions").next() {
         None => FieldErrors::default(),
         Some(_) => match_conditions(webhook, path, &Expressions::new(&Json::Null)),

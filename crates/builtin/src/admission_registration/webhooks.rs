@@ -10,7 +10,6 @@ use pintle_kinds::table::{Cell, Table};
 
 use super::{static_suffix_warning, webhook_errors};
 
-/// The strategy of ValidatingWebhookConfiguration and MutatingWebhookConfiguration.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Webhooks {
     pub(crate) mutating: bool,

@@ -135,10 +135,6 @@ fn rolling_errors(object: &Json) -> FieldErrors {
 }
 
 /// Returns the template generation, which counts the template's changes, from its annotation.
-///
-/// # Errors
-///
-/// Fails if the annotation is not a number.
 fn template_generation(object: &Json) -> Outcome<i64> {
     parse_int(object.text(&format!("/metadata/annotations/{TEMPLATE_GENERATION}")))
 }

@@ -21,7 +21,6 @@ const MAX_INDEXED: i64 = 100_000;
 /// The maximum number of parallel indices and of failed indices, if a Job has many completions and a back-off limit per index.
 const MAX_WITH_MANY_COMPLETIONS: i64 = 10_000;
 
-/// Validates both policies in a Job spec.
 pub(super) fn errors(spec: &Json, path: &str) -> FieldErrors {
     let indexed = spec.text("/completionMode") == "Indexed";
     let success = spec.get("successPolicy").filter(|policy| !policy.is_null()).cloned().unwrap_or_default();
@@ -46,7 +45,6 @@ pub(super) fn errors(spec: &Json, path: &str) -> FieldErrors {
         .done()
 }
 
-/// Validates the limits for an indexed Job.
 pub(super) fn index_errors(spec: &Json, path: &str) -> FieldErrors {
     let number = |field: &str| spec[field].as_i64();
     let (completions, failed, at_once) = (number("completions"), number("maxFailedIndexes"), number("parallelism"));

@@ -35,8 +35,8 @@ pub(super) fn set_times(new: &mut Json, old: &Json, now: &str) {
     }
 }
 
-/// Restores the old object's approvals and denials. If the request adds or
-/// removes one, nothing is restored, and validation rejects the change.
+/// Restores the old object's approvals and denials. If the request adds or removes an approval or a denial, nothing is
+/// restored, and validation rejects the change.
 pub(super) fn keep_decisions(new: &mut Json, old: &Json) {
     for decision in DECISIONS {
         let kept = of_type(old, decision);

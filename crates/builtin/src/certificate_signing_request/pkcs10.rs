@@ -22,7 +22,6 @@ const ORGANIZATION: [u8; 3] = [0x55, 0x04, 0x0a];
 const RSA_WITH: [u8; 10] = [OBJECT_ID, 9, 0x2a, 0x86, 0x48, 0x86, 0xf7, 0x0d, 0x01, 0x01];
 const RSA_DIGESTS: [(u8, &RsaParameters); 3] = [(5, &SHA1), (11, &SHA256), (13, &SHA512)];
 
-/// A parsed certification request.
 #[derive(Debug)]
 pub(super) struct CertificationRequest {
     pub(super) organizations: Vec<String>,
@@ -125,7 +124,6 @@ fn bits<'a>(bytes: &mut &'a [u8]) -> Option<&'a [u8]> {
     Der::take(bytes, BIT_STRING)?.content.strip_prefix(&[0])
 }
 
-/// A DER element.
 struct Der<'a> {
     tag: u8,
     content: &'a [u8],

@@ -51,7 +51,6 @@ fn entries(object: &Json) -> Json {
     (size("/data") + size("/binaryData")).into()
 }
 
-/// The descriptions of the table columns.
 const DESCRIPTIONS: &[(&str, &str)] = &[(
     "Data",
     "Data contains the configuration data. Each key must consist of alphanumeric characters, '-', '_' or '.'. Values with non-UTF-8 byte sequences must use the BinaryData field. The keys stored in Data must not overlap with the keys in the BinaryData field, this is enforced during validation process.",

@@ -177,7 +177,6 @@ fn too_long(event: &Json, key: &str, most: usize) -> Option<FieldError> {
     long.then(|| FieldError::invalid_text(key, "", format!("can have at most {most} characters")))
 }
 
-/// The descriptions of the table columns.
 const DESCRIPTIONS: &[(&str, &str)] = &[
     ("Last Seen", "The time at which the most recent occurrence of this event was recorded."),
     ("Type", "Type of this event (Normal, Warning), new types could be added in the future"),

@@ -11,7 +11,8 @@ use pintle_kinds::{Kind, Strategy};
 /// The store name of namespaces.
 pub const NAMESPACES: &str = "namespaces";
 
-/// Returns an active namespace with only a name. The server uses it if nothing else is known about the namespace.
+/// Returns an active namespace with only a name. The server uses this object for a namespace about which nothing else
+/// is known.
 pub fn unknown(name: &str) -> Json {
     json!({
         "apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name},

@@ -124,7 +124,7 @@ impl Strategy for PersistentVolume {
         if subresource != Subresource::None {
             return FieldErrors::default();
         }
-        // The volume's errors occur twice, because kube-apiserver validates it twice.
+        // kube-apiserver validates the volume twice, so each error occurs twice.
         let mut errors = self.validate_create(new);
         errors.extend(self.validate_create(new));
         if sources(new) != sources(old) {

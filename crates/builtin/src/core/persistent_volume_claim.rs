@@ -79,7 +79,7 @@ impl Strategy for PersistentVolumeClaim {
                 }
                 Ok(())
             }
-            // Skip the check for an invalid update, whose error validation reports later.
+            // Skip the check for an invalid update, because validation reports the error later.
             Some(old)
                 if subresource == Subresource::None && self.validate_update(object, old, subresource).is_empty() =>
             {
@@ -161,7 +161,6 @@ fn bound_access_modes(claim: &Json, now: Timestamp) -> Json {
     }
 }
 
-/// Sets the defaults in a PersistentVolumeClaim's spec.
 pub(crate) fn claim_spec(spec: &mut Json) {
     spec.set_default("resources", json!({}));
     spec.set_default("volumeMode", "Filesystem");
@@ -269,7 +268,6 @@ fn check_growth(cluster: &dyn Cluster, new: &Json, old: &Json) -> Outcome<()> {
     Err(Failure::forbidden(&GroupResource::new("", "persistentvolumeclaims"), metadata::name(new), why))
 }
 
-/// Validates the sizes in a PersistentVolumeClaim's status.
 fn status_errors(claim: &Json) -> FieldErrors {
     const ALLOCATED: &str = "status.allocatedResources";
     const STATUSES: &str = "status.allocatedResourceStatuses";

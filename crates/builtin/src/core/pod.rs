@@ -255,7 +255,6 @@ fn forbidden(pod: &Json, why: &str) -> Failure {
     Failure::forbidden(&GroupResource::new("", PODS), metadata::name(pod), why)
 }
 
-/// The descriptions of the table columns.
 const DESCRIPTIONS: &[(&str, &str)] = &[
     ("Ready", "The aggregate readiness state of this pod for accepting traffic."),
     ("Status", "The aggregate status of the containers in this pod."),

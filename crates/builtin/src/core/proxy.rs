@@ -15,7 +15,6 @@ use super::kubelet::kubelet;
 
 const METHODS: &[&str] = &["GET", "POST", "PUT", "PATCH", "DELETE", "HEAD", "OPTIONS"];
 
-/// The `/proxy` subresource of pods.
 pub(super) const OF_POD: Stream = Stream {
     methods: METHODS,
     options: |_, rest| Ok(options("PodProxyOptions", rest)),
@@ -158,7 +157,6 @@ fn reachable(text: &str) -> Option<IpAddr> {
     (!is_local && !ip.is_unspecified() && !ip.is_loopback() && !ip.is_multicast()).then_some(ip)
 }
 
-/// Returns the error about a refused connection.
 fn connection_refused(host: &str, port: &str) -> StreamAnswer {
     StreamAnswer::Unreachable(match port.parse::<u16>() {
         Ok(port) if host.contains(':') => format!("dial tcp [{host}]:{port}: connect: connection refused"),
@@ -173,7 +171,7 @@ mod tests {
 
     use super::*;
 
-    /// A test cluster whose endpoints all refer to the same pod, but have other addresses. Counts how often the pod is read.
+    /// A test cluster whose endpoints all refer to the same pod, but have different addresses. Counts how often the pod is read.
     struct OnePod(Json, Cell<usize>);
 
     impl Cluster for OnePod {

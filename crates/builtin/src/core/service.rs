@@ -80,8 +80,8 @@ impl Strategy for Service {
         }
     }
 
-    /// Allocates addresses and node ports, and removes fields that the Service's type does not use. As in kube-apiserver,
-    /// this happens before validation. Therefore, the response to a failed allocation contains no validation errors.
+    /// Allocates addresses and node ports, and removes fields that the Service's type does not use. As in kube-apiserver, this step
+    /// precedes validation. Therefore, the response to a failed allocation contains no validation errors.
     fn admit(
         &self,
         context: &Context<'_>,
@@ -325,8 +325,8 @@ fn is_reachable(spec: &Json) -> bool {
     }
 }
 
-/// Restores the old node port of each port without one. Ports are matched
-/// by name. A node port that another port already has is not restored.
+/// Restores the old node port of each port that has no node port. Ports are matched by name. A node port that another port already has is
+/// not restored.
 fn keep_node_ports(spec: &mut Json, old: &Json) {
     let number = |port: &Json| port.integer("/nodePort").filter(|number| *number != 0);
     let by_name: HashMap<&str, i64> =
@@ -340,7 +340,6 @@ fn keep_node_ports(spec: &mut Json, old: &Json) {
     }
 }
 
-/// Removes an ExternalName Service's internal traffic policy.
 fn drop_internal_policy(service: &mut Json) {
     if let Some(spec) = service.member("spec").filter(|spec| spec.text("/type") == "ExternalName") {
         spec.unset("internalTrafficPolicy");

@@ -82,7 +82,6 @@ fn errors(object: &Json) -> FieldErrors {
     check.also(is_other.then(|| super::fixed_spec_error(name, spec, ""))).done()
 }
 
-/// Returns a mandatory flow schema's spec.
 fn fixed(name: &str) -> Option<Json> {
     let group = |name: &str| json!({"kind": "Group", "group": {"name": name}});
     let all = |subjects: Json| {

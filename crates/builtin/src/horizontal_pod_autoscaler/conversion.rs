@@ -14,7 +14,6 @@ const NEW: &str = "autoscaling/v2";
 /// The default CPU utilization target, in percent.
 const DEFAULT_SHARE: i64 = 80;
 
-/// The conversion between both versions.
 #[derive(Debug)]
 pub(super) struct Autoscalers;
 

@@ -10,7 +10,7 @@ pub(super) const CURRENT_METRICS: &str = "autoscaling.alpha.kubernetes.io/curren
 pub(super) const CONDITIONS: &str = "autoscaling.alpha.kubernetes.io/conditions";
 pub(super) const OF_SPEC: &[&str] = &[METRICS, BEHAVIOR];
 pub(super) const OF_STATUS: &[&str] = &[CURRENT_METRICS, CONDITIONS];
-/// All annotations of v1. Only older Kubernetes versions wrote two of them.
+/// All annotations that v1 objects can have. The last two annotations come only from older Kubernetes versions.
 pub(super) const ALL: &[&str] = &[
     METRICS,
     BEHAVIOR,
@@ -20,7 +20,6 @@ pub(super) const ALL: &[&str] = &[
     "autoscaling.alpha.kubernetes.io/scale-up-tolerance",
 ];
 
-/// Returns an annotation's text.
 pub(super) fn text<'a>(object: &'a Json, name: &str) -> Option<&'a str> {
     object.at("/metadata/annotations")?.get(name)?.as_str()
 }

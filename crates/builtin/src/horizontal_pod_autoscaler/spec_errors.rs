@@ -48,8 +48,8 @@ pub(super) fn spec(object: &Json, old: Option<&Json>) -> FieldErrors {
         .done()
 }
 
-/// Validates an object reference. If `known` is true, its version is not
-/// validated. If `groupless` is true, the object may belong to the core group.
+/// Validates an object reference. If `known` is true, the reference's version is not validated. If `groupless` is true,
+/// the object may belong to the core group.
 fn reference(check: Check<'_>, known: bool, groupless: bool) -> Check<'_> {
     let version = check.object().text("/apiVersion");
     let why = match version.matches('/').count() {

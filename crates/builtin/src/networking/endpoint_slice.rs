@@ -151,7 +151,6 @@ fn endpoint_errors(object: &Json) -> FieldErrors {
     check.done()
 }
 
-/// Validates an endpoint's topology hints.
 fn hint_errors<'a>(hints: Check<'a>, list: &str) -> Check<'a> {
     let object = hints.object();
     let count = object.list(&format!("/{list}")).count();

@@ -159,7 +159,6 @@ fn backend(check: Check<'_>) -> Check<'_> {
     }
 }
 
-/// Validates an object reference.
 pub(super) fn reference(check: Check<'_>) -> Check<'_> {
     let group = check.object().get("apiGroup").and_then(Json::as_str);
     let why = group.map(|group| name_errors(NameRule::Subdomain, group, false)).unwrap_or_default();

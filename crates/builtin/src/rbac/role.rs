@@ -10,7 +10,6 @@ use pintle_kinds::check::Check;
 use pintle_kinds::without_effect::{IMPERSONATION, without_effect};
 use pintle_kinds::{Kinds, Strategy};
 
-/// The strategy of Roles and ClusterRoles.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Role {
     pub(crate) namespaced: bool,

@@ -7,7 +7,6 @@ use pintle_kinds::check::Check;
 use pintle_kinds::table::{Cell, Table};
 use pintle_kinds::{RBAC_GROUP, Strategy};
 
-/// The strategy of RoleBindings and ClusterRoleBindings.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct RoleBinding {
     pub(crate) namespaced: bool,
@@ -68,7 +67,6 @@ impl Strategy for RoleBinding {
     }
 }
 
-/// Returns the names of the subjects with this kind.
 fn subjects(binding: &Json, kind: &str) -> Json {
     let subjects = binding.list("/subjects").filter(|subject| subject.text("/kind") == kind);
     let names = subjects.map(|subject| match kind {

@@ -67,7 +67,6 @@ pub(super) fn driver_errors(object: &Json, field: &str) -> FieldErrors {
     why.iter().map(|why| FieldError::invalid_text(field, &name, why)).collect()
 }
 
-/// Validates a class's parameters.
 pub(super) fn parameter_errors(object: &Json) -> FieldErrors {
     const FIELD: &str = "parameters";
     const MOST: usize = 256 << 10;

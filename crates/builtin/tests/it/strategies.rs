@@ -11,7 +11,6 @@ use pintle_json::{Json, json};
 use pintle_kinds::{Kind, ServedSubresource};
 use pintle_meta::GroupResource;
 
-/// A cluster without objects.
 pub(super) struct EmptyCluster;
 
 impl Cluster for EmptyCluster {
@@ -38,7 +37,6 @@ pub(super) fn context(cluster: &dyn Cluster) -> Context<'_> {
     Context { now: Timestamp::UNIX_EPOCH, cluster, user: &ANONYMOUS, labelled: true }
 }
 
-/// Returns a pod spec with one container and the members of `more`.
 pub(super) fn pod_spec(more: Json) -> Json {
     let mut spec = json!({"containers": [{"name": "c", "image": "nginx"}]});
     more.members("").for_each(|(key, value)| spec[key] = value.clone());
@@ -139,7 +137,7 @@ fn missing_fields_get_their_defaults() {
     }
 }
 
-/// Checks the validation errors of a defaulted object. Each has the form `reason field`.
+/// Checks the validation errors of a defaulted object. Each expected error has the form `reason field`.
 #[track_caller]
 pub(super) fn check_errors(resource: (&str, &str, &str), mut object: Json, expected: &[&str]) {
     let kind = kind(resource.0, resource.1, resource.2);
@@ -234,7 +232,6 @@ fn invalid_fields_are_reported_with_reason_and_path() {
     }
 }
 
-/// A cluster with some Services and priority classes.
 struct TestCluster(Vec<(&'static str, Json)>);
 
 impl Cluster for TestCluster {

@@ -104,7 +104,6 @@ impl Strategy for Event {
     }
 }
 
-/// Converts an event to its stored form.
 fn stored_event(event: &Json) -> Json {
     Event.to_stored(event.clone())
 }

@@ -12,7 +12,6 @@ use super::placing::{PREFERRED, REQUIRED};
 
 const WEIGHT: &str = "must be in the range 1-100";
 
-/// Validates the affinity of a pod.
 pub(super) fn errors(spec: &Json, path: &str) -> FieldErrors {
     let path = format!("{path}.affinity");
     let affinity = &spec["affinity"];
@@ -42,7 +41,6 @@ pub(super) fn errors(spec: &Json, path: &str) -> FieldErrors {
     errors
 }
 
-/// Validates the topology spread constraints of a pod.
 pub(super) fn spread(spec: &Json, path: &str) -> FieldErrors {
     let places = |constraint: &Json| {
         (constraint.text("/topologyKey").to_owned(), constraint.text("/whenUnsatisfiable").to_owned())
@@ -120,7 +118,6 @@ fn pod_term(term: &Json, path: &str) -> FieldErrors {
         .done()
 }
 
-/// Validates `matchLabelKeys` or `mismatchLabelKeys`.
 fn label_keys(object: &Json, list: &str, path: &str) -> FieldErrors {
     let keys = object.texts(&format!("/{list}")).enumerate();
     let path = format!("{path}.{list}");

@@ -26,7 +26,6 @@ const VARIABLE_FIELDS: &[&str] = &[
 const VARIABLE_SOURCES: &[&str] = &["fieldRef", "resourceFieldRef", "configMapKeyRef", "secretKeyRef", "fileKeyRef"];
 const TOO_MANY: &str = "may not have more than one field specified at a time";
 
-/// Validates `env` and `envFrom`.
 pub(super) fn errors(container: &Json, path: &str) -> FieldErrors {
     let one_by_one = Check::at(container, path).each("env", |variable, at| {
         let name = variable.object().text("/name");

@@ -77,7 +77,7 @@ fn condition() -> Json {
     })
 }
 
-/// Returns `true` if the pod is finished or terminating, which it stays forever.
+/// Returns `true` if the pod is finished or terminating. A pod cannot leave either state.
 fn is_finished(pod: &Json) -> bool {
     matches!(pod.text("/status/phase"), "Succeeded" | "Failed") || metadata::is_deleting(pod)
 }

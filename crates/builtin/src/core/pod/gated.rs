@@ -1,5 +1,5 @@
-//! Validates pod changes that are allowed only while the pod has
-//! scheduling gates. Its node constraints may then become stricter.
+//! Validates pod changes that are allowed only while the pod has scheduling gates. During this time, the pod's node
+//! constraints may become stricter.
 
 use pintle_apimachinery::validate::{FieldError, FieldErrors};
 use pintle_json::Json;
@@ -46,8 +46,8 @@ fn affinity_errors(new: &Json, old: &Json) -> FieldErrors {
     pairs.map(|(at, (is, _))| FieldError::invalid(format!("{field}[{at}]"), is, why)).collect()
 }
 
-/// Returns `true` if the new node selector term starts with all requirements
-/// of the old one. If the old term is empty, the new one must be, too.
+/// Returns `true` if the new node selector term starts with all requirements of the old term. If the old term is empty,
+/// the new term must also be empty.
 fn only_adds(new: &Json, old: &Json) -> bool {
     let parts = ["/matchExpressions", "/matchFields"];
     let had = parts.iter().any(|part| old.list(part).next().is_some());

@@ -13,7 +13,6 @@ const NOT_AT_INIT: &str = "may not be set for init containers without restartPol
 /// The container fields with handlers, in validation order.
 const WITH_HANDLERS: [&str; 4] = ["lifecycle", "livenessProbe", "readinessProbe", "startupProbe"];
 
-/// Validates the probes and the lifecycle of a container.
 pub(super) fn errors(spec: &Json, container: &Json, path: &str) -> FieldErrors {
     let grace = spec.integer("/terminationGracePeriodSeconds");
     let check = Check::at(container, path).inside("lifecycle", |check| {

@@ -63,7 +63,6 @@ pub(super) fn take_resources(pod: &mut Json, old: &Json) {
     }
 }
 
-/// Validates an update of a pod or of one of its subresources.
 pub(super) fn errors(new: &Json, old: &Json, subresource: Subresource) -> FieldErrors {
     match subresource {
         Subresource::None => spec_errors(new, old),

@@ -50,7 +50,6 @@ pub(super) fn host_network_ports(spec: &Json, path: &str, required: bool) -> Fie
     errors
 }
 
-/// Validates the DNS configuration.
 pub(super) fn resolution(spec: &Json, path: &str) -> FieldErrors {
     let field = format!("{path}.dnsConfig");
     let config = &spec["dnsConfig"];

@@ -47,7 +47,6 @@ pub(crate) fn tolerations(part: &Json, path: &str) -> FieldErrors {
     all.done()
 }
 
-/// Validates a node selector.
 pub(crate) fn node_selector(part: &Json, path: &str) -> FieldErrors {
     let mut errors = FieldErrors::default();
     for (key, value) in part.members("/nodeSelector") {
@@ -59,7 +58,7 @@ pub(crate) fn node_selector(part: &Json, path: &str) -> FieldErrors {
     errors
 }
 
-/// Validates the terms of a node selector, which must have at least one.
+/// Validates the terms of a node selector. There must be at least one term.
 pub(crate) fn terms(selector: &Json, path: &str) -> FieldErrors {
     let field = format!("{path}.nodeSelectorTerms");
     if selector.list("/nodeSelectorTerms").next().is_none() {

@@ -23,7 +23,6 @@ pub(super) fn items(object: &Json, path: &str) -> FieldErrors {
     all.done()
 }
 
-/// Validates a file of the downward API.
 pub(super) fn downward_file(item: &Json, path: &str) -> FieldErrors {
     let file = item.text("/path");
     let check = Check::at(item, path).required("path").also(file_path::unreserved(file, &format!("{path}.path")));
@@ -46,7 +45,6 @@ pub(super) fn downward_file(item: &Json, path: &str) -> FieldErrors {
     file_path::mode(check, "mode").done()
 }
 
-/// Validates the sources of a projected volume.
 pub(super) fn sources(object: &Json, path: &str) -> FieldErrors {
     let mut errors = FieldErrors::default();
     let mut files = HashSet::new();

@@ -54,7 +54,6 @@ impl<'a> PodClaims<'a> {
     }
 }
 
-/// Validates the resources and resize policies of a container.
 pub(super) fn of_container(spec: &Json, claims: &PodClaims<'_>, container: &Json, path: &str) -> FieldErrors {
     let field = format!("{path}.resources");
     let mut errors = requirements(&container["resources"], &field, resource_errors);
@@ -80,7 +79,6 @@ pub(super) fn of_container(spec: &Json, claims: &PodClaims<'_>, container: &Json
     errors
 }
 
-/// Validates the resource claims of a pod.
 pub(super) fn claims(spec: &Json, path: &str) -> FieldErrors {
     let mut seen = HashSet::new();
     let duplicates: Vec<bool> = spec.list("/resourceClaims").map(|claim| !seen.insert(claim.text("/name"))).collect();
@@ -105,7 +103,6 @@ pub(super) fn claims(spec: &Json, path: &str) -> FieldErrors {
     all.done()
 }
 
-/// Validates pod-level resources.
 pub(super) fn of_pod(spec: &Json, path: &str) -> FieldErrors {
     if !spec.has("/resources") {
         return FieldErrors::default();
@@ -127,7 +124,6 @@ pub(super) fn of_pod(spec: &Json, path: &str) -> FieldErrors {
     errors
 }
 
-/// Validates the overhead of a pod.
 pub(super) fn overhead(spec: &Json, path: &str) -> FieldErrors {
     let amounts = spec.at("/overhead").and_then(Json::as_object).into_iter().flatten();
     amounts
@@ -145,7 +141,6 @@ pub(crate) fn limit_errors(limits: Option<&Json>, path: &str) -> FieldErrors {
         .collect()
 }
 
-/// Validates the name of a container resource.
 pub(crate) fn resource_errors(field: &str, name: &str) -> FieldErrors {
     let mut errors = name_of_resource(field, name);
     let of_container = CONTAINER_AMOUNTS.contains(&name) || name.starts_with("hugepages-");
@@ -160,7 +155,6 @@ pub(crate) fn resource_errors(field: &str, name: &str) -> FieldErrors {
     errors
 }
 
-/// Validates the name of a resource.
 pub(crate) fn name_of_resource(field: &str, name: &str) -> FieldErrors {
     let why = qualified_name_faults(name);
     let standard =

@@ -14,7 +14,6 @@ const MAX_ID: i64 = i32::MAX as i64;
 const SYSCTL: &str = "must have at most 253 characters and match regex \
                       ^([a-z0-9]([-_a-z0-9]*[a-z0-9])?[\\./])*[a-z0-9]([-_a-z0-9]*[a-z0-9])?$";
 
-/// Validates the security context of a pod.
 pub(super) fn of_pod(spec: &Json, path: &str) -> FieldErrors {
     let context = &spec["securityContext"];
     let field = format!("{path}.securityContext");
@@ -37,7 +36,6 @@ pub(super) fn of_pod(spec: &Json, path: &str) -> FieldErrors {
     check.done()
 }
 
-/// Validates the security context of a container.
 pub(super) fn of_container(container: &Json, path: &str, host_users: bool) -> FieldErrors {
     let context = &container["securityContext"];
     if context.is_null() {

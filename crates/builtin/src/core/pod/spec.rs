@@ -14,7 +14,7 @@ use super::{SpecOwner, affinity, container, environment, network, placing, resou
 /// The container lists, in validation order.
 pub(super) const CONTAINERS: [&str; 3] = ["containers", "initContainers", "ephemeralContainers"];
 
-/// Validates a pod without most of its metadata.
+/// Validates a pod, except for most of its metadata.
 pub(super) fn pod(pod: &Json) -> FieldErrors {
     let mut errors: FieldErrors = annotation_errors(pod, "metadata.annotations").into_iter().collect();
     errors.extend(spec(&pod["spec"], "spec", SpecOwner::Pod(pod.text("/metadata/name"))));
@@ -36,7 +36,6 @@ pub(super) fn pod(pod: &Json) -> FieldErrors {
     errors
 }
 
-/// Validates the metadata and the spec of a pod template.
 pub(crate) fn template(template: &Json, path: &str) -> FieldErrors {
     let mut errors = template_metadata(template, path);
     errors.extend(spec(&template["spec"], &format!("{path}.spec"), SpecOwner::Template));
@@ -47,7 +46,6 @@ pub(crate) fn template(template: &Json, path: &str) -> FieldErrors {
     errors
 }
 
-/// Validates the labels and annotations of a pod template.
 pub(crate) fn template_metadata(template: &Json, path: &str) -> FieldErrors {
     let mut errors = FieldErrors::default();
     for (key, value) in template.members("/metadata/labels") {

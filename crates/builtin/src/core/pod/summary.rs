@@ -138,7 +138,6 @@ impl Summary {
     }
 }
 
-/// Returns why a container terminated.
 fn termination_reason(container: &Json) -> String {
     let part = |key: &str| container.integer(&format!("/state/terminated/{key}")).unwrap_or(0);
     match (container.text("/state/terminated/reason"), part("signal")) {

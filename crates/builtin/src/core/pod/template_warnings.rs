@@ -20,7 +20,6 @@ pub(crate) fn name(object: &Json, used: &str) -> Vec<String> {
     )]
 }
 
-/// Returns the warnings for creating or updating a workload with the pod template at `pointer`.
 pub(crate) fn on_write(object: &Json, old: Option<&Json>, pointer: &str) -> Vec<String> {
     match old {
         None => on_create(object, pointer),
@@ -28,19 +27,17 @@ pub(crate) fn on_write(object: &Json, old: Option<&Json>, pointer: &str) -> Vec<
     }
 }
 
-/// Returns the warnings for a new workload.
 pub(crate) fn on_create(object: &Json, pointer: &str) -> Vec<String> {
     let mut found = name(object, "Pod names and hostnames");
     found.extend(of(object, pointer));
     found
 }
 
-/// Returns the warnings for an updated workload. There are none if the desired state does not change.
+/// Returns the warnings for an updated workload. Returns no warnings if the desired state does not change.
 pub(crate) fn on_update(object: &Json, old: &Json, pointer: &str) -> Vec<String> {
     if is_new(object, old) { of(object, pointer) } else { Vec::new() }
 }
 
-/// Returns the warnings about the pod template at `pointer`.
 pub(crate) fn of(object: &Json, pointer: &str) -> Vec<String> {
     let path = format!("{}.", pointer.trim_start_matches('/').replace('/', "."));
     object.at(pointer).map(|template| pod(template, &path)).unwrap_or_default()

@@ -4,7 +4,7 @@ use std::fmt;
 
 use pintle_json::Json;
 
-/// A file in a volume. In a projected volume, `source` names the file's source. In other volumes, it is empty.
+/// A file in a volume. In a projected volume, `source` names the file's source. In other volumes, `source` is empty.
 #[derive(Clone, PartialEq, Eq)]
 struct File {
     path: String,
@@ -63,7 +63,7 @@ fn collisions(mut files: Vec<File>) -> impl Iterator<Item = String> {
             places.push((format!("{}/", file.path), at));
         }
     }
-    // After sorting, each path follows its ancestors, and everything between an ancestor and its descendant is also a descendant.
+    // After sorting, each path follows its ancestors. All paths between an ancestor and one of its descendants are also descendants.
     places.sort_unstable();
     let (mut above, mut pairs): (Vec<&(String, usize)>, _) = (Vec::new(), Vec::new());
     for place in &places {
@@ -88,7 +88,6 @@ fn items(object: &Json, pointer: &str, source: &str) -> Vec<File> {
     object.list(pointer).map(|item| File { path: item.text("/path").into(), source: source.into() }).collect()
 }
 
-/// Returns the files in a source of a projected volume.
 fn projected(source: &Json) -> Vec<File> {
     let named = |kind: &str, pointer: &str| format!("{kind} {:?}", source.text(pointer));
     let file = |pointer: &str, of: String| File { path: source.text(pointer).into(), source: of };

@@ -12,7 +12,6 @@ static QUALIFIED: LazyLock<Option<Regex>> =
 const PARTITION: &str = "must be between 1 and 255, inclusive";
 const PAIRS: &str = "must be a host:port pair or multiple pairs separated by commas";
 
-/// Returns a plugin's required fields.
 fn required_fields(plugin: &str) -> &'static [&'static str] {
     match plugin {
         "nfs" => &["server", "path"],
@@ -33,7 +32,6 @@ fn required_fields(plugin: &str) -> &'static [&'static str] {
     }
 }
 
-/// Validates a pod volume whose source is a volume plugin.
 pub(super) fn of_volume(volume: &Json, plugin: &str, path: &str) -> FieldErrors {
     let object = &volume[plugin];
     let mut errors = errors(object, plugin, path, false);
@@ -107,7 +105,6 @@ pub(crate) fn errors(object: &Json, plugin: &str, path: &str, persists: bool) ->
     check.done()
 }
 
-/// Validates the name of a CSI driver.
 pub(crate) fn driver_errors(name: &str, field: &str) -> FieldErrors {
     let mut errors = FieldErrors::default();
     if name.is_empty() {

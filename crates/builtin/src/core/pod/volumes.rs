@@ -144,7 +144,6 @@ fn of_source(volume: &Json, source: &str, path: &str, owner: SpecOwner<'_>) -> F
     }
 }
 
-/// Validates the `hostPath` of a pod volume or PersistentVolume.
 pub(crate) fn host_path(object: &Json, field: &str) -> FieldErrors {
     let check = Check::at(object, field).required("path");
     match object.text("/path") {
@@ -153,7 +152,6 @@ pub(crate) fn host_path(object: &Json, field: &str) -> FieldErrors {
     }
 }
 
-/// Validates the labels and annotations of a claim template.
 fn template_metadata_errors(metadata: &Json, path: &str) -> FieldErrors {
     let mut errors = FieldErrors::default();
     for (key, _) in metadata.members("/annotations") {

@@ -6,8 +6,8 @@ use pintle_json::Json;
 
 use crate::pem;
 
-/// Checks the PEM data of a `kubernetes.io/tls` Secret. Returns the error of Go's TLS
-/// library. Does not parse the certificate, and does not check whether the key belongs to it.
+/// Checks the PEM data of a `kubernetes.io/tls` Secret. Returns the error of Go's TLS library. Does not parse the
+/// certificate, and does not check whether the key belongs to the certificate.
 pub(super) fn key_pair(secret: &Json) -> Option<String> {
     let kinds_at = |pointer: &str| -> Vec<String> {
         let text = STANDARD.decode(secret.text(pointer)).unwrap_or_default();

@@ -14,7 +14,7 @@ const NODE_PORTS: RangeInclusive<i64> = 30000..=32767;
 const ALLOCATED: &str = "provided port is already allocated";
 const OUT_OF_RANGE: &str = "provided port is not in the valid range. The range of valid ports is 30000-32767";
 
-/// Returns a Service's cluster IPs. A headless Service has none.
+/// Returns a Service's cluster IPs. A headless Service has no cluster IPs.
 fn addresses(service: &Json) -> impl Iterator<Item = IpAddr> {
     let first = service.at("/spec/clusterIP").into_iter();
     first.chain(service.list("/spec/clusterIPs")).filter_map(|address| address.as_str()?.parse().ok())
@@ -55,7 +55,8 @@ fn node_port_claim(port: i64) -> String {
     format!("node port {port}")
 }
 
-/// Allocates missing addresses and ports, and checks the ones that the client requests. Fails for the first one that cannot be allocated.
+/// Allocates missing addresses and ports, and checks requested addresses and ports. Fails at the first address or port that cannot be
+/// allocated.
 pub(super) fn allocate(cluster: &dyn Cluster, object: &mut Json, old: Option<&Json>) -> Outcome<()> {
     if object.text("/spec/type") == "ExternalName" {
         return Ok(());
@@ -105,7 +106,8 @@ fn allocate_address(cluster: &dyn Cluster, object: &mut Json) -> Outcome<()> {
     match object.text("/spec/clusterIP") {
         "None" => Ok(()),
         "" => {
-            // 10.0.0.1 is reserved for the Service `kubernetes`, even if a client deletes it, because the server then creates it again.
+            // 10.0.0.1 is reserved for the Service `kubernetes`, even after a client deletes this Service, because the server then creates
+            // the Service again.
             let mut all = (2..=254).map(|last| Ipv4Addr::new(10, 0, 0, last));
             let free = all.find(|ip| is_free(address_claim((*ip).into())));
             let free =

@@ -66,8 +66,8 @@ fn is_unchanged_preference(object: &Json, old: &Json) -> bool {
     same("type") && prefers(object) && prefers(old) && same("clusterIP") && same("clusterIPs") && same("ipFamilies")
 }
 
-/// Removes the secondary address and family if the policy changes to
-/// SingleStack. Otherwise, returns an error if the update removes one of them.
+/// Removes the secondary address and family if the policy changes to SingleStack. For other policies, returns an error
+/// if the update removes an address or a family.
 fn release_secondary(object: &mut Json, old: &Json) -> FieldErrors {
     let policy = object.text("/spec/ipFamilyPolicy").to_owned();
     let mut errors = FieldErrors::default();

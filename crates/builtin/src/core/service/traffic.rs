@@ -43,7 +43,6 @@ pub(super) fn errors(object: &Json) -> FieldErrors {
         .done()
 }
 
-/// Validates the load balancer class.
 pub(super) fn class_errors(object: &Json) -> FieldErrors {
     const FIELD: &str = "spec.loadBalancerClass";
     let Some(class) = object.at("/spec/loadBalancerClass").and_then(Json::as_str) else {
