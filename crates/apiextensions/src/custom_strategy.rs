@@ -39,7 +39,7 @@ pub(super) struct Versions {
 #[derive(Clone)]
 pub(super) struct Custom {
     stored: Arc<Versions>,
-    /// This version's index in the lists of `stored`.
+    /// The version's index in the lists of `stored`.
     at: usize,
     has_status: bool,
     scale: Option<Scale>,

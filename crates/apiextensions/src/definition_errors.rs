@@ -1,5 +1,5 @@
-//! Validates definitions. An error that all versions have in common is reported once. Its path is a v1beta1 field,
-//! such as `spec.validation` or `spec.additionalPrinterColumns`, because v1beta1 fields applied to all versions.
+//! Validates definitions. An error that all versions have in common is reported once. The path of such an error is a v1beta1 field, such as
+//! `spec.validation` or `spec.additionalPrinterColumns`, because v1beta1 fields applied to all versions.
 
 mod branches;
 mod children;

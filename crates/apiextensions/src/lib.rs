@@ -3,9 +3,9 @@
 //! This crate is a part of `pintle-apiserver` and has **no stability promise**. Use `pintle-apiserver` instead.
 //!
 //! - [`settle`] does the work of kube-apiserver's naming and establishing controllers: it accepts names and establishes definitions.
-//! - [`kinds`] converts an established definition to [`Kind`]s. Their strategy prunes, defaults
-//!   and validates objects with the definition's schema, and evaluates the schema's CEL rules.
-//! - [`with_definition_strategy`] adds the strategy of the definitions themselves.
+//! - [`kinds`] converts an established definition to [`Kind`]s. The strategy of these kinds prunes, defaults and validates objects with the
+//!   definition's schema, and evaluates the schema's CEL rules.
+//! - [`with_definition_strategy`] adds the strategy of the kind CustomResourceDefinition.
 //! - [`rule_costs`] estimates the costs of CEL rules ([`RuleCost`]).
 //!
 //! The crate accesses no store and runs no controllers. Start with `custom_strategy.rs`.

@@ -1,5 +1,5 @@
-//! Regular expressions in `pattern`. Their cost is bounded, because a short
-//! pattern such as `\pL{99}` can need an automaton of several megabytes.
+//! Regular expressions in `pattern`. The cost of a regular expression is bounded, because a short pattern such as `\pL{99}` can need an
+//! automaton of several megabytes.
 
 use std::collections::HashMap;
 use std::fmt;

@@ -342,8 +342,8 @@ impl Validation {
         self.add_error(|| FieldError::new(reason, path, format!("Invalid value: {value}: {why}")));
     }
 
-    /// Reports an error. Its bytes count as steps, even if the error is
-    /// discarded later, because a branch can report an error for every value.
+    /// Reports an error. The error's bytes count as steps, even if the error is discarded later, because a branch can report an error for
+    /// every value.
     fn add_error(&mut self, error: impl FnOnce() -> FieldError) {
         let before = self.errors.size();
         self.errors.add(error);

@@ -8,8 +8,8 @@ use std::sync::Arc;
 /// A sorted map from names to values, whose clones are snapshots. Cloning takes constant time, and later changes of the
 /// original do not affect the clone. A change copies only the nodes on the path from the root of the tree to the changed entry.
 ///
-/// The map is a weight-balanced tree: a subtree weighs at most three times as much as its sibling. Therefore,
-/// the depth is logarithmic in the number of entries, whatever their names and the order of insertions.
+/// The map is a weight-balanced tree: a subtree weighs at most three times as much as its sibling. Therefore, the depth is logarithmic in
+/// the number of entries, whatever the entries' names and the order of insertions.
 pub struct SharedMap<V>(Option<Arc<MapNode<V>>>);
 
 #[derive(Clone)]

@@ -78,7 +78,7 @@ impl Strategy for PodDisruptionBudget {
 pub(super) enum Disruption {
     /// No budget selects the pod.
     NoBudget,
-    /// The pod is not ready. Its eviction is allowed and does not count as a disruption.
+    /// The pod is not ready. An eviction of the pod is allowed and does not count as a disruption.
     Exempt,
     /// The eviction is allowed and counts as a disruption. Contains the change of the budget.
     Charged(PostStep),

@@ -56,7 +56,7 @@ pub(super) fn resource_key_errors(field: &str, name: &str) -> FieldErrors {
     }
 }
 
-/// Returns `true` if Kubernetes itself defines this resource name.
+/// Returns `true` if Kubernetes defines this resource name.
 pub(super) fn is_native(name: &str) -> bool {
     !name.contains('/') || name.contains("kubernetes.io/")
 }

@@ -76,7 +76,7 @@ impl<'a, 'e> Evaluator<'a, 'e> {
         }
     }
 
-    /// Evaluates `&&` or `||`. If one operand decides the result, an error in the other operand is ignored.
+    /// Evaluates `&&` or `||`. If the second operand decides the result, an error in the first operand is ignored.
     fn logical(&mut self, terms: &'e [Plan; 2], decides: bool) -> Evaluated<'a> {
         let mut failure = None;
         for term in terms {
@@ -109,7 +109,7 @@ impl<'a, 'e> Evaluator<'a, 'e> {
         }
     }
 
-    /// Evaluates both operands. The second operand is evaluated even if the first one fails, as for other strict operators.
+    /// Evaluates both operands. The second operand is evaluated even if the first operand fails.
     fn sides(&mut self, sides: &'e [Plan; 2]) -> Result<[Result<Cow<'e, Value<'a>>, Failure>; 2], Failure> {
         let left = self.operand(&sides[0]);
         if is_spent(&left) {

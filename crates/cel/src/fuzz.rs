@@ -48,8 +48,7 @@ fn compile(environment: &Environment, text: &str) -> Option<Program> {
     }
 }
 
-/// Reads a schema from the first line and JSON data from the second line. Compiles and evaluates each of the other
-/// lines as a validation rule.
+/// Reads a schema from the first line and JSON data from the second line. Compiles and evaluates each further line as a validation rule.
 pub fn cel_rule(bytes: &[u8]) {
     let mut lines = bytes.splitn(3, |byte| *byte == b'\n');
     let (Some(schema), Some(data), Some(rule)) = (lines.next(), lines.next(), lines.next()) else { return };

@@ -108,7 +108,7 @@ pub(crate) struct Call {
     pub(crate) pricing: Pricing,
     /// The arguments. A receiver comes first.
     pub(crate) args: Vec<Plan>,
-    /// Whether the call ends as soon as an argument fails. The call itself then adds no cost.
+    /// Whether the call ends as soon as an argument fails. A call that ends early adds no cost.
     pub(crate) stops_early: bool,
 }
 

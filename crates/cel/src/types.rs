@@ -7,7 +7,7 @@ use std::sync::Arc;
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Type {
-    /// Any value. Its type is checked only during the evaluation.
+    /// Any value. The value's type is checked only during the evaluation.
     Dyn,
     /// `null`.
     Null,

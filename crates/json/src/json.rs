@@ -156,12 +156,12 @@ impl Json {
         }
     }
 
-    /// Returns the object member `key`, or `None` if there is none.
+    /// Returns the object member `key`, or `None` if there is no such member.
     pub fn get(&self, key: &str) -> Option<&Json> {
         self.as_object()?.get(key)
     }
 
-    /// Returns the mutable object member `key`, or `None` if there is none.
+    /// Returns the mutable object member `key`, or `None` if there is no such member.
     pub fn get_mut(&mut self, key: &str) -> Option<&mut Json> {
         self.as_object_mut()?.get_mut(key)
     }

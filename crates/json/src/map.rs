@@ -20,7 +20,7 @@ use crate::text::Text;
 #[derive(Clone)]
 pub struct Map(MapLayout);
 
-/// The maximum number of members in the list layout. This limit bounds the number of members that an insertion moves.
+/// The maximum number of members in the list layout. An insertion moves at most this many members.
 const MAX_LIST_LEN: usize = 32;
 
 #[derive(Clone)]

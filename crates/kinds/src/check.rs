@@ -128,7 +128,7 @@ impl<'a> Check<'a> {
         self
     }
 
-    /// Adds an error if `holds` is true. An error with an empty field is about the checked value itself.
+    /// Adds an error if `holds` is true. An error with an empty field is about the whole checked value.
     pub fn refuse(mut self, holds: bool, error: impl FnOnce() -> FieldError) -> Self {
         if holds {
             let mut error = error();
@@ -207,7 +207,7 @@ impl<'a> Check<'a> {
         self
     }
 
-    /// Adds errors from another function. Their paths must be complete.
+    /// Adds errors from another function. The paths of these errors must be complete.
     pub fn also(mut self, errors: impl IntoIterator<Item = FieldError>) -> Self {
         self.errors.extend(errors);
         self

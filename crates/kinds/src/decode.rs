@@ -67,7 +67,7 @@ impl RawBody {
     }
 }
 
-/// Returns the name of the object in a body. Returns an empty text if there is none or the body is invalid.
+/// Returns the name of the object in a body. Returns an empty text if the object has no name or the body is invalid.
 pub fn name(bytes: Bytes, content_type: &str) -> String {
     let Some(media) = media(content_type) else { return String::new() };
     let object = RawBody::new(bytes, media).value(("", "")).unwrap_or_default();

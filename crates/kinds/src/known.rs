@@ -159,8 +159,8 @@ impl Kinds {
         }
     }
 
-    /// Returns the groups that differ from those in `old`, and the number of tree nodes that only one of the registries has. Tests use this
-    /// method to check that a change copies only the necessary nodes.
+    /// Returns the groups that differ between this registry and `old`, and the number of tree nodes that only one of the registries has.
+    /// Tests use this method to check that a change copies only the necessary nodes.
     pub fn changed_since(&self, old: &Self) -> (Vec<&str>, usize) {
         let (mut changed, mut made) = (Vec::new(), self.groups.unshared_with(&old.groups));
         if !Arc::ptr_eq(&self.builtin, &old.builtin) {

@@ -37,14 +37,14 @@ impl Kind {
         self.is_declared()
     }
 
-    /// Returns `true` if request bodies must contain `apiVersion` and
-    /// `kind`. Otherwise, the server can derive them from the URL.
+    /// Returns `true` if request bodies must contain `apiVersion` and `kind`. For other kinds, the server can derive
+    /// both from the URL.
     pub fn needs_types(&self) -> bool {
         !self.is_declared()
     }
 
-    /// Returns `true` if list items contain `apiVersion` and `kind`.
-    /// The metadata of such a list can contain an empty `continue`.
+    /// Returns `true` if list items contain `apiVersion` and `kind`. The metadata of a list with such items can contain
+    /// an empty `continue`.
     pub fn lists_in_full(&self) -> bool {
         !self.is_declared()
     }

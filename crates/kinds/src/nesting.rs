@@ -24,7 +24,7 @@ pub fn check(kind: &Kind, object: &Json) -> Outcome<()> {
     Err(Failure::new(422, Reason::Invalid, message).with(details(&resource.group, &kind.kind, name)))
 }
 
-/// Returns `true` if `value` has at most `levels` nesting levels. This function recurses at most `levels` times.
+/// Returns `true` if `value` has at most `levels` nesting levels. The function recurses at most `levels` times.
 fn fits(value: &Json, levels: usize) -> bool {
     match value {
         Json::Object(members) => levels > 0 && members.values().all(|value| fits(value, levels - 1)),

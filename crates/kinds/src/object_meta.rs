@@ -93,9 +93,9 @@ pub enum MetadataChecks {
     Update,
     /// Repeats the checks for new objects only.
     Whole,
-    /// Repeats the checks for updates, and then those for new objects.
+    /// Repeats the checks for updates, and then the checks for new objects.
     UpdateThenWhole,
-    /// Repeats the checks for new objects, and then those for updates.
+    /// Repeats the checks for new objects, and then the checks for updates.
     WholeThenUpdate,
     /// Repeats the checks for new objects twice.
     WholeTwice,

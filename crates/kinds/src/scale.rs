@@ -21,8 +21,8 @@ pub struct Scale {
     pub status_replicas: String,
     /// The path of the selector, which can be a string, a map of labels or a `LabelSelector`. Empty if there is no selector.
     pub label_selector: String,
-    /// Whether a custom resource definition declares the paths. In this case, an object without
-    /// a number of replicas has no Scale, and Scales cannot be converted to other versions.
+    /// Whether a custom resource definition declares the paths. If so, an object without a number of replicas has no Scale, and Scales
+    /// cannot be converted to other versions.
     pub is_declared: bool,
 }
 

@@ -160,7 +160,7 @@ pub trait Strategy: Send + Sync {
         vec![label]
     }
 
-    /// Returns the current name of a deprecated field label, or the label itself.
+    /// Returns the current name of a deprecated field label, or an unchanged `label` that is not deprecated.
     fn field_label<'a>(&self, label: &'a str) -> &'a str {
         label
     }

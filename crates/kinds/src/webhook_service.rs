@@ -34,7 +34,7 @@ pub fn is_supported_review_version(version: &str) -> bool {
     matches!(version, "v1" | "v1beta1")
 }
 
-/// Returns the error for a list of review versions without a supported one.
+/// Returns the error for a list of review versions that contains no supported version.
 pub fn unsupported_review_versions(versions: &Json, field: String) -> FieldError {
     FieldError::invalid(field, versions, "must include at least one of v1, v1beta1")
 }

@@ -57,7 +57,7 @@ impl BuiltinTypes {
     fn read(text: &'static str) -> Self {
         let mut table = Self { structs: Vec::new(), names: HashMap::new(), atomic: Vec::new(), kinds: HashMap::new() };
         let lines = || text.lines().filter(|line| !line.starts_with('#'));
-        // Collect the names of the structs first, because a struct can refer to a later one.
+        // Collect the names of the structs first, because a struct can refer to a later struct.
         for line in lines().filter(|line| !line.starts_with([' '])) {
             let mut words = line.split(' ');
             match (words.next(), words.next(), words.next(), words.next()) {

@@ -78,7 +78,7 @@ pub fn decode(body: &[u8], format: BodyFormat<'_>, expected: &Expected<'_>) -> R
     // An error in `apiVersion` or `kind` takes precedence over errors in other values.
     let version = type_meta.api_version.text(&mut reader).map_err(syntax)?;
     let body_kind = type_meta.kind.text(&mut reader).map_err(syntax)?;
-    // A custom resource's body must contain its kind. The body of a built-in kind may omit the kind, but must not contain a different one.
+    // A custom resource's body must contain its kind. The body of a built-in kind may omit the kind, but must not contain a different kind.
     match schema.is_custom() {
         true if body_kind.is_empty() => {
             let text = String::from_utf8_lossy(body);

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 const TEXT: &str = include_str!("descriptions.txt");
 
-/// Maps a type name and a field name to a description. The field name is empty for the description of the type itself.
+/// Maps a type name and a field name to a description. The description of a type has an empty field name.
 pub(super) struct Descriptions(HashMap<(&'static str, &'static str), &'static str>);
 
 impl Descriptions {

@@ -26,8 +26,9 @@
 //!
 //! # Bounds
 //!
-//! Functions that read bytes accept at most [`DEEPEST`] levels of nested lists and objects. Their running time is linear in the size
-//! of the input, unless their docs state another bound. A function with a `Json` argument recurses once for each nesting level.
+//! Functions that read bytes accept at most [`DEEPEST`] levels of nested lists and objects. The running time of each function is linear in
+//! the size of the input, unless the function's docs state another bound. A function with a `Json` argument recurses once for each nesting
+//! level.
 
 use pintle_json::Json;
 

@@ -1,7 +1,7 @@
 //! Converts the built-in types to OpenAPI 3 schemas with the same names as in kube-apiserver.
 //!
-//! Descriptions are short, and most types of rarely used API groups have none. Only
-//! key fields of lists have default values, because the type table contains no others.
+//! Descriptions are short, and most types of rarely used API groups have no description. Only key fields of lists have default values,
+//! because the type table contains no others.
 
 use std::collections::HashMap;
 

@@ -182,7 +182,7 @@ pub struct Field {
     pub name: String,
     /// The type of the field's value.
     pub of: Type,
-    /// Whether Go distinguishes an absent value from an empty one.
+    /// Whether Go distinguishes an absent value from an empty value.
     pub pointer: bool,
     /// Whether Go writes the field even if its value is empty.
     pub always: bool,
@@ -214,7 +214,7 @@ pub struct StructRef(StructHome);
 
 #[derive(Clone)]
 enum StructHome {
-    /// A built-in struct's index in the type table. Built-in structs may contain themselves.
+    /// A built-in struct's index in the type table. A built-in struct may contain its own type.
     BuiltIn(u16),
     /// A custom resource's struct.
     Custom(Arc<Struct>),
@@ -243,7 +243,7 @@ impl Deref for StructRef {
 
 impl std::fmt::Debug for StructRef {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        // Print only the name, because a struct can contain itself.
+        // Print only the name, because a struct can contain its own type.
         f.debug_tuple("StructRef").field(&self.name).finish()
     }
 }

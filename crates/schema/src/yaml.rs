@@ -322,7 +322,7 @@ impl<'p, 'a> YamlReader<'p, 'a> {
     }
 }
 
-/// Returns the name of a tag that YAML itself defines, or `None` for other tags.
+/// Returns the name of a tag that the YAML standard defines, or `None` for other tags.
 fn core_tag(tag: &str) -> Option<&str> {
     tag.strip_prefix("tag:yaml.org,2002:")
 }
@@ -414,8 +414,8 @@ fn number(text: &str) -> Option<Number> {
     integer(&text).or_else(|| float(&text))
 }
 
-/// Parses an integer. Its prefix selects the base, and a leading 0 means octal.
-/// Returns `None` for other texts and for integers that do not fit into 64 bits.
+/// Parses an integer. The integer's prefix selects the base, and a leading 0 means octal. Returns `None` for other texts and for integers
+/// that do not fit into 64 bits.
 fn integer(text: &str) -> Option<Number> {
     let unsigned = text.strip_prefix(['-', '+']).unwrap_or(text);
     let (base, digits) = match unsigned.as_bytes() {

@@ -88,8 +88,8 @@ struct Run {
     errors: FieldErrors,
     budget: u64,
     is_over: bool,
-    /// Whether the value is a default in a definition that is being validated. Otherwise, the definition is already valid. A rule of an
-    /// older definition may still fail to compile, and is then skipped.
+    /// Whether the run checks a default of a definition that is being validated. In other runs, the definition is already valid. A rule of
+    /// an older definition may still fail to compile, and is then skipped.
     is_default: bool,
 }
 

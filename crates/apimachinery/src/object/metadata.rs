@@ -20,7 +20,7 @@ pub fn member<'a>(object: &'a Json, name: &str) -> Option<&'a Json> {
     object["metadata"].get(name)
 }
 
-/// Returns the name, or an empty text if the object has none.
+/// Returns the name, or an empty text if the object has no name.
 pub fn name(object: &Json) -> &str {
     object.text("/metadata/name")
 }
@@ -30,7 +30,7 @@ pub fn namespace(object: &Json) -> &str {
     object.text("/metadata/namespace")
 }
 
-/// Returns the uid, or an empty text if the object has none yet.
+/// Returns the uid, or an empty text if the object has no uid yet.
 pub fn uid(object: &Json) -> &str {
     object.text("/metadata/uid")
 }

@@ -117,8 +117,8 @@ impl ListOptions {
     fn watch_errors(&self) -> FieldErrors {
         let mut errors = FieldErrors::default();
         let not_older_than = self.version_match == Some(ResourceVersionMatch::NotOlderThan);
-        // A watch without a start version begins with the current objects.
-        // Therefore, the rules for initial events also apply to such a watch.
+        // A watch without a start version begins with the current objects. Therefore, the rules for initial events also
+        // apply to a watch without a start version.
         let implied = self.send_initial_events.is_none()
             && self.match_text.is_none()
             && matches!(self.resource_version.as_str(), "" | "0");

@@ -37,7 +37,7 @@ impl Query {
         self.0.iter().filter(move |(known, _)| known == name).map(|(_, value)| value.as_str())
     }
 
-    /// Parses a boolean. `0` and `false` (in any case) are false. All other values are true, even an empty one.
+    /// Parses a boolean. `0` and `false` (in any case) are false. All other values are true, even an empty value.
     pub fn flag(&self, name: &str) -> Option<bool> {
         self.first(name).map(is_true)
     }

@@ -1,6 +1,6 @@
 //! The supported subresources.
 
-/// The subresource in a request path. `None` means the object itself.
+/// The subresource in a request path. `None` means the object without a subresource.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Subresource {
     #[default]
@@ -39,7 +39,7 @@ impl Subresource {
         Self::Token,
     ];
 
-    /// Parses a subresource name. An empty name means the object itself.
+    /// Parses a subresource name. An empty name means the object without a subresource.
     pub fn parse(name: &str) -> Option<Self> {
         if name.is_empty() {
             return Some(Self::None);
@@ -52,7 +52,7 @@ impl Subresource {
         matches!(self, Self::Attach | Self::Exec | Self::Log | Self::PortForward | Self::Proxy)
     }
 
-    /// Returns the name in paths and in `managedFields`. The name is empty for the object itself.
+    /// Returns the name in paths and in `managedFields`. The name of [`Self::None`] is empty.
     pub fn name(self) -> &'static str {
         match self {
             Self::None => "",

@@ -6,7 +6,7 @@ use std::sync::{Arc, LazyLock};
 
 use crate::validate::{NameRule, name_errors};
 
-/// The administrators' group. Its members have all permissions.
+/// The administrators' group. Members of this group have all permissions.
 pub const MASTERS: &str = "system:masters";
 const AUTHENTICATED: &str = "system:authenticated";
 const UNAUTHENTICATED: &str = "system:unauthenticated";

@@ -20,7 +20,7 @@ pub struct WebhookCall {
     /// URL.
     pub id: String,
     pub client: Arc<WebhookClient>,
-    /// The review as JSON. Its uid is empty, because the server generates the uid when it performs the call.
+    /// The review as JSON. The review's uid is empty, because the server generates the uid when it performs the call.
     pub review: String,
 }
 
@@ -65,7 +65,7 @@ pub struct ConversionWebhook {
     pub client: Arc<WebhookClient>,
     /// The name of the custom resource's kind.
     pub kind: String,
-    /// Whether the webhook receives `v1` reviews. Otherwise, it receives `v1beta1` reviews.
+    /// Whether the webhook receives `v1` reviews instead of `v1beta1` reviews.
     pub is_v1: bool,
 }
 
@@ -127,8 +127,8 @@ impl WebhookCalls {
         self.calls().answers.insert(call, answer);
     }
 
-    /// Returns the webhook's conversion of the object to the version `to`, without its original metadata. Returns
-    /// `None` if the object is not converted yet or the conversion failed. In both cases, the attempt must not write.
+    /// Returns the webhook's conversion of the object to the version `to`, without its original metadata. Returns `None` if the object is
+    /// not converted yet or the conversion failed. Without a conversion, the request must not write.
     pub fn converted(
         &self,
         webhook: &Arc<ConversionWebhook>,

@@ -1,5 +1,5 @@
-//! The core `ComponentStatus` kind, which reports the health of control plane
-//! components. Its objects are computed for each read and have no resourceVersion.
+//! The core `ComponentStatus` kind, which reports the health of control plane components. The objects are computed for
+//! each read and have no resourceVersion.
 
 use pintle_json::{Json, json};
 use pintle_kinds::Strategy;

@@ -87,8 +87,8 @@ pub(super) fn parameter_errors(object: &Json) -> FieldErrors {
 /// Validates the topology terms. The terms must be unique, and so must the keys in each term.
 fn topology_errors(object: &Json) -> FieldErrors {
     let mut errors = FieldErrors::default();
-    // kube-apiserver compares each term with a list that first contains only empty terms,
-    // one for each term of the class. Therefore, it reports an empty term as a duplicate.
+    // kube-apiserver compares each term with a list that first contains only empty terms, one for each term of the
+    // class. Therefore, kube-apiserver reports an empty term as a duplicate.
     let count = object.list("/allowedTopologies").count();
     let mut terms: HashMap<Vec<(String, Vec<String>)>, usize> = HashMap::from([(Vec::new(), count)]);
     for (at, term) in object.list("/allowedTopologies").enumerate() {

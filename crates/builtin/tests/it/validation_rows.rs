@@ -1,4 +1,4 @@
-//! Compares validation errors with those recorded from kube-apiserver 1.36.1.
+//! Compares validation errors with recorded errors of kube-apiserver 1.36.1.
 //!
 //! For each kind, `validation_rows.txt` contains a complete object and several rows. Each row sets a field of the
 //! object. The line below it lists the reason and the field of each expected error, or a dash if there are none.

@@ -132,8 +132,8 @@ impl Parser<'_> {
         }
     }
 
-    /// Builds a balanced tree. Its depth grows with the logarithm of the number
-    /// of operands, so the limit on the text's length bounds the recursion.
+    /// Builds a balanced tree. The tree's depth grows with the logarithm of the number of operands, so the limit on the
+    /// text's length bounds the recursion.
     fn subtree(&mut self, function: &'static str, terms: &[Id], operators: &[u32]) -> Parsed {
         if operators.is_empty() {
             return Ok(terms[0]);

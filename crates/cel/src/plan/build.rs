@@ -174,7 +174,7 @@ impl Planner<'_> {
         let call = Call { name: name.clone(), function, pricing, args, stops_early };
         match constant {
             Some(arg) => {
-                // This evaluation has no cost limit, because converting a constant takes no longer than reading it.
+                // Evaluate the call without a cost limit, because converting a constant takes no longer than reading the constant.
                 let mut meter = Meter::new(u64::MAX);
                 Ok(Plan::Const(call.apply(&mut meter, &[arg])?))
             }

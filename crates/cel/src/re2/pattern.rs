@@ -53,7 +53,7 @@ enum Compiled {
 }
 
 impl Pattern {
-    /// Parses a pattern. Its automaton takes at most `max_bytes` of memory.
+    /// Parses a pattern. The pattern's automaton takes at most `max_bytes` of memory.
     ///
     /// # Errors
     ///

@@ -79,7 +79,7 @@ impl<'a> List<'a> {
         }
     }
 
-    /// Returns the rule by which `==` compares this list with another one.
+    /// Returns the rule by which `==` compares this list with another list.
     pub(crate) fn kind(&self) -> ListKind<'_> {
         self.schema().map_or(ListKind::Atomic, Schema::list_kind)
     }

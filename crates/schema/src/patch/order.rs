@@ -30,7 +30,7 @@ pub(super) fn arrange(merged: Vec<Json>, order: &[Json], live: &[Json], key: Opt
     }
 }
 
-/// Maps each list item to its index. Equal items have the index of the first one.
+/// Maps each list item to its index. Equal items have the index of the first such item.
 pub(super) struct Places<'a> {
     key: Option<&'a str>,
     places: HashMap<Identity, usize>,

@@ -145,7 +145,7 @@ impl<'a> Cursor<'a> {
         self.skip();
     }
 
-    /// Skips a line break at the current position. Returns the normalized line break, or an empty text if there is none.
+    /// Skips a line break at the current position. Returns the normalized line break, or an empty text if there is no line break.
     pub(super) fn read_break(&mut self) -> &'static str {
         if !self.is_break(0) {
             return "";

@@ -80,7 +80,7 @@ fn below(value: &Json, indent: usize, out: &mut String) {
     block(value, indent, out);
 }
 
-/// Indents all lines except the first one, which already contains text.
+/// Indents all lines except the first line, which already contains text.
 fn begin(at: usize, indent: usize, out: &mut String) {
     if at > 0 {
         let _ = write!(out, "{:indent$}", "");

@@ -175,7 +175,8 @@ fn deadline_error(new: &Json, old: &Json) -> (Option<FieldError>, bool) {
     (Some(FieldError::invalid(FIELD, &new["spec"]["activeDeadlineSeconds"], why)), is_over)
 }
 
-/// Maps the name of each list item to the item. If several items have the same name, the first one counts.
+/// Maps the name of each list item to the item. If several items have the same name, the map contains the first such
+/// item.
 fn by_name<'a>(pod: &'a Json, pointer: &str) -> HashMap<&'a str, &'a Json> {
     let mut found = HashMap::new();
     for item in pod.list(pointer) {

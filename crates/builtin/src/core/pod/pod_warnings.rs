@@ -143,7 +143,8 @@ fn seccomp(pod: &Json, holder: &Json, key: &str, path: &str) -> Option<String> {
     (!has_field && is_annotated(pod, key)).then(|| format!("{path}metadata.annotations[{key}]: {why}"))
 }
 
-/// Warns about a deprecated annotation that a container field has replaced, unless the pod itself has the same profile.
+/// Warns about a deprecated annotation that a container field has replaced. Does not warn if the pod's `appArmorProfile` has the
+/// annotation's profile.
 fn app_armor(pod: &Json, (container, _): &ContainerAt<'_>, path: &str) -> Option<String> {
     const FIELD: &str = "/securityContext/appArmorProfile";
     let key = format!("container.apparmor.security.beta.kubernetes.io/{}", container.text("/name"));

@@ -126,8 +126,8 @@ fn allocate_address(cluster: &dyn Cluster, object: &mut Json) -> Outcome<()> {
                         "the provided IP ({address}) is not in the valid range. The range of valid IPs is 10.0.0.0/24"
                     )
                 }
-                // This error occurs even if the Service itself has the address, because kube-apiserver allocates
-                // addresses before it checks the name. Therefore, creating the same Service twice causes this error, too.
+                // This error occurs even if the address belongs to the Service that the request names. kube-apiserver allocates addresses
+                // before it checks the name, so creating the same Service twice causes this error.
                 _ if cluster.holder(&address_claim(address)).is_some() => "provided IP is already allocated".into(),
                 _ => return Ok(()),
             };
