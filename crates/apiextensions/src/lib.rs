@@ -70,7 +70,6 @@ pub fn name(kind: &Kind) -> String {
     format!("{}.{}", kind.plural, kind.group)
 }
 
-/// The prefix of custom resources' store names.
 const CUSTOM: &str = "custom/";
 
 /// Returns a definition's group and plural name, even if the resource is not served.

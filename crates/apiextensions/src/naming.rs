@@ -8,7 +8,6 @@ use pintle_json::{Json, json};
 
 use super::{approval, is_established, is_terminating};
 
-/// A custom resource's names.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct DefinitionNames {
     pub(super) plural: String,

@@ -23,7 +23,6 @@ pub(crate) struct Structural {
     pub list_map_keys: Vec<String>,
     pub default: Option<Json>,
     pub properties: BTreeMap<String, Structural>,
-    /// The properties with a default.
     defaulted: Vec<String>,
     pub additional: Option<Additional>,
     pub items: Option<Box<Structural>>,
@@ -61,7 +60,7 @@ pub(crate) struct Limits {
 }
 
 impl Structural {
-    /// Reads a schema. `patterns` contains its definition's patterns.
+    /// Reads a schema. `patterns` contains the patterns of the whole definition.
     pub(super) fn read(schema: &Json, patterns: &mut Patterns) -> Self {
         let flag = |key: &str| schema[key] == true;
         let mut read_one = |schema: &Json| Self::read(schema, patterns);

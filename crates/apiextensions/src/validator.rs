@@ -55,7 +55,6 @@ impl Validation {
         }
     }
 
-    /// Validates a value that differs from the old value.
     fn changed(&mut self, schema: &Structural, value: &Json, old: Option<&Json>, path: FieldPath<'_>) {
         self.visits += 1;
         self.spend(1);
@@ -418,7 +417,6 @@ fn duplicate_keys(schema: &Structural, items: &[Json], path: FieldPath<'_>, erro
     }
 }
 
-/// Returns the index of the second occurrence of each duplicate item.
 fn second_occurrences<'a>(items: impl Iterator<Item = &'a Json>) -> Vec<usize> {
     let mut seen: HashMap<String, usize> = HashMap::new();
     let mut found = Vec::new();

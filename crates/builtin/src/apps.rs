@@ -22,7 +22,6 @@ use pintle_kinds::label_selector::selector_errors;
 
 use super::core::pod::{pod_template, template_metadata, validate_template};
 
-/// The path of the pod template.
 const TEMPLATE: &str = "/spec/template";
 
 /// Sets the pod template's defaults. Returns the workload's spec.

@@ -147,7 +147,6 @@ fn fill_behavior(behavior: &mut Json) {
     }
 }
 
-/// Returns the table cell with the metrics' current and target values.
 fn targets(object: &Json) -> String {
     const SHOWN: usize = 2;
     let current: Vec<_> = object.list("/status/currentMetrics").collect();

@@ -74,7 +74,6 @@ impl Strategy for PodDisruptionBudget {
     }
 }
 
-/// A disruption budget's effect on an eviction.
 pub(super) enum Disruption {
     /// No budget selects the pod.
     NoBudget,

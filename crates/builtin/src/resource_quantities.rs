@@ -61,7 +61,6 @@ pub(super) fn is_native(name: &str) -> bool {
     !name.contains('/') || name.contains("kubernetes.io/")
 }
 
-/// Returns `true` for an extended resource's name.
 pub(super) fn is_extended(name: &str) -> bool {
     let as_quota = format!("requests.{name}");
     !is_native(name) && !name.starts_with("requests.") && qualified_name_faults(&as_quota).is_empty()

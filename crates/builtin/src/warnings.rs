@@ -39,13 +39,11 @@ pub(super) fn claim(spec: &Json, path: &str) -> Vec<String> {
     ["requests", "limits"].into_iter().filter_map(of).collect()
 }
 
-/// Warns about the addresses in a list of strings.
 pub(super) fn ips(object: &Json, pointer: &str, path: &str) -> Vec<String> {
     let texts = object.list(pointer).enumerate();
     texts.filter_map(|(at, text)| ip(text.as_str()?, &format!("{path}[{at}]"))).collect()
 }
 
-/// Warns about the CIDR blocks in a list of strings.
 pub(super) fn blocks(object: &Json, pointer: &str, path: &str) -> Vec<String> {
     let texts = object.list(pointer).enumerate();
     texts.flat_map(|(at, text)| block(text.as_str().unwrap_or_default(), &format!("{path}[{at}]"))).collect()

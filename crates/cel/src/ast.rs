@@ -109,7 +109,6 @@ pub(crate) struct Field {
     pub(crate) optional: bool,
 }
 
-/// A comprehension.
 #[derive(Clone, Debug)]
 pub(crate) struct Fold {
     pub(crate) range: Id,

@@ -25,7 +25,6 @@ pub(crate) struct Checked {
     pub(crate) ast: Ast,
     types: Vec<Type>,
     overloads: Vec<Vec<&'static Overload>>,
-    /// The declared variables that the expression reads.
     pub(crate) variables: Vec<Arc<str>>,
 }
 

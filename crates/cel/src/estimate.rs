@@ -35,7 +35,6 @@ pub(crate) fn estimate(root: Option<&Schema>, checked: &Checked) -> CostRange {
 
 struct Estimator<'e> {
     checked: &'e Checked,
-    /// The schema of the caller's data.
     root: Option<&'e crate::schema::Schema>,
     scopes: Scopes<'e>,
     /// For each expression, the part of the caller's data from which its value comes.
@@ -100,7 +99,6 @@ impl<'e> Estimator<'e> {
         parts.iter().fold(CostRange::fixed(0), |sum, part| sum.plus(self.cost(*part)))
     }
 
-    /// Returns the smallest range that includes the sizes of all `parts`.
     fn union(&mut self, parts: &[Id]) -> CostRange {
         let none = CostRange { min: u64::MAX, max: 0 };
         let start = if parts.is_empty() { CostRange::fixed(0) } else { none };

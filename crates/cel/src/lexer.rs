@@ -44,7 +44,6 @@ pub(crate) enum Token {
 }
 
 impl Token {
-    /// Returns the name that error messages use for the token.
     pub(crate) fn name(self) -> &'static str {
         match self {
             Self::End => "<EOF>",

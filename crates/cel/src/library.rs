@@ -56,7 +56,6 @@ pub(crate) fn function(name: &str, args: usize, resolved: bool) -> (Function, bo
     (found.unwrap_or(unknown), args > 2 || name == "format" || dispatched)
 }
 
-/// Returns the implementation of `sum` for the signature that the type checker found.
 pub(crate) fn sum(overload: Option<&str>) -> Function {
     lists::sum_of(overload)
 }

@@ -36,7 +36,6 @@ pub(crate) struct Meter {
     cost: u64,
     budget: u64,
     work_left: u64,
-    /// The compiled constant patterns of the expression.
     known: Option<Arc<Patterns>>,
     patterns: BTreeMap<Box<str>, Arc<Pattern>>,
 }
@@ -104,7 +103,6 @@ impl Meter {
         usize::try_from(self.work_left / STEP).unwrap_or(usize::MAX)
     }
 
-    /// Counts the work of a finished pattern search.
     pub(crate) fn steps(&mut self, steps: usize) -> Result<(), Failure> {
         self.work((steps as u64).saturating_mul(STEP))
     }

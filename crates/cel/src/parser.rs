@@ -184,7 +184,6 @@ fn enter(nesting: &mut u32) -> Parsed<()> {
     }
 }
 
-/// Formats token names as a list for an error message.
 fn listed(tokens: &[Token]) -> String {
     match tokens {
         [token] => token.name().into(),

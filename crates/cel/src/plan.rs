@@ -17,9 +17,7 @@ pub(crate) use build::plan;
 #[derive(Debug)]
 pub(crate) struct Planned {
     pub(crate) plan: Plan,
-    /// The number of slots for comprehension variables.
     pub(crate) slots: usize,
-    /// The plan's constant regular expressions.
     pub(crate) patterns: Arc<Patterns>,
 }
 

@@ -265,7 +265,6 @@ impl<'a> From<&'a pintle_json::Json> for Value<'a> {
 }
 
 impl Meter {
-    /// Counts the work of looking up a map key.
     pub(crate) fn hash(&mut self, key: &Value<'_>) -> Result<(), Failure> {
         self.work(key.weight().saturating_mul(8))
     }

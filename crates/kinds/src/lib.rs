@@ -238,7 +238,7 @@ impl Kind {
         self.subresources.iter().find(|served| served.subresource == subresource)
     }
 
-    /// Returns `true` if `/status` is served. Writes of the object itself then ignore the status.
+    /// Returns `true` if `/status` is served. If so, writes of the object ignore the status.
     pub fn splits_status(&self) -> bool {
         self.subresource(Subresource::Status).is_some()
     }

@@ -241,7 +241,6 @@ fn standard(plain: PlainFinalizers, metadata: &Map) -> FieldErrors {
     names.map(|(at, name)| FieldError::invalid_text(format!("metadata.finalizers[{at}]"), name, why)).collect()
 }
 
-/// Reports finalizers that exclude each other.
 fn exclusive(metadata: &Map) -> FieldErrors {
     let has = |finalizer: &str| finalizer_names(metadata).any(|name| name == finalizer);
     if !has("orphan") || !has("foregroundDeletion") {

@@ -8,7 +8,6 @@ use super::reader::{Reader, Typed};
 use super::sink::{Name, Seed};
 use super::types::{Field, Scalar, Struct, Type};
 
-/// The fields of a struct that were already read.
 pub(super) struct StructFields<'r> {
     reader: &'r mut Reader,
     of: &'r Struct,

@@ -51,7 +51,6 @@ pub(super) struct FieldPath<'a> {
     pub(super) step: PathStep<'a>,
 }
 
-/// A segment of a path: an object member or a list item.
 #[derive(Clone, Copy)]
 pub(super) enum PathStep<'a> {
     /// A field that the struct's type declares.

@@ -11,7 +11,6 @@ use super::quantity;
 use super::sink::Single;
 use super::types::Scalar;
 
-/// Why a scalar was rejected.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum ScalarError<'a> {
     /// The value has the wrong JSON type or is out of range.

@@ -390,7 +390,6 @@ fn non_finite(text: &str, is_plain: bool, tag: Option<&str>) -> Option<(&'static
     }
 }
 
-/// Returns the value of a plain scalar.
 fn plain(text: &str) -> JsonNode {
     match text {
         "" | "~" | "null" | "Null" | "NULL" => JsonNode::Null,

@@ -57,7 +57,6 @@ fn forbidden(schema: &Json, top: &str, path: FieldPath<'_>, errors: &mut FieldEr
     }
 }
 
-/// A schema as JSON, as a structural schema, and as a tree of rules.
 #[derive(Clone, Copy)]
 struct Part<'a> {
     schema: &'a Json,
@@ -210,7 +209,6 @@ fn joined(path: FieldPath<'_>, field: &str) -> String {
     }
 }
 
-/// Joins a path and the path of a nested field, item or key.
 fn below(path: FieldPath<'_>, field: &str) -> String {
     if field.starts_with('[') { format!("{path}{field}") } else { joined(path, field) }
 }

@@ -181,7 +181,6 @@ fn list_type(schema: &Json, path: FieldPath<'_>, errors: &mut FieldErrors) {
 
 const LIST_MAP_KEYS: &str = "x-kubernetes-list-map-keys";
 
-/// Validates the keys of a list map (`x-kubernetes-list-type: map`).
 fn keyed(items: &Json, keys: &[&str], path: FieldPath<'_>, errors: &mut FieldErrors) {
     let item_type = items.text("/type");
     let (items_path, keys_path) = (path.member("items"), path.member(LIST_MAP_KEYS));
@@ -302,7 +301,6 @@ fn types_of_resource(schema: &Json, path: FieldPath<'_>, errors: &mut FieldError
     }
 }
 
-/// Validates the type of the root schema and the schema of its `metadata`.
 fn root(schema: &Json, path: FieldPath<'_>, errors: &mut FieldErrors) {
     let properties = path.member("properties");
     let type_name = schema.text("/type");

@@ -18,7 +18,6 @@ const MAX_VERSIONS: usize = 100;
 const MAX_COLUMNS: usize = 100;
 const MAX_WARNING: usize = 256;
 
-/// Returns the errors of all versions.
 pub(super) fn all(object: &Json) -> FieldErrors {
     let versions: Vec<&Json> = object.list("/spec/versions").collect();
     if versions.len() > MAX_VERSIONS {

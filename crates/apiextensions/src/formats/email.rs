@@ -45,7 +45,6 @@ fn group(rest: &mut &str) -> Option<usize> {
     Some(count)
 }
 
-/// Matches `local@domain`.
 fn address(rest: &mut &str) -> Option<()> {
     skip_blanks(rest);
     if rest.starts_with('"') {

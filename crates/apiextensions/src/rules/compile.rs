@@ -11,7 +11,6 @@ use super::field_path;
 pub(super) const SELF: &str = "self";
 pub(super) const OLD_SELF: &str = "oldSelf";
 
-/// A schema's validation rule with its unparsed fields.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct RuleSource<'a> {
     pub rule: &'a str,
@@ -35,7 +34,6 @@ impl<'a> RuleSource<'a> {
         })
     }
 
-    /// Returns the rule's name for error messages.
     fn name(&self) -> String {
         let text = if self.message.is_empty() { self.rule } else { self.message };
         text.trim().into()
@@ -111,7 +109,6 @@ pub(super) struct CompiledRule {
     pub(super) message_program: Option<Program>,
     /// The message for a violation, if the message expression does not return a message.
     pub(super) message: String,
-    /// The rule's name in evaluation errors.
     pub(super) name: String,
     pub(super) reason: FieldErrorType,
     /// The field path in errors about violations, relative to the validated value and without a leading dot.

@@ -34,7 +34,6 @@ impl<'a> Correlation<'a> {
         Self { old, ratchet: if old.is_some() { Ratchet::Compare } else { Ratchet::Never } }
     }
 
-    /// Returns a correlation that never turns violations into warnings.
     pub(super) fn without_ratcheting(old: Option<&'a Json>) -> Self {
         Self { old, ratchet: Ratchet::Never }
     }
@@ -72,7 +71,6 @@ impl<'a> Correlation<'a> {
     }
 }
 
-/// Joins an item's list map keys into one string.
 fn key(keys: &[String], item: &Json) -> String {
     keys.iter().map(|key| item.get(key).map_or_else(String::new, Json::to_string) + "\n").collect()
 }

@@ -217,7 +217,6 @@ impl Run {
         ))
     }
 
-    /// Reports a rule that returned false.
     fn fail(
         &mut self,
         tree: &RuleTree,

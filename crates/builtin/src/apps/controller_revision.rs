@@ -37,7 +37,6 @@ impl Strategy for ControllerRevision {
     }
 }
 
-/// Returns the kind and name of the revision's controller.
 fn controller(revision: &Json) -> Json {
     let owner = revision.list("/metadata/ownerReferences").find(|owner| owner.is_true("/controller"));
     let Some(owner) = owner else { return "<none>".into() };

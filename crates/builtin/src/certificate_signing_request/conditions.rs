@@ -17,7 +17,6 @@ fn of_type<'a>(object: &'a Json, wanted: &str) -> Vec<&'a Json> {
     conditions(object).filter(|condition| condition["type"] == wanted).collect()
 }
 
-/// Adds missing timestamps to conditions.
 pub(super) fn set_times(new: &mut Json, old: &Json, now: &str) {
     let Some(status) = new.get_mut("status") else { return };
     for condition in status.items_mut("conditions") {

@@ -3,7 +3,6 @@
 use pintle_apimachinery::failure::{Failure, Outcome};
 use pintle_json::Json;
 
-/// The default kubelet port.
 const KUBELET_PORT: i64 = 10_250;
 /// The node address types, with the preferred type first.
 const ADDRESS_TYPES: [&str; 5] = ["Hostname", "InternalDNS", "InternalIP", "ExternalDNS", "ExternalIP"];

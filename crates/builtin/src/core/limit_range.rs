@@ -104,7 +104,6 @@ fn one_limit(limit: Check<'_>) -> Check<'_> {
     limit
 }
 
-/// Validates `maxLimitRequestRatio` for one resource.
 fn ratio_errors<'a>(limit: Check<'a>, resource: &str) -> Check<'a> {
     let object = limit.object();
     let Some(text) = object["maxLimitRequestRatio"].get(resource).and_then(Json::as_str) else { return limit };

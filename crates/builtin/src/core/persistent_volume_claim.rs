@@ -20,7 +20,6 @@ use jiff::Timestamp;
 
 pub(crate) struct PersistentVolumeClaim;
 
-/// The annotations that mark a default StorageClass.
 const DEFAULT_STORAGE_CLASS: [&str; 2] =
     ["storageclass.kubernetes.io/is-default-class", "storageclass.beta.kubernetes.io/is-default-class"];
 const SIZE: &str = "/spec/resources/requests/storage";
@@ -166,7 +165,6 @@ pub(crate) fn claim_spec(spec: &mut Json) {
     spec.set_default("volumeMode", "Filesystem");
 }
 
-/// Validates the spec of a PersistentVolumeClaim or of an ephemeral volume's claim template.
 pub(crate) fn spec_errors(spec: &Json, path: &str) -> FieldErrors {
     let field = format!("{path}.resources[storage]");
     let amount = spec.at("/resources/requests/storage").and_then(Json::as_str);

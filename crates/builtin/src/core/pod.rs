@@ -61,7 +61,6 @@ pub(crate) use resource_amounts::{
 pub(crate) use spec::{template as validate_template, template_metadata};
 pub(crate) use volumes::host_path;
 
-/// The store name of pods.
 const PODS: &str = "pods";
 
 /// The type of object that contains a pod spec.

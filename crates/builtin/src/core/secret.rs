@@ -14,7 +14,6 @@ use base64::engine::general_purpose::STANDARD;
 
 pub(crate) struct Secret;
 
-/// The required keys of each Secret type.
 const KEYS_OF_TYPES: &[(&str, &[&str])] = &[
     ("kubernetes.io/dockercfg", &[".dockercfg"]),
     ("kubernetes.io/dockerconfigjson", &[".dockerconfigjson"]),

@@ -346,7 +346,6 @@ fn drop_internal_policy(service: &mut Json) {
     }
 }
 
-/// Returns the table cell for external addresses.
 fn external(object: &Json) -> String {
     let given = object.texts("/spec/externalIPs").collect::<Vec<_>>().join(",");
     match object.text("/spec/type") {

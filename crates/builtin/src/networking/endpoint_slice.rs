@@ -108,7 +108,6 @@ const MAX_ADDRESSES: usize = 100;
 const MAX_PORTS: usize = 20_000;
 const MAX_HINTS: usize = 8;
 
-/// Validates an EndpointSlice's address type and ports.
 fn port_errors(object: &Json) -> FieldErrors {
     let check = Check::of(object).required("addressType").one_of("addressType", &["FQDN", "IPv4", "IPv6"]);
     let names: Vec<&str> = object.list("/ports").map(|port| port.text("/name")).collect();

@@ -15,9 +15,7 @@ use crate::network_rules::load_balancer_status_errors;
 use crate::{default_class, warnings};
 use std::net::IpAddr;
 
-/// The deprecated ingress class annotation.
 const INGRESS_CLASS_ANNOTATION: &str = "kubernetes.io/ingress.class";
-/// The annotation that marks a default IngressClass.
 const DEFAULT_INGRESS_CLASS: &str = "ingressclass.kubernetes.io/is-default-class";
 const PATH_TYPES: &[&str] = &["Exact", "ImplementationSpecific", "Prefix"];
 
@@ -167,7 +165,6 @@ pub(super) fn reference(check: Check<'_>) -> Check<'_> {
     check.required_name("kind", NameRule::PathSegment).required_name("name", NameRule::PathSegment)
 }
 
-/// Validates a host name or a wildcard host name.
 fn host<'a>(check: Check<'a>, field: &str, host: &'a str) -> Check<'a> {
     let why = if host.contains('*') { wildcard_errors(host) } else { name_errors(NameRule::Subdomain, host, false) };
     why.iter().fold(check, |check, why| check.invalid_text_if(true, field, host, why))

@@ -60,7 +60,6 @@ impl Strategy for StorageClass {
     }
 }
 
-/// Validates a provisioner's or driver's name.
 pub(super) fn driver_errors(object: &Json, field: &str) -> FieldErrors {
     let name = object.text(&format!("/{field}")).to_lowercase();
     let why = if name.is_empty() { Vec::new() } else { qualified_name_faults(&name) };

@@ -49,7 +49,6 @@ pub(crate) fn block(text: &str, path: &str) -> Vec<String> {
     found
 }
 
-/// Warns about a load balancer status's ingress addresses.
 pub(crate) fn load_balancer(object: &Json) -> Vec<String> {
     let entries = object.list("/status/loadBalancer/ingress").enumerate();
     entries.filter_map(|(at, entry)| ip(entry.text("/ip"), &format!("status.loadBalancer.ingress[{at}]"))).collect()

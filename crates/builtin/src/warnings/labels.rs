@@ -3,7 +3,6 @@
 use pintle_apimachinery::validate::label_value_faults;
 use pintle_json::Json;
 
-/// Deprecated node labels with their replacements.
 const DEPRECATED: [(&str, &str); 8] = [
     ("beta.kubernetes.io/arch", "deprecated since v1.14; use \"kubernetes.io/arch\" instead"),
     ("beta.kubernetes.io/os", "deprecated since v1.14; use \"kubernetes.io/os\" instead"),
@@ -39,7 +38,6 @@ pub(crate) fn selector_term(term: &Json, path: &str, values: bool) -> Vec<String
     found
 }
 
-/// Warns about the keys of a label selector for nodes.
 pub(crate) fn node_selector(selector: &Json, path: &str) -> Vec<String> {
     let mut found = selector_term(selector, path, false);
     for label in selector["matchLabels"].as_object().into_iter().flat_map(|labels| labels.keys()) {

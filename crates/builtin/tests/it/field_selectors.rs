@@ -6,7 +6,6 @@ use pintle_builtin::selectable;
 use pintle_kinds::{Form, indexed_field, sample, selects_fields, unknown_field};
 use pintle_meta::FieldSelector;
 
-/// Checks a field selector's result or error for an object with a pod's fields.
 #[track_caller]
 fn check_field(plural: &str, selector: &str, expected: Result<bool, &str>) {
     let kinds = pintle_builtin::kinds();

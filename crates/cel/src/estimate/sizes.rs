@@ -95,7 +95,6 @@ impl<'e> Estimator<'e> {
         self.places.get(&id).copied().unwrap_or(Place::Empty)
     }
 
-    /// Creates a comprehension variable with the place and size of an expression's value.
     pub(super) fn local(&mut self, id: Id) -> Local<'e> {
         Local { place: self.place(id), size: self.size(id), entries: self.entry_size(id) }
     }

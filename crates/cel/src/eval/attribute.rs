@@ -5,7 +5,6 @@ use crate::error::Failure;
 use crate::plan::{Attribute, Base, Plan, Qualifier, QualifierKey};
 use crate::value::{List, Value};
 
-/// How an expression accesses a selected value.
 #[derive(Clone, Copy, PartialEq)]
 enum Access {
     /// The value must be present.

@@ -6,14 +6,12 @@ use crate::go_text::quoted;
 use crate::meter::Meter;
 use crate::value::{Key, Map, Value};
 
-/// The default number of digits after the decimal point.
 const DEFAULT_PRECISION: usize = 6;
 /// The maximum number of digits that a floating-point number can have after the decimal point.
 const MAX_DIGITS: usize = 1_100;
 /// The maximum depth of lists and maps that can be converted to text.
 const MAX_DEPTH: usize = 64;
 
-/// A formatting clause in a format string, such as `%d`.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Clause {
     String,

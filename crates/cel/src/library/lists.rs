@@ -39,7 +39,6 @@ fn one<'v, 'a>(args: &'v [Value<'a>]) -> Option<&'v List<'a>> {
     }
 }
 
-/// Copies a list's items to a vector and counts the work.
 fn items<'a>(meter: &mut Meter, list: &List<'a>) -> Result<Vec<Value<'a>>, Failure> {
     meter.items(list.len())?;
     list.to_vec()

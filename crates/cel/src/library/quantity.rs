@@ -48,7 +48,6 @@ fn two(args: &[Value<'_>]) -> Option<(Quantity, Quantity)> {
     }
 }
 
-/// Compares two quantities or two semantic versions.
 fn ordered<'a>(args: &[Value<'a>], result: impl FnOnce(Ordering) -> Value<'a>) -> Returned<'a> {
     match args {
         [Value::Opaque(Opaque::Quantity(left)), Value::Opaque(Opaque::Quantity(right))] => {

@@ -15,7 +15,6 @@ pub struct Version {
     build: Vec<String>,
 }
 
-/// A dot-separated identifier of a pre-release.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Part {
     // Numbers sort before texts.

@@ -11,7 +11,6 @@ const MAX_DEPTH: u16 = 400;
 /// The depth of an expression, counted in two ways.
 #[derive(Clone, Copy, Default)]
 struct Depth {
-    /// The depth of the syntax tree.
     tree: u16,
     /// The depth as cel-go counts it. Only operators, field selections and method calls add a level.
     counted: u16,

@@ -4,7 +4,6 @@ use super::{Parsed, Parser, Stop, enter};
 use crate::ast::{Id, operator};
 use crate::lexer::{Lexeme, Token};
 
-/// The tokens that can start an operand.
 const OPERAND: [Token; 15] = [
     Token::OpenBracket,
     Token::OpenBrace,

@@ -6,7 +6,6 @@ use super::{Parsed, Parser, Stop, enter};
 use crate::ast::{Entry, Field, Id, Item, Kind, Literal, operator};
 use crate::lexer::{Lexeme, Token};
 
-/// Words that cannot name a variable or a function.
 const RESERVED: [&str; 17] = [
     "as",
     "break",
@@ -103,7 +102,6 @@ impl Parser<'_> {
         self.builder.counted_call(at, function, None, vec![operand, index])
     }
 
-    /// Parses `(a, b)`.
     fn args(&mut self) -> Parsed<Vec<Id>> {
         self.take();
         let mut args = Vec::new();
@@ -149,7 +147,6 @@ impl Parser<'_> {
         }
     }
 
-    /// Parses a name, a function call or a message.
     fn named(&mut self) -> Parsed {
         let start = self.current().at;
         let dot = self.take_if(Token::Dot);

@@ -39,7 +39,6 @@ struct Planner<'c> {
     next_slot: usize,
     slots: usize,
     patterns: Patterns,
-    /// The total size of the constant patterns.
     pattern_size: u64,
     visits: u32,
 }
@@ -288,7 +287,6 @@ impl Planner<'_> {
         Ok(Plan::Object(Box::new(PlannedObject { name: name.clone(), fields })))
     }
 
-    /// Plans a comprehension and assigns a slot to each of its variables.
     fn fold(&mut self, fold: &Fold) -> Result<Plan, Failure> {
         let range = self.expr(fold.range)?;
         let (slot, outer) = (self.next_slot, self.locals.len());

@@ -14,7 +14,6 @@ pub(super) fn perl_class(name: char) -> Option<&'static str> {
 }
 
 impl Scanner<'_> {
-    /// Reads an escape outside of a class.
     pub(super) fn escape(&mut self, before: Piece) -> Result<Piece, String> {
         let start = self.at;
         let name = self.rest()[1..].chars().next();
@@ -48,7 +47,6 @@ impl Scanner<'_> {
         Ok(Piece::Operand)
     }
 
-    /// Reads an escape sequence for one character.
     pub(super) fn escaped_char(&mut self) -> Result<u32, String> {
         let start = self.at;
         self.bump();

@@ -171,7 +171,6 @@ struct Size {
     states: u64,
     /// The total number of ranges in the pattern's Unicode classes.
     ranges: u64,
-    /// The number of Unicode classes in the pattern's text.
     classes: u64,
     depth: usize,
 }

@@ -1,6 +1,5 @@
 //! Field names in expressions.
 
-/// Words that cannot be used as identifiers in expressions.
 const RESERVED: [&str; 21] = [
     "true",
     "false",

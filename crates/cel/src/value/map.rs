@@ -19,7 +19,6 @@ enum Layout<'a> {
     Entries(Arc<Entries<'a>>),
 }
 
-/// The key of a map entry.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Key<'a> {
     Bool(bool),

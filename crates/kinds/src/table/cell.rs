@@ -122,7 +122,6 @@ fn selector(selector: Option<&Json>) -> String {
     if text.is_empty() { "<none>".into() } else { text }
 }
 
-/// Returns a field of each container in a pod spec, separated by commas.
 fn of_containers(spec: Option<&Json>, pointer: &str) -> String {
     let containers = spec.into_iter().flat_map(|spec| spec.list("/containers"));
     containers.map(|container| container.text(pointer)).collect::<Vec<_>>().join(",")

@@ -222,7 +222,6 @@ fn tested(path: &str, is_equal: bool) -> Result<(), PatchError> {
     if is_equal { Ok(()) } else { Err(PatchError::TestFailed(path.into())) }
 }
 
-/// Adds the failed operation's text to the error.
 fn in_context<T>(result: Result<T, PatchError>, context: impl FnOnce(String) -> String) -> Result<T, PatchError> {
     result.map_err(|error| match error {
         PatchError::Inapplicable(why) => PatchError::Inapplicable(context(why)),

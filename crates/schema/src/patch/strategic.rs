@@ -70,7 +70,6 @@ fn merge_map(mut live: Map, mut patch: Map, of: Option<&Type>) -> Result<Map, Pa
     Ok(live)
 }
 
-/// Merges a list of the patch into the object's list, with the merge strategy of the field.
 fn merge_field(
     live: Vec<Json>,
     patch: Vec<Json>,

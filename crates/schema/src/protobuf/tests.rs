@@ -293,7 +293,6 @@ fn messages_and_embedded_json_have_the_nesting_limit() {
     }
 }
 
-/// Wraps `inner` in nested messages, one for each field name.
 fn nested_in(of: &Type, names: &[&str], inner: Vec<u8>) -> Vec<u8> {
     let of = if let Type::List(list) = of { &list.item } else { of };
     let [name, names @ ..] = names else { return inner };

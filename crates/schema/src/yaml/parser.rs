@@ -61,7 +61,6 @@ pub(super) struct Parser<'a> {
     state: State,
     /// For each open node, the state after its end.
     states: Vec<State>,
-    /// The start positions of the open collections.
     marks: Vec<Mark>,
     /// The tag prefixes, by tag handle.
     tags: HashMap<String, String>,

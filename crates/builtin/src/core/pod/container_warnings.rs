@@ -48,7 +48,6 @@ pub(super) fn variables((container, path): &ContainerAt<'_>) -> Vec<String> {
 /// The maximum number of warnings about ports. More warnings would not fit into the response headers.
 const MAX_WARNINGS: usize = 1000;
 
-/// Warns about overlapping ports, in the same or in different containers.
 pub(super) fn ports(containers: &[ContainerAt<'_>]) -> Vec<String> {
     let mut seen: HashMap<(i64, &str), SeenPorts<'_>> = HashMap::new();
     let mut found = Vec::new();

@@ -52,7 +52,6 @@ pub(crate) fn pod_template(template: &mut Json) {
     }
 }
 
-/// Sets the defaults in the spec of a pod or a template.
 pub(crate) fn pod_spec(spec: &mut Json) {
     spec.set_default("containers", Json::Null);
     for (key, value) in

@@ -11,7 +11,6 @@ use super::file_path;
 
 const VARIABLE_NAME: &str =
     "a valid environment variable name must consist only of printable ASCII characters other than '='";
-/// The pod fields to which an environment variable can refer with a `fieldRef`.
 const VARIABLE_FIELDS: &[&str] = &[
     "metadata.name",
     "metadata.namespace",

@@ -6,7 +6,6 @@ use pintle_apimachinery::validate::{
 use pintle_json::Json;
 use pintle_kinds::check::Check;
 
-/// The field names for required and preferred node affinity terms.
 pub(super) const REQUIRED: &str = "requiredDuringSchedulingIgnoredDuringExecution";
 pub(super) const PREFERRED: &str = "preferredDuringSchedulingIgnoredDuringExecution";
 

@@ -1,6 +1,5 @@
 //! Rules for port numbers and port names.
 
-/// The error for a port number that is out of range.
 pub(super) const PORT_RANGE: &str = "must be between 1 and 65535, inclusive";
 
 /// Returns why a text is not a valid port name. The same rules apply to the target ports of Services.

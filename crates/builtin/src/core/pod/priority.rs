@@ -8,7 +8,6 @@ use pintle_meta::GroupResource;
 
 use super::{forbidden, runtime};
 
-/// The built-in priority classes with their values.
 pub(crate) const SYSTEM_CLASSES: &[(&str, i64)] =
     &[("system-cluster-critical", 2_000_000_000), ("system-node-critical", 2_000_001_000)];
 

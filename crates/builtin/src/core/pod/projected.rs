@@ -8,7 +8,6 @@ use pintle_kinds::check::Check;
 
 use super::{field_source, file_path};
 
-/// The pod fields to which a file can refer.
 const PROJECTED_FIELDS: &[&str] =
     &["metadata.annotations", "metadata.labels", "metadata.name", "metadata.namespace", "metadata.uid"];
 const DOUBLE: &str = "conflicting duplicate paths";

@@ -32,7 +32,6 @@ const QUOTA_RESOURCES: &[&str] = &[
     "services.loadbalancers",
 ];
 
-/// The resource claims in a pod spec.
 pub(super) struct PodClaims<'a> {
     names: HashSet<&'a str>,
     /// The claims' names as one text, for errors about unknown claims. Computed on first use.

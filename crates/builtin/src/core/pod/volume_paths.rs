@@ -20,7 +20,6 @@ impl fmt::Display for File {
     }
 }
 
-/// Warns about overlapping file paths in one volume.
 pub(super) fn overlaps(volumes: &[&Json]) -> Vec<String> {
     let mut found = Vec::new();
     for volume in volumes {

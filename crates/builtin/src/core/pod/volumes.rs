@@ -51,7 +51,6 @@ const VOLUME_SOURCES: &[&str] = &[
 const HOST_PATH_TYPES: &[&str] =
     &["", "BlockDevice", "CharDevice", "Directory", "DirectoryOrCreate", "File", "FileOrCreate", "Socket"];
 
-/// Returns the errors of all volumes, and the valid volumes.
 pub(super) fn errors<'a>(spec: &'a Json, path: &str, owner: SpecOwner<'_>) -> (FieldErrors, Volumes<'a>) {
     let (mut errors, mut good) = (FieldErrors::default(), Volumes::new());
     let made: HashSet<String> = match owner {

@@ -200,7 +200,6 @@ pub(super) fn errors(object: &Json) -> FieldErrors {
     errors
 }
 
-/// Reports changes of immutable addresses and families.
 pub(super) fn changes(new: &Json, old: &Json) -> FieldErrors {
     let mut errors = FieldErrors::default();
     if [new, old].iter().any(|service| service.text("/spec/type") == "ExternalName") {

@@ -9,7 +9,6 @@ use crate::network_rules::cidr_errors;
 const OF_BALANCERS: &str = "may only be used when `type` is 'LoadBalancer'";
 const TRAFFIC_POLICIES: &[&str] = &["Cluster", "Local"];
 
-/// Validates the source ranges, the load balancer class and the traffic policies.
 pub(super) fn errors(object: &Json) -> FieldErrors {
     let spec = &object["spec"];
     let kind = spec.text("/type");
