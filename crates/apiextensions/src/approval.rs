@@ -12,7 +12,7 @@ const APPROVAL_RULES: &str = "see https://github.com/kubernetes/enhancements/pul
 
 enum Approval<'a> {
     Missing,
-    /// The value is not a URL, and not a reason with the required prefix.
+    /// The value is not a URL and does not begin with the prefix for reasons.
     Invalid(&'a str),
     Unapproved(&'a str),
     Approved(&'a str),
@@ -29,8 +29,8 @@ impl<'a> Approval<'a> {
     }
 }
 
-/// Returns an error if a required approval annotation is missing or invalid. An update may leave a
-/// missing annotation missing. An update may also change an invalid annotation to another invalid value.
+/// Returns an error if a required approval annotation is missing or invalid. An update of a definition without the
+/// annotation need not add the annotation. An update may also change an invalid annotation to another invalid value.
 pub(super) fn error(definition: &Json, old: Option<&Json>) -> Option<FieldError> {
     if !is_protected(definition.text("/spec/group")) {
         return None;

@@ -30,7 +30,7 @@ pub(super) struct Versions {
     /// The cost of validating one object in the version with the most expensive
     /// validation. One unit is the time to process one byte of a body.
     pub(super) weight: usize,
-    /// The index of the storage version in the lists above.
+    /// The index of the storage version in the lists of this struct.
     pub(super) at: usize,
     /// The conversion webhook, and the schemas of all versions as in the definition. `None` if a conversion changes only the `apiVersion`.
     pub(super) conversion: Option<(Arc<ConversionWebhook>, Vec<Json>)>,

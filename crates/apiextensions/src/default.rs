@@ -38,8 +38,8 @@ const MAX_DEFAULTED: usize = 8 << 20;
 
 /// Adds the defaults of fields that are absent, or that are null but not nullable.
 ///
-/// A default is added only if its containing object is present. A small body can add the same long
-/// default thousands of times, so no more defaults are added after their total size exceeds a limit.
+/// The default of a field is added only if the object with this field is present. A small body can add the same long default thousands of
+/// times, so no more defaults are added after their total size exceeds a limit.
 pub(crate) fn default(schema: &Structural, value: &mut Json) {
     fill(schema, value, &mut { MAX_DEFAULTED });
 }

@@ -173,7 +173,8 @@ fn review_errors(object: &Json, old: Option<&Json>) -> FieldErrors {
     errors
 }
 
-/// Returns the errors of `status.storedVersions`, which must contain the storage version. Each stored version must still be in the spec.
+/// Returns the errors of `status.storedVersions`, which must contain the storage version. Each stored version must also be a version in the
+/// spec.
 fn stored_errors(object: &Json) -> FieldErrors {
     const FIELD: &str = "status.storedVersions";
     let all: Vec<&str> = object.texts("/status/storedVersions").collect();

@@ -89,8 +89,8 @@ fn plain_name(format: &str) -> Cow<'_, str> {
     if format.contains('-') { format.replace('-', "").into() } else { format.into() }
 }
 
-/// Returns `true` for a date-time: a date, `t`, a time without leap seconds, and a zone offset. Letter
-/// case and the offset's range do not matter. If there is a second `t`, the text after it is ignored.
+/// Returns `true` for a date-time: a date, `t`, a time without leap seconds, and a zone offset. Letter case and the offset's range do not
+/// matter. If there is a second `t`, the text after the second `t` is ignored.
 fn is_date_time(text: &str) -> bool {
     static TIME: LazyLock<Option<Regex>> =
         LazyLock::new(|| Regex::new(r"^([0-9]{2}):([0-9]{2}):([0-9]{2})(.[0-9]+)?(z|[+-][0-9]{2}:[0-9]{2})$").ok());

@@ -62,7 +62,7 @@ impl Validation {
             return;
         }
         if value.is_null() && (schema.nullable || schema.type_name.is_empty() && !schema.int_or_string) {
-            // kube-apiserver rejects null for every `enum`, even if it contains null.
+            // kube-apiserver rejects null for every `enum`, even for an `enum` that contains null.
             if let Some(values) = &schema.limits.values {
                 self.unsupported(values.all(), value, path);
             }
@@ -407,7 +407,7 @@ fn duplicate_keys(schema: &Structural, items: &[Json], path: FieldPath<'_>, erro
         Json::Object(present.collect())
     };
     let keys: Vec<_> = items.iter().map(key).collect();
-    // For a single key, compare only its values.
+    // If the list has a single key field, compare only the values of this field.
     let seconds = match &schema.list_map_keys[..] {
         [key] => second_occurrences(keys.iter().map(|present| present.get(key).unwrap_or(present))),
         _ => second_occurrences(keys.iter()),

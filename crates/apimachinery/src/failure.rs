@@ -18,7 +18,7 @@ pub struct Failure {
     /// Whether the failure comes from a handler that runs before kube-apiserver's API handlers. Such a handler does not negotiate the
     /// response format.
     pub early: bool,
-    /// Whether the server must call a webhook before it can process the request. Clients never receive this failure.
+    /// Whether the server must call a webhook before the server can process the request. Clients never receive this failure.
     pub waits: bool,
 }
 
@@ -226,7 +226,7 @@ impl Failure {
         self.status.reason == Some(Reason::NotFound)
     }
 
-    /// Returns the number of seconds after which the client should retry, if the failure specifies it.
+    /// Returns the number of seconds after which the client should retry, if the failure contains a retry delay.
     pub fn retry_after(&self) -> Option<u32> {
         let seconds = self.status.details.as_ref()?.retry_after_seconds;
         (seconds > 0).then_some(seconds)

@@ -40,7 +40,7 @@ fn share<'a>(object: &'a Json, field: &str) -> Option<&'a Json> {
     object.at(&format!("/{}", field.replace('.', "/"))).filter(|value| !value.is_null())
 }
 
-/// Parses a percentage. A number that does not fit into Go's `int` becomes its maximum.
+/// Parses a percentage. A number that does not fit into Go's `int` becomes the maximum `int`.
 fn percent(value: &Json) -> Option<i64> {
     let digits = value.as_str()?.strip_suffix('%')?;
     let is_number = !digits.is_empty() && digits.bytes().all(|digit| digit.is_ascii_digit());

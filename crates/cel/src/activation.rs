@@ -35,7 +35,8 @@ pub trait Variables<'a> {
     /// own stack. An implementation that evaluates further expressions must limit the recursion.
     fn value(&self, name: &str) -> Option<Result<Value<'a>, Failure>>;
 
-    /// Returns the value of the variable `name` by reference if it is already computed. Reading fields through the reference is faster.
+    /// Returns the value of the variable `name` by reference if the value is already computed. Reading fields through the reference is
+    /// faster.
     fn known(&self, _name: &str) -> Option<&Value<'a>> {
         None
     }

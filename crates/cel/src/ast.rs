@@ -121,7 +121,8 @@ pub(crate) struct Fold {
     pub(crate) result: Id,
 }
 
-/// The variable in which a comprehension accumulates a macro's result. `@result` is not a valid identifier, so source text cannot use it.
+/// The variable in which a comprehension accumulates a macro's result. `@result` is not a valid identifier, so source text cannot use this
+/// name.
 pub(crate) const ACCUMULATOR: &str = "@result";
 
 /// The functions that implement the operators. The parser replaces each operator with a call to its function.

@@ -41,7 +41,7 @@ pub(crate) struct Evaluator<'a, 'e> {
 
 impl<'a, 'e> Evaluator<'a, 'e> {
     pub(crate) fn eval(&mut self, plan: &'e Plan) -> Evaluated<'a> {
-        // Some subexpressions have no cost, so count work for each of them.
+        // Some subexpressions have no cost, so count work for each subexpression.
         self.meter.work(STEP)?;
         match plan {
             Plan::Const(value) => Ok(value.clone()),
@@ -140,7 +140,7 @@ impl<'a, 'e> Evaluator<'a, 'e> {
     }
 
     fn call(&mut self, call: &'e Call) -> Evaluated<'a> {
-        // Avoid a heap allocation for the arguments, because most calls have only a few.
+        // Avoid a heap allocation for the arguments, because most calls have few arguments.
         let (mut few, mut many) = ([const { Value::Null }; FEW], Vec::new());
         let args = match few.get_mut(..call.args.len()) {
             Some(args) => args,

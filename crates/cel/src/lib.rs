@@ -45,9 +45,9 @@
 //!
 //! # Two phases
 //!
-//! [`Environment::compile`] parses an expression, checks its types and evaluates its constant subexpressions.
-//! [`Program::evaluate`] reads the caller's data by reference and counts the cost. The evaluation stops when the cost exceeds the budget.
-//! The budgets of kube-apiserver are [`CALL_LIMIT`] for one expression, and ten times as much for all rules of an object together.
+//! [`Environment::compile`] parses an expression, checks its types and evaluates its constant subexpressions. [`Program::evaluate`] reads
+//! the caller's data by reference and counts the cost. The evaluation stops when the cost exceeds the budget. The budgets of kube-apiserver
+//! are [`CALL_LIMIT`] for one expression, and ten times [`CALL_LIMIT`] for all rules of an object together.
 //!
 //! # Guarantees
 //!
@@ -55,9 +55,8 @@
 //!
 //! - **No panic.** If arithmetic overflows or a converted value is out of range, the evaluation fails with an error.
 //!   Fuzz targets and tests with hostile expressions check this guarantee.
-//! - **Depth.** An expression nests at most 250 levels, as in cel-go, and its syntax tree has at
-//!   most 400 levels. Data may be nested deeper, but comparing data with more than 256 levels
-//!   fails, and so does converting it to JSON or to text. No other function recurses into data.
+//! - **Depth.** An expression nests at most 250 levels, as in cel-go, and its syntax tree has at most 400 levels. Data may be nested
+//!   deeper, but data with more than 256 levels cannot be compared or converted to JSON or text. No other function recurses into data.
 //! - **Size.** An expression has at most 100,000 code points, and at most 500 constant regular expressions.
 //!   After the expansion of macros, an expression has at most 300,000 subexpressions. Expressions cannot
 //!   access data that is more than 200 schema levels deep, or whose path has more than 1,000 bytes.

@@ -94,7 +94,7 @@ pub(crate) struct Qualifier {
 #[derive(Debug)]
 pub(crate) enum QualifierKey {
     Const(Value<'static>),
-    /// An attribute. Reading the variable at its start costs nothing.
+    /// An attribute. Reading the variable at the start of the attribute costs nothing.
     Attribute(Attribute),
     Computed(Plan),
 }
@@ -126,7 +126,7 @@ pub(crate) struct PlannedFold {
     pub(crate) condition: Plan,
     pub(crate) step: Plan,
     pub(crate) result: Plan,
-    /// The accumulator's slot. The slots after it belong to the comprehension's variables.
+    /// The accumulator's slot. The slots after the accumulator's slot belong to the comprehension's variables.
     pub(crate) slot: usize,
     pub(crate) two_vars: bool,
 }

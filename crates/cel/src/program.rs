@@ -97,7 +97,7 @@ impl Program {
     ///
     /// # Errors
     ///
-    /// Fails in the same cases as [`evaluate`](Self::evaluate). A result that is not a boolean is the error `no such overload`.
+    /// Fails in the same cases as [`evaluate`](Self::evaluate). A result that is not a boolean causes the error `no such overload`.
     pub fn test(&self, variables: &dyn Variables<'_>, budget: u64) -> Result<bool, EvalError> {
         let Evaluation { value, cost } = self.evaluate(variables, budget)?;
         value.as_bool().ok_or_else(|| EvalError { failure: Failure::no_overload(), cost })

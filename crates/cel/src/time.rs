@@ -314,7 +314,8 @@ fn unit_nanos(unit: &str) -> Option<u64> {
     })
 }
 
-/// Converts the digits of a decimal fraction to nanoseconds. As in Go, stops before the first digit that would make the fraction's digits
+/// Converts the digits of a decimal fraction to nanoseconds. As in Go, ignores all digits from the first digit with which the fraction
+/// exceeds 2⁶³.
 /// exceed 2⁶³.
 fn fraction_nanos(digits: &str, unit: u64) -> u64 {
     let (mut value, mut scale) = (0_u64, 1.0_f64);

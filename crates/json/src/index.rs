@@ -18,8 +18,8 @@ macro_rules! keys {
             }
         }
 
-        /// Returns a member. An absent member is inserted with the value
-        /// `null`. If `self` is `null`, it first becomes an empty object.
+        /// Returns a member. An absent member is inserted with the value `null`. If `self` is `null`, `self` first
+        /// becomes an empty object.
         ///
         /// # Panics
         /// Panics if `self` is not an object or `null`.

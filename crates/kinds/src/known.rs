@@ -23,7 +23,7 @@ pub struct Kinds {
     groups: SharedMap<Arc<Group>>,
 }
 
-/// The kinds of one group. Each change replaces the group's `Arc`, so two reads with the same pointer mean that the group has not changed.
+/// The kinds of one group. Each change replaces the group's `Arc`, so equal pointers mean that the group has not changed.
 #[derive(Clone, Debug, Default)]
 pub struct Group {
     /// How requests for the group are routed. The group's first kind determines the
@@ -58,7 +58,7 @@ impl Kinds {
         Self { builtin, builtin_groups: names.into(), groups }
     }
 
-    /// Replaces a built-in kind's strategy with one from another crate.
+    /// Replaces a built-in kind's strategy with a strategy from another crate.
     pub fn with_strategy(self, group: &str, kind: &str, strategy: &Arc<dyn Strategy>) -> Self {
         let replaced = |known: &Arc<Kind>| {
             if known.group == group && known.kind == kind {

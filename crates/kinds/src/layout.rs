@@ -1,4 +1,4 @@
-//! How kube-apiserver represents objects, and the behavior that depends on it.
+//! How kube-apiserver represents objects, and the behavior that depends on this representation.
 
 use std::sync::Arc;
 

@@ -137,7 +137,7 @@ pub struct Conduct {
     pub terminating: bool,
     /// The validation rule for `metadata.name`.
     pub name_rule: NameRule,
-    /// The metadata checks that an update's validation repeats.
+    /// The metadata checks that the kind's own update validation repeats.
     pub metadata_checks: MetadataChecks,
     /// Creates validate the metadata last, and only if there are no other errors.
     pub checks_metadata_last: bool,
@@ -238,7 +238,7 @@ impl Kind {
         self.subresources.iter().find(|served| served.subresource == subresource)
     }
 
-    /// Returns `true` if `/status` is served. If so, writes of the object ignore the status.
+    /// Returns `true` if `/status` is served. A write of an object with the subresource `/status` ignores the status.
     pub fn splits_status(&self) -> bool {
         self.subresource(Subresource::Status).is_some()
     }

@@ -1,4 +1,4 @@
-//! The fields that a write to a subresource cannot change, and that its field manager cannot own.
+//! The fields that a write to a subresource cannot change. The field manager of the write cannot own these fields.
 
 use pintle_apimachinery::request::Subresource;
 

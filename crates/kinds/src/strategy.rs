@@ -54,8 +54,8 @@ pub trait Strategy: Send + Sync {
         Vec::new()
     }
 
-    /// Returns why the object cannot be decoded, or `None` if it can. The metadata is
-    /// already decoded. The server responds to a reason with status 400 instead of 422.
+    /// Returns why the object cannot be decoded, or `None` if it can. The metadata is already decoded. If the method returns a reason, the
+    /// server responds with status 400 instead of 422.
     fn malformed(&self, _object: &Json) -> Option<String> {
         None
     }
@@ -144,13 +144,14 @@ pub trait Strategy: Send + Sync {
         Vec::new()
     }
 
-    /// Returns `true` if a change increases the generation. By default, this is every change outside of metadata and status.
+    /// Returns `true` if a change increases the generation. By default, every change outside of metadata and status increases the
+    /// generation.
     fn changes_generation(&self, new: &Json, old: &Json) -> bool {
         pintle_apimachinery::object::differ_outside(new, old, &["apiVersion", "kind", "metadata", "status"])
     }
 
-    /// Returns the field labels that field selectors support, in addition to `metadata.name` and `metadata.namespace`. Returns `None`
-    /// if kube-apiserver has no table of field labels for the kind. The error for an unsupported label then has a different text.
+    /// Returns the field labels that field selectors support, in addition to `metadata.name` and `metadata.namespace`. Returns `None` if
+    /// kube-apiserver has no table of field labels for the kind. Without a table, the error for an unsupported label has a different text.
     fn field_labels(&self) -> Option<Vec<&str>> {
         None
     }
@@ -191,7 +192,7 @@ pub trait Strategy: Send + Sync {
         Form::Stored
     }
 
-    /// Converts a stored object to this version. `written` is the `apiVersion` of the last write, or empty if it is unknown.
+    /// Converts a stored object to this version. `written` is the `apiVersion` of the last write, or empty if the last write is unknown.
     fn shown(&self, stored: &Arc<Json>, _written: &str) -> Arc<Json> {
         Arc::clone(stored)
     }
@@ -218,9 +219,8 @@ pub trait Strategy: Send + Sync {
         false
     }
 
-    /// Returns `true` if kube-apiserver stores a new object without some of its defaults.
-    /// kube-apiserver adds these defaults whenever it reads the object, and the next update
-    /// stores them. Therefore, that update counts as a change even if the client changes nothing.
+    /// Returns `true` if kube-apiserver stores a new object without some of its defaults. kube-apiserver adds these defaults whenever it
+    /// reads the object, and the next update stores them. Therefore, the next update counts as a change even if the client changes nothing.
     fn stores_defaults_late(&self, _created: &Json) -> bool {
         false
     }
@@ -256,8 +256,8 @@ pub trait Strategy: Send + Sync {
         Ok(None)
     }
 
-    /// Returns the paths of fields that can contain secrets. By default, a
-    /// plan (a dry run against a live cluster) does not show their values.
+    /// Returns the paths of fields that can contain secrets. By default, a plan (a dry run against a live cluster) does not show the values
+    /// of these fields.
     fn secrets(&self) -> &'static [&'static str] {
         &[]
     }
@@ -283,8 +283,8 @@ pub trait Strategy: Send + Sync {
         None
     }
 
-    /// Returns the paths of fields that a write to the subresource cannot change,
-    /// and that its field manager cannot own. `None` means the usual paths.
+    /// Returns the paths of fields that a write to the subresource cannot change, and that the write's field manager cannot own. `None`
+    /// means the usual paths.
     fn reset_fields(&self, _part: Subresource) -> Option<Reset> {
         None
     }

@@ -35,8 +35,8 @@ pub struct Expected<'a> {
 ///
 /// - For a built-in kind, a missing apiVersion or kind is filled in, and unknown fields are dropped. The
 ///   returned object contains exactly the fields and number formats that Go's JSON encoder would write.
-/// - For a custom resource, only the metadata is defaulted and loses its unknown fields. The kind in the body can differ
-///   from the expected kind, which validation reports later. The caller must check the version with [`check_version`].
+/// - For a custom resource, only the metadata gets defaults and loses unknown fields. If the kind in the body differs from the expected
+///   kind, validation reports the error later. The caller must check the version with [`check_version`].
 ///
 /// Unknown and duplicate fields are reported in document order. The request's `fieldValidation` option determines
 /// whether the server ignores these fields, sends warnings or returns an error. [`strict_error`] returns this error.
@@ -149,11 +149,11 @@ pub(crate) fn excerpt(body: &[u8]) -> String {
 const TYPE_META: &str =
     "struct { APIVersion string \"json:\\\"apiVersion,omitempty\\\"\"; Kind string \"json:\\\"kind,omitempty\\\"\" }";
 
-/// Checks the version and kind in the body for a built-in kind. An empty version or kind is replaced by the expected one.
+/// Checks the version and kind in the body for a built-in kind. The expected version or kind replaces an empty version or kind.
 ///
 /// # Errors
 ///
-/// Returns kube-apiserver's error if the version or the kind is not the expected one.
+/// Returns kube-apiserver's error if the version or the kind is not as expected.
 fn check_kind(version: &str, kind: &str, expected: &Expected<'_>) -> Result<(), BodyError> {
     let version_or = if version.is_empty() { expected.api_version } else { version };
     let kind_or = if kind.is_empty() { expected.schema.kind() } else { kind };

@@ -61,8 +61,8 @@ fn list(schema: &Json) -> Type {
     Type::List(Arc::new(ListType { item: items.map_or(Type::Any, node), topology }))
 }
 
-/// Adds the fields `apiVersion`, `kind` and `metadata` to a struct. The custom
-/// resource's metadata schema is ignored, because it can only restrict names.
+/// Adds the fields `apiVersion`, `kind` and `metadata` to a struct. The custom resource's metadata schema is ignored,
+/// because this schema can only restrict names.
 fn embedded(of: Type) -> Type {
     let (fields, rest, atomic) = match &of {
         Type::Struct { of, atomic } => (&of.fields[..], of.rest.clone(), *atomic),

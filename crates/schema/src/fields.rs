@@ -126,14 +126,14 @@ pub(super) fn zero(of: &Type) -> Json {
     }
 }
 
-/// Returns the value that Go's JSON encoder writes for an unset field that it never omits.
+/// Returns the value that Go's JSON encoder writes for an unset field, if Go never omits the field.
 fn unset(field: &Field) -> Json {
     if field.pointer { Json::Null } else { zero(&field.of) }
 }
 
-/// Returns `true` if Go omits a field with this value, as it does for most empty values.
+/// Returns `true` if Go omits a field with this value, which includes most empty values.
 fn is_left_out(field: &Field, value: &Json) -> bool {
-    // Go always writes an empty struct. An empty `managedFields` is kept, because it asks the server to clear the field.
+    // Go always writes an empty struct. An empty `managedFields` is kept, because an empty list asks the server to clear the field.
     let is_kept = || field.pointer || matches!(field.of, Type::Struct { .. }) || field.name == "managedFields";
     !field.always && (value.is_null() || (is_empty(value) && !is_kept()))
 }

@@ -21,7 +21,7 @@ const MAX_FINDINGS: usize = 100;
 /// The maximum total length of a body's findings, in bytes. A limit is needed because a single path can be as long as the body.
 const MAX_FINDINGS_LENGTH: usize = 4 << 20;
 
-/// Adds a finding, unless it is a duplicate or the number or total length of the findings has reached its limit.
+/// Adds a finding. Does nothing if the finding is a duplicate, or if the number or the total length of the findings has reached its limit.
 pub fn note(findings: &mut Vec<StrictFinding>, finding: impl FnOnce() -> StrictFinding) {
     let length = |finding: &StrictFinding| match finding {
         StrictFinding::Unknown(text) | StrictFinding::Duplicate(text) | StrictFinding::Other(text) => text.len(),

@@ -1,10 +1,10 @@
-//! Treats numbers, lone surrogates and error messages as Go does, because `serde_json` differs.
+//! Treats numbers, lone surrogates and error messages as Go does, because `serde_json` treats them differently.
 
 use serde_json::{Error, Number};
 
-/// Returns a number as Go writes it after decoding it. Go keeps 64-bit integers and converts all other
-/// numbers to floats. A float with an integral value is written as an integer: the float's shortest
-/// digits, followed by zeros. If this integer fits into 64 bits, Go later decodes it as an integer.
+/// Returns the number that Go writes after it has decoded `number`. Go keeps 64-bit integers and converts all other numbers to floats. A
+/// float with an integral value is written as an integer: the float's shortest digits, followed by zeros. If this integer fits into 64
+/// bits, Go later decodes it as an integer.
 pub(super) fn plain_number(number: Number) -> Number {
     if number.as_i64().is_some() {
         return number;

@@ -1,7 +1,7 @@
 //! Converts the built-in types to OpenAPI 3 schemas with the same names as in kube-apiserver.
 //!
 //! Descriptions are short, and most types of rarely used API groups have no description. Only key fields of lists have default values,
-//! because the type table contains no others.
+//! because the type table contains no other default values.
 
 use std::collections::HashMap;
 
@@ -202,7 +202,7 @@ pub fn reference(name: &str) -> Json {
     json!({"$ref": format!("{PLACE}{name}")})
 }
 
-/// Returns a field's OpenAPI extensions, which state how server-side apply tracks its owners and how patches merge the field.
+/// Returns a field's OpenAPI extensions, which state how server-side apply tracks the field's owners and how patches merge the field.
 fn extensions(field: &Field) -> Map {
     let Merge { lists, replace, retain_keys, key } = &field.merge;
     let strategies = [(*lists, "merge"), (*replace, "replace"), (*retain_keys, "retainKeys")];

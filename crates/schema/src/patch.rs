@@ -73,8 +73,8 @@ impl PatchBody {
         JsonPatch::read(body).map(Self::Json)
     }
 
-    /// Parses the JSON patch of a MutatingAdmissionPolicy. In contrast to [`json`](Self::json), a `test` with
-    /// the value null always fails. In a request's patch, such a `test` succeeds if the value is absent.
+    /// Parses the JSON patch of a MutatingAdmissionPolicy. In contrast to [`json`](Self::json), a `test` with the value null always fails.
+    /// In a request's patch, a `test` with the value null succeeds if the value is absent.
     ///
     /// # Errors
     ///

@@ -261,13 +261,13 @@ fn read(text: &str) -> Result<Number, &'static str> {
         return Ok(Number { kept, written_power, ..number });
     }
     let power = unit_power.saturating_sub_unsigned(fraction.len() as u64);
-    // Zero has no digits left, so the unit's exponent has no effect.
+    // For the amount zero, `digits` is empty, so the unit's exponent has no effect.
     let power = if digits.is_empty() { 0 } else { power };
     let number = Number { negative: parts.negative, digits: digits.into(), power, format, kept, written_power };
     Ok(number.rounded(FINEST))
 }
 
-/// Returns `true` if Go parses the number into a 64-bit integer. Go keeps the original text only for such numbers.
+/// Returns `true` if Go parses the number into a 64-bit integer. Go keeps the original text only for numbers that fit into 64 bits.
 fn is_short(parts: &Parts<'_>, format: Format, unit_power: i64) -> bool {
     match format {
         Format::Binary => {
@@ -295,7 +295,7 @@ fn binary(digits: &str, places: usize, power: i64) -> i128 {
     scaled(mantissa, -places + 9).min(MAX_BINARY)
 }
 
-/// Returns a unit's format and exponent. The base is two for binary units and ten for all others.
+/// Returns a unit's format and exponent. The base is two for binary units and ten for all other units.
 fn unit(suffix: &str) -> Option<(Format, i64)> {
     if let Some((_, power)) = BINARY.iter().find(|(name, _)| *name == suffix) {
         return Some((Format::Binary, (*power).into()));

@@ -65,8 +65,8 @@ impl Reader {
         find(findings, &mut self.written, StrictFinding::Unknown, place);
     }
 
-    /// Takes the items that a list lost because it occurred again with fewer items. In Go, the slice only becomes shorter, so
-    /// these items reappear when the list occurs again with more items. Returns no items if the list did not occur earlier.
+    /// Takes the items that a list lost because the list occurred again with fewer items. In Go, the slice only becomes shorter, so these
+    /// items reappear when the list occurs again with more items. Returns no items if the list did not occur earlier.
     fn take_cut_off(&mut self, at: Option<&FieldPath<'_>>, came_before: bool) -> Vec<Json> {
         if self.cut_off.is_empty() {
             return Vec::new();

@@ -106,7 +106,7 @@ pub(super) fn take<'de, S: Sink>(from: impl Deserializer<'de, Error = Error>, si
 /// An adapter that implements serde's `DeserializeSeed` for a [`Sink`].
 pub(super) struct Seed<S>(pub(super) S);
 
-/// A member name, which needs no heap allocation if it is short.
+/// A member name. A short name needs no heap allocation.
 #[derive(Deserialize)]
 #[serde(transparent)]
 pub(super) struct Name(pub(super) Text);
@@ -175,7 +175,8 @@ impl<S: Sink> Seed<S> {
     fn take<'de, A: MapAccess<'de>>(self, found: MapOrNumber<'de, A>) -> Result<S::Out, A::Error> {
         match found {
             MapOrNumber::Map(members) => self.0.map(members),
-            // The number is out of range. Without its feature `arbitrary_precision`, `serde_json` rejects such numbers itself.
+            // The number is out of range. Without its feature `arbitrary_precision`, `serde_json` already rejects numbers that are out of
+            // range.
             MapOrNumber::Number(number) if number.as_f64().is_none() => Err(A::Error::custom("number out of range")),
             MapOrNumber::Number(number) => Ok(self.0.single(Single::Number(number))),
         }

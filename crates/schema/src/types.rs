@@ -10,7 +10,7 @@ use super::builtin_types;
 /// The type of a value.
 #[derive(Clone, Debug)]
 pub enum Type {
-    /// JSON of any shape. Server-side apply merges its maps and treats its lists as atomic.
+    /// JSON of any shape. Server-side apply merges the maps in the JSON and treats the lists as atomic.
     Any,
     /// A scalar.
     Scalar(Scalar),

@@ -14,7 +14,7 @@ use crate::types::Type;
 pub(super) struct Whole<'r> {
     pub(super) reader: &'r mut Reader,
     pub(super) schema: &'r Schema,
-    /// If set, receives `apiVersion` and `kind`, which the returned object then lacks.
+    /// If set, receives `apiVersion` and `kind`. The returned object then lacks both members.
     pub(super) type_meta: Option<&'r mut TypeMeta>,
 }
 

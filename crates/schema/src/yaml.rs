@@ -241,7 +241,7 @@ impl<'p, 'a> YamlReader<'p, 'a> {
     /// Returns the maps in a `<<` key's value.
     fn bases(&mut self, levels_left: usize) -> Result<Vec<MergeSource>, String> {
         let (event, _) = self.event()?;
-        // Go does not accept an alias of a list here.
+        // Go does not accept an alias of a list as the value of a `<<` key.
         let YamlEvent::SequenceStart(Properties { anchor, .. }) = event else {
             return Ok(vec![self.base(event, levels_left)?]);
         };
@@ -425,7 +425,7 @@ fn integer(text: &str) -> Option<Number> {
         _ => (10, unsigned),
     };
     if digits.starts_with(['-', '+']) {
-        // Go accepts a sign after the prefix `0b`, unless there is also a sign before it.
+        // Go accepts a sign after the prefix `0b`, unless there is also a sign before the prefix.
         let signed = base == 2 && unsigned.len() == text.len();
         return i64::from_str_radix(digits, base).ok().filter(|_| signed).map(Number::from);
     }

@@ -126,7 +126,7 @@ impl Check<'_> {
     }
 }
 
-/// A path from an embedded object to its `metadata`, `apiVersion` or `kind`, or to a value inside.
+/// A path from an embedded object to its `metadata`, `apiVersion` or `kind`, or to a value inside one of these fields.
 struct Within<'a> {
     above: Option<&'a Within<'a>>,
     object: &'a Structural,

@@ -68,8 +68,8 @@ fn has_line_break(text: &str) -> bool {
     text.contains(['\n', '\r'])
 }
 
-/// Reports rules that do not compile or cost too much. `errors` contains the errors from other
-/// checks of the schema. A rule is skipped if its own schema or a schema nested in it has an error.
+/// Reports rules that do not compile or cost too much. `errors` contains the errors from other checks of the schema. A rule is skipped if
+/// the schema with the rule, or a schema nested in this schema, has an error.
 pub(super) fn expressions(schema: &Json, path: FieldPath<'_>, errors: &mut FieldErrors) {
     let mut check = Check { faulty: errors.fields(), ..Check::default() };
     check.schema(schema, path, &Place::ROOT);

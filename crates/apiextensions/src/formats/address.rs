@@ -2,7 +2,8 @@
 
 use std::net::{Ipv4Addr, Ipv6Addr};
 
-/// Returns `true` for an IPv4 address, or an IPv6 address that ends with one. Numbers may have leading zeros.
+/// Returns `true` for an IPv4 address, or an IPv6 address that ends with an IPv4 address. Numbers may have leading
+/// zeros.
 pub(super) fn is_ipv4(text: &str) -> bool {
     text.contains('.') && (ipv4(text).is_some() || ipv6(text).is_some())
 }

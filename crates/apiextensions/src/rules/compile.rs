@@ -39,7 +39,7 @@ impl<'a> RuleSource<'a> {
         text.trim().into()
     }
 
-    /// Returns the rule as in errors about it: Go's JSON encoding of a `ValidationRule`.
+    /// Returns Go's JSON encoding of the `ValidationRule`, which errors about the rule contain.
     pub(crate) fn to_go_json(self) -> String {
         let text = |text: &str| {
             let quoted = Json::from(text).to_string();

@@ -201,8 +201,8 @@ impl Run {
         })
     }
 
-    /// Subtracts a failed evaluation's cost from the remaining budget. Returns a message
-    /// if the evaluation exceeded a limit. The remaining rules are then not evaluated.
+    /// Subtracts a failed evaluation's cost from the remaining budget. Returns a message if the evaluation exceeded a limit. After such an
+    /// evaluation, the remaining rules are not evaluated.
     fn spend(&mut self, error: &EvalError, over_call: impl FnOnce(&str) -> String) -> Option<String> {
         if !error.is_out_of_budget() {
             self.budget = self.budget.saturating_sub(error.cost());

@@ -51,7 +51,7 @@ impl Clause {
         self.parameters.iter().find(|(known, _)| known == name).map(|(_, value)| value.as_str())
     }
 
-    /// Returns the requested transformation. The fields are empty if the clause requests none.
+    /// Returns the requested transformation. The fields are empty if the clause requests no transformation.
     pub fn transform(&self) -> RequestedTransform {
         let of = |name| self.parameter(name).unwrap_or_default().to_owned();
         RequestedTransform { name: of("as"), group: of("g"), version: of("v") }

@@ -11,7 +11,7 @@ use crate::validate::{FieldError, FieldErrorType, FieldErrors, is_printable};
 #[derive(Clone, Debug, Default)]
 pub struct WriteOptions {
     pub dry_run: bool,
-    /// The field manager. If it is empty, the server uses a name derived from the user agent.
+    /// The field manager. If the field manager is empty, the server uses a name derived from the user agent.
     pub field_manager: String,
     pub field_validation: FieldValidation,
     /// Whether an apply request takes over fields that other field managers own.

@@ -18,8 +18,8 @@ pub enum Target {
 pub struct ResourcePath {
     pub group: String,
     pub version: String,
-    /// The namespace. Empty for cluster-scoped paths and for requests across all
-    /// namespaces. For a Namespace object, it is the object's name, as authorizers expect.
+    /// The namespace. Empty for cluster-scoped paths and for requests across all namespaces. For a Namespace object,
+    /// the namespace is the object's name, as authorizers expect.
     pub namespace: String,
     /// The plural name, such as `pods`.
     pub resource: String,
@@ -32,8 +32,8 @@ pub struct ResourcePath {
     pub in_namespace: bool,
     /// Whether the path has the deprecated form `/api/v1/watch/…`.
     pub old_watch: bool,
-    /// Whether the path has the deprecated form `/api/v1/proxy/…`, which the
-    /// server does not serve. `rest` then contains the segments after the name.
+    /// Whether the path has the deprecated form `/api/v1/proxy/…`, which the server does not serve. For this form,
+    /// `rest` contains the segments after the name.
     pub old_proxy: bool,
 }
 

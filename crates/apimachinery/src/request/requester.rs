@@ -37,7 +37,7 @@ impl Requester {
         Self { user, ..Self::default() }
     }
 
-    /// Returns `true` if the deadline has passed. The client has then already received a timeout.
+    /// Returns `true` if the deadline has passed. After the deadline, the client has already received a timeout response.
     pub fn is_timed_out(&self) -> bool {
         self.deadline.is_some_and(|deadline| Instant::now() >= deadline)
     }

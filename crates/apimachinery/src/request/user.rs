@@ -47,7 +47,8 @@ impl User {
         Self { name: ANONYMOUS.into(), ..Self::default() }.with_implied_group()
     }
 
-    /// Adds the group `system:authenticated`, or `system:unauthenticated` for the anonymous user, if it is missing.
+    /// Adds the group `system:authenticated`, or `system:unauthenticated` for the anonymous user, unless the user
+    /// already has the group.
     pub fn with_implied_group(mut self) -> Self {
         let implied = if self.name == ANONYMOUS { UNAUTHENTICATED } else { AUTHENTICATED };
         if !self.is_in(implied) && !self.is_in(UNAUTHENTICATED) {

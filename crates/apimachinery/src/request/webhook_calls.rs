@@ -1,8 +1,8 @@
 //! A request's webhook calls.
 //!
 //! An attempt to write never awaits. An attempt that needs a webhook's response records the webhook call and fails. The server then calls
-//! the webhook and starts a new attempt, which finds the response. All attempts of a request must compute the same object. Therefore, they
-//! use the same generated values, such as the uid.
+//! the webhook and starts a new attempt, which finds the response. All attempts of a request must compute the same object. Therefore, all
+//! attempts use the same generated values, such as the uid.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -24,14 +24,14 @@ pub struct WebhookCall {
     pub review: String,
 }
 
-/// The address of a webhook's server, and how to call it.
+/// The address, the trusted certificates and the timeout of a webhook's server.
 #[derive(Debug, PartialEq, Eq, Hash)]
 pub struct WebhookClient {
     /// The URL without a query.
     pub url: String,
     /// The Service as `namespace/name:port`. Empty if the configuration contains a URL.
     pub service: String,
-    /// The PEM certificates of the trusted authorities. If empty, the system's authorities are trusted.
+    /// The PEM certificates of the trusted authorities. If there are no certificates, the system's authorities are trusted.
     pub ca_bundle: Vec<u8>,
     pub timeout_seconds: u32,
 }
@@ -85,7 +85,7 @@ pub struct WantedConversion {
 pub struct WebhookAnswer {
     /// The uid of the sent review.
     pub uid: String,
-    /// The response body, or the reason why there is none.
+    /// The response body, or the reason why the webhook returned no body.
     pub body: Result<Arc<str>, String>,
 }
 
@@ -178,23 +178,23 @@ impl WebhookCalls {
         self.calls().failed.take()
     }
 
-    /// Forgets all conversions. A watch calls this after each event.
+    /// Forgets all conversions. A watch calls this method after each event.
     pub fn forget_conversions(&self) {
         let mut calls = self.calls();
         (calls.conversions, calls.wanted, calls.failed) = Default::default();
     }
 
-    /// Returns the uid for a new object, which is the same in all attempts.
+    /// Returns the uid for a new object. All attempts to process the request get the same uid.
     pub fn uid(&self, generate: impl FnOnce() -> String) -> String {
         self.calls().uid.get_or_insert_with(generate).clone()
     }
 
-    /// Returns the time of the first attempt.
+    /// Returns the time of the first attempt to process the request.
     pub fn now(&self, read: impl FnOnce() -> Timestamp) -> Timestamp {
         *self.calls().now.get_or_insert_with(read)
     }
 
-    /// Returns the generated name number `at`, which is the same in all attempts.
+    /// Returns the generated name number `at`. All attempts to process the request get the same name.
     pub fn generated_name(&self, at: usize, generate: impl FnOnce() -> String) -> String {
         let mut calls = self.calls();
         if calls.generated_names.len() <= at {

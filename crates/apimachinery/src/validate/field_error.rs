@@ -191,7 +191,7 @@ impl FieldErrors {
         std::mem::take(&mut self.warnings)
     }
 
-    /// Returns `true` if there are no errors. There can still be warnings.
+    /// Returns `true` if there are no errors. A collection without errors can contain warnings.
     pub fn is_empty(&self) -> bool {
         self.all.is_empty()
     }

@@ -47,7 +47,8 @@ pub(super) fn policy(object: &Json, is_mutating: bool) -> FieldErrors {
     check.also(validations(spec, &expressions)).also(audit_annotations(object, &expressions)).done()
 }
 
-/// Validates a validating policy's status. kube-apiserver also parses each `fieldRef` as a JSONPath.
+/// Validates a validating policy's status. Unlike kube-apiserver, this function does not parse the `fieldRef`s as
+/// JSONPaths.
 pub(super) fn status(object: &Json) -> FieldErrors {
     let check = Check::of(object).each("status.typeChecking.expressionWarnings", |warning, _| {
         let has_field = !warning.object().text("/fieldRef").trim().is_empty();

@@ -126,7 +126,7 @@ fn resource_errors(rule: Check<'_>) -> Check<'_> {
     )
 }
 
-/// Validates the review versions, which must be unique labels. The server must support one of them.
+/// Validates the review versions, which must be unique labels. The server must support at least one of the versions.
 fn version_errors(webhook: &Json, path: &str) -> FieldErrors {
     let field = format!("{path}admissionReviewVersions");
     let versions: Vec<&str> = webhook.texts("/admissionReviewVersions").collect();

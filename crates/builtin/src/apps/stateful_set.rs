@@ -174,9 +174,9 @@ fn drop_max_unavailable(object: &mut Json) {
     }
 }
 
-/// Returns the object with the pod template as the controller uses it. Each claim template becomes a volume,
-/// which replaces another volume of the same name. The StatefulSet determines the host name and the subdomain,
-/// so both are removed. The replicas and two other numbers are omitted, because other rules validate them.
+/// Returns the object with the pod template that the controller uses. Each claim template becomes a volume, which
+/// replaces another volume of the same name. The StatefulSet determines the host name and the subdomain, so both are
+/// removed. The replicas and two other numbers are omitted, because other rules validate them.
 fn with_claim_volumes(object: &Json) -> Json {
     let mut object = object.clone();
     let Some(spec) = object.get_mut("spec").filter(|spec| spec.is_object()) else { return object };

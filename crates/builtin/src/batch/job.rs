@@ -125,8 +125,8 @@ impl Strategy for Job {
     }
 
     fn stores_defaults_late(&self, created: &Json) -> bool {
-        // True if the Job's labels come from a template with only generated
-        // labels. kube-apiserver copies these only when it reads the object.
+        // True if the Job's labels come from a template with only generated labels. kube-apiserver copies the labels from such a template
+        // only when it reads the object.
         let labels = |pointer: &str| created.at(pointer).and_then(Json::as_object);
         let template = labels("/spec/template/metadata/labels");
         let generated = |key: &Text| GENERATED.contains(&key.as_str());

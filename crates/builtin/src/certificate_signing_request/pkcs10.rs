@@ -17,8 +17,8 @@ const TEXTS: [u8; 5] = [0x0c, 0x12, 0x13, 0x14, 0x16];
 /// The object identifier 2.5.4.10, which marks an organization's name.
 const ORGANIZATION: [u8; 3] = [0x55, 0x04, 0x0a];
 
-/// The prefix of the object identifiers for RSA signature algorithms. In a
-/// certification request, a byte for the digest and null parameters follow it.
+/// The prefix of the object identifiers for RSA signature algorithms. In a certification request, a byte for the digest
+/// and null parameters follow the prefix.
 const RSA_WITH: [u8; 10] = [OBJECT_ID, 9, 0x2a, 0x86, 0x48, 0x86, 0xf7, 0x0d, 0x01, 0x01];
 const RSA_DIGESTS: [(u8, &RsaParameters); 3] = [(5, &SHA1), (11, &SHA256), (13, &SHA512)];
 
@@ -82,8 +82,8 @@ impl CertificationRequest {
 }
 
 impl CertificationRequest {
-    /// Returns the algorithm that verifies an RSA signature with a weak key or
-    /// digest. Certification requests may contain such signatures, but TLS may not.
+    /// Returns the algorithm that verifies an RSA signature with a weak key or digest. Certification requests may
+    /// contain such signatures, but TLS does not allow them.
     fn weak_algorithm(&self) -> Option<&'static RsaParameters> {
         let rest = self.signature_algorithm.strip_prefix(&RSA_WITH)?;
         RSA_DIGESTS.iter().find(|(digest, _)| rest == [*digest, 5, 0]).map(|(_, algorithm)| *algorithm)
@@ -131,7 +131,7 @@ struct Der<'a> {
 }
 
 impl<'a> Der<'a> {
-    /// Reads the next element, or returns `None` if it has another tag.
+    /// Reads the next element, or returns `None` if the next element has another tag.
     fn take(bytes: &mut &'a [u8], tag: u8) -> Option<Self> {
         Self::next(bytes).filter(|element| element.tag == tag)
     }
@@ -142,7 +142,7 @@ impl<'a> Der<'a> {
         let (&first, mut rest) = rest.split_first()?;
         let mut length = usize::from(first);
         if first >= 0x80 {
-            // The number of length bytes. A certification request needs at most four.
+            // The number of length bytes. A certification request needs at most four length bytes.
             let count = usize::from(first & 0x7f);
             if !(1..=4).contains(&count) {
                 return None;

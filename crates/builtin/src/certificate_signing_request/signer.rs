@@ -15,15 +15,15 @@ const CLIENT_SIGNER: &str = "kubernetes.io/kube-apiserver-client";
 const LONGEST_DOMAIN: usize = 253;
 const LONGEST_LABEL: usize = 63;
 
-/// Returns the permission that the user needs to approve or sign
-/// the request: for this signer, or for all signers of its domain.
+/// Returns the permission that the user needs to approve or sign the request: for the request's signer, or for all
+/// signers of the signer's domain.
 pub(super) fn extra_permission(
     new: &Json,
     old: Option<&Json>,
     subresource: Subresource,
 ) -> Outcome<Option<ExtraPermission>> {
     let Some(old) = old else { return check_client_groups(new).map(|()| None) };
-    // Read the signer from the old object, because updates cannot change it.
+    // Read the signer from the old object, because updates cannot change the signer.
     let signer = old.text("/spec/signerName");
     let differ = |pointer: &str| new.at(pointer) != old.at(pointer);
     let verb = match subresource {

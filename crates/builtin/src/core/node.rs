@@ -86,8 +86,8 @@ impl Strategy for Node {
         taint_errors(object).into_iter().chain(amount_errors(object)).chain(range_errors(object)).collect()
     }
 
-    /// Validates an update. Unless only the status changes, the rules for new nodes
-    /// apply first. The update rules follow and check taints and quantities again.
+    /// Validates an update. Unless the request writes only the status, the rules for new nodes apply first. The update
+    /// rules apply afterwards, and check the taints and quantities again.
     fn validate_update(&self, new: &Json, old: &Json, subresource: Subresource) -> FieldErrors {
         let mut errors =
             if subresource == Subresource::Status { FieldErrors::default() } else { self.validate_create(new) };
@@ -151,7 +151,7 @@ fn kernel(node: &Json) -> Json {
     }
 }
 
-/// Synchronizes `podCIDR` with the first item of `podCIDRs`. If both are set and differ, `podCIDR` is kept.
+/// Synchronizes `podCIDR` with the first item of `podCIDRs`. If both fields are set and differ, `podCIDR` is kept.
 fn complete_ranges(spec: &mut Json) {
     let (first, single) = (spec.text("/podCIDRs/0").to_owned(), spec.text("/podCIDR").to_owned());
     match () {

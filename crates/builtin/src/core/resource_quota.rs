@@ -172,7 +172,7 @@ fn applies(scope: &str, resource: &str) -> bool {
 }
 
 /// Returns the number of errors for each scope. A quota with a scope may limit only some standard resources. Each
-/// further standard resource causes an error.
+/// standard resource that the scope does not allow causes an error.
 fn out_of_scope(object: &Json) -> HashMap<&'static str, usize> {
     let standard: Vec<_> = object.members("/spec/hard").filter(|(name, _)| STANDARD.contains(&name.as_str())).collect();
     let count = |scope: &&'static str| standard.iter().filter(|(name, _)| !applies(scope, name)).count();

@@ -1,7 +1,8 @@
 //! Compares validation errors with recorded errors of kube-apiserver 1.36.1.
 //!
 //! For each kind, `validation_rows.txt` contains a complete object and several rows. Each row sets a field of the
-//! object. The line below it lists the reason and the field of each expected error, or a dash if there are none.
+//! object. The line below a row lists the reason and the field of each expected error, or a dash if no error is
+//! expected.
 
 use pintle_json::Json;
 

@@ -34,7 +34,7 @@ impl Checker<'_> {
         }
     }
 
-    /// Returns the content type of an optional list or map item such as `?a`.
+    /// Returns the type inside an optional list or map item such as `?a`.
     fn unwrapped(&mut self, id: Id, optional: bool, found: Type) -> Type {
         match found {
             Type::Optional(inner) if optional => (*inner).clone(),

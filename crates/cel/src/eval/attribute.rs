@@ -74,8 +74,8 @@ impl<'a, 'e> Evaluator<'a, 'e> {
         Ok(if optional { Value::some(value) } else { value })
     }
 
-    /// Resolves a path of field names, such as `object.spec.name`, in the caller's data. Creates a value only
-    /// for the last field. Returns `None` if the attribute is not a path of this form or if a field is absent.
+    /// Resolves a path of field names, such as `object.spec.name`, in the caller's data. Creates a value only for the
+    /// last field. Returns `None` if the attribute is not a path of field names or if a field is absent.
     fn path(&self, attribute: &'e Attribute) -> Option<Value<'a>> {
         let base = match &attribute.base {
             Base::Variable(name) => self.variables.known(name)?,

@@ -77,7 +77,7 @@ impl<'a, 'e> Evaluator<'a, 'e> {
         first: Evaluated<'a>,
         second: Option<Evaluated<'a>>,
     ) -> Result<bool, Failure> {
-        // An iteration may have no cost, so count work for it.
+        // An iteration may have no cost, so count work for each iteration.
         self.meter.work(50)?;
         self.slots[fold.slot + 1] = Some(first);
         if let Some(second) = second {

@@ -71,7 +71,7 @@ fn is_ordered(value: &Value<'_>) -> bool {
     arithmetic::supports(operator::LESS, value)
 }
 
-/// Compares two list items. As in kube-apiserver, returns `None` if the items have no order, for example because one of them is NaN.
+/// Compares two list items. As in kube-apiserver, returns `None` if the items have no order, for example because an item is NaN.
 fn comparison(left: &Value<'_>, right: &Value<'_>) -> Result<Option<Ordering>, Failure> {
     if is_ordered(left) { Ok(left.compare(right).ok()) } else { Err(Failure::no_overload()) }
 }
@@ -127,7 +127,7 @@ fn extreme<'a>(meter: &mut Meter, args: &[Value<'a>], name: &str, replaced: Orde
     })
 }
 
-/// Returns the index of the first or the last item that equals `value`, or -1 if no item does.
+/// Returns the index of the first or the last item that equals `value`, or -1 if no item equals `value`.
 pub(super) fn position<'a>(
     meter: &mut Meter,
     list: &List<'a>,
@@ -229,7 +229,7 @@ fn sorted<'a>(meter: &mut Meter, list: Vec<Value<'a>>, keys: Vec<Value<'a>>) -> 
     Ok(Value::list(pairs.into_iter().map(|(_, item)| item).collect()))
 }
 
-/// Compares two values of the same type, with NaN last. The order must be total, because a sort can panic otherwise.
+/// Compares two values of the same type, with NaN last. The order must be total, because a sort by an inconsistent order can panic.
 fn total_order(left: &Value<'_>, right: &Value<'_>) -> Ordering {
     let is_nan = |value: &Value<'_>| matches!(value, Value::Double(number) if number.is_nan());
     left.compare(right).unwrap_or_else(|_| is_nan(left).cmp(&is_nan(right)))

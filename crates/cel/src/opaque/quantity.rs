@@ -11,9 +11,9 @@ const ONE: i128 = 1_000_000_000;
 
 /// A Kubernetes quantity, such as `100m` or `2Gi`.
 ///
-/// As in Go, a quantity is stored either as a 64-bit integer with a decimal scale or as a larger decimal number. Only a
-/// quantity that is stored as a 64-bit integer can be converted to an integer. The maximum amount is about 10²⁹, and larger amounts are
-/// reduced to it.
+/// As in Go, a quantity is stored either as a 64-bit integer with a decimal scale or as a larger decimal number. Only a quantity that is
+/// stored as a 64-bit integer can be converted to an integer. The maximum amount is about 10²⁹, and larger amounts are reduced to this
+/// maximum.
 #[derive(Clone, Copy, Debug)]
 pub enum Quantity {
     /// `value` · 10^`scale`.
@@ -199,7 +199,7 @@ fn large(whole: &str, fraction: &str, base: u32, exponent: i32) -> Quantity {
             scaled(digits).zip(factor).and_then(|(number, factor)| number.checked_mul(factor))
         }
         (_, Err(_)) => {
-            // If there are more than 30 digits, compute the amount from the first 30. Further digits can only round the result up.
+            // If there are more than 30 digits, compute the amount from the first 30 digits. Further digits can only round the result up.
             let finer = usize::try_from(-power).unwrap_or(usize::MAX);
             let kept = digits.len().min(30);
             let lost = digits.len() - kept;

@@ -4,8 +4,8 @@ use super::{MAX_NESTING, Parsed, Stop};
 use crate::ast::{Expr, Id, Kind, Literal, operator};
 use crate::source::Issue;
 
-/// The maximum depth of a syntax tree. Each traversal of the tree recurses up to this
-/// depth. cel-go accepts slightly deeper trees, but no reasonable expression needs them.
+/// The maximum depth of a syntax tree. Each traversal of the tree recurses up to this depth. cel-go accepts slightly deeper trees, but no
+/// reasonable expression needs a deeper tree.
 const MAX_DEPTH: u16 = 400;
 
 /// The depth of an expression, counted in two ways.

@@ -47,7 +47,7 @@ struct Planner<'c> {
 const MAX_PATTERNS: usize = 500;
 const MAX_PATTERN_SIZE: u64 = 50_000;
 
-/// Functions whose calls are evaluated when the plan is built if their argument is a constant.
+/// Conversion functions. If the argument of a call is a constant, the call is evaluated while the plan is built.
 const CONVERSIONS: [&str; 10] =
     ["bool", "bytes", "double", "dyn", "duration", "int", "string", "timestamp", "type", "uint"];
 

@@ -85,7 +85,7 @@ impl<'p> Scanner<'p> {
         }
     }
 
-    /// Reads a class such as `[:alpha:]`, if one is next.
+    /// Reads a class such as `[:alpha:]`, if the pattern continues with such a class.
     fn posix_class(&mut self) -> Result<bool, String> {
         let Some((name, _)) = self.rest().strip_prefix("[:").and_then(|rest| rest.split_once(":]")) else {
             return Ok(false);

@@ -1,8 +1,8 @@
 //! A matcher for patterns whose automaton would be too large.
 //!
-//! Like Go's matcher, this matcher steps through the text with a list of active states. A repetition copies the instructions
-//! of the repeated part, but all copies share its classes. Therefore, the matcher needs little memory even for large classes
-//! in repetitions. The time of a search is proportional to the length of the pattern multiplied by the length of the text.
+//! Like Go's matcher, this matcher steps through the text with a list of active states. A repetition copies the instructions of the
+//! repeated part, but all copies share the classes of this part. Therefore, the matcher needs little memory even for large classes in
+//! repetitions. The time of a search is proportional to the length of the pattern multiplied by the length of the text.
 
 use std::collections::HashMap;
 
@@ -71,8 +71,8 @@ impl Machine {
         Some(Search { is_match: false, steps })
     }
 
-    /// Follows the instructions that do not consume a character. Adds the reached
-    /// instructions to the active ones. Returns `true` if the pattern matches.
+    /// Follows the instructions that do not consume a character. Adds the reached instructions to the active instructions. Returns `true`
+    /// if the pattern matches.
     fn follow(&self, left: &mut Vec<usize>, states: &mut States, before: Option<char>, after: Option<char>) -> bool {
         while let Some(at) = left.pop() {
             if !states.insert(at) {

@@ -25,8 +25,8 @@ const BYTES_OF_STEP: usize = 4;
 
 /// A regular expression in Go's RE2 syntax.
 ///
-/// A pattern is compiled on first use. If its automaton would be too large, the search keeps a list of active states instead,
-/// as in Go. Therefore, the memory is proportional to the length of the pattern, multiplied by its repetition counts.
+/// A pattern is compiled on first use. If the automaton of a pattern would be too large, a search keeps a list of active states instead, as
+/// in Go. Therefore, the memory is proportional to the length of the pattern, multiplied by its repetition counts.
 ///
 /// ```
 /// let name = pintle_cel::Pattern::parse(r"^\p{L}{1,253}$", 1 << 20)?;
@@ -80,7 +80,7 @@ impl Pattern {
     ///
     /// # Errors
     ///
-    /// Returns the reason if the pattern cannot be compiled. This should not happen for a valid pattern.
+    /// Returns the reason if the pattern cannot be compiled. A valid pattern should not cause this error.
     pub fn search(&self, text: &str, max_steps: usize) -> Result<Option<Search>, String> {
         Ok(match self.compiled()? {
             Compiled::Automaton(regex) => {

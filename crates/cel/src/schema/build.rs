@@ -20,7 +20,7 @@ const MIN_DATE_TIME_SIZE: u64 = 21;
 const MIN_DURATION_SIZE: u64 = 3;
 const MAX_TIME_SIZE: u64 = 32;
 
-/// Builds a schema from an OpenAPI node. The names of its object types begin with `type_name`.
+/// Builds a schema from an OpenAPI node. The names of the schema's object types begin with `type_name`.
 pub(super) fn schema(node: &dyn Node, root: bool, type_name: &str) -> Schema {
     build(node, root, type_name, MAX_DEPTH)
 }

@@ -9,7 +9,7 @@ use crate::node::{Node, Scalar};
 use crate::opaque::Opaque;
 use crate::schema::ListKind;
 
-/// The maximum nesting depth for comparisons. Comparing deeper values fails like an exceeded budget.
+/// The maximum nesting depth for comparisons. Comparing deeper values fails with [`Failure::Budget`].
 const MAX_DEPTH: usize = 256;
 
 impl<'a> Value<'a> {

@@ -133,7 +133,7 @@ impl<'a> List<'a> {
         Self(Layout::Values(Arc::new(values), Some(schema)))
     }
 
-    /// Appends a value. The list is copied only if other references to it exist.
+    /// Appends a value. The list is copied only if other references to the list exist.
     pub(crate) fn push(&mut self, value: Value<'a>) {
         if let Layout::Values(values, None) = &mut self.0 {
             Arc::make_mut(values).push(value);

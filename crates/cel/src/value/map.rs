@@ -201,7 +201,7 @@ impl<'a> Map<'a> {
         }
     }
 
-    /// Adds an entry. Returns `false` if the map already contains the key. The map is copied only if other references to it exist.
+    /// Adds an entry. Returns `false` if the map already contains the key. The map is copied only if other references to the map exist.
     pub(crate) fn insert(&mut self, key: Key<'a>, value: Value<'a>) -> Result<bool, Failure> {
         if self.get(&key.value())?.is_some() {
             return Ok(false);

@@ -10,10 +10,10 @@ use serde_json::Number;
 
 /// A map that represents an object or a number. Call [`MapOrNumber::of`] in `visit_map` to read it.
 ///
-/// With its feature `arbitrary_precision`, `serde_json` passes a number as a map. The map has one
-/// special key, whose value is the number's text. Any crate can enable this feature for the whole build.
-/// With the feature, `serde_json` treats every object with the special key as a number, so the object is
-/// read as a number or causes an error. Without the feature, the object is an ordinary object.
+/// With its feature `arbitrary_precision`, `serde_json` passes a number to a visitor as a map. The map has one special
+/// key, whose value is the number's text. Any crate can enable `arbitrary_precision` for the whole build. `serde_json`
+/// then treats every object with the special key as a number, so the object is read as a number or causes an error.
+/// Without `arbitrary_precision`, an object with the special key is an ordinary object.
 #[derive(Debug)]
 pub enum MapOrNumber<'de, A> {
     /// The members of an object.
@@ -26,13 +26,14 @@ pub enum MapOrNumber<'de, A> {
 /// text.
 pub(crate) const KEY: &str = "$serde_json::private::Number";
 
-/// Whether the feature `arbitrary_precision` of `serde_json` is enabled.
-/// With the feature, numbers keep their text, so `1.0` and `1.00` differ.
+/// Whether the feature `arbitrary_precision` of `serde_json` is enabled. With `arbitrary_precision`, numbers keep their
+/// text, so `1.0` and `1.00` differ.
 static NUMBERS_ARE_MAPS: LazyLock<bool> =
     LazyLock::new(|| "1.0".parse::<Number>().ok() != "1.00".parse::<Number>().ok());
 
 impl<'de, A: MapAccess<'de>> MapOrNumber<'de, A> {
-    /// Reads a map. In builds where numbers are maps, the first key determines whether the map represents a number.
+    /// Reads a map. In builds with the feature `arbitrary_precision` of `serde_json`, the first key determines whether
+    /// the map represents a number.
     ///
     /// # Errors
     ///

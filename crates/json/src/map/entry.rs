@@ -22,7 +22,7 @@ impl<'a> Entry<'a> {
         let Self { members, key } = self;
         let found = match &members.0 {
             MapLayout::List(list) => find(list, &key),
-            // A tree needs no search here, because its own entry already refers to the key.
+            // A tree needs no search here, because `BTreeMap::entry` searches for the key.
             MapLayout::Tree(_) => Ok(0),
         };
         let Ok(at) = found else { return members.add(key, make()) };

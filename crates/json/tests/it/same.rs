@@ -157,8 +157,8 @@ fn number_that_keeps_its_text_is_a_number() {
 
 #[test]
 fn deep_value_is_dropped_on_a_thread() {
-    // The value is about 100 times as deep as the limit for values from clients. A
-    // thread with a 2 MiB stack can drop it, like a `serde_json::Value` of this depth.
+    // The value is about 100 times as deep as the limit for values from clients. A thread with a 2 MiB stack can drop
+    // the value, like a `serde_json::Value` of this depth.
     let work = || {
         let mut deep = Json::Null;
         for at in 0..8_000 {

@@ -271,7 +271,7 @@ impl Effort {
         }
     }
 
-    /// Counts shifted list items. Fails if their number exceeds the limit.
+    /// Counts shifted list items. Fails if the patch shifts too many list items.
     fn shift(&mut self, items: usize) -> Result<(), PatchError> {
         self.shifted += items;
         if self.shifted > MAX_SHIFTED {
@@ -281,7 +281,7 @@ impl Effort {
         Ok(())
     }
 
-    /// Counts a value's bytes before copying it. Fails if their number exceeds the limit.
+    /// Counts a value's bytes before copying it. Fails if the patch copies too many bytes.
     fn copy(&mut self, value: &Json) -> Result<(), PatchError> {
         let copied = pintle_json::to_writer(&mut *self, value);
         copied.map_err(|_| {

@@ -7,8 +7,8 @@ use pintle_json::Json;
 
 /// Orders the merged items by merging two sequences, each of which keeps its order. The first sequence contains the items that the patch or
 /// its `$setElementOrder` names, and the second sequence contains all other items. Each step compares the first remaining items of both
-/// sequences. The item of the second sequence comes next if it precedes the other item in the live list. Otherwise, the item of the first
-/// sequence comes next.
+/// sequences. The item of the second sequence comes next if the live list contains this item before the item of the first sequence.
+/// Otherwise, the item of the first sequence comes next.
 pub(super) fn arrange(merged: Vec<Json>, order: &[Json], live: &[Json], key: Option<&str>) -> Vec<Json> {
     let (ordered, lived) = (Places::new(order, key), Places::new(live, key));
     let (mut named, mut others): (Vec<_>, Vec<_>) = merged.into_iter().partition(|item| ordered.of(item).is_some());

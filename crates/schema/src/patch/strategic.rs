@@ -15,8 +15,8 @@ const RETAIN_KEYS: &str = "$retainKeys";
 const DELETE: &str = "$deleteFromPrimitiveList/";
 const ORDER: &str = "$setElementOrder/";
 
-/// Applies a strategic merge patch and merges maps. Depending on the schema, a
-/// list in the patch replaces the object's list or is merged with it by key.
+/// Applies a strategic merge patch and merges maps. Depending on the schema, a list in the patch replaces the object's
+/// list or is merged with the object's list by key.
 ///
 /// # Errors
 ///

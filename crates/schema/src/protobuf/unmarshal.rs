@@ -11,8 +11,8 @@ use super::wire::{WireFields, WireValue};
 use crate::types::{Field, Scalar, Struct, Type, Union};
 use crate::{DEEPEST, Schema};
 
-/// Decodes a protobuf body and returns the object with its `apiVersion` and `kind`. The caller's version and
-/// kind apply if the body contains none. If the body is invalid, returns the message for the error response.
+/// Decodes a protobuf body and returns the object with its `apiVersion` and `kind`. If the body lacks the version or the kind, the caller's
+/// version or kind applies. If the body is invalid, returns the message for the error response.
 pub fn decode(body: &[u8], (version, kind_of): (&str, &str)) -> Result<Json, String> {
     let envelope = body.strip_prefix(MAGIC).ok_or("the body does not begin with the magic bytes of protobuf")?;
     if envelope.is_empty() {
@@ -123,7 +123,8 @@ fn put(field: &Field, content: WireValue<'_>, object: &mut Map, levels_left: usi
             let is_left_out = value.is_null() || (is_zero(&value) && !field.pointer && !field.always);
             match of {
                 _ if !is_left_out => drop(object.insert(field.name.clone(), value)),
-                // Values of these types are messages with a single field. If this field is absent, the object keeps the earlier value.
+                // Values of these types are messages with a single field. If the single field is absent, the object keeps the earlier
+                // value.
                 Type::Any | Type::Scalar(Scalar::Raw | Scalar::Quantity | Scalar::ResourceQuantity) => (),
                 _ => drop(object.remove(&field.name)),
             }

@@ -12,7 +12,7 @@ pub(super) struct Mark {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct YamlError {
     problem: String,
-    /// The line that Go reports, or 0 if it reports none.
+    /// The line that Go reports, or 0 if Go reports no line.
     line: usize,
 }
 
@@ -44,7 +44,7 @@ impl From<YamlError> for String {
     }
 }
 
-/// A cursor that reads a text character by character. After the end of the text, it returns zero bytes.
+/// A cursor that reads a text character by character. After the end of the text, the cursor returns zero bytes.
 #[derive(Debug)]
 pub(super) struct Cursor<'a> {
     text: &'a str,

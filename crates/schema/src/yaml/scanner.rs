@@ -163,8 +163,8 @@ impl<'a> Scanner<'a> {
         self.tokens.push_back(PlacedToken { token, mark });
     }
 
-    /// Opens a block if `column` is greater than the current block's start column. Inserts its start
-    /// token before the token with the sequence number `before`, or at the end if `before` is `None`.
+    /// Opens a block if `column` is greater than the current block's start column. Inserts the block's start token before the token with
+    /// the sequence number `before`, or at the end if `before` is `None`.
     fn open_block(&mut self, column: usize, before: Option<usize>, token: Token, mark: Mark) {
         if self.in_flow() || self.indent >= column as isize {
             return;
@@ -316,7 +316,7 @@ impl<'a> Scanner<'a> {
         Ok(())
     }
 
-    /// Adds a one-character token. The text before it can no longer become a key on the current level.
+    /// Adds a one-character token. The text before the token can no longer become a key on the current level.
     fn fetch_indicator(&mut self, token: Token, key_allowed: bool) -> Scanned<()> {
         let level = self.level();
         self.forget_key(level)?;

@@ -126,8 +126,8 @@ fn case_variants_of_type_fields_count_but_are_unknown() {
         let error = decode_as("v1", "ConfigMap", body).unwrap_err();
         assert!(error.contains(message), "{body}: {error}");
     }
-    // In a custom resource, a member whose name differs from `kind` in case
-    // is an ordinary field. The custom resource's schema applies to it.
+    // In a custom resource, a member whose name differs from `kind` in case is an ordinary field. The custom resource's
+    // schema applies to this field.
     let schema = Schema::custom("Widget", &json!({"type": "object"}));
     let expected = Expected { api_version: "example.com/v1", schema: &schema };
     let read = |body: &str| decode(body.as_bytes(), BodyFormat::Json, &expected).map_err(|error| error.to_string());
@@ -189,7 +189,7 @@ fn list_that_grows_again_restores_removed_items() {
             json!([{"name": "", "args": ["4", "2", "5", ""], "resources": {}}]),
         ),
         (
-            // If a list loses items, the lists inside them are lost, too.
+            // If a list loses items, the lists inside these items are lost, too.
             vec![r#"[{}, {"args": ["1", "2"], "args": ["3"]}]"#, "[null]", r#"[null, {"args": [null, null]}]"#],
             json!([{"name": "", "resources": {}}, {"name": "", "args": ["3", "2"], "resources": {}}]),
         ),
@@ -285,7 +285,7 @@ fn repeated_struct_keeps_earlier_fields() {
         json!({"containers": [{"name": "c", "resources": {}}], "nodeName": "x",
             "securityContext": {"runAsUser": 1, "runAsGroup": 2}})
     );
-    // Each field occurs only once in the later struct, so it is not a duplicate.
+    // Each field occurs only once in the later struct, so no field is a duplicate.
     assert_eq!(pod.findings, [StrictFinding::Duplicate("spec".into())]);
     let body = r#"{"spec": {"replicas": 1, "template": {"metadata": {"name": "t"}, "spec": {"nodeName": "x"}}},
         "spec": {"template": {"metadata": {"labels": {"a": "b"}}, "spec": {"containers": []}}, "replicas": 2, "replicas": 3}}"#;

@@ -217,7 +217,8 @@ fn order_check_takes_linear_time() {
         cpu_time().saturating_sub(began)
     };
     // With a quadratic algorithm, the larger patch would take 64 times as long as the smaller one. The test compares
-    // this thread's CPU time. Other threads can still slow down memory access, so it uses the minimum of several runs.
+    // this thread's CPU time. Other threads can still slow down memory access, so the test uses the minimum of several
+    // runs.
     let (part, whole) = (parts(10), parts(80));
     let (mut least_part, mut least_whole) = (Duration::MAX, Duration::MAX);
     for _ in 0..8 {

@@ -107,7 +107,8 @@ fn ports(container: &Json, path: &str) -> FieldErrors {
     of_container.done()
 }
 
-/// Validates a container's restart policy and restart rules. An init container's rules are validated only if it has a restart policy.
+/// Validates a container's restart policy and restart rules. An init container's rules are validated only if the container has a restart
+/// policy.
 fn restart_rules(container: &Json, path: &str, sidecar: bool) -> FieldErrors {
     let count = container.list("/restartPolicyRules").count();
     let open = count > 0 && !container.has("/restartPolicy");

@@ -30,7 +30,7 @@ pub(super) fn amounts((container, path): &ContainerAt<'_>) -> Vec<String> {
     found
 }
 
-/// Warns about environment variables that are set twice, unless the later value refers to the earlier one.
+/// Warns about environment variables that are set twice, unless the later value refers to the earlier value.
 pub(super) fn variables((container, path): &ContainerAt<'_>) -> Vec<String> {
     let (mut seen, mut found) = (HashSet::new(), Vec::new());
     for (at, variable) in container.list("/env").enumerate() {
@@ -82,8 +82,8 @@ impl<'a> SeenPorts<'a> {
         self.all.push((port, path));
     }
 
-    /// Returns the indices of the ports that may overlap with `port`, in order.
-    /// The result is incomplete if there are more than [`MAX_WARNINGS`].
+    /// Returns the indices of the ports that may overlap with `port`, in order. The result is incomplete if there are more than
+    /// [`MAX_WARNINGS`] such ports.
     fn overlapping(&self, port: &Port<'a>) -> Vec<usize> {
         if port.host == 0 {
             return (0..self.all.len().min(MAX_WARNINGS)).collect();

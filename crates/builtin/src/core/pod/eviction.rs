@@ -1,4 +1,4 @@
-//! The subresource `/eviction`. An eviction deletes a pod if its disruption budget allows this.
+//! The subresource `/eviction`. An eviction deletes a pod if its disruption budget allows the eviction.
 
 use std::sync::Arc;
 
@@ -37,8 +37,8 @@ impl PostHandler for Eviction {
         let pod = context.cluster.object(&resource, &target.namespace, &target.name);
         let pod = pod.ok_or_else(|| Failure::not_found(&resource, &target.name))?;
         let mut steps = Vec::new();
-        // Whether the eviction skips the disruption budget for now. A pod can lose
-        // this exemption before it is deleted, unless it is finished or terminating.
+        // Whether the eviction skips the disruption budget. A pod that is not finished or terminating can lose this
+        // exemption before the server deletes the pod.
         let mut is_exempt = pod.text("/status/phase") == "Pending";
         if !is_exempt && !is_finished(&pod) {
             match budget::disruption(context, target, &pod, holds(&pod, "Ready"))? {

@@ -77,7 +77,7 @@ pub(super) fn field(source: &Json, path: &str, fields: &[&str]) -> FieldErrors {
         .done()
 }
 
-/// Validates a `resourceFieldRef`. In a volume, it must contain the container's name.
+/// Validates a `resourceFieldRef`. In a volume, the reference must contain the container's name.
 pub(super) fn resource(source: &Json, path: &str, of_volume: bool) -> FieldErrors {
     let resource = source.text("/resource");
     let huge = resource.starts_with("limits.hugepages-") || resource.starts_with("requests.hugepages-");

@@ -14,7 +14,7 @@ const FIXED: &str = "pod updates may not change fields other than `spec.containe
                      `spec.activeDeadlineSeconds`,`spec.tolerations` (only additions to existing tolerations),\
                      `spec.terminationGracePeriodSeconds` (allow it to be set to 1 if it was previously negative)";
 
-/// Restores the pod's QoS class if the new status lacks it.
+/// Restores the pod's QoS class if the new status lacks the class.
 pub(super) fn keep_class(pod: &mut Json, old: &Json) {
     let class = old.at("/status/qosClass").cloned();
     let Some(status) = pod.get_mut("status") else { return };
@@ -23,7 +23,7 @@ pub(super) fn keep_class(pod: &mut Json, old: &Json) {
     }
 }
 
-/// Synchronizes `podIP` with the first item of `podIPs`. If both are set and differ, `podIP` is kept.
+/// Synchronizes `podIP` with the first item of `podIPs`. If both fields are set and differ, `podIP` is kept.
 pub(super) fn complete_addresses(pod: &mut Json) {
     let Some(status) = pod.get_mut("status") else { return };
     let first = status.list("/podIPs").next().map(|address| address.text("/ip").to_owned());
@@ -35,7 +35,7 @@ pub(super) fn complete_addresses(pod: &mut Json) {
     }
 }
 
-/// Restores the old object except its ephemeral containers.
+/// Restores the old object, except for its ephemeral containers.
 pub(super) fn take_ephemeral_containers(pod: &mut Json, old: &Json) {
     let containers = pod.at("/spec/ephemeralContainers").cloned();
     restore_except(pod, old, &["apiVersion", "kind", "metadata"]);
@@ -47,7 +47,7 @@ pub(super) fn take_ephemeral_containers(pod: &mut Json, old: &Json) {
     }
 }
 
-/// Restores the old object except its container resources and resize policies.
+/// Restores the old object, except for its container resources and resize policies.
 pub(super) fn take_resources(pod: &mut Json, old: &Json) {
     let new = pod.clone();
     restore_except(pod, old, &["apiVersion", "kind", "metadata"]);

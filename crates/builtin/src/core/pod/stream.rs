@@ -1,5 +1,5 @@
-//! The pod subresources `log`, `exec`, `attach` and `portforward`. In a real cluster,
-//! kubelets serve them. This server responds as if all kubelets were unreachable.
+//! The pod subresources `log`, `exec`, `attach` and `portforward`. In a real cluster, kubelets serve these
+//! subresources. This server responds as if all kubelets were unreachable.
 
 use pintle_apimachinery::cluster::Cluster;
 use pintle_apimachinery::failure::{Failure, Outcome, quoted};

@@ -13,7 +13,7 @@ struct Gap {
 }
 
 impl Gap {
-    /// Appends the blanks to the scalar. If the gap contains line breaks, appends these in folded form instead.
+    /// Appends the blanks to the scalar. If the gap contains line breaks, appends the line breaks in folded form instead.
     fn fold(&mut self, to: &mut String) {
         match self.first.take() {
             None => to.push_str(&self.blanks),
@@ -53,7 +53,7 @@ impl Scanner<'_> {
         Ok(())
     }
 
-    /// Scans a plain scalar. In a flow collection, `?` ends the scalar, and `:` ends it only before a blank.
+    /// Scans a plain scalar. In a flow collection, `?` ends the scalar, and `:` ends the scalar only before a blank.
     pub(super) fn scan_plain(&mut self) -> Scanned<String> {
         let (start, indent) = (self.cursor.mark(), self.indent + 1);
         let (mut text, mut gap) = (String::new(), Gap::default());
