@@ -25,7 +25,6 @@ pub(super) struct Versions {
     pub(super) definition: String,
     pub(super) api_versions: Vec<String>,
     pub(super) schemas: Vec<Structural>,
-    /// The validation rules of each version.
     pub(super) rules: Vec<Option<RuleTree>>,
     /// The cost of validating one object in the version with the most expensive
     /// validation. One unit is the time to process one byte of a body.

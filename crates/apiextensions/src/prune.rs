@@ -51,7 +51,6 @@ pub(crate) fn prune_value(schema: &Structural, value: &mut Json) {
     self::value(schema, value, schema.preserve_unknown, FieldPath::Start(""), &mut Removed::default());
 }
 
-/// Removes unknown fields from the metadata of embedded objects.
 pub(crate) fn prune_embedded(schema: &Structural, value: &mut Json) {
     match value {
         Json::Object(members) => {

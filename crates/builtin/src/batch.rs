@@ -14,7 +14,6 @@ use pintle_kinds::check::Check;
 use super::core::pod::{pod_template, template_warnings, validate_template};
 use super::warnings;
 
-/// Returns the warnings for the Job spec at the JSON pointer `spec`.
 fn job_warnings(object: &Json, old: Option<&Json>, spec: &str) -> Vec<String> {
     if old.is_some_and(|old| !warnings::is_new(object, old)) {
         return Vec::new();

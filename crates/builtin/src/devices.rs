@@ -6,7 +6,6 @@ mod resource_slice;
 
 use pintle_json::Json;
 
-/// Sets each request's default allocation mode and count.
 fn claim_defaults(spec: &mut Json) {
     let Some(devices) = spec.get_mut("devices") else { return };
     for request in devices.items_mut("requests") {

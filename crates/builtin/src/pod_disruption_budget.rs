@@ -83,7 +83,6 @@ pub(super) enum Disruption {
     Charged(PostStep),
 }
 
-/// Finds a pod's disruption budget and determines its effect on the eviction.
 pub(super) fn disruption(
     context: &Context<'_>,
     pod_at: &RequestTarget,
@@ -158,7 +157,6 @@ fn charge(budget: &mut Json, pod: &str, now: &str) -> Outcome<()> {
 
 const DISRUPTION_ALLOWED: &str = "DisruptionAllowed";
 
-/// Returns why the budget allows no disruption.
 fn not_allowed(budget: &Json) -> String {
     let name = metadata::name(budget);
     let blocked = condition(budget, DISRUPTION_ALLOWED)

@@ -2,7 +2,6 @@
 
 use std::sync::Arc;
 
-/// An index into `Ast::exprs`.
 pub(crate) type Id = u32;
 
 /// A parsed expression. Macros are expanded.

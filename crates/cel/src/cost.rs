@@ -8,7 +8,6 @@ use crate::value::Value;
 
 type Called<'a> = Result<Value<'a>, Failure>;
 
-/// A cost rule for function calls.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Pricing {
     Fixed(u64),
@@ -172,7 +171,6 @@ impl Pricing {
     }
 }
 
-/// Returns the cost of searching a text for a pattern.
 pub(crate) fn pattern(text_size: u64, pattern_size: u64) -> u64 {
     let text = ((1.0 + text_size as f64) * 0.1).ceil() as u64;
     text.saturating_mul(scaled(pattern_size, 0.25))

@@ -96,7 +96,6 @@ impl Environment {
         self.variables.get(name)
     }
 
-    /// Returns the schema whose size limits bound the estimated cost of an expression.
     pub(crate) fn root_schema(&self) -> Option<&Arc<Schema>> {
         self.root_schema.as_ref()
     }

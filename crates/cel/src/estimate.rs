@@ -40,7 +40,6 @@ struct Estimator<'e> {
     /// For each expression, the part of the caller's data from which its value comes.
     places: HashMap<Id, Place<'e>>,
     sizes: HashMap<Id, CostRange>,
-    /// The key and value sizes of each expression that is a list or a map.
     entries: HashMap<Id, EntrySize>,
     /// The estimated costs of the expressions that occur more than once in the syntax tree.
     known: HashMap<Id, CostRange>,

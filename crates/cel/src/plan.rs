@@ -110,7 +110,6 @@ pub(crate) struct Call {
     pub(crate) stops_early: bool,
 }
 
-/// A call of `matches` whose pattern is a constant.
 #[derive(Debug)]
 pub(crate) struct PlannedMatch {
     pub(crate) text: Plan,

@@ -24,7 +24,6 @@ pub struct Program(Arc<Compiled>);
 struct Compiled {
     planned: Planned,
     checked: Checked,
-    /// The schema that limits the estimated cost.
     root: Option<Arc<Schema>>,
 }
 

@@ -43,7 +43,6 @@ fn parsed(pattern: &str, max_depth: u32) -> Result<(String, Ast), String> {
 
 /// A class without characters, which is valid inside and outside of brackets.
 const NO_CHARACTER: &str = r"[^\x{0}-\x{10FFFF}]";
-/// A class of all characters.
 const ANY_CHARACTER: &str = r"[\x{0}-\x{10FFFF}]";
 
 struct Scanner<'p> {

@@ -39,7 +39,6 @@ pub(super) fn all(
     }
 }
 
-/// Returns `true` if the schema or a nested schema has a default to check.
 fn has_default(schema: &Json) -> bool {
     schema.has("/default")
         || schema.members("/properties").any(|(_, property)| has_default(property))
@@ -165,7 +164,6 @@ fn errors_of_metadata(default: &Json, within: &Within<'_>, path: FieldPath<'_>) 
     errors
 }
 
-/// Returns the default without unknown metadata fields, which are not an error.
 fn without_unknown_metadata(default: &Json, structural: &Structural) -> Json {
     let mut known = default.clone();
     prune::prune_embedded(structural, &mut known);
@@ -178,7 +176,6 @@ fn unknown_fields(default: &Json, structural: &Structural, path: FieldPath<'_>) 
     (pruned != *default).then(|| FieldError::invalid(path, default, "must not have unknown fields"))
 }
 
-/// Returns the errors of embedded objects in a default outside of metadata.
 fn errors_of_objects(default: &Json, structural: &Structural, path: FieldPath<'_>) -> FieldErrors {
     let mut errors = FieldErrors::default();
     match embedded::malformed(structural, default, path) {

@@ -113,7 +113,6 @@ pub fn costs(definition: &Json) -> Vec<RuleCost> {
     check.costs
 }
 
-/// A nested schema's position within the definition's schema.
 #[derive(Clone, Debug)]
 struct Place {
     level: Level,
@@ -150,7 +149,6 @@ fn max_elements(schema: &Json) -> Option<u64> {
 #[derive(Default)]
 struct Check {
     errors: FieldErrors,
-    /// The paths of the fields in which other checks found errors.
     faulty: Vec<String>,
     total: u64,
     costs: Vec<RuleCost>,

@@ -11,7 +11,6 @@ use crate::pattern::Patterns;
 use crate::structural::Structural;
 
 const TYPES: &[&str] = &["array", "boolean", "integer", "number", "object", "string"];
-/// JSON Schema keywords that are not supported.
 const UNSUPPORTED: &[&str] = &["id", "patternProperties", "additionalItems", "definitions", "dependencies", "$ref"];
 /// The maximum number of list map keys, and the maximum length of a key's default in bytes.
 /// Both limits bound the cost of comparing items. kube-apiserver does not have these limits.

@@ -3,7 +3,6 @@
 
 use pintle_json::Json;
 
-/// Returns `true` if the path refers to a field of the schema.
 pub(crate) fn is_valid(path: &str, schema: &Json) -> bool {
     normalised(path, schema).is_some()
 }

@@ -17,7 +17,6 @@ use pintle_kinds::{RequestTarget, Strategy};
 /// `authorization.k8s.io/v1`.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct AccessReview {
-    /// Whether the review is about the requesting user.
     pub(crate) is_self: bool,
 }
 

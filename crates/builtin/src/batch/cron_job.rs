@@ -94,7 +94,6 @@ impl Strategy for CronJob {
     }
 }
 
-/// Returns why `schedule` is not a valid schedule.
 fn schedule_error(schedule: &str) -> Option<String> {
     const RANGES: [(i64, i64); 5] = [(0, 59), (0, 23), (1, 31), (1, 12), (0, 6)];
     const NAMES: [&[&str]; 5] = [

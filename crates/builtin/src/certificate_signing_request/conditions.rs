@@ -6,7 +6,6 @@ use pintle_json::Json;
 
 const FIELD: &str = "status.conditions";
 const DECISIONS: [&str; 2] = ["Approved", "Denied"];
-/// The condition types whose status must be `True`.
 const TRUE_ONLY: [&str; 3] = ["Approved", "Denied", "Failed"];
 
 fn conditions(object: &Json) -> impl Iterator<Item = &Json> {

@@ -210,7 +210,6 @@ fn range_errors(object: &Json) -> FieldErrors {
     errors
 }
 
-/// Validates fields that cannot change after they are set.
 fn fixed_errors(new: &Json, old: &Json) -> FieldErrors {
     const FIXED: &str = "node updates may not change podCIDR except from \"\" to valid";
     let mut errors = FieldErrors::default();

@@ -21,7 +21,6 @@ const SCOPES: &[&str] = &[
     "VolumeAttributesClass",
 ];
 
-/// The standard resources that a quota can limit.
 const STANDARD: &[&str] = &[
     "configmaps",
     "count",
@@ -62,7 +61,6 @@ const COUNTED: &[&str] = &[
 /// The resources whose requests and limits a quota can limit separately.
 const REQUESTED: &[&str] = &["cpu", "memory", "storage", "ephemeral-storage"];
 
-/// Warns if the quota for a resource's requests is greater than the quota for its limits.
 fn requests_above_limits(quota: &Json, resource: &str) -> Option<String> {
     let hard = quota.at("/spec/hard")?;
     let there = |key: &String| hard.get(key).is_some();

@@ -307,7 +307,6 @@ fn port_key(port: &Json) -> (Option<Json>, Option<i64>) {
     (port.get("protocol").cloned(), port.integer("/port"))
 }
 
-/// Returns `true` if the server allocates node ports for the Service.
 fn gets_node_ports(spec: &Json) -> bool {
     match spec.text("/type") {
         "NodePort" => true,
@@ -316,7 +315,6 @@ fn gets_node_ports(spec: &Json) -> bool {
     }
 }
 
-/// Returns `true` if the Service is reachable from outside the cluster.
 fn is_reachable(spec: &Json) -> bool {
     match spec.text("/type") {
         "NodePort" | "LoadBalancer" => true,

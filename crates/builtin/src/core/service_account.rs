@@ -42,7 +42,6 @@ impl Strategy for ServiceAccount {
     }
 }
 
-/// Removes all fields except the names from secret references.
 fn keep_secret_names(object: &mut Json) {
     for secret in object.items_mut("secrets") {
         *secret = match secret.text("/name") {

@@ -115,7 +115,6 @@ fn write_field(value: Option<&Json>, form: FieldForm) -> Option<String> {
     }
 }
 
-/// Returns a string member, or an empty text if it is absent.
 fn plain(object: &Json, key: &str) -> String {
     json(&object.text(&format!("/{key}")).into())
 }

@@ -7,7 +7,6 @@ use pintle_schema::quantity;
 
 use crate::core::pod::container_resource_errors;
 
-/// The metric types with their fields, in the order of error messages.
 const METRIC_TYPES: &[(&str, &str)] = &[
     ("ContainerResource", "containerResource"),
     ("External", "external"),
@@ -190,7 +189,6 @@ fn policy(check: Check<'_>) -> Check<'_> {
         })
 }
 
-/// Returns `true` if the stored autoscaler refers to an object with an invalid `apiVersion`.
 fn has_invalid_object(old: &Json) -> bool {
     old.list("/spec/metrics").any(|metric| metric.text("/object/describedObject/apiVersion").matches('/').count() > 1)
 }

@@ -17,7 +17,6 @@ const DEPRECATED: [(&str, &str); 8] = [
     ("node-role.kubernetes.io/master", "use \"node-role.kubernetes.io/control-plane\" instead"),
 ];
 
-/// Returns the warning about a node label, or `None` if it is not deprecated.
 pub(crate) fn node_label(key: &str) -> Option<&'static str> {
     DEPRECATED.iter().find(|(label, _)| *label == key).map(|(_, why)| *why)
 }

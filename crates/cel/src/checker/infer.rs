@@ -29,7 +29,6 @@ impl Inference {
         !self.is_exhausted()
     }
 
-    /// Creates a type parameter without an inferred type.
     pub(super) fn unknown(&mut self) -> Type {
         let name = format!("_var{}", self.fresh).into();
         self.fresh += 1;

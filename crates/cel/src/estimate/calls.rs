@@ -328,7 +328,6 @@ fn self_compare_factor(overload: &str) -> f64 {
     }
 }
 
-/// Returns `true` if a call of this Kubernetes library function costs one unit.
 fn costs_one(function: &str) -> bool {
     matches!(
         function,

@@ -46,7 +46,6 @@ pub(super) const INDICES: &str = "@indices";
 pub(super) const VALUES: &str = "@values";
 pub(super) const ITEMS: &str = "@items";
 
-/// The sizes of the keys and values of a list or a map.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct EntrySize {
     pub(super) is_map: bool,

@@ -156,7 +156,6 @@ fn host(authority: &str) -> Result<String, String> {
     unescape(host, Mode::Host)
 }
 
-/// Returns `true` if a text is empty, or consists of a colon and digits.
 fn is_port(text: &str) -> bool {
     text.is_empty() || text.strip_prefix(':').is_some_and(|port| port.bytes().all(|byte| byte.is_ascii_digit()))
 }

@@ -87,7 +87,6 @@ struct Expansion<'a> {
     target: Id,
 }
 
-/// The parts of a comprehension, without its range.
 struct Loop {
     init: Id,
     condition: Id,
@@ -247,7 +246,6 @@ impl Expansion<'_> {
         Ok(Loop { init, condition, step, result: self.accumulator()? })
     }
 
-    /// Builds an expression that binds a value to a name.
     fn bind(&mut self, name: &Arc<str>, value: Id, step: Id, result: Id) -> Parsed {
         let range = self.list(&[])?;
         let condition = self.literal(Literal::Bool(false))?;

@@ -98,7 +98,6 @@ impl<'p> Scanner<'p> {
         Ok(true)
     }
 
-    /// Reads a class such as `\pL` or `\p{Greek}`.
     pub(super) fn unicode_class(&mut self) -> Result<(), String> {
         let (start, rest) = (self.at, self.rest());
         let is_negated = rest.starts_with("\\P");

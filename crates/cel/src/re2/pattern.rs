@@ -136,7 +136,6 @@ fn wrong(reason: &str) -> String {
     format!("error parsing regexp: {reason}")
 }
 
-/// Returns `true` if any part of the pattern ignores case.
 fn ignores_case(parsed: &Ast) -> bool {
     struct Finder(bool);
 
@@ -169,7 +168,6 @@ struct Size {
     instructions: u64,
     /// The number of automaton states. Repeated parts are counted once for each repetition.
     states: u64,
-    /// The total number of ranges in the pattern's Unicode classes.
     ranges: u64,
     classes: u64,
     depth: usize,

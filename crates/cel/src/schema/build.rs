@@ -156,7 +156,6 @@ fn object(node: &dyn Node, root: bool, type_name: &str, depth: usize, blank: Sch
     Schema { shape, declared: Some(Type::object(type_name)), min_size, ..blank }
 }
 
-/// Adds the fields that every Kubernetes resource has.
 fn add_identity(
     properties: &mut BTreeMap<Box<str>, Arc<Schema>>,
     type_name: &str,

@@ -269,7 +269,6 @@ fn equal_typed_maps<'a>(
     Ok(true)
 }
 
-/// Returns `true` if two trees of data without a schema are equal.
 fn same_data(left: &dyn Node, right: &dyn Node, walk: &mut Walk<'_>) -> Result<bool, Failure> {
     let (a, b) = (left.scalar(), right.scalar());
     walk.meter.work(20)?;

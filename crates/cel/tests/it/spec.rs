@@ -18,7 +18,6 @@ use reader::Message;
 const RATES: &str = include_str!("spec/rates.txt");
 const BUDGET: u64 = 1_000_000;
 
-/// Why a test of cel-spec does not pass.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Miss {
     /// The test needs protobuf messages or enums.

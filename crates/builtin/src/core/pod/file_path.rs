@@ -28,7 +28,6 @@ pub(super) fn unreserved(path: &str, field: &str) -> FieldErrors {
     errors
 }
 
-/// Validates the permission bits of files.
 pub(super) fn mode<'a>(check: Check<'a>, field: &str) -> Check<'a> {
     check.within(field, 0, 0o777, MODE)
 }

@@ -13,7 +13,6 @@ pub(super) fn errors(container: &Json, path: &str, volumes: &Volumes<'_>) -> Fie
     mounts(container, path, volumes).and(devices(container, path, volumes))
 }
 
-/// Maps the name of each list item to the item's path.
 fn paths_by_name<'a>(container: &'a Json, list: &str, place: &str) -> HashMap<&'a str, &'a str> {
     container.list(list).map(|item| (item.text("/name"), item.text(place))).collect()
 }

@@ -55,7 +55,6 @@ fn port_forward_options(query: &Query, _: &[String]) -> Outcome<Json> {
     Ok(options)
 }
 
-/// The query options that `exec` and `attach` share.
 fn streams(kind: &str, query: &Query) -> Json {
     let mut options = json!({"kind": kind, "apiVersion": "v1"});
     for name in ["stdin", "stdout", "stderr", "tty"] {

@@ -24,12 +24,10 @@ fn node_ports(service: &Json) -> impl Iterator<Item = i64> {
     service.list("/spec/ports").filter_map(|port| port.integer("/nodePort")).filter(|number| *number != 0)
 }
 
-/// Returns the node port for load balancer health checks, if it is set.
 fn health_check_port(service: &Json) -> Option<i64> {
     service.integer("/spec/healthCheckNodePort").filter(|number| *number != 0)
 }
 
-/// Returns `true` if the Service needs a node port for load balancer health checks.
 pub(super) fn needs_health_check(spec: &Json) -> bool {
     spec.text("/type") == "LoadBalancer" && spec.text("/externalTrafficPolicy") == "Local"
 }
