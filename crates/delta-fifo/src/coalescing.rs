@@ -7,15 +7,17 @@ use crate::line::Line;
 
 /// A queue of changes for a listener that can be slower than the producer.
 ///
-/// Queued changes to the same key are merged. Therefore, the queue has at most one entry per key that belongs to an existing object or to
-/// an object that the listener knows. With [ordered delivery](Delivery::Ordered), up to `bound` more changes can be queued. With every
-/// [`Delivery`], a listener that applies all changes in order ends up with the same objects as the producer.
+/// Queued changes to the same key are merged. The queue has at most one entry per key. The key must belong to an
+/// existing object or to an object that the listener knows. With [ordered delivery](Delivery::Ordered), up to `bound`
+/// more changes can be queued. With every [`Delivery`], a listener that applies all changes in order ends up with the
+/// same objects as the producer.
 ///
-/// Keys are popped in the order of their first change. A key keeps its position while more changes are merged. An object that was added and
-/// deleted between two pops is not delivered, except with ordered delivery.
+/// The queue pops keys in the order of their first change. A key keeps its position while more changes are merged. If
+/// an object is added and deleted between two pops, the listener receives neither change, except with ordered delivery.
 ///
-/// If an object is deleted and another object with the same key is created, the queue delivers two changes. The first one is the deletion,
-/// with the last observed state of the deleted object. The next `pop` returns the second one, the addition.
+/// If an object is deleted and another object with the same key is created, the queue delivers two changes. The first
+/// `pop` returns the deletion, with the last observed state of the deleted object. The next `pop` returns the addition
+/// of the other object.
 ///
 /// # Examples
 ///
@@ -45,19 +47,19 @@ pub struct CoalescingFifo<K, T> {
 /// Determines how a [`CoalescingFifo`] merges queued changes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Delivery {
-    /// Merges all changes to a key into one change, from the last state that the listener has received to the newest state. A queued update
-    /// keeps both states in memory.
+    /// Merges all changes to a key into one change, from the last state that the listener has received to the newest
+    /// state. While an update is queued, the queue keeps both states in memory.
     #[default]
     Coalesced,
-    /// Works like `Coalesced`, but updates do not contain the old state. The queue therefore keeps no old objects in memory, except for the
-    /// last states of deleted objects.
+    /// Merges changes like `Coalesced`, but an update does not contain the old state. The queue therefore keeps no old
+    /// objects in memory, except for the last states of deleted objects.
     Newest,
-    /// Delivers each change separately and in order, across all keys. When `bound` changes are queued, a new change is merged into the last
-    /// queued change of its key. The listener then receives the merged change before changes to other keys that were queued earlier.
-    /// [`joined`](CoalescingFifo::joined) counts these merges.
+    /// Delivers each change separately and in order, across all keys. When `bound` changes are queued, a new change is
+    /// merged into the last queued change of its key. The listener then receives the merged change before changes to
+    /// other keys that were queued earlier. [`joined`](CoalescingFifo::joined) counts the merged changes.
     Ordered {
-        /// The number of queued changes from which on new changes are merged. A key without a queued change always gets its own change, so
-        /// the queue can exceed this bound.
+        /// The number of queued changes from which on new changes are merged. The queue can exceed this bound, because
+        /// a key without a queued change always gets its own entry.
         bound: usize,
     },
 }
@@ -81,23 +83,25 @@ pub enum Change<T> {
         /// Whether the object existed before the listener was added.
         is_initial: bool,
     },
-    /// An object that the listener knows has changed, or is delivered again by a resync.
+    /// An object that the listener knows has changed, or a resync delivers the object again.
     Updated {
-        /// The state that the listener knows. `None` with [`Delivery::Newest`], because the queue then keeps only the newest state.
+        /// The state that the listener knows. `None` with [`Delivery::Newest`], because the queue then keeps only the
+        /// newest state.
         old: Option<T>,
         /// The newest state of the object.
         new: T,
     },
     /// The object was deleted.
     Deleted {
-        /// The last observed state of the object, which the listener may not have received before.
+        /// The last observed state of the object. The listener may not have received this state before.
         object: T,
-        /// Whether `object` is the object's state at its deletion. If `false`, the deletion was inferred, and `object` may be stale.
+        /// Whether `object` is the object's state at its deletion. If `false`, the producer missed the deletion and
+        /// inferred it later, so `object` may be stale.
         final_state_known: bool,
     },
 }
 
-/// The queued change of one key.
+/// The queued change for one key.
 #[derive(Debug)]
 enum Waiting<T> {
     Added {
@@ -112,7 +116,7 @@ enum Waiting<T> {
         last: T,
         final_state_known: bool,
     },
-    /// The listener's object was deleted, and another object with the same key was created.
+    /// The object that the listener knows was deleted, and another object with the same key was created.
     Recreated {
         last: T,
         final_state_known: bool,
@@ -123,20 +127,21 @@ enum Waiting<T> {
 impl<K: Clone + Eq + Hash, T: Clone> CoalescingFifo<K, T> {
     /// Creates an empty queue.
     ///
-    /// `same_identity` returns `true` if two states with the same key belong to the same object. An update that changes the identity means
-    /// that the producer missed a deletion. The queue then delivers that deletion, too.
+    /// `same_identity` returns `true` if two states with the same key belong to the same object. If an update changes
+    /// the identity, the producer missed the deletion of the old object. The queue then delivers that deletion, too.
     pub fn new(same_identity: fn(&T, &T) -> bool, delivery: Delivery) -> Self {
         Self { line: Line::new(), delivery, same_identity, initial: 0, joined: 0 }
     }
 
-    /// Queues the addition of an object. `is_initial` is `true` if the object existed before the listener was added. Returns a queued state
-    /// that the listener will no longer receive, as [`updated`](Self::updated) does.
+    /// Queues the addition of an object. `is_initial` is `true` if the object existed before the listener was added. If
+    /// the listener will no longer receive a queued state, returns that state, as [`updated`](Self::updated) does.
     pub fn added(&mut self, key: K, object: T, is_initial: bool) -> Option<T> {
         self.present(key, object, |_, object| Waiting::Added { object, is_initial })
     }
 
-    /// Queues an update of an object. If the listener will no longer receive a queued state, returns this state, so that a caller that
-    /// holds a lock can drop it later. The call can drop its arguments, but no other objects.
+    /// Queues an update of an object. If the listener will no longer receive a queued state, returns that state. A
+    /// caller that holds a lock can then drop the state after releasing the lock. The call can drop its arguments, but
+    /// no other objects.
     pub fn updated(&mut self, key: K, old: T, new: T) -> Option<T> {
         self.present(key, new, |fifo, new| {
             if (fifo.same_identity)(&old, &new) {
@@ -147,14 +152,15 @@ impl<K: Clone + Eq + Hash, T: Clone> CoalescingFifo<K, T> {
         })
     }
 
-    /// Queues the deletion of an object. `known` is the state before the deletion, and `last` is the last observed state. If an addition of
-    /// the key is queued, the queue drops both changes, and the listener receives neither. Returns a queued state that the listener will no
-    /// longer receive, as [`updated`](Self::updated) does.
+    /// Queues the deletion of an object. `known` is the state before the deletion, and `last` is the last observed
+    /// state. If an addition of the key is queued, the queue drops both changes, and the listener receives neither of
+    /// them. If the listener will no longer receive a queued state, returns that state, as [`updated`](Self::updated)
+    /// does.
     pub fn deleted(&mut self, key: K, known: T, last: T, final_state_known: bool) -> Option<T> {
         let hash = self.line.hash(&key);
         let ended = |known: &T, same_identity: fn(&T, &T) -> bool| match same_identity(known, &last) {
             true => Waiting::Deleted { last: last.clone(), final_state_known },
-            // The listener's object was deleted earlier, but this deletion was not observed.
+            // `last` belongs to another object. The producer missed the earlier deletion of the listener's object.
             false => Waiting::Deleted { last: known.clone(), final_state_known: false },
         };
         let Some(place) = self.place_to_join(hash, &key) else {
@@ -167,7 +173,7 @@ impl<K: Clone + Eq + Hash, T: Clone> CoalescingFifo<K, T> {
                 return None;
             }
             Waiting::Updated { new, .. } => ended(new, self.same_identity),
-            // The deleted object is a newer one, and its addition was not delivered.
+            // The deleted object is the recreated one. The listener never received its addition.
             Waiting::Recreated { last, final_state_known, .. } => {
                 Waiting::Deleted { last: last.clone(), final_state_known: *final_state_known }
             }
@@ -177,7 +183,7 @@ impl<K: Clone + Eq + Hash, T: Clone> CoalescingFifo<K, T> {
         std::mem::replace(&mut self.line[place], end).known()
     }
 
-    /// Queues a resync of an unchanged object. Does nothing if a change to its key is queued.
+    /// Queues a resync of an unchanged object. Does nothing if a change to the object's key is queued.
     pub fn sync(&mut self, key: K, object: T) {
         let hash = self.line.hash(&key);
         if self.line.find(hash, &key).is_none() {
@@ -186,9 +192,10 @@ impl<K: Clone + Eq + Hash, T: Clone> CoalescingFifo<K, T> {
         }
     }
 
-    /// Removes the queued change of `key` and returns the object's newest state. Call this method before you deliver this key's object as
-    /// an initial object, and deliver the returned state instead. If the queued change also adds another object with the same key, that
-    /// addition stays queued. Returns `None` if no change of `key` is queued, or with [ordered delivery](Delivery::Ordered).
+    /// Removes the queued change of `key` and returns the object's newest state. Call this method before you deliver
+    /// this key's object as an initial object, and deliver the returned state instead. If the queued change also adds
+    /// another object with the same key, that addition stays queued. Returns `None` if no change of `key` is queued, or
+    /// with [ordered delivery](Delivery::Ordered).
     pub fn overtake(&mut self, key: &K) -> Option<Overtaken<T>> {
         if matches!(self.delivery, Delivery::Ordered { .. }) {
             return None;
@@ -209,7 +216,7 @@ impl<K: Clone + Eq + Hash, T: Clone> CoalescingFifo<K, T> {
         }
     }
 
-    /// Removes and returns the oldest change, or `None` if the queue is empty.
+    /// Removes and returns the oldest change. Returns `None` if the queue is empty.
     pub fn pop(&mut self) -> Option<(K, Change<T>)> {
         let (place, key) = self.line.front()?;
         if let Waiting::Recreated { last, final_state_known, object } = &self.line[place] {
@@ -302,7 +309,6 @@ impl<K: Clone + Eq + Hash, T: Clone> CoalescingFifo<K, T> {
 }
 
 impl<T> Waiting<T> {
-    /// Returns the state that the listener knows.
     fn known(self) -> Option<T> {
         match self {
             Self::Updated { old, .. } => old,

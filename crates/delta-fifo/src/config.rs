@@ -5,7 +5,6 @@ use std::fmt;
 use crate::error::{BoxError, KeyError};
 use crate::store::KeyListerGetter;
 
-/// A function that returns the key of an object.
 pub(crate) type KeyFunc<K, T> = Box<dyn Fn(&T) -> Result<K, KeyError> + Send + Sync>;
 pub(crate) type KnownObjects<K, T> = Box<dyn KeyListerGetter<K, T> + Send + Sync>;
 pub(crate) type Transformer<T> = Box<dyn Fn(T) -> Result<T, BoxError> + Send + Sync>;
@@ -34,14 +33,14 @@ pub(crate) type LookupErrorHandler<K> = Box<dyn Fn(&K, &BoxError) + Send + Sync>
 /// # Ok::<(), pintle_delta_fifo::StoreError>(())
 /// ```
 pub struct DeltaFifoConfig<K, T> {
-    /// The objects that the consumer knows. With `None`, the queue cannot detect missed deletions of objects that are no
-    /// longer queued.
+    /// The objects that the consumer knows. With `None`, the queue cannot detect missed deletions of objects that are
+    /// no longer queued.
     pub known_objects: Option<KnownObjects<K, T>>,
-    /// Transforms each object once, when it is queued. The key is computed before the transformation. Objects in tombstones
-    /// and resyncs are not transformed a second time.
+    /// Transforms each object once, when the object is queued. The queue computes the key before the transformation.
+    /// Objects in tombstones and resyncs are not transformed a second time.
     pub transformer: Option<Transformer<T>>,
-    /// Called for each known object whose lookup fails. The queue then continues without this object. Each operation
-    /// documents the effect of the missing object.
+    /// Called for each known object whose lookup fails. The queue then continues without this object. Each method of
+    /// the queue documents the effect of a missing object.
     pub on_lookup_error: Option<LookupErrorHandler<K>>,
     /// Whether `replace` delivers its objects as [`Delta::Replaced`](crate::Delta::Replaced) instead of
     /// [`Delta::Sync`](crate::Delta::Sync). The default is `false`, for compatibility with old consumers. New consumers
@@ -51,11 +50,12 @@ pub struct DeltaFifoConfig<K, T> {
 
 /// The configuration of a [`RealFifo`](crate::RealFifo), like client-go's `RealFIFOOptions`.
 pub struct RealFifoConfig<K, T> {
-    /// The objects that the consumer knows. If set, lists are delivered object by object, and the consumer must update the
-    /// known objects with each popped item before it calls the queue again. With `None`, a list is delivered as one item, as
-    /// with client-go's `AtomicEvents`.
+    /// The objects that the consumer knows. If this field is set, the queue delivers a list object by object. The
+    /// consumer must then update the known objects with each popped item before it calls the queue again. With `None`,
+    /// the queue delivers a list as one item, as with client-go's `AtomicEvents`.
     pub known_objects: Option<KnownObjects<K, T>>,
-    /// Transforms each object once, when it is queued. Objects in tombstones and resyncs are not transformed a second time.
+    /// Transforms each object once, when the object is queued. Objects in tombstones and resyncs are not transformed a
+    /// second time.
     pub transformer: Option<Transformer<T>>,
     /// Called for each known object whose lookup fails. The queue then continues without this object.
     pub on_lookup_error: Option<LookupErrorHandler<K>>,

@@ -1,4 +1,4 @@
-//! Changes to objects, and one key's queued changes.
+//! Changes to objects, and the queued changes for one key.
 
 use std::fmt;
 
@@ -37,7 +37,7 @@ pub enum DeltaType {
 pub enum DeletedObject<K, T> {
     /// The deletion was observed. Contains the object's final state.
     Observed(T),
-    /// The deletion was inferred, so the object's final state is unknown.
+    /// The deletion was inferred from a list without the object, so the object's final state is unknown.
     Tombstone(DeletedFinalStateUnknown<K, T>),
 }
 
@@ -46,11 +46,11 @@ pub enum DeletedObject<K, T> {
 pub struct DeletedFinalStateUnknown<K, T> {
     /// The key of the object.
     pub key: K,
-    /// The last observed state of the object, if any. It may be older than the final state.
+    /// The last observed state of the object, if any. This state may be older than the final state.
     pub object: Option<T>,
 }
 
-/// One key's queued changes, oldest first. There is at least one change.
+/// The queued changes for one key, oldest first. The list contains at least one change.
 ///
 /// # Examples
 ///
@@ -64,7 +64,8 @@ pub struct DeletedFinalStateUnknown<K, T> {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Deltas<K, T> {
     oldest: Delta<K, T>,
-    /// All other changes. Most keys have a single change when they are popped, so the field `oldest` avoids an allocation.
+    /// All changes after the oldest one. Most keys have a single change when they are popped, so the separate field
+    /// `oldest` avoids an allocation.
     rest: Vec<Delta<K, T>>,
 }
 
@@ -80,7 +81,7 @@ impl<K, T> Delta<K, T> {
         }
     }
 
-    /// Returns the object's last observed state. Only a tombstone may have none.
+    /// Returns the object's last observed state, or `None` for a tombstone without an object.
     pub fn object(&self) -> Option<&T> {
         match self {
             Self::Added(object) | Self::Updated(object) | Self::Replaced(object) | Self::Sync(object) => Some(object),
@@ -88,7 +89,7 @@ impl<K, T> Delta<K, T> {
         }
     }
 
-    /// Returns the object in its last observed state, by value.
+    /// Converts the change into the object's last observed state, or `None` for a tombstone without an object.
     pub fn into_object(self) -> Option<T> {
         match self {
             Self::Added(object) | Self::Updated(object) | Self::Replaced(object) | Self::Sync(object) => Some(object),
@@ -98,7 +99,7 @@ impl<K, T> Delta<K, T> {
 }
 
 impl<K, T> DeletedObject<K, T> {
-    /// Returns the object in its last observed state.
+    /// Returns the object's last observed state, or `None` for a tombstone without an object.
     pub fn object(&self) -> Option<&T> {
         match self {
             Self::Observed(object) => Some(object),
@@ -106,7 +107,7 @@ impl<K, T> DeletedObject<K, T> {
         }
     }
 
-    /// Returns the object in its last observed state, by value.
+    /// Converts the deletion into the object's last observed state, or `None` for a tombstone without an object.
     pub fn into_object(self) -> Option<T> {
         match self {
             Self::Observed(object) => Some(object),
@@ -114,7 +115,7 @@ impl<K, T> DeletedObject<K, T> {
         }
     }
 
-    /// Returns `true` if this is a tombstone, which means that the object's final state was not observed.
+    /// Returns `true` for a tombstone. In a tombstone, the object's final state is unknown.
     pub fn is_tombstone(&self) -> bool {
         matches!(self, Self::Tombstone(_))
     }
@@ -147,8 +148,8 @@ impl<K, T> Deltas<K, T> {
         std::iter::once(&self.oldest).chain(&self.rest)
     }
 
-    /// Appends a change. Of two consecutive deletions, keeps only one: the second one if the first one is a tombstone, and
-    /// otherwise the first one. Does not merge other changes.
+    /// Appends a change. Of two consecutive deletions, keeps only one: the second one if the first one is a tombstone,
+    /// and otherwise the first one. Does not merge other changes.
     pub(crate) fn push(&mut self, delta: Delta<K, T>) {
         let Delta::Deleted(_) = &delta else { return self.rest.push(delta) };
         let newest = self.rest.last_mut().unwrap_or(&mut self.oldest);

@@ -12,15 +12,18 @@ use crate::store::Store;
 
 /// A queue that keeps every change, grouped by key, like client-go's `DeltaFIFO`.
 ///
-/// The producer queues changes to objects. The consumer pops one key at a time, with all changes that were queued since the key was last
-/// popped. Keys are popped in the order in which they were queued, and a key keeps its position when more changes are queued. The queue
-/// keeps only one of two consecutive deletions of a key. It does not merge other changes.
+/// The producer queues changes to objects. The consumer pops one key at a time, with all changes that were queued since
+/// the last pop of the key. Keys are popped in the order in which they were queued, and a key keeps its position when
+/// more changes are queued. If two consecutive changes of a key are deletions, the queue keeps only one of them. The
+/// queue does not merge other changes.
 ///
-/// With [known objects](DeltaFifoConfig::known_objects), the queue also detects missed deletions. If the consumer knows an object and a new
-/// list does not contain it, the queue delivers a deletion with a [tombstone](DeletedFinalStateUnknown). Therefore, the consumer must apply
-/// the changes of each popped key before it calls the queue again.
+/// With [known objects](DeltaFifoConfig::known_objects), the queue also detects missed deletions. If the consumer knows
+/// an object and a new list does not contain it, the queue delivers a deletion with a
+/// [tombstone](DeletedFinalStateUnknown). Therefore, the consumer must apply the changes of each popped key before it
+/// calls the queue again.
 ///
-/// The queue takes no lock and never waits. [`SharedFifo`](crate::SharedFifo) shares a queue between threads or tasks.
+/// The queue takes no lock and never waits. To share the queue between threads or tasks, use a
+/// [`SharedFifo`](crate::SharedFifo).
 ///
 /// The queue is unbounded: it keeps each change until the consumer pops it.
 ///
@@ -45,7 +48,7 @@ pub struct DeltaFifo<K, T> {
     key_func: KeyFunc<K, T>,
     config: DeltaFifoConfig<K, T>,
     line: Line<K, Entry<K, T>>,
-    /// The number of lists that have been queued.
+    /// The number of lists that were queued since the queue was created.
     lists: u64,
     progress: Progress,
 }
@@ -63,12 +66,13 @@ pub struct Popped<K, T> {
     pub key: K,
     /// The changes of the key.
     pub deltas: Deltas<K, T>,
-    /// Whether the key is in the first list.
+    /// Whether the key is in the first list that was queued.
     pub is_in_initial_list: bool,
 }
 
 impl<K: Clone + Eq + Hash, T: Clone> DeltaFifo<K, T> {
-    /// Creates an empty queue. `key_func` returns an object's key, and must always return the same key for the same object.
+    /// Creates an empty queue. `key_func` returns an object's key, and must always return the same key for the same
+    /// object.
     pub fn new(
         key_func: impl Fn(&T) -> Result<K, KeyError> + Send + Sync + 'static,
         config: DeltaFifoConfig<K, T>,
@@ -99,11 +103,12 @@ impl<K: Clone + Eq + Hash, T: Clone> DeltaFifo<K, T> {
 
     /// Queues the deletion of an object. `object` is the final state of the object.
     ///
-    /// Does nothing unless the key is queued or belongs to a known object. If the known object's lookup fails, the deletion is queued.
+    /// Does nothing unless the key is queued or belongs to a known object. If the lookup of the known object fails, the
+    /// deletion is queued.
     ///
     /// # Errors
     ///
-    /// Returns the same errors as [`add`](Self::add). After [`StoreError::Key`], the queue is unchanged.
+    /// Returns the same errors as [`add`](Self::add). If the error is [`StoreError::Key`], the queue is unchanged.
     pub fn delete(&mut self, object: T) -> Result<(), StoreError> {
         let key = self.key_of(&object)?;
         self.progress.changed();
@@ -124,22 +129,22 @@ impl<K: Clone + Eq + Hash, T: Clone> DeltaFifo<K, T> {
         }
     }
 
-    /// Queues a list that replaces all objects. The queue delivers each listed object, and a tombstone for every other key that is queued
-    /// or known. The tombstone contains the newest queued state. If no state is queued, it contains the known state, or no state if the
-    /// lookup fails.
+    /// Queues a list that replaces all objects. The queue delivers each listed object, and a tombstone for every other
+    /// key that is queued or known. The tombstone contains the object's newest queued state. If no state is queued, the
+    /// tombstone contains the known state, or no state if the lookup fails.
     ///
-    /// This queue ignores the resourceVersion. Other stores use it.
+    /// This queue ignores `resource_version`. Other implementations of [`Store`](crate::Store) use it.
     ///
     /// # Errors
     ///
-    /// Returns the same errors as [`add`](Self::add). Objects before the failed object in the list stay queued.
+    /// Returns the same errors as [`add`](Self::add). Listed objects before the failed object stay queued.
     pub fn replace(&mut self, objects: Vec<T>, _resource_version: &str) -> Result<(), StoreError> {
         let delta = if self.config.emit_replaced { Delta::Replaced } else { Delta::Sync };
         self.lists += 1;
         for object in objects {
             self.enqueue(object, delta)?;
         }
-        // For a key that is both queued and known, use the queued state, because it is newer.
+        // For a key that is both queued and known, use the queued state, because the queued state is newer.
         let unlisted = self.line.iter().filter(|(.., entry)| entry.list < self.lists);
         let gone: Vec<_> =
             unlisted.map(|(place, key, entry)| (place, key.clone(), entry.deltas.newest().object().cloned())).collect();
@@ -153,8 +158,8 @@ impl<K: Clone + Eq + Hash, T: Clone> DeltaFifo<K, T> {
         Ok(())
     }
 
-    /// Queues each known object again as [`Delta::Sync`]. Queued objects are skipped, because their known state is outdated. Objects whose
-    /// lookup fails are skipped as well. Does nothing if the queue has no known objects.
+    /// Queues each known object again as [`Delta::Sync`]. Skips objects that are already queued, because their known
+    /// state is outdated, and objects whose lookup fails. Does nothing if the queue has no known objects.
     ///
     /// # Errors
     ///
@@ -185,20 +190,20 @@ impl<K: Clone + Eq + Hash, T: Clone> DeltaFifo<K, T> {
     }
 
     /// Removes the oldest key and returns it with all its changes. Returns `None` if the queue is empty. The call also
-    /// marks the previous key as [processed](Self::processed).
+    /// marks the previously popped key as [processed](Self::processed).
     pub fn pop(&mut self) -> Option<Popped<K, T>> {
         self.progress.processed();
         let (key, Entry { deltas, .. }) = self.line.pop_front()?;
         Some(Popped { key, deltas, is_in_initial_list: self.progress.popped(1) })
     }
 
-    /// Marks the popped items as processed.
+    /// Marks the popped items as processed. The first list counts as processed only when all its items are.
     pub fn processed(&mut self) {
         self.progress.processed();
     }
 
-    /// Returns `true` if the first list has been processed. If a change was queued before the first call to `replace`, the queue counts as
-    /// synced from that change on.
+    /// Returns `true` if the consumer has processed the first list. If a change was queued before the first call to
+    /// `replace`, the queue counts as synced from that change on.
     pub fn has_synced(&self) -> bool {
         self.progress.has_synced()
     }
@@ -232,7 +237,7 @@ impl<K: Clone + Eq + Hash, T: Clone> DeltaFifo<K, T> {
         Ok(self.get_by_key(&self.key_of(object)?))
     }
 
-    /// Returns the queued changes of a key.
+    /// Returns the queued changes for `key`.
     pub fn get_by_key(&self, key: &K) -> Option<&Deltas<K, T>> {
         Some(&self.line[self.line.place_of(key)?].deltas)
     }
@@ -261,7 +266,7 @@ impl<K: Clone + Eq + Hash, T: Clone> DeltaFifo<K, T> {
         (self.key_func)(object)
     }
 
-    /// Returns the key of `delta`. For a tombstone, this is the key in the tombstone.
+    /// Returns the key of `delta`. For a tombstone, returns the key in the tombstone.
     ///
     /// # Errors
     ///
@@ -277,7 +282,7 @@ impl<K: Clone + Eq + Hash, T: Clone> DeltaFifo<K, T> {
         }
     }
 
-    /// Returns the newest change's key in `deltas`.
+    /// Returns the key of the newest change in `deltas`.
     ///
     /// # Errors
     ///
@@ -312,7 +317,7 @@ impl<K: Clone + Eq + Hash, T: Clone> DeltaFifo<K, T> {
         }
     }
 
-    /// Returns the known objects that are not queued. An object is `None` if its lookup failed.
+    /// Returns the known objects that are not queued, with their keys. The object is `None` if its lookup failed.
     fn unqueued(&self) -> Vec<(K, Option<T>)> {
         let Some(known) = &self.config.known_objects else { return Vec::new() };
         let unqueued = known.list_keys().into_iter().filter(|key| self.line.place_of(key).is_none());

@@ -7,7 +7,7 @@ use std::fmt;
 /// An error from a user-supplied function.
 pub type BoxError = Box<dyn Error + Send + Sync>;
 
-/// The error of a key function that finds no key in an object.
+/// The error of a key function that cannot compute the key of an object.
 ///
 /// # Examples
 ///
@@ -96,7 +96,7 @@ impl From<KeyError> for StoreError {
     }
 }
 
-/// Some writes in a [transaction](crate::Store::transaction) failed. The other writes were applied.
+/// The error of a [transaction](crate::Store::transaction) in which some writes failed. The other writes were applied.
 #[derive(Debug)]
 pub struct TransactionError {
     /// The indices of the writes that were applied, in ascending order.
@@ -119,7 +119,7 @@ impl fmt::Display for TransactionError {
 
 impl Error for TransactionError {}
 
-/// The error that no more items will arrive, because the queue is closed and empty.
+/// The queue is closed and empty, so no more items will arrive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FifoClosed;
 

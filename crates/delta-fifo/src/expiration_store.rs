@@ -11,8 +11,8 @@ use crate::error::KeyError;
 
 /// A store that keeps objects by key until they expire, like client-go's `ExpirationCache`.
 ///
-/// The store reads no clock, so callers pass the current time. Expired objects are removed when their key is looked up,
-/// or by [`list`](Self::list).
+/// The store reads no clock, so callers pass the current time. The store removes an expired object when its key is
+/// looked up or when [`list`](Self::list) is called.
 ///
 /// # Examples
 ///
@@ -25,13 +25,12 @@ use crate::error::KeyError;
 /// let mut seen = ExpirationStore::new(|&(name, _): &(&'static str, u32)| Ok(name), minute);
 /// seen.add(("a", 1), now)?;
 /// assert_eq!(seen.get_by_key(&"a", now + minute), Some(&("a", 1)));
-/// assert_eq!(seen.get_by_key(&"a", now + 2 * minute), None);
-/// # Ok::<(), pintle_delta_fifo::KeyError>(())
-/// ```
+/// Creates an empty store. An object expires when it has been in the store for longer than `ttl`. If `ttl` is zero,
+/// objects never expire. `key_func` returns an object's key, and must always return the same key for the same object.
 pub struct ExpirationStore<K, T> {
     key_func: KeyFunc<K, T>,
     ttl: Duration,
-    /// The objects, with the times at which they were stored.
+    /// Each object, with the time at which it was stored.
     objects: HashMap<K, (T, Instant)>,
 }
 
@@ -43,7 +42,7 @@ impl<K: Clone + Eq + Hash, T: Clone> ExpirationStore<K, T> {
         Self { key_func: Box::new(key_func), ttl, objects: HashMap::new() }
     }
 
-    /// Stores an object, replacing any object with the same key. Its time to live begins at `now`.
+    /// Stores an object, replacing any object with the same key. The object's time to live begins at `now`.
     ///
     /// # Errors
     ///
@@ -85,7 +84,7 @@ impl<K: Clone + Eq + Hash, T: Clone> ExpirationStore<K, T> {
         Ok(self.get_by_key(&key, now))
     }
 
-    /// Returns the object with key `key`. If it has expired, removes it and returns `None`.
+    /// Returns the object with key `key`. If the object has expired, removes it and returns `None`.
     pub fn get_by_key(&mut self, key: &K, now: Instant) -> Option<&T> {
         let (_, since) = self.objects.get(key)?;
         if is_expired(self.ttl, *since, now) {
@@ -100,7 +99,7 @@ impl<K: Clone + Eq + Hash, T: Clone> ExpirationStore<K, T> {
         self.objects.values().map(|(object, _)| object.clone()).collect()
     }
 
-    /// Returns all keys, in no particular order, including keys of expired objects that were not removed yet.
+    /// Returns all keys, in no particular order. Includes the keys of expired objects that have not been removed yet.
     pub fn list_keys(&self) -> Vec<K> {
         self.objects.keys().cloned().collect()
     }

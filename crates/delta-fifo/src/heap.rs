@@ -9,10 +9,11 @@ use crate::keyed::{Keyed, Place};
 
 /// A priority queue that pops the smallest object first, like client-go's `Heap`.
 ///
-/// The heap contains at most one object per key. Equal objects are popped in an arbitrary order. If a comparison panics, the heap stays
-/// consistent, and the affected object is not added, updated or removed.
+/// The heap contains at most one object per key. Equal objects are popped in an arbitrary order. If a comparison
+/// panics, the heap stays consistent, and the affected object is not added, updated or removed.
 ///
-/// The heap takes no lock and never waits. [`SharedFifo`](crate::SharedFifo) shares a heap between threads or tasks.
+/// The heap takes no lock and never waits. To share the heap between threads or tasks, use a
+/// [`SharedFifo`](crate::SharedFifo).
 ///
 /// # Examples
 ///
@@ -47,8 +48,8 @@ struct Entry<T> {
 }
 
 impl<K: Clone + Eq + Hash, T: Clone> Heap<K, T> {
-    /// Creates an empty heap. `key_func` returns an object's key. `less` returns `true` if its first argument is popped before the second.
-    /// Both functions must always return the same result for the same objects.
+    /// Creates an empty heap. `key_func` returns an object's key. `less` returns `true` if its first argument is popped
+    /// before the second argument. Both functions must always return the same result for the same objects.
     pub fn new(
         key_func: impl Fn(&T) -> Result<K, KeyError> + Send + Sync + 'static,
         less: impl Fn(&T, &T) -> bool + Send + Sync + 'static,
@@ -92,7 +93,7 @@ impl<K: Clone + Eq + Hash, T: Clone> Heap<K, T> {
         Ok(())
     }
 
-    /// Adds an object, unless the heap has an object with the same key.
+    /// Adds an object, unless the heap already contains an object with the same key.
     ///
     /// # Errors
     ///
@@ -158,7 +159,7 @@ impl<K: Clone + Eq + Hash, T: Clone> Heap<K, T> {
         self.order.is_empty()
     }
 
-    /// Closes the heap. A closed heap rejects further objects, but the remaining objects can still be popped.
+    /// Closes the heap. A closed heap rejects new objects, but the remaining objects can still be popped.
     pub fn close(&mut self) {
         self.closed = true;
     }
@@ -190,8 +191,8 @@ impl<K: Clone + Eq + Hash, T: Clone> Heap<K, T> {
         Some(entry.object)
     }
 
-    /// Returns the index at which `object` would end up if it replaced the item at `at` among the first `len` items. This method does not
-    /// change the heap, so the heap stays consistent if `less` panics.
+    /// Returns the index at which `object` would end up if it replaced the item at `at` among the first `len` items.
+    /// This method does not change the heap, so the heap stays consistent if `less` panics.
     fn target(&self, at: usize, object: &T, len: usize) -> usize {
         let mut to = at;
         while to > 0 && (self.less)(object, self.object((to - 1) / 2)) {

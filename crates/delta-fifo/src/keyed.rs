@@ -5,7 +5,7 @@ use std::ops::{Index, IndexMut};
 
 use hashbrown::{DefaultHashBuilder, HashTable};
 
-/// The index of a record in [`Keyed`], which does not change until the record is removed.
+/// The index of a record in [`Keyed`]. The index does not change until the record is removed.
 pub(crate) type Place = u32;
 
 /// The part of a key's hash that the table stores.
@@ -16,11 +16,10 @@ pub(crate) struct KeyHash(u32);
 #[derive(Debug)]
 pub(crate) struct Keyed<K, V> {
     hasher: DefaultHashBuilder,
-    /// The key hash and the place of each record that lookups by key can find. Because of the stored hashes, a lookup reads no other
-    /// records, and the table can grow without reading any record.
+    /// The key hash and the place of each listed record. Because of the stored hashes, a lookup reads no other records,
+    /// and the table can grow without reading any record.
     table: HashTable<(KeyHash, Place)>,
     records: Vec<Option<Record<K, V>>>,
-    /// The places that no record uses.
     free: Vec<Place>,
 }
 
@@ -29,7 +28,7 @@ struct Record<K, V> {
     hash: KeyHash,
     key: K,
     value: V,
-    /// Whether lookups by key can find the record, which is then *listed*.
+    /// Whether lookups by key can find the record. Such a record is *listed*.
     is_listed: bool,
 }
 
@@ -45,7 +44,6 @@ impl<K, V> Keyed<K, V> {
         self.records.len() - self.free.len()
     }
 
-    /// Returns all records, in no particular order.
     pub(crate) fn iter(&self) -> impl Iterator<Item = (&K, &V)> {
         self.records.iter().flatten().map(|record| (&record.key, &record.value))
     }
@@ -59,7 +57,7 @@ impl<K, V> Keyed<K, V> {
         Some((&record.key, &record.value))
     }
 
-    /// Inserts a record. `hash` is the key's hash. There must be no listed record with the same key.
+    /// Inserts a record. `hash` is the key's hash. The caller must ensure that no listed record has the same key.
     ///
     /// # Panics
     ///

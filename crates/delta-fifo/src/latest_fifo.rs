@@ -11,12 +11,12 @@ use crate::store::Store;
 
 /// A queue that keeps the latest object of each key, like client-go's `FIFO`.
 ///
-/// The consumer pops each key once, with its latest object. An object that is deleted before it is popped is removed from the queue. Use
-/// this queue if the consumer does not need deletions. Keys are popped in the order in which they were queued, and a key keeps its
-/// position when its object changes.
+/// The consumer pops each key once, with its latest object. An object that is deleted before it is popped is removed
+/// from the queue, so the consumer receives no deletions. Keys are popped in the order in which they were queued, and a
+/// key keeps its position when its object changes.
 ///
-/// The queue takes no lock and never waits. [`SharedFifo`](crate::SharedFifo) shares a queue between threads or tasks. The queue
-/// contains at most one object per key.
+/// The queue takes no lock and never waits. To share the queue between threads or tasks, use a
+/// [`SharedFifo`](crate::SharedFifo). The queue contains at most one object per key.
 ///
 /// # Examples
 ///
@@ -42,8 +42,8 @@ pub struct LatestFifo<K, T> {
 
 struct Waiting<T> {
     object: T,
-    /// Whether the object belongs to the first list. The queue has synced when all objects in the first list have been processed or
-    /// deleted.
+    /// Whether the object belongs to the first list. The queue has synced when all objects in the first list have been
+    /// processed or deleted.
     is_initial: bool,
 }
 
@@ -54,7 +54,7 @@ pub struct Latest<K, T> {
     pub key: K,
     /// The latest state of the object.
     pub object: T,
-    /// Whether the key is in the first list.
+    /// Whether the key is in the first list that was queued.
     pub is_in_initial_list: bool,
 }
 
@@ -116,7 +116,7 @@ impl<K: Clone + Eq + Hash, T: Clone> LatestFifo<K, T> {
 
     /// Replaces all queued objects with `objects`, in list order. Until the queue has synced, each new list counts as the first list.
     ///
-    /// This queue ignores the resourceVersion. Other stores use it.
+    /// This queue ignores `resource_version`. Other implementations of [`Store`] use it.
     ///
     /// # Errors
     ///
@@ -133,8 +133,8 @@ impl<K: Clone + Eq + Hash, T: Clone> LatestFifo<K, T> {
         Ok(())
     }
 
-    /// Removes and returns the oldest object, or `None` if the queue is empty. The call also marks the previous object as
-    /// [processed](Self::processed).
+    /// Removes and returns the oldest object, or `None` if the queue is empty. The call also marks the previously
+    /// popped object as [processed](Self::processed).
     pub fn pop(&mut self) -> Option<Latest<K, T>> {
         self.progress.processed();
         let (key, Waiting { object, .. }) = self.line.pop_front()?;
@@ -146,8 +146,9 @@ impl<K: Clone + Eq + Hash, T: Clone> LatestFifo<K, T> {
         self.progress.processed();
     }
 
-    /// Returns `true` if the first list has been processed. Objects that were deleted before they were popped count as processed. If the
-    /// queue was changed before the first call to `replace`, it counts as synced from that change on.
+    /// Returns `true` if the consumer has processed the first list. Objects that were deleted before they were popped
+    /// count as processed. If the queue was changed before the first call to `replace`, the queue counts as synced from
+    /// that change on.
     pub fn has_synced(&self) -> bool {
         self.progress.has_synced()
     }
@@ -187,7 +188,6 @@ impl<K: Clone + Eq + Hash, T: Clone> LatestFifo<K, T> {
         self.line.is_empty()
     }
 
-    /// Always returns `false`.
     pub(crate) fn has_known_objects(&self) -> bool {
         false
     }

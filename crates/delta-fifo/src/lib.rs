@@ -32,20 +32,21 @@
 //!
 //! # Main types
 //!
-//! - A [`Delta`] is one change to an object. [`Deltas`] are one key's queued changes, oldest first.
+//! - A [`Delta`] is one change to an object. [`Deltas`] are the queued changes for one key, oldest first.
 //! - A [`DeletedFinalStateUnknown`] is a tombstone: the object was deleted, but its final state was not observed.
 //! - A [`DeltaFifo`] keeps each change, grouped by key. A [`RealFifo`] keeps each change in order. A [`LatestFifo`] keeps the latest
 //!   object of each key. A [`Heap`] pops the smallest object first. [`DeltaFifoConfig`] and [`RealFifoConfig`] configure `DeltaFifo`
 //!   and `RealFifo`.
 //! - A [`CoalescingFifo`] queues [`Change`]s for a slow listener. Its [`Delivery`] setting determines how queued changes are merged.
 //! - A [`SharedFifo`] shares any [`Queue`] between threads or tasks, bounds it, and reports its [`FifoMetrics`].
-//! - *Known objects* are the objects that the consumer already has. A queue reads them through a [`KeyListerGetter`].
+//! - *Known objects* are the objects that the consumer already has. A queue reads these objects through a
+//!   [`KeyListerGetter`].
 //! - A [`Store`] keeps objects by key. An [`Indexer`] also finds objects by index. A [`MemoryStore`] is both a store and an indexer.
 //!   Objects in an [`ExpirationStore`] expire. An [`UndeltaStore`] passes all its objects to a function after each change.
 //! - A [`MutationCache`] keeps the client's own writes until the client's store contains them.
 //!
-//! The crate does not depend on Kubernetes or an async runtime. A [`Wait`] works with any runtime or without one. Except for
-//! `SharedFifo`, no type takes a lock. Callers pass the current time.
+//! The crate does not depend on Kubernetes or an async runtime. A [`Wait`] works with any runtime or without one.
+//! Except for `SharedFifo`, no type takes a lock. No type reads a clock: callers pass the current time.
 
 mod coalescing;
 mod config;
@@ -85,7 +86,6 @@ pub use store::{Indexer, KeyGetter, KeyLister, KeyListerGetter, Store, Transacti
 pub use undelta_store::UndeltaStore;
 pub use wait::Wait;
 
-// Runs the README's examples as doc tests.
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]
 struct Readme;

@@ -20,7 +20,7 @@ struct Node<V> {
     value: V,
 }
 
-/// A place without an entry, which precedes the first entry and follows the last one.
+/// The place before the first entry and after the last entry. No entry has this place.
 const END: Place = Place::MAX;
 
 impl<K, V> Line<K, V> {
@@ -36,12 +36,10 @@ impl<K, V> Line<K, V> {
         self.len() == 0
     }
 
-    /// Returns the oldest entry.
     pub(crate) fn front(&self) -> Option<(Place, &K)> {
         Some((self.head, self.nodes.get(self.head)?.0))
     }
 
-    /// Returns all entries, in order.
     pub(crate) fn iter(&self) -> impl Iterator<Item = (Place, &K, &V)> {
         let mut next = self.head;
         std::iter::from_fn(move || {
@@ -51,7 +49,7 @@ impl<K, V> Line<K, V> {
         })
     }
 
-    /// Appends an entry. `hash` is the key's hash. There must be no listed entry with the same key.
+    /// Appends an entry. `hash` is the key's hash. The caller must ensure that no listed entry has the same key.
     pub(crate) fn push_back(&mut self, hash: KeyHash, key: K, value: V) -> Place {
         let place = self.nodes.insert(hash, key, Node { prev: END, next: END, value });
         self.link(place);
@@ -69,7 +67,6 @@ impl<K, V> Line<K, V> {
         Some((key, node.value))
     }
 
-    /// Moves an entry to the end of the list.
     pub(crate) fn move_to_back(&mut self, place: Place) {
         self.unlink(place);
         self.link(place);
@@ -113,7 +110,7 @@ impl<K: Eq + Hash, V> Line<K, V> {
         self.nodes.find(hash, key)
     }
 
-    /// Returns the place of the listed entry with key `key`, after hashing the key.
+    /// Hashes `key`, and returns the place of the listed entry with this key.
     pub(crate) fn place_of(&self, key: &K) -> Option<Place> {
         self.find(self.hash(key), key)
     }

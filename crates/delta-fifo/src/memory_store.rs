@@ -13,7 +13,7 @@ use crate::store::{Indexer, KeyGetter, KeyLister, Store};
 
 /// A store that keeps objects by key and has named indexes, like client-go's `Store` and `Indexer`.
 ///
-/// The store takes no lock. It computes an object's index values once, when the object is stored.
+/// The store takes no lock. The store computes an object's index values once, when the object is stored.
 ///
 /// # Examples
 ///
@@ -43,14 +43,14 @@ type IndexFunc<T> = Box<dyn Fn(&T) -> Vec<String> + Send + Sync>;
 
 struct Stored<T> {
     object: T,
-    /// The object's values in each index, in the order of the indexes.
     values: Vec<Vec<String>>,
 }
 
 struct Index<K, T> {
     name: String,
     function: IndexFunc<T>,
-    /// Maps each index value to the keys of the objects with this value. Values without objects have no entry, so they use no memory.
+    /// Maps each index value to the keys of the objects with this value. A value without objects has no entry, and so
+    /// uses no memory.
     keys: HashMap<String, BTreeSet<K>>,
 }
 
@@ -59,7 +59,7 @@ struct Index<K, T> {
 pub struct Replacement<T> {
     /// The objects that are not in the list, ordered by key.
     pub deleted: Vec<T>,
-    /// The listed objects, in list order, each with the key's previous object.
+    /// The listed objects, in list order. Each listed object follows the previous object with the same key, if any.
     pub present: Vec<(Option<T>, T)>,
 }
 
@@ -69,8 +69,8 @@ impl<K: Clone + Eq + Hash + Ord, T: Clone> MemoryStore<K, T> {
         Self { key_func: Box::new(key_func), transformer: None, objects: Keyed::new(), indices: Vec::new() }
     }
 
-    /// Sets a transformer for objects that are stored after this call. Keys are computed before the transformation, and index values
-    /// after it.
+    /// Sets a transformer for objects that are stored after this call. The store computes keys before the
+    /// transformation, and index values after the transformation.
     pub fn set_transformer(&mut self, transformer: impl Fn(T) -> Result<T, BoxError> + Send + Sync + 'static) {
         self.transformer = Some(Box::new(transformer));
     }
@@ -174,8 +174,8 @@ impl<K: Clone + Eq + Hash + Ord, T: Clone> MemoryStore<K, T> {
         Ok(((self.key_func)(&object)?, self.transformed(object)?))
     }
 
-    /// Transforms an object and computes its index values. This user code runs before the store changes, so that the store stays
-    /// consistent if the code panics.
+    /// Transforms an object and computes its index values. These calls to user code run before the store changes, so
+    /// the store stays consistent if they panic.
     fn transformed(&self, object: T) -> Result<Stored<T>, StoreError> {
         let object = match &self.transformer {
             Some(transformer) => transformer(object).map_err(StoreError::Transform)?,
@@ -210,8 +210,8 @@ impl<K: Clone + Eq + Hash + Ord, T: Clone> MemoryStore<K, T> {
     }
 }
 
-/// `add` and `update` are identical. `resync` and deleting an unknown key have no effect. If a list has several objects with one key,
-/// the last one is stored. If the store rejects an object in the list, nothing is replaced.
+/// `add` and `update` are identical. `resync` and deleting an unknown key have no effect. If a list contains several
+/// objects with one key, the store keeps the last one. If the store rejects an object in the list, nothing is replaced.
 impl<K: Clone + Eq + Hash + Ord, T: Clone> Store<K, T> for MemoryStore<K, T> {
     type Entry = T;
 

@@ -9,13 +9,13 @@ use crate::line::Line;
 
 /// Lets a client read its own writes before its store contains them, like client-go's `MutationCache`.
 ///
-/// After each write, insert the server's response into this cache. A lookup takes the stored object, and returns the stored or the
-/// written object, whichever is newer. Call [`on_delete`](Self::on_delete) for each deletion in the store, so that deleted objects do
-/// not reappear.
+/// After each write, insert the server's response into this cache. For a lookup, pass the object in the store. The
+/// cache returns the stored or the written object, whichever is newer. Call [`on_delete`](Self::on_delete) for each
+/// deletion in the store, so that deleted objects do not reappear.
 ///
-/// The cache has no access to the store or a clock, so callers pass the stored object and the current time. A write is kept until the
-/// store has caught up, but at most for the TTL, and only for a limited number of keys. Therefore, the cache usually lets a client read
-/// its own writes, but does not guarantee it.
+/// The cache has no access to the store or a clock, so callers pass the stored object and the current time. The cache
+/// keeps a write until the store has caught up, but at most for the TTL, and only for a limited number of keys.
+/// Therefore, a client can usually read its own writes, but the cache does not guarantee it.
 ///
 /// # Examples
 ///
@@ -47,8 +47,8 @@ type VersionFunc<K, T> = Box<dyn Fn(&T) -> Result<ObjectVersion<K>, KeyError> + 
 /// The configuration of a [`MutationCache`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MutationCacheConfig {
-    /// The maximum number of keys for which the cache keeps a write. Beyond it, the least recently used key is evicted. The default
-    /// is 100.
+    /// The maximum number of keys for which the cache keeps a write. If there are more keys, the cache evicts the least
+    /// recently used key. The default is 100.
     pub capacity: usize,
     /// The maximum time for which the cache keeps a write. The default is 5 minutes.
     pub ttl: Duration,
@@ -61,15 +61,15 @@ pub struct MutationCacheConfig {
 pub struct ObjectVersion<K> {
     /// The key of the object.
     pub key: K,
-    /// The object's UID, which distinguishes it from other objects with the same key.
+    /// The object's UID. Two objects with the same key have different UIDs.
     pub uid: String,
     /// The object's resourceVersion as a number. Higher numbers are newer, even across different objects of one resource type.
     pub version: u128,
 }
 
 struct Mutation<T> {
-    /// The written object, or `None` if the object was deleted. After a deletion, writes with `uid` and writes up to `version` are
-    /// outdated.
+    /// The written object, or `None` if the object was deleted. After a deletion, writes with the UID `uid` and writes
+    /// up to the version `version` are outdated.
     object: Option<T>,
     uid: String,
     version: u128,
@@ -85,8 +85,8 @@ impl<K: Clone + Eq + Hash, T: Clone> MutationCache<K, T> {
         Self { version_of: Box::new(version_of), config, line: Line::new() }
     }
 
-    /// Inserts the server's response to a write. Does nothing if the cache contains a newer state of the object, or has recorded its
-    /// deletion.
+    /// Inserts the server's response to a write. Does nothing if the cache contains a newer state of the object, or if
+    /// the cache has recorded the object's deletion.
     ///
     /// # Errors
     ///
@@ -104,8 +104,8 @@ impl<K: Clone + Eq + Hash, T: Clone> MutationCache<K, T> {
         Ok(())
     }
 
-    /// Returns the written or the stored object with key `key`, whichever is newer. Returns `None` if neither exists, or if the object
-    /// is not in the store and [adds are not included](MutationCacheConfig::includes_adds).
+    /// Returns the written or the stored object with key `key`, whichever is newer. If `stored` is `None`, returns the
+    /// written object only if [adds are included](MutationCacheConfig::includes_adds).
     pub fn get_by_key(&mut self, key: &K, stored: Option<T>, now: Instant) -> Option<T> {
         match stored {
             Some(stored) => Some(self.newer(key, stored, now)),
@@ -114,10 +114,10 @@ impl<K: Clone + Eq + Hash, T: Clone> MutationCache<K, T> {
         }
     }
 
-    /// Returns the objects with a given index value, including the client's own writes. `stored` contains the objects that the store's
-    /// index returns for this value. A written object replaces an older stored object. If [adds are
-    /// included](MutationCacheConfig::includes_adds), the result also contains written objects that are not in `stored`. Objects for
-    /// which `matches` returns `false` are removed.
+    /// Returns the objects with a given index value, including the client's own writes. `stored` contains the objects
+    /// that the store's index returns for this value. A written object replaces an older stored object. If [adds are
+    /// included](MutationCacheConfig::includes_adds), the result also contains written objects that are not in
+    /// `stored`. The result contains no objects for which `matches` returns `false`.
     pub fn by_index(&mut self, stored: Vec<T>, matches: impl Fn(&T) -> bool, now: Instant) -> Vec<T> {
         let mut keys = Vec::new();
         let mut found = Vec::with_capacity(stored.len());
@@ -127,7 +127,7 @@ impl<K: Clone + Eq + Hash, T: Clone> MutationCache<K, T> {
                     found.push(self.newer(&key, object, now));
                     keys.push(key);
                 }
-                // The stored object's version is unknown, so the two objects cannot be compared.
+                // The version of the stored object is unknown, so keep the stored object.
                 Err(_) => found.push(object),
             }
         }
@@ -141,8 +141,8 @@ impl<K: Clone + Eq + Hash, T: Clone> MutationCache<K, T> {
         found
     }
 
-    /// Removes the written object, unless it is newer than the stored `object`. Call this method when the store has added or updated an
-    /// object.
+    /// Removes the written object, unless it is newer than the stored `object`. Call this method when the store has
+    /// added or updated an object.
     pub fn on_add_or_update(&mut self, object: &T) {
         let Ok(stored) = (self.version_of)(object) else { return };
         if let Some(place) = self.line.place_of(&stored.key)
@@ -152,8 +152,8 @@ impl<K: Clone + Eq + Hash, T: Clone> MutationCache<K, T> {
         }
     }
 
-    /// Removes earlier writes of a deleted object, and makes the cache ignore later ones. Call this method when the store has deleted an
-    /// object. `object` is its last observed state.
+    /// Removes earlier writes of a deleted object, and makes the cache ignore later responses to such writes. Call this
+    /// method when the store has deleted an object. `object` is the object's last observed state.
     pub fn on_delete(&mut self, object: &T, now: Instant) {
         let Ok(deleted) = (self.version_of)(object) else { return };
         // A later write with another UID has written another object, which may still exist. Keep that write.
@@ -165,7 +165,8 @@ impl<K: Clone + Eq + Hash, T: Clone> MutationCache<K, T> {
         }
     }
 
-    /// Returns the entry with key `key` and marks it as most recently used. If the entry has expired, removes it and returns `None`.
+    /// Returns the entry with key `key` and marks the entry as most recently used. If the entry has expired, removes it
+    /// and returns `None`.
     fn known(&mut self, key: &K, now: Instant) -> Option<&Mutation<T>> {
         let place = self.line.place_of(key)?;
         if self.line[place].is_expired(self.config.ttl, now) {

@@ -4,12 +4,11 @@ use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::thread;
 
-/// The first panic in a series of calls to user code, if any.
 #[derive(Default)]
 pub(crate) struct FirstPanic(Option<Box<dyn Any + Send>>);
 
 impl FirstPanic {
-    /// Calls user code. If it panics and no panic is stored yet, stores the panic.
+    /// Calls user code. If the call panics and no panic is stored yet, stores the panic.
     pub(crate) fn catch(&mut self, call: impl FnOnce()) {
         let panic = catch_unwind(AssertUnwindSafe(call)).err();
         self.0 = self.0.take().or(panic);

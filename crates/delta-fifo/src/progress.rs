@@ -1,9 +1,8 @@
 //! The sync state of a queue.
 
-/// Tracks whether the first list has been processed, and whether the queue is closed. All queues use this type.
+/// Tracks whether the first list has been processed, and whether the queue is closed. Each queue has one.
 #[derive(Debug, Default)]
 pub(crate) struct Progress {
-    /// Whether at least one change or list was queued.
     populated: bool,
     /// The number of items in the first list that consumers have not processed yet, including popped items.
     initial: usize,
@@ -13,7 +12,6 @@ pub(crate) struct Progress {
 }
 
 impl Progress {
-    /// Records that a change was queued.
     pub(crate) fn changed(&mut self) {
         self.populated = true;
     }
@@ -26,18 +24,17 @@ impl Progress {
         }
     }
 
-    /// Records that items were popped. Returns `true` if they belong to the first list.
+    /// Records that items were popped. Returns `true` if the items belong to the first list.
     pub(crate) fn popped(&mut self, items: usize) -> bool {
         self.in_process = items;
         !self.has_synced()
     }
 
-    /// Records that the popped items were processed.
     pub(crate) fn processed(&mut self) {
         self.initial = self.initial.saturating_sub(std::mem::take(&mut self.in_process));
     }
 
-    /// Returns the number of items in the first list that are not processed yet, or `None` if it is zero.
+    /// Returns the number of items in the first list that are not processed yet, or `None` if that number is zero.
     pub(crate) fn initial(&self) -> Option<usize> {
         Some(self.initial).filter(|initial| *initial > 0)
     }

@@ -7,21 +7,21 @@ use crate::heap::Heap;
 use crate::latest_fifo::{Latest, LatestFifo};
 use crate::real_fifo::{PoppedItem, RealFifo};
 
-/// A queue that a [`SharedFifo`](crate::SharedFifo) can share. The trait has no methods for queuing items, because they
-/// differ between queues.
+/// A queue that a [`SharedFifo`](crate::SharedFifo) can share. The trait has no methods that queue items, because these
+/// methods differ between queues.
 pub trait Queue {
     /// The type of popped items.
     type Popped;
 
-    /// Removes and returns the next item, or `None` if the queue is empty. The call also marks the previous item as
-    /// [processed](Self::processed).
+    /// Removes and returns the next item, or `None` if the queue is empty. The call also marks the previously popped
+    /// item as [processed](Self::processed).
     fn pop(&mut self) -> Option<Self::Popped>;
 
     /// Marks the popped items as processed.
     fn processed(&mut self);
 
-    /// Returns `true` if the first list has been processed. If the queue was changed before the first list, it counts
-    /// as synced from that change on.
+    /// Returns `true` if the consumer has processed the first list. If the queue was changed before the first list, the
+    /// queue counts as synced from that change on.
     fn has_synced(&self) -> bool;
 
     /// Closes the queue. Queued items can still be popped.
@@ -43,7 +43,7 @@ pub trait Queue {
     fn has_known_objects(&self) -> bool;
 }
 
-/// Implements the trait with a queue's inherent methods. Callers that know the queue's type do not need the trait.
+/// Implements `Queue` with a queue's inherent methods. Callers that know the queue's type need not import the trait.
 macro_rules! queue {
     ($Queue:ident, $Popped:ty) => {
         impl<K: Clone + Eq + Hash, T: Clone> Queue for $Queue<K, T> {

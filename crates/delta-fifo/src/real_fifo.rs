@@ -14,16 +14,17 @@ use crate::progress::Progress;
 
 /// A queue that keeps every change in order, like client-go's `RealFIFO`.
 ///
-/// The queue does not group or merge changes. The consumer therefore receives all objects' states in the order in which the
-/// producer queued them. The queue also delivers deletions of unknown objects.
+/// The queue does not group or merge changes. The consumer therefore receives all states of all objects, in the order
+/// in which the producer queued them. The queue also delivers deletions of objects that the consumer does not know.
 ///
 /// The queue can deliver a list in two ways. With [known objects](RealFifoConfig::known_objects), the queue delivers a
-/// tombstone for each object that is missing from the list, and then each listed object as [`Delta::Replaced`]. Without known
-/// objects, the queue is *atomic* and delivers the list as one item. The consumer then compares the list with its own objects,
-/// and can replace all of them atomically.
+/// tombstone for each object that is missing from the list, and then each listed object as [`Delta::Replaced`]. Without
+/// known objects, the queue is *atomic* and delivers the list as one item. The consumer then compares the list with its
+/// own objects, and can replace all objects atomically.
 ///
 /// The queue takes no lock and never waits. The queue is unbounded, and keeps one item for each change until the
-/// consumer pops it. [`SharedFifo`](crate::SharedFifo) shares a queue between threads or tasks, and bounds it.
+/// consumer pops the item. To share the queue between threads or tasks, or to bound it, use a
+/// [`SharedFifo`](crate::SharedFifo).
 ///
 /// # Examples
 ///
@@ -50,7 +51,8 @@ pub struct RealFifo<K, T> {
     items: VecDeque<Item<K, T>>,
     progress: Progress,
     hasher: DefaultHashBuilder,
-    /// The current batch's keys, each with its hash and the index of its item. This table is a field only to reuse its memory.
+    /// The keys in the current batch, each with its hash and the index of its item. The table is a field so that all
+    /// batches share its memory.
     keys: HashTable<(u64, usize)>,
 }
 
@@ -71,9 +73,9 @@ pub enum Item<K, T> {
         /// The revision of the list.
         resource_version: String,
     },
-    /// A resync: all objects are delivered again.
+    /// A resync: the queue delivers all objects again.
     SyncAll,
-    /// A bookmark: all changes up to its revision have been delivered.
+    /// A bookmark: the queue has delivered all changes up to the bookmark's revision.
     Bookmark {
         /// The revision of the bookmark.
         resource_version: String,
@@ -89,8 +91,8 @@ pub struct PoppedItem<K, T> {
     pub is_in_initial_list: bool,
 }
 
-/// Items that the consumer can process together in one step. A batch contains at least one item, and its keys are all
-/// different.
+/// Items that the consumer can process together in one step. A batch contains at least one item. No two items in a
+/// batch have the same key.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Batch<K, T> {
     /// The items, oldest first.
@@ -154,10 +156,10 @@ impl<K: Clone + Eq + Hash, T: Clone> RealFifo<K, T> {
     ///
     /// # Errors
     ///
-    /// - [`StoreError::Key`] if an object has no key. None of the objects is then queued. An atomic queue computes no keys, so
-    ///   it never returns this error.
-    /// - [`StoreError::Transform`] if the transformer rejects an object. An atomic queue then queues nothing. Any other queue
-    ///   keeps the objects before the rejected one in the list.
+    /// - [`StoreError::Key`] if an object has no key. None of the objects is then queued. An atomic queue computes no
+    ///   keys, so an atomic queue never returns this error.
+    /// - [`StoreError::Transform`] if the transformer rejects an object. An atomic queue then queues nothing. A queue
+    ///   with known objects keeps the listed objects before the rejected one.
     pub fn replace(&mut self, objects: Vec<T>, resource_version: &str) -> Result<(), StoreError> {
         if self.config.known_objects.is_some() {
             self.replace_each(objects)?;
@@ -169,8 +171,8 @@ impl<K: Clone + Eq + Hash, T: Clone> RealFifo<K, T> {
         Ok(())
     }
 
-    /// Queues a resync of all objects. An atomic queue delivers one [`Item::SyncAll`]. Any other queue delivers each known
-    /// object that is not queued as a [`Delta::Sync`].
+    /// Queues a resync of all objects. An atomic queue delivers one [`Item::SyncAll`]. A queue with known objects
+    /// delivers each known object that is not queued as a [`Delta::Sync`].
     pub fn resync(&mut self) {
         let Some(known) = &self.config.known_objects else {
             self.items.push_back(Item::SyncAll);
@@ -189,37 +191,37 @@ impl<K: Clone + Eq + Hash, T: Clone> RealFifo<K, T> {
         self.items.extend(syncs);
     }
 
-    /// Queues a bookmark. Only an atomic queue delivers bookmarks.
+    /// Queues a bookmark. A queue with known objects ignores bookmarks.
     pub fn bookmark(&mut self, resource_version: &str) {
         if self.config.known_objects.is_none() {
             self.items.push_back(Item::Bookmark { resource_version: resource_version.into() });
         }
     }
 
-    /// Removes and returns the oldest item, or `None` if the queue is empty. The call also marks the previous item as
-    /// [processed](Self::processed).
+    /// Removes and returns the oldest item, or `None` if the queue is empty. The call also marks the previously popped
+    /// item as [processed](Self::processed).
     pub fn pop(&mut self) -> Option<PoppedItem<K, T>> {
         self.progress.processed();
         let item = self.items.pop_front()?;
         Some(PoppedItem { item, is_in_initial_list: self.progress.popped(1) })
     }
 
-    /// Removes and returns the oldest items that the consumer can process together: at least one, and at most `most`. Returns
-    /// `None` if the queue is empty. The call also marks the previous batch as [processed](Self::processed).
+    /// Removes and returns the oldest items that the consumer can process together: at least one, and at most `most`.
+    /// Returns `None` if the queue is empty. The call also marks the previous batch as [processed](Self::processed).
     ///
-    /// A batch ends before a second item with the same key, and before the first item after the initial list. An item that
-    /// affects all objects, such as a list, is always a batch of its own.
+    /// A batch ends before a second item with the same key, and before the first item after the initial list. An item
+    /// that affects all objects, such as a list, is always a batch of its own.
     pub fn pop_batch(&mut self, most: usize) -> Option<Batch<K, T>> {
         self.progress.processed();
         let most = self.progress.initial().map_or(most, |initial| most.min(initial));
-        // The capacity is limited, because the batch may have far fewer than `most` items.
+        // The capacity is limited, because the batch may contain far fewer than `most` items.
         let mut items = Vec::with_capacity(most.min(self.items.len()).clamp(1, 128));
         items.push(self.items.pop_front()?);
         self.keys.clear();
         while items.len() < most
             && let Some(next) = self.items.front()
         {
-            // The hash of the first key is needed only if there is a second item.
+            // The hash of the first key is needed only if the queue has a second item.
             let is_apart = (items.len() > 1 || is_new(&mut self.keys, &self.hasher, &[], &items[0]))
                 && is_new(&mut self.keys, &self.hasher, &items, next);
             if !is_apart {
@@ -236,8 +238,8 @@ impl<K: Clone + Eq + Hash, T: Clone> RealFifo<K, T> {
         self.progress.processed();
     }
 
-    /// Returns `true` if the first list has been processed. If the queue was changed before the first call to
-    /// [`replace`](Self::replace), it counts as synced from that change on.
+    /// Returns `true` if the consumer has processed the first list. If the queue was changed before the first call to
+    /// [`replace`](Self::replace), the queue counts as synced from that change on.
     pub fn has_synced(&self) -> bool {
         self.progress.has_synced()
     }
@@ -280,8 +282,8 @@ impl<K: Clone + Eq + Hash, T: Clone> RealFifo<K, T> {
         Ok(())
     }
 
-    /// Returns a tombstone for each object that is queued or known but not in `listed`, queued objects first. If an object is
-    /// both queued and known, its tombstone contains the queued state, which is newer.
+    /// Returns a tombstone for each object that is queued or known but not in `listed`, queued objects first. If an
+    /// object is both queued and known, its tombstone contains the queued state, which is newer.
     fn unlisted(&self, listed: &[(K, T)]) -> Vec<DeletedFinalStateUnknown<K, T>> {
         let keys: HashSet<&K> = listed.iter().map(|(key, _)| key).collect();
         let mut queued: HashMap<&K, &Delta<K, T>> = HashMap::new();
@@ -327,7 +329,6 @@ impl<K: Clone + Eq + Hash, T: Clone> RealFifo<K, T> {
         }
     }
 
-    /// Returns the known object with key `key`, or `None` if there is no such object or the lookup fails.
     fn look_up(&self, key: &K) -> Option<T> {
         self.config.known_objects.as_ref()?.get_by_key(key).unwrap_or_else(|error| {
             if let Some(handler) = &self.config.on_lookup_error {
@@ -338,8 +339,8 @@ impl<K: Clone + Eq + Hash, T: Clone> RealFifo<K, T> {
     }
 }
 
-/// Returns `true` if no item in the batch `items` has the key of `item`. In that case, records the key with the index that
-/// `item` will have in the batch.
+/// Returns `true` if no item in the batch `items` has the key of `item`. In that case, records the key with the index
+/// that `item` will have in the batch.
 fn is_new<K: Eq + Hash, T>(
     keys: &mut HashTable<(u64, usize)>,
     hasher: &DefaultHashBuilder,

@@ -16,10 +16,13 @@ use crate::wait::Wait;
 
 /// A [`Queue`] that is shared between threads, tasks, or both.
 ///
-/// The queue has no background task and needs no runtime. Its wait methods return futures, which can also [block a thread](Wait::wait).
-/// Producers access the queue through [`lock`](Self::lock), or through [`room`](Self::room) to wait for a slow consumer. Consumers either
-/// [`process`](Self::process) items under the lock, or [`take`](Self::take) them and process them without the lock. Either way, the queue
-/// [has synced](Queue::has_synced) when the first list has been processed, not when it was popped. [`synced`](Self::synced) waits until
+/// The queue has no background task and needs no runtime. Its wait methods return futures, which can also [block a
+/// thread](Wait::wait).
+///
+/// Producers access the queue through [`lock`](Self::lock), or through [`room`](Self::room) to wait for a slow
+/// consumer. Consumers either [`process`](Self::process) items under the lock, or [`take`](Self::take) items and
+/// process them without the lock. Either way, the queue [has synced](Queue::has_synced) when the consumer has processed
+/// the first list, not when it has popped the list. [`synced`](Self::synced) waits until the queue has synced.
 /// the queue has synced.
 ///
 /// # Examples
@@ -51,26 +54,27 @@ use crate::wait::Wait;
 /// ```
 pub struct SharedFifo<Q> {
     state: Mutex<State<Q>>,
-    /// The wakers of callers that wait for the queue to change. They have a separate lock, so that a caller can drop a waiting future
-    /// while holding the queue's lock.
+    /// The wakers of callers that wait for the queue to change. The wakers have a separate lock, so that a caller can
+    /// drop a waiting future while it holds the queue's lock.
     waiters: Mutex<Waiters>,
     config: SharedFifoConfig,
-    /// The thread that currently runs a `process` function and holds the lock of `state`.
+    /// The thread that currently runs a `process` function under the lock of `state`.
     processing: Mutex<Option<ThreadId>>,
 }
 
 /// The configuration of a [`SharedFifo`].
 pub struct SharedFifoConfig {
-    /// The number of queued items from which on [`room`](SharedFifo::room) makes producers wait. The default is 2,000, as in client-go.
+    /// The number of queued items at which [`room`](SharedFifo::room) starts to make producers wait. The default is
+    /// 2,000, as in client-go.
     pub bound: usize,
     /// Receives the queue's metrics. `None` disables metrics.
     pub metrics: Option<Box<dyn FifoMetrics>>,
 }
 
-/// Receives the metrics of a [`SharedFifo`], as in client-go. The queue calls these methods under its lock, so the last reported values
-/// match the queue. The methods must not block or use the queue.
+/// Receives the metrics of a [`SharedFifo`], as in client-go. The queue calls these methods under its lock, so the last
+/// reported values match the queue. The methods must not block or use the queue.
 ///
-/// A panic in these methods propagates from the call that changed the queue, after all waiters have been woken.
+/// If one of these methods panics, the call that changed the queue wakes all waiters and then propagates the panic.
 pub trait FifoMetrics: Send + Sync {
     /// Reports the number of queued items: client-go's gauge `informer_queued_items`.
     fn queued(&self, items: usize);
@@ -83,22 +87,22 @@ pub trait FifoMetrics: Send + Sync {
 ///
 /// # Panics
 ///
-/// Dropping the guard propagates the first panic from the metrics or a waker, unless the thread is already panicking. All waiters are
-/// woken before the panic is propagated.
+/// Dropping the guard propagates the first panic from the metrics or a waker, unless the thread is already panicking.
+/// Before that, the guard wakes all waiters.
 pub struct Guard<'a, Q: Queue> {
-    // The mutex guard. This field is dropped before the other fields, so that waiters are woken after the lock is released.
+    // Declared first, so that the lock is released before the other fields wake the waiters.
     state: MutexGuard<'a, State<Q>>,
     fifo: &'a SharedFifo<Q>,
     has_changed: bool,
-    /// The popped items that are being processed. Dropping the guard marks them as processed.
+    /// The popped items that are being processed. Dropping the guard marks these items as processed.
     in_process: Option<InProcess>,
     after: After,
 }
 
-/// Items taken from a [`SharedFifo`]. Dropping this value marks the items as processed.
+/// Items that a consumer has taken from a [`SharedFifo`]. Dropping a `Taken` marks the items as processed.
 ///
-/// The caller can move the field `popped` out, but must keep the rest of the `Taken` until the items are processed. Dropping the rest
-/// takes the queue's lock, so do not drop it while holding a [`Guard`].
+/// The caller can move the field `popped` out, but must keep the rest of the `Taken` until the items are processed.
+/// Dropping the rest takes the queue's lock, so do not drop it while holding a [`Guard`].
 pub struct Taken<'a, Q: Queue, P> {
     /// The popped items.
     pub popped: P,
@@ -128,7 +132,7 @@ struct Waiters {
     last: u64,
 }
 
-/// The actions to take after the lock is released. First, all waiters are woken. Then, the first panic is resumed.
+/// The actions to take after the lock is released: wake all waiters, then resume the first panic.
 #[derive(Default)]
 struct After {
     wakers: Vec<(u64, Waker)>,
@@ -142,13 +146,13 @@ impl<Q: Queue> SharedFifo<Q> {
         Self { state: Mutex::new(state), waiters: Mutex::default(), config, processing: Mutex::new(None) }
     }
 
-    /// Waits for exclusive access to the queue, even if the queue is full. Use this method for lookups, for `close`, and for changes that
-    /// must not wait for room.
+    /// Waits for exclusive access to the queue, even if the queue is full. Use this method for lookups, for `close`,
+    /// and for changes that must not wait for room in the queue.
     ///
     /// # Panics
     ///
-    /// Panics if it is called by a function that [`process`](Self::process) runs, because the call would deadlock. That function receives
-    /// the queue as an argument instead.
+    /// Panics if a function that [`process`](Self::process) runs calls this method, because the call would deadlock.
+    /// Use the queue that `process` passes to that function instead.
     pub fn lock(&self) -> Guard<'_, Q> {
         let state = match self.state.try_lock() {
             Ok(state) => state,
@@ -160,15 +164,15 @@ impl<Q: Queue> SharedFifo<Q> {
                     Some(thread::current().id()),
                     "`lock` was called by a `process` function, which holds the lock; use the queue that is passed to the function",
                 );
-                // The queue stays consistent if user code panics, so poisoning can be ignored.
+                // The queue stays consistent if user code panics, so ignore poisoning.
                 self.state.lock().unwrap_or_else(PoisonError::into_inner)
             }
         };
         Guard { state, fifo: self, has_changed: false, in_process: None, after: After::default() }
     }
 
-    /// Waits until the queue has room, and then until the caller has exclusive access to the queue. Producers use this
-    /// method for back-pressure. A closed queue always has room.
+    /// Waits until the queue has room, and then until the caller has exclusive access to the queue. Use this method in
+    /// producers, so that a slow consumer slows them down. A closed queue always has room.
     ///
     /// The guard is not `Send`, so drop it before the next `.await`.
     ///
@@ -181,8 +185,9 @@ impl<Q: Queue> SharedFifo<Q> {
         )
     }
 
-    /// Waits until `pop` returns items, and returns them. The queue is unlocked while the caller processes the items. `pop` is a function
-    /// such as `RealFifo::pop` or `|fifo| fifo.pop_batch(1000)`. Other consumers wait until the returned value is dropped.
+    /// Waits until `pop` returns items, and returns these items. `pop` is a function such as `RealFifo::pop` or `|fifo|
+    /// fifo.pop_batch(1000)`. The queue is unlocked while the caller processes the items. Other consumers wait until
+    /// the returned [`Taken`] is dropped.
     ///
     /// # Errors
     ///
@@ -190,8 +195,9 @@ impl<Q: Queue> SharedFifo<Q> {
     ///
     /// # Panics
     ///
-    /// Panics if the queue has [known objects](Queue::has_known_objects). Between `pop` and the update of the known objects, the popped
-    /// object would be missing from both the queue and the known objects. A call to `replace` at that time would miss the object's deletion.
+    /// Panics if the queue has [known objects](Queue::has_known_objects). Between `pop` and the update of the known
+    /// objects, the popped object would be missing from both the queue and the known objects. A call to `replace` at
+    /// that time would miss the object's deletion.
     ///
     /// # Cancel safety
     ///
@@ -212,7 +218,7 @@ impl<Q: Queue> SharedFifo<Q> {
     /// Waits until `pop` returns items, and calls `process` with the queue and the items. Returns the result of `process`.
     ///
     /// The queue stays locked while `process` runs, because a queue with [known objects](Queue::has_known_objects)
-    /// requires this. Therefore, `process` should only update the known objects.
+    /// requires this lock. Therefore, `process` should only update the known objects.
     ///
     /// If `process` panics, the popped items are lost, and the queue stays usable.
     ///
@@ -283,8 +289,8 @@ impl Default for SharedFifoConfig {
     }
 }
 
-/// A future that waits for a result. It calls `attempt` at the first poll, and then after each change to the queue. If there is no result
-/// yet, `attempt` returns the queue's guard.
+/// A future that calls `attempt` at the first poll, and then after each change to the queue, until `attempt` returns a
+/// result. Without a result, `attempt` returns the queue's guard.
 struct Attempts<'a, Q: Queue, A> {
     fifo: &'a SharedFifo<Q>,
     attempt: A,
@@ -341,7 +347,7 @@ impl Waiters {
 }
 
 impl<Q: Queue> Guard<'_, Q> {
-    /// Tries to pop. Returns `None` if no item is available yet.
+    /// Tries to pop items. Returns `None` if no item is available yet.
     fn try_pop<P>(&mut self, pop: &mut impl FnMut(&mut Q) -> Option<P>) -> Option<Result<P, FifoClosed>> {
         if self.state.is_claimed {
             return None;
@@ -409,7 +415,6 @@ impl<Q: Queue> Drop for Claim<'_, Q> {
     }
 }
 
-/// Records which thread runs a `process` function.
 struct Processing<'a>(&'a Mutex<Option<ThreadId>>);
 
 impl<'a> Processing<'a> {

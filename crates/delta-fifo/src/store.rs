@@ -6,8 +6,8 @@ use crate::error::{BoxError, KeyError, StoreError, TransactionError};
 
 /// A store of objects by key.
 ///
-/// A store has one `Entry` per key. In a cache, the entry is the object. In a [`DeltaFifo`](crate::DeltaFifo), the entry contains the
-/// queued changes.
+/// A store has one `Entry` per key. In a cache, the entry is the object. In a [`DeltaFifo`](crate::DeltaFifo), the
+/// entry contains the queued changes.
 pub trait Store<K, T> {
     /// The type of the entries.
     type Entry;
@@ -33,7 +33,7 @@ pub trait Store<K, T> {
     /// Returns the same errors as [`add`](Self::add).
     fn delete(&mut self, object: T) -> Result<(), StoreError>;
 
-    /// Replaces all objects with a list, or queues the list. `resource_version` is the list's version.
+    /// Replaces all objects with a list, or queues the list. `resource_version` is the list's resourceVersion.
     ///
     /// # Errors
     ///
@@ -53,8 +53,8 @@ pub trait Store<K, T> {
     ///
     /// # Errors
     ///
-    /// Returns an error if any write failed. The error contains the indices of the writes that were applied, and the errors of the other
-    /// writes.
+    /// Returns an error if any write failed. The error contains the indices of the writes that were applied, and the
+    /// errors of the failed writes.
     fn transaction(&mut self, writes: Vec<Transaction<T>>) -> Result<(), TransactionError> {
         let total = writes.len();
         let (mut successful, mut causes) = (Vec::with_capacity(total), Vec::new());
@@ -131,7 +131,8 @@ pub trait KeyGetter<K, T> {
 
 /// Read access to the objects that a queue's consumer knows.
 ///
-/// A store behind a lock implements this trait, so that the consumer can update the store although the queue can access it, too:
+/// A store behind a lock implements this trait. The consumer can then update the store while the queue also has access
+/// to it:
 ///
 /// ```
 /// use std::sync::{Arc, Mutex};
@@ -157,15 +158,15 @@ pub trait KeyListerGetter<K, T>: KeyLister<K> + KeyGetter<K, T> {}
 
 impl<K, T, S: KeyLister<K> + KeyGetter<K, T> + ?Sized> KeyListerGetter<K, T> for S {}
 
-/// Each method holds the lock only during the call. The consumer must not hold the lock while it calls the queue: it should first update
-/// its objects and release the lock.
+/// Each method holds the lock only during the call. The consumer must not hold the lock while it calls the queue.
+/// First, it should update its objects and release the lock.
 impl<K, S: KeyLister<K> + ?Sized> KeyLister<K> for Mutex<S> {
     fn list_keys(&self) -> Vec<K> {
         self.lock().unwrap_or_else(PoisonError::into_inner).list_keys()
     }
 }
 
-/// Each method holds the lock only during the call. The consumer must follow the rule in the `Mutex` implementation of [`KeyLister`].
+/// Each method holds the lock only during the call. The consumer must not hold the lock while it calls the queue.
 impl<K, T, S: KeyGetter<K, T> + ?Sized> KeyGetter<K, T> for Mutex<S> {
     fn get_by_key(&self, key: &K) -> Result<Option<T>, BoxError> {
         self.lock().unwrap_or_else(PoisonError::into_inner).get_by_key(key)
@@ -180,7 +181,8 @@ impl<K, S: KeyLister<K> + ?Sized> KeyLister<K> for RwLock<S> {
     }
 }
 
-/// Each method holds a read lock only during the call. The consumer must follow the rule in the `RwLock` implementation of [`KeyLister`].
+/// Each method holds a read lock only during the call. The consumer must not hold a write lock while it calls the
+/// queue.
 impl<K, T, S: KeyGetter<K, T> + ?Sized> KeyGetter<K, T> for RwLock<S> {
     fn get_by_key(&self, key: &K) -> Result<Option<T>, BoxError> {
         self.read().unwrap_or_else(PoisonError::into_inner).get_by_key(key)

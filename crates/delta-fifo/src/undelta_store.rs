@@ -31,8 +31,9 @@ pub struct UndeltaStore<S, F> {
 }
 
 impl<S, F> UndeltaStore<S, F> {
-    /// Creates a store that calls `push` after each successful change, with all objects in `store`, in no particular
-    /// order. After a [transaction](Store::transaction), the store calls `push` if at least one write succeeded.
+    /// Creates a store that calls `push` after each successful change. `push` receives all objects in `store`, in no
+    /// particular order. After a [transaction](Store::transaction), the store calls `push` if at least one write
+    /// succeeded.
     pub fn new(store: S, push: F) -> Self {
         Self { store, push }
     }

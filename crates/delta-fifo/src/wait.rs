@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll, Wake, Waker};
 use std::thread::{self, Thread};
 
-/// A future that tasks on any runtime can await, and that can also [block a thread](Self::wait).
+/// A future that tasks on any runtime can await. Threads without a runtime can [block](Self::wait) on it.
 #[must_use = "does nothing unless it is awaited or `wait` is called"]
 pub struct Wait<F>(F);
 
@@ -23,7 +23,8 @@ impl<F: Future> Wait<F> {
         loop {
             match future.as_mut().poll(&mut Context::from_waker(&waker)) {
                 Poll::Ready(output) => return output,
-                // If the thread was unparked after the poll, `park` returns immediately, so no wake-up is lost.
+                // If the thread was unparked after the poll, `park` returns immediately, so the thread misses no
+                // wake-up.
                 Poll::Pending => thread::park(),
             }
         }

@@ -4,12 +4,14 @@ use std::time::Duration;
 
 use crate::jitter::{Jitter, scale};
 
-/// Computes growing delays between retries. After a success, starts over with the first delay.
+/// Computes growing delays between the retries of an operation. After a success, the delays start over.
 ///
 /// This type corresponds to client-go's `wait.Backoff` and, except for the reset, `BackoffManager`. A `Backoff` only
-/// computes delays: it does not sleep or read a clock. The owner calls [`reset`](Backoff::reset) after a success. In
-/// contrast, client-go's manager resets itself after some time without a failure, such as two minutes. Until then, its
-/// delays stay long after a success. If each attempt takes longer than this time, its delays never grow.
+/// computes delays: it does not sleep or read a clock.
+///
+/// The owner calls [`reset`](Backoff::reset) after a success. In contrast, client-go's manager resets itself after some
+/// time without a failure, such as two minutes. Until that time has passed, client-go's delays stay long even after a
+/// success. If each attempt takes longer than that time, client-go's delays never grow.
 ///
 /// # Examples
 ///
@@ -32,7 +34,7 @@ pub struct Backoff {
     jitter: Jitter,
     /// The next delay without jitter.
     delay: Duration,
-    /// How many more times the delay can grow.
+    /// How many more times the delay can grow. Decremented by each failure.
     steps: u32,
 }
 
@@ -46,12 +48,13 @@ pub struct BackoffConfig {
     pub factor: f64,
     /// The maximum delay, without jitter.
     pub cap: Duration,
-    /// The maximum jitter, as a fraction of the delay to which it is added. For example, 1.0 at most doubles the
-    /// delay. If the fraction is negative or NaN, there is no jitter.
+    /// The maximum jitter, as a fraction of the delay. The jitter is added to the delay, so a fraction of 1.0 at most
+    /// doubles the delay. If the fraction is negative or NaN, there is no jitter.
     pub jitter: f64,
     /// The number of failures after which the delay no longer grows. The default is no limit.
     pub steps: u32,
-    /// The maximum `Retry-After`. Longer values are shortened to it. The default is 10 minutes.
+    /// The maximum `Retry-After` that the backoff accepts. Longer values are shortened to this maximum. The default is
+    /// 10 minutes.
     pub longest_retry_after: Duration,
 }
 
@@ -69,12 +72,12 @@ impl Default for BackoffConfig {
 }
 
 impl Backoff {
-    /// Creates a backoff without failures. Equal seeds produce equal delays.
+    /// Creates a backoff that starts with the first delay. Equal seeds produce equal delays.
     pub fn new(config: BackoffConfig, seed: u64) -> Self {
         Self { config, jitter: Jitter::new(seed), delay: config.base.min(config.cap), steps: config.steps }
     }
 
-    /// Returns the time to wait after a failure, which is at least `retry_after`, up to the configured maximum.
+    /// Returns the time to wait after a failure. The result is at least `retry_after`, up to the configured maximum.
     /// `retry_after` has no effect on later delays.
     pub fn next(&mut self, retry_after: Option<Duration>) -> Duration {
         let delay = self.delay;

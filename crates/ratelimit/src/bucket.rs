@@ -4,8 +4,8 @@ use std::time::{Duration, Instant};
 
 /// A token bucket that gains `qps` tokens per second and contains at most `burst` tokens. The bucket starts full.
 ///
-/// The bucket uses saturating integers. Rounding errors do not accumulate, and large rates and long pauses cause no
-/// overflow. If a call passes an earlier time than a previous call, the bucket uses the latest time so far.
+/// The bucket computes with saturating integers. Rounding errors do not accumulate, and large rates and long pauses
+/// cause no overflow. If a call passes an earlier time than a previous call, the bucket uses the latest time so far.
 ///
 /// - If `qps` is infinite or above 10^18, a token is always available for any `burst`.
 /// - If `qps` is zero, negative or NaN, the bucket starts with `burst` tokens and never gains another token.
@@ -28,18 +28,17 @@ use std::time::{Duration, Instant};
 pub struct TokenBucket {
     qps: f64,
     burst: u32,
-    /// The number of tokens that the bucket gains per nanosecond, in units of `1 / ONE`. `None` if the rate is
-    /// unlimited.
+    /// The number of tokens that the bucket gains per nanosecond, in units of `1 / ONE`. `None` for an unlimited rate.
     per_nano: Option<i128>,
     /// The number of tokens in the bucket, in units of `1 / ONE`, at most `burst`. Negative if callers have reserved
     /// tokens that the bucket has not gained yet.
     level: i128,
-    /// The time for which `level` was computed. `None` before the first use, when the bucket is full.
+    /// The time for which `level` was computed. `None` before the first use.
     at: Option<Instant>,
 }
 
-/// The fixed-point scale. With this scale, the largest burst still fits into the integer, and a rate as low as one
-/// token in a million years can be represented.
+/// The fixed-point scale of `level`. Even the largest burst fits into an `i128` at this scale, and the lowest rate is
+/// below one token in a million years.
 const ONE: i128 = 1 << 80;
 
 impl TokenBucket {
@@ -48,13 +47,13 @@ impl TokenBucket {
         Self { at: Some(now), ..Self::full(qps, burst) }
     }
 
-    /// Creates a bucket that is full when it is first used, for code that has not read the clock yet.
+    /// Creates a bucket that is full when it is first used. Use this constructor if the current time is not known yet.
     pub fn full(qps: f64, burst: u32) -> Self {
         let per_nano = if qps >= 1e18 {
             None
         } else if qps > 0.0 {
-            // Round up, so that a token is never available too late. For example, at 10 tokens per second, a token must
-            // be available after exactly 1/10 s.
+            // Round up the rate, so that a token is never available too late. For example, at 10 tokens per second, a
+            // token must be available after exactly 1/10 s.
             Some((qps * (ONE as f64 / 1e9)).ceil() as i128)
         } else {
             Some(0)
@@ -112,7 +111,7 @@ impl TokenBucket {
     }
 
     /// Returns when a token would be available if callers first returned `given_back` reserved tokens. `None` means
-    /// never.
+    /// that the bucket never has a token.
     pub(crate) fn earned_at(&mut self, given_back: usize, now: Instant) -> Option<Instant> {
         let wait = self.wait(given_back, now);
         let now = self.at.map_or(now, |at| now.max(at));

@@ -21,10 +21,10 @@ pub use self::tokio::TokioClock;
 
 use crate::sync::thread;
 
-/// A future that completes when its deadline has passed. It can be dropped at any time.
+/// A future that completes when its deadline has passed. Cancel safe: the future can be dropped at any time.
 pub type Sleep = Pin<Box<dyn Future<Output = ()> + Send>>;
 
-/// A source of time that can also park threads until a deadline. Async waits need a [`Timer`].
+/// A source of time that can also park threads until a deadline. To wait in async code, use a [`Timer`].
 ///
 /// - [`StdClock`] is the default. It uses the machine's monotonic clock. Its [`Timer`] implementation works with any
 ///   executor.
@@ -47,34 +47,34 @@ pub trait Clock: Send + Sync + 'static {
 
 /// A [`Clock`] that can also wake tasks, so that async code can wait for a deadline.
 ///
-/// A timer must not call a waker while it holds a lock that its other methods also take. A waker may read the clock or
-/// create a sleep, so calling it under the lock could deadlock.
+/// A timer must not call a waker while the timer holds a lock that its other methods also take. A waker may read the
+/// clock or create a sleep, so calling the waker under the lock could deadlock.
 pub trait Timer: Clock {
     /// Returns a future that completes when [`Clock::now`] has reached `deadline`.
     fn sleep_until(&self, deadline: Instant) -> Sleep;
 
     /// Returns a timer for the current executor that can be used on any thread.
     ///
-    /// A work queue calls this method when a task starts to wait. Later, the queue creates and polls sleeps on any
-    /// thread that adds a key or calls an earlier sleep's waker. Therefore, polling a sleep must not depend on the
+    /// A work queue calls this method when a task starts to wait. Later, any thread that adds a key or calls an earlier
+    /// sleep's waker may create and poll the queue's sleeps. Therefore, polling a sleep must not depend on the
     /// cooperative budget of the thread's current task.
     ///
-    /// The default implementation returns `None`, which means that `self` can be used on any thread. Override it if
-    /// [`sleep_until`](Self::sleep_until) needs an executor's context.
+    /// The default implementation returns `None`, which means that `self` can be used on any thread. Override this
+    /// method if [`sleep_until`](Self::sleep_until) needs an executor's context.
     fn detached(&self) -> Option<Arc<dyn Timer>> {
         None
     }
 
     /// Returns the ID of this [detached](Self::detached) timer's executor. A work queue uses an executor's timer only
-    /// while one of the executor's tasks waits.
+    /// while one of the executor's tasks waits for the queue.
     ///
     /// The default implementation returns 0, which means that all detached timers of this type are interchangeable.
     fn executor_id(&self) -> u64 {
         0
     }
 
-    /// Consumes one unit of the executor's cooperative budget for an operation that does not wait. `Pending` means
-    /// that the task must yield now. The executor wakes it later.
+    /// Consumes one unit of the executor's cooperative budget for an operation that does not wait. `Pending` means that
+    /// the budget is used up and the task must yield now. The executor then wakes the task later.
     ///
     /// The default implementation returns `None`, which means that the executor has no budget. A work queue then makes
     /// its tasks yield at regular intervals.

@@ -10,7 +10,7 @@ use crate::jitter::{Jitter, scale};
 /// Stores a separate backoff for each ID, like client-go's `flowcontrol.Backoff`.
 ///
 /// The caller passes the current time or an event's time to each method. Unused entries stay in memory until
-/// [`gc`](ItemBackoff::gc) is called, so call `gc` periodically.
+/// [`gc`](ItemBackoff::gc) removes them, so call `gc` periodically.
 ///
 /// # Examples
 ///
@@ -32,18 +32,18 @@ pub struct ItemBackoff<K = String> {
     entries: HashMap<K, Entry>,
 }
 
-/// The configuration of an [`ItemBackoff`]. The default values are the kubelet's for restarting crashing containers:
-/// the first backoff is 10 s and doubles up to 5 minutes.
+/// The configuration of an [`ItemBackoff`]. The default values are the ones that the kubelet uses to restart crashing
+/// containers: the first backoff lasts 10 s, and each failure doubles the backoff up to 5 minutes.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct ItemBackoffConfig {
     /// The duration of the first backoff, even if it is longer than `cap`.
     pub base: Duration,
     /// The maximum duration of all later backoffs.
     pub cap: Duration,
-    /// The maximum jitter of the next backoff, as a fraction of the current backoff. The default is 0. If the fraction
-    /// is negative or NaN, there is no jitter.
+    /// The maximum jitter that is added to the next backoff, as a fraction of the current backoff. The default is 0. If
+    /// the fraction is negative or NaN, there is no jitter.
     pub jitter: f64,
-    /// The time after which an entry without an update expires. `None`, the default, means twice the value of `cap`.
+    /// The time after which an entry expires if it is not updated. `None`, the default, means twice the value of `cap`.
     pub expire_after: Option<Duration>,
 }
 
@@ -65,7 +65,7 @@ impl<K: Hash + Eq> ItemBackoff<K> {
         Self { config, jitter: Jitter::new(seed), entries: HashMap::new() }
     }
 
-    /// Returns the current backoff of `id`, even if its entry has expired, or zero if there is no entry for `id`.
+    /// Returns the current backoff of `id`, even if the entry of `id` has expired. Returns zero if there is no entry.
     pub fn get<Q: Hash + Eq + ?Sized>(&self, id: &Q) -> Duration
     where
         K: Borrow<Q>,
@@ -94,8 +94,8 @@ impl<K: Hash + Eq> ItemBackoff<K> {
         self.live(id, event).is_some_and(|entry| now.saturating_duration_since(event) < entry.delay)
     }
 
-    /// Returns `true` if the backoff of `id` is in progress at `event`. The backoff starts at the last call to
-    /// [`next`](Self::next).
+    /// Returns `true` if the backoff of `id` is in progress at `event`. The backoff starts with the last call to
+    /// [`next`](Self::next) for `id`.
     pub fn is_in_backoff_since_update<Q: Hash + Eq + ?Sized>(&self, id: &Q, event: Instant) -> bool
     where
         K: Borrow<Q>,
@@ -137,7 +137,6 @@ impl<K: Hash + Eq> ItemBackoff<K> {
 }
 
 impl ItemBackoffConfig {
-    /// Returns `true` if the entry was still valid at `event`.
     fn counts(&self, entry: &Entry, event: Instant) -> bool {
         let expire_after = self.expire_after.unwrap_or(self.cap.saturating_mul(2));
         event.saturating_duration_since(entry.updated) <= expire_after

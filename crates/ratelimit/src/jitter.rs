@@ -2,8 +2,7 @@
 
 use std::time::Duration;
 
-/// A source of random pauses, which prevent retries from all happening at the same time. Equal seeds produce equal
-/// pauses.
+/// A source of random pauses. Random pauses prevent many retries at the same moment. Equal seeds produce equal pauses.
 ///
 /// # Examples
 ///

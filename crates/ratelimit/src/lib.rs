@@ -72,7 +72,6 @@ pub use throttle::{Accept, Throttle, ThrottleError};
 #[cfg(feature = "tokio")]
 pub use clock::TokioClock;
 
-// Runs the README's examples as doc tests.
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]
 struct Readme;

@@ -16,12 +16,12 @@ use crate::bucket::TokenBucket;
 
 /// A policy that computes the delay before an item's next attempt.
 ///
-/// The limiter does not store failures. The items' owner stores the number of failures of each item. A work queue
-/// stores these numbers itself. Without a work queue, [`ItemRateLimiter`] stores them in a map.
+/// The limiter does not store failures. A work queue stores the number of failures of each item itself. Without a work
+/// queue, [`ItemRateLimiter`] stores these numbers in a map. The code that stores them is the *owner* below.
 ///
 /// [`delay`](RateLimiter::delay) computes the delay without side effects. If the retry takes place, the owner calls
-/// [`charge`](RateLimiter::charge) and increments the failure count. The owner need not count a retry that has no
-/// effect because an earlier retry is pending.
+/// [`charge`](RateLimiter::charge) and increments the failure count. A retry has no effect if an earlier retry of the
+/// same item is pending. The owner need not count such a retry.
 ///
 /// # Examples
 ///
@@ -43,8 +43,8 @@ use crate::bucket::TokenBucket;
 /// assert_eq!(delays, [1, 2, 3]);
 /// ```
 pub trait RateLimiter<K: ?Sized>: Send {
-    /// Returns how long to wait, from `now` on, before the next attempt of `item`. `failures` is the item's number of
-    /// earlier failures.
+    /// Returns how long to wait, counted from `now`, before the next attempt of `item`. `failures` is the number of
+    /// earlier failures of `item`.
     fn delay(&mut self, item: &K, failures: u32, now: Instant) -> Duration;
 
     /// Notifies the limiter that `item` will be retried after the delay that [`delay`](RateLimiter::delay) has
@@ -60,8 +60,8 @@ pub trait RateLimiter<K: ?Sized>: Send {
         let _ = item;
     }
 
-    /// Returns `true` if the owner counts a call to [`charge`](RateLimiter::charge) as a requeue of the item. A limiter
-    /// that treats all items equally, such as a token bucket, returns `false`.
+    /// Returns `true` if each call to [`charge`](RateLimiter::charge) counts as a requeue of the item. A limiter that
+    /// treats all items equally, such as a token bucket, returns `false`.
     fn counts_failures(&self) -> bool {
         true
     }
@@ -85,14 +85,15 @@ impl<K: ?Sized, L: RateLimiter<K> + ?Sized> RateLimiter<K> for Box<L> {
     }
 }
 
-/// Creates client-go's `DefaultTypedControllerRateLimiter`. The limiter returns the longer of two delays.
+/// Creates a limiter like client-go's `DefaultTypedControllerRateLimiter`. The limiter returns the longer of two
+/// delays.
 ///
 /// The first delay grows exponentially with the item's failures, from 5 ms to 1000 s. The second delay is the time
 /// until a token is available in a bucket that all items share. The bucket gains 10 tokens per second, has a burst of
 /// 100, and is full when it is first used.
 ///
-/// Because of this bucket, retrying 10,000 failing items takes 16 minutes, regardless of each item's own delay. Most
-/// controllers should use [`ExponentialFailureRateLimiter::default`], which is also controller-runtime's default.
+/// Because of the shared bucket, retrying 10,000 failing items takes 16 minutes, regardless of each item's own delay.
+/// Most controllers should use [`ExponentialFailureRateLimiter::default`], which is also controller-runtime's default.
 pub fn default_controller_rate_limiter<K: ?Sized + 'static>() -> MaxOfRateLimiter<K> {
     MaxOfRateLimiter::new(vec![
         Box::new(ExponentialFailureRateLimiter::default()),
@@ -100,7 +101,8 @@ pub fn default_controller_rate_limiter<K: ?Sized + 'static>() -> MaxOfRateLimite
     ])
 }
 
-/// Creates client-go's `DefaultTypedItemBasedRateLimiter`. Each item's delay grows exponentially from 1 ms to 1000 s.
+/// Creates a limiter like client-go's `DefaultTypedItemBasedRateLimiter`. Each item's delay grows exponentially from 1
+/// ms to 1000 s.
 pub fn default_item_based_rate_limiter() -> ExponentialFailureRateLimiter {
     ExponentialFailureRateLimiter::new(Duration::from_millis(1), Duration::from_secs(1000))
 }

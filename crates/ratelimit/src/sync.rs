@@ -1,4 +1,4 @@
-//! Lock and thread types. They come from std, or from shuttle with `--cfg pintle_shuttle`.
+//! Lock and thread types, from std or, with `--cfg pintle_shuttle`, from the shuttle model checker.
 
 #[cfg(pintle_shuttle)]
 pub(crate) use shuttle::{sync as imp, thread};

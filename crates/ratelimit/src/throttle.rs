@@ -18,8 +18,8 @@ use crate::wake::{call_all, pass_on};
 /// share the bucket.
 ///
 /// Waiters get tokens in order of arrival. Each waiter reserves a token that no other caller gets. If a wait is
-/// cancelled, its token is returned, and later waiters move up in the queue. An unpolled waiter does not delay later
-/// waiters, because each waiter has reserved its own token. The number of waiters is not limited.
+/// cancelled, its token is returned, and later waiters move up in the queue. A waiter whose future is not polled does
+/// not delay later waiters, because each waiter has reserved its own token. The number of waiters is not limited.
 ///
 /// # Examples
 ///
@@ -44,7 +44,7 @@ struct Shared<C> {
 }
 
 struct State {
-    /// Each waiter has reserved one token from this bucket, which may not be available yet.
+    /// Each waiter has reserved one token from this bucket. The reserved token may not be available yet.
     bucket: TokenBucket,
     /// The waiters in order of arrival. The first waiter always has a waker, except during its poll. When the first
     /// waiter leaves the queue, it wakes the next waiter.
@@ -57,7 +57,7 @@ struct State {
 #[derive(Clone, Copy)]
 struct Place(u64);
 
-/// The error of a wait that ends without a token, and consumes none.
+/// The error of a wait that ends without a token. The failed wait consumes no token.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ThrottleError {
@@ -65,7 +65,8 @@ pub enum ThrottleError {
     Never,
     /// The throttle was stopped.
     Stopped,
-    /// The wait would exceed the caller's timeout. This error is returned immediately, without waiting for the timeout.
+    /// The wait would exceed the caller's timeout. The throttle returns this error immediately, without waiting for the
+    /// timeout.
     TooLong {
         /// The time until a token would be available.
         wait: Duration,
@@ -74,7 +75,7 @@ pub enum ThrottleError {
 
 impl<C: Clock> Throttle<C> {
     /// Creates a throttle whose bucket starts with `burst` tokens and gains `qps` tokens per second. [`TokenBucket`]
-    /// documents special values.
+    /// documents special values of `burst` and `qps`.
     pub fn new(qps: f64, burst: u32, clock: C) -> Self {
         let bucket = TokenBucket::new(qps, burst, clock.now());
         let state = State { bucket, line: BTreeMap::new(), arrivals: 0, stopped: false };
@@ -91,7 +92,7 @@ impl<C: Clock> Throttle<C> {
         self.shared.qps
     }
 
-    /// Takes a token if one is available that no waiter has reserved.
+    /// Takes a token if one is available and no waiter has reserved it.
     pub fn try_accept(&self) -> bool {
         let now = self.shared.clock.now();
         let mut state = self.shared.state.lock();
@@ -121,12 +122,12 @@ impl<C: Clock> Throttle<C> {
         self.block(None)
     }
 
-    /// Blocks the thread like [`blocking_accept`](Throttle::blocking_accept), but at most for `timeout`. If no token
+    /// Blocks the thread until a token is available, but at most for `timeout`, and then takes the token. If no token
     /// will be available within `timeout`, returns an error immediately.
     ///
     /// # Errors
     ///
-    /// All of [`ThrottleError`].
+    /// All variants of [`ThrottleError`].
     pub fn blocking_wait(&self, timeout: Duration) -> Result<(), ThrottleError> {
         self.block(self.deadline(timeout))
     }
@@ -142,7 +143,7 @@ impl<C: Clock> Throttle<C> {
         }
     }
 
-    /// Returns the time `timeout` from now, or `None` if an `Instant` cannot represent it.
+    /// Returns the time `timeout` from now, or `None` if an `Instant` cannot represent that time.
     fn deadline(&self, timeout: Duration) -> Option<Instant> {
         self.shared.clock.now().checked_add(timeout)
     }
@@ -164,11 +165,11 @@ impl<C: Timer> Throttle<C> {
     }
 
     /// Waits for a token like [`accept`](Throttle::accept), but at most for `timeout`. If no token will be available
-    /// within `timeout`, returns an error immediately.
+    /// within `timeout`, the first poll returns an error.
     ///
     /// # Errors
     ///
-    /// All of [`ThrottleError`].
+    /// All variants of [`ThrottleError`].
     ///
     /// # Cancel safety
     ///
@@ -217,8 +218,8 @@ impl<C: Timer> Future for Accept<'_, C> {
 struct Turn<'a, C> {
     shared: &'a Shared<C>,
     deadline: Option<Instant>,
-    /// The waiter's position in the queue, and the time when its reserved token becomes available. `None` if the waiter
-    /// is not in the queue.
+    /// The waiter's position in the queue, and the time when its reserved token becomes available. `None` before the
+    /// waiter joins the queue and after it leaves.
     place: Option<(Place, Instant)>,
 }
 
@@ -284,7 +285,7 @@ impl<C> Drop for Turn<'_, C> {
         let Some((place, _)) = self.place else { return };
         let mut state = self.shared.state.lock();
         let left = state.leave(place);
-        // A waiter that is no longer in the queue was removed by `stop`, and then has no token to return.
+        // If `stop` removed the waiter from the queue, there is no token to return.
         if left.is_some() {
             state.bucket.give_back();
         }
@@ -293,17 +294,16 @@ impl<C> Drop for Turn<'_, C> {
     }
 }
 
-/// The result of removing a waiter from the queue.
 struct Left {
-    /// The removed waiter's waker. The caller must drop it outside the lock.
+    /// The caller must drop this waker outside the lock.
     _own: Option<Waker>,
-    /// The waker of the waiter that is now first in the queue. The caller must call it.
+    /// The waker of the waiter that is now first in the queue. The caller must call this waker.
     next: Option<Waker>,
 }
 
 impl State {
-    /// Returns the time when a waiter's reserved token becomes available. The time is computed when the waiter arrives.
-    /// For the first waiter, it can become earlier if other waiters have returned their tokens.
+    /// Returns the time when a waiter's reserved token becomes available. For the first waiter, this time can be
+    /// earlier than `latest`, which was computed on arrival, because other waiters may have returned their tokens.
     fn turn_of(&mut self, place: Place, latest: Instant, now: Instant) -> Instant {
         if !self.is_first(place) {
             return latest;
@@ -399,7 +399,6 @@ mod tests {
     use crate::ManualClock;
 
     thread_local! {
-        /// The number of times that the current thread has compared positions.
         pub(super) static COMPARED: Cell<usize> = const { Cell::new(0) };
     }
 

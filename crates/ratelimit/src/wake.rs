@@ -4,7 +4,6 @@ use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::thread;
 
-/// The payload of a caught panic.
 pub(crate) type Panic = Box<dyn Any + Send>;
 
 /// Makes all calls, even if one of them panics. Returns the first panic.

@@ -8,7 +8,7 @@ use crate::support::{Thing, thing};
 
 type Fifo = CoalescingFifo<String, Arc<Thing>>;
 
-/// Creates a queue in which two states belong to the same object if their values divided by 100, rounded down, are equal.
+/// Two states belong to the same object if their values divided by 100, rounded down, are equal.
 fn fifo(delivery: Delivery) -> Fifo {
     CoalescingFifo::new(|old, new| old.value / 100 == new.value / 100, delivery)
 }
@@ -58,7 +58,7 @@ fn observed_deletion_stays_observed_when_recreation_joins_it() {
         add(&mut fifo, "a", 201);
         assert_eq!(pops(&mut fifo), ["D a104", "A a201"]);
 
-        // Another object was added and deleted, but the listener received neither change.
+        // Another object was added and deleted, but the listener received neither of these changes.
         delete(&mut fifo, "a", 201, 202);
         add(&mut fifo, "a", 301);
         delete(&mut fifo, "a", 301, 302);
@@ -84,7 +84,6 @@ fn inferred_deletion_carries_the_last_observed_state() {
     delete(&mut fifo, "b", 2, 101);
     assert_eq!(pops(&mut fifo), ["D? b2"]);
 
-    // An inferred deletion is followed by an observed deletion.
     fifo.deleted("c".into(), object("c", 1), object("c", 1), false);
     delete(&mut fifo, "c", 1, 2);
     fifo.deleted("c".into(), object("c", 1), object("c", 1), false);

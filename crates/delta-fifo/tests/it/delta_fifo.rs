@@ -184,7 +184,6 @@ fn d17_d18_d19_d20_replacement_deletes_unlisted_objects() {
         &[|fifo| fifo.delete(thing("bar", 6)).unwrap(), |fifo| fifo.add(thing("bar", 100)).unwrap(), list],
         &["D bar6, A bar100, D T(bar100)", "S foo5", "D T(baz7)"],
     );
-    // Two lists are queued.
     check(
         &[|fifo| fifo.replace(things("bar100 foo5"), "0").unwrap(), list],
         &["S bar100, D T(bar100)", "S foo5, S foo5", "D T(baz7)"],
@@ -282,7 +281,7 @@ fn popped_deltas_return_unless_newer_ones_exist() {
 fn emptied_long_queue_releases_its_memory() {
     let mut fifo = fifo();
     for round in 0..3 {
-        // When it becomes empty, a queue with 5000 records frees their memory, and a queue with 10 records keeps it.
+        // A queue that becomes empty frees the memory of 5000 records, but keeps the memory of 10 records.
         for length in [5000, 10] {
             (0..length).for_each(|number| fifo.add(thing(&format!("t{number}-"), round)).unwrap());
             for number in 0..length {

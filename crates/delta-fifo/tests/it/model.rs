@@ -45,7 +45,6 @@ impl Initial {
     }
 }
 
-/// Compares a `RealFifo` with a list.
 fn check_real_fifo(operations: &[Operation]) -> Result<(), TestCaseError> {
     let known = Known::new("a90 c90");
     let config = RealFifoConfig { known_objects: Some(Box::new(known.clone())), ..RealFifoConfig::default() };
@@ -193,7 +192,7 @@ proptest! {
         let mut heap = Heap::new(key_of, |left: &Thing, right: &Thing| left.value < right.value);
         let mut model = Vec::<Thing>::new();
         for (kind, name, value) in operations {
-            // All values are different, so that the order is unambiguous.
+            // All values are different, so the heap's order is unambiguous.
             let object = thing(&format!("n{name}-"), value * 12 + name);
             let at = model.iter().position(|other| other.name == object.name);
             match kind {

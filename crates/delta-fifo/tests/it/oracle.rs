@@ -161,7 +161,7 @@ proptest! {
                 }
                 prop_assert_eq!(popped.is_some(), expected.is_some());
             }
-            // The order of inferred deletions is unspecified, so compare them by key.
+            // The order of inferred deletions is unspecified, so sort the keys before comparing them.
             let mut left: Vec<_> = fifo.list_keys();
             let mut right: Vec<_> = model.queue.iter().map(|(key, _)| key.clone()).collect();
             left.sort();
@@ -172,7 +172,7 @@ proptest! {
                 prop_assert_eq!(fifo.get_by_key(key).map(shorthands), Some(expected.join(", ")));
             }
             prop_assert_eq!(fifo.has_synced(), model.initial == Some(0));
-            // The queue determines the order of the keys, so the model adopts it.
+            // Use the queue's order of keys in the model, because the order of inferred deletions is unspecified.
             let order = fifo.list_keys();
             model.queue.sort_by_key(|(key, _)| order.iter().position(|other| other == key));
         }

@@ -33,7 +33,6 @@ fn text(item: &Item<String, Thing>) -> String {
     }
 }
 
-/// Pops all items. Returns one string per item.
 fn pops(fifo: &mut Fifo) -> Vec<String> {
     std::iter::from_fn(|| fifo.pop()).map(|popped| text(&popped.item)).collect()
 }

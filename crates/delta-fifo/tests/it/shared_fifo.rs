@@ -20,7 +20,7 @@ use crate::support::{Known, Thing, fifo, fifo_with, key_of, shorthand, shorthand
 type Deltas = DeltaFifo<String, Thing>;
 type Real = RealFifo<String, Thing>;
 
-/// A timeout that only expires if a test hangs.
+/// The timeout of waits that would otherwise hang.
 const PATIENCE: Duration = Duration::from_secs(30);
 
 fn shared<Q: Queue>(queue: Q) -> SharedFifo<Q> {
@@ -42,7 +42,6 @@ fn text(popped: &PoppedItem<String, Thing>) -> String {
     }
 }
 
-/// A waker that counts its wake-ups.
 #[derive(Default)]
 struct Count(AtomicUsize);
 
@@ -52,7 +51,7 @@ impl Wake for Count {
     }
 }
 
-/// Starts two producers that add 500 objects each, and checks the order of the popped objects. `next` pops an object.
+/// Starts two producers that add 500 objects each, and checks the order of the popped objects.
 fn check_order_of_producers<Q: Queue + Send + 'static>(
     queue: Q,
     add: fn(&mut Q, Thing),
@@ -239,7 +238,6 @@ fn r18_producer_waits_at_the_bound() {
     assert!(pin!(fifo.room()).poll(&mut context).is_ready(), "a closed queue always has room");
 }
 
-/// Runs a test on a separate thread, and panics if the test does not end.
 fn check_that_it_ends(test: impl FnOnce() + Send + 'static) {
     let (done, end) = unbounded();
     let thread = thread::spawn(move || {
@@ -262,7 +260,7 @@ fn waiting_producer_gets_room() {
         assert!(waiting.as_mut().poll(&mut context).is_pending());
         drop(fifo.take(RealFifo::pop).wait().unwrap());
         let Poll::Ready(mut room) = waiting.as_mut().poll(&mut context) else { panic!("there is room") };
-        // A task that awaits the future drops it in the same way, after the future is ready.
+        // A task that awaits the future also drops it after the future is ready.
         drop(waiting);
         room.add(thing("b", 1)).unwrap();
     });
@@ -394,7 +392,6 @@ fn r16_metrics_report_depth_and_processing_time() {
     check((1, 3));
 }
 
-/// A waker that panics when it is called.
 struct Panics;
 
 impl Wake for Panics {
@@ -415,7 +412,6 @@ fn all_waiters_wake_when_one_waker_panics() {
     assert_eq!((count.0.load(Ordering::Relaxed), fifo.lock().len()), (2, 1));
 }
 
-/// Metrics whose methods panic.
 struct BadMetrics;
 
 impl FifoMetrics for BadMetrics {
@@ -444,7 +440,8 @@ fn panicking_metrics_wake_everyone_and_do_not_abort() {
     assert!(fifo.lock().is_empty());
 }
 
-/// A thread owns the lock only while it processes items. Afterwards, it must be able to lock the queue again.
+/// The thread owns the queue's lock only while it processes items. After processing, the thread must be able to lock
+/// the queue again.
 #[test]
 fn thread_can_lock_the_queue_after_processing() {
     let fifo = Arc::new(shared(fifo()));

@@ -218,7 +218,6 @@ fn s13_full_list_is_pushed_only_after_changes() {
     assert_eq!(pushed(), [things("d1 e1")]);
 }
 
-/// Checks known objects in a store behind a lock, which the consumer takes to update them.
 fn check_known_objects_behind_a_lock<L>(known: Arc<L>, add: fn(&L, Thing))
 where
     L: KeyListerGetter<String, Thing> + Send + Sync + 'static,

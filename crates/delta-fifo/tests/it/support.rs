@@ -50,7 +50,7 @@ pub(crate) fn tombstone(name: &str, object: Option<Thing>) -> DeletedFinalStateU
     DeletedFinalStateUnknown { key: name.into(), object }
 }
 
-/// The objects that a consumer knows. A test can make lookups fail.
+/// The objects that a consumer knows. A test can make the lookups of these objects fail.
 #[derive(Clone, Default)]
 pub(crate) struct Known {
     pub(crate) objects: Arc<Mutex<BTreeMap<String, Thing>>>,
@@ -63,7 +63,6 @@ impl Known {
         Self { objects: Arc::new(Mutex::new(objects)), unreadable: false }
     }
 
-    /// Applies popped changes to the known objects, as a real consumer would.
     pub(crate) fn apply(&self, popped: &Popped<String, Thing>) {
         let mut objects = self.objects.lock().unwrap_or_else(PoisonError::into_inner);
         for delta in popped.deltas.iter() {

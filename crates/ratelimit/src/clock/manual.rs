@@ -12,8 +12,8 @@ use crate::wake::{call_all, pass_on};
 
 /// A clock that advances only when a test calls [`advance`](ManualClock::advance). Clones share the time.
 ///
-/// `advance` wakes all sleeping tasks and threads whose deadlines have passed. Deadlines are absolute: if the clock
-/// advances between computing a deadline and starting the sleep, the sleep still ends in time.
+/// `advance` wakes all sleeping tasks and threads whose deadlines have passed. Deadlines are absolute. If the clock
+/// advances after a caller has computed a deadline and before the caller sleeps, the sleep still ends in time.
 ///
 /// # Examples
 ///
@@ -64,7 +64,7 @@ impl ManualClock {
     /// # Panics
     ///
     /// Panics if a waker panics, after calling all other wakers. Also panics if an [`Instant`] cannot represent the new
-    /// time, and then leaves the clock's time unchanged.
+    /// time. In that case, the clock's time does not change.
     pub fn advance(&self, by: Duration) {
         let mut due = {
             let mut state = self.state.lock();
@@ -82,13 +82,14 @@ impl ManualClock {
         pass_on(call_all(due.into_iter().map(wake)));
     }
 
-    /// Returns how many tasks and threads are waiting on this clock, so that a test can wait until the code under test
-    /// sleeps.
+    /// Returns how many tasks and threads are waiting on this clock. A test can poll this number until the code under
+    /// test sleeps.
     pub fn sleepers(&self) -> usize {
         self.state.lock().sleepers.len()
     }
 
-    /// Returns the earliest deadline of all tasks and threads that wait on this clock.
+    /// Returns the earliest deadline of all tasks and threads that wait on this clock. Returns `None` if no task or
+    /// thread waits until a deadline.
     pub fn next_deadline(&self) -> Option<Instant> {
         self.state.lock().sleepers.iter().filter_map(|s| s.deadline).min()
     }
@@ -136,7 +137,6 @@ impl Timer for ManualClock {
 struct ManualSleep {
     clock: ManualClock,
     deadline: Instant,
-    /// The entry that the last poll registered.
     id: Option<u64>,
 }
 

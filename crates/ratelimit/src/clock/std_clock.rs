@@ -8,18 +8,17 @@ use super::{Clock, Sleep, ThreadTimer, Timer};
 /// The machine's monotonic clock.
 ///
 /// The [`Timer`] implementation works with every executor. One timer thread wakes all sleeping tasks in the process.
-/// It starts when a sleep is polled for the first time, and ends ten seconds after the last sleep. [`ThreadTimer`]
-/// is a similar clock with its own thread.
+/// The thread starts when a sleep is polled for the first time, and ends ten seconds after the last sleep.
+/// [`ThreadTimer`] is a similar clock with its own thread.
 ///
-/// `StdClock` does not follow tokio's paused time. Use `TokioClock` for that.
+/// `StdClock` does not follow tokio's paused time. Use `TokioClock` for tests with paused time.
 ///
 /// # Panics
 ///
-/// Polling a sleep panics if the operating system cannot start the thread.
+/// Polling a sleep panics if the operating system cannot start the timer thread.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct StdClock;
 
-/// The timer thread that the whole process shares.
 static TIMER: LazyLock<ThreadTimer> = LazyLock::new(ThreadTimer::default);
 
 impl Clock for StdClock {

@@ -17,8 +17,8 @@ use crate::wake::call_all;
 ///
 /// If a waker panics, the timer thread continues. The panic hook reports the panic, and other sleeps are not affected.
 ///
-/// If the operating system cannot start the thread, a sleep blocks the polling thread for at most a millisecond, wakes
-/// its task, and tries again at the next poll. Sleeps then still end in time, but use more CPU time.
+/// If the operating system cannot start the thread, a poll of a sleep blocks for at most a millisecond and wakes its
+/// task. The next poll tries again to start the thread. Sleeps then still end in time, but use more CPU time.
 #[derive(Clone, Debug, Default)]
 pub struct ThreadTimer {
     shared: Arc<Shared>,
@@ -28,7 +28,7 @@ pub struct ThreadTimer {
 struct Shared {
     /// Starts a thread. Tests replace this function.
     spawn: Spawn,
-    /// The sleeps. The lock is held only for a few map operations, and never while a waker is called.
+    /// The lock is held only for a few map operations, and never while a waker is called.
     schedule: Mutex<Schedule>,
     changed: Condvar,
 }
@@ -45,25 +45,23 @@ fn spawn(run: Box<dyn FnOnce() + Send>) -> io::Result<()> {
     std::thread::Builder::new().name("pintle-timer".into()).spawn(run).map(drop)
 }
 
-/// The registered sleeps and the thread's state.
 #[derive(Debug, Default)]
 struct Schedule {
     next_id: u64,
     sleepers: BTreeMap<(Instant, u64), Waker>,
     /// When the thread next checks the sleeps. `None` if the thread is not running.
     looks_at: Option<Instant>,
-    /// When the thread ends, unless a sleep is registered first.
+    /// When the thread ends, unless a new sleep is registered before this time.
     ends_at: Option<Instant>,
 }
 
-/// How long the thread waits for a new sleep before it ends. Starting a new thread would take longer than a short
-/// sleep.
+/// How long the thread waits for a new sleep before it ends. Restarting the thread would take longer than a short sleep
+/// lasts.
 const LINGER: Duration = Duration::from_secs(10);
 
 /// How long a sleep waits before it tries again to start the thread.
 const RETRY: Duration = Duration::from_millis(1);
 
-/// The timer thread's next action.
 #[derive(Debug)]
 enum Next {
     Wake(Waker),
@@ -71,18 +69,16 @@ enum Next {
     End,
 }
 
-/// Whether a new sleep requires starting or notifying the timer thread.
+/// What a new sleep requires from the timer thread.
 #[derive(Debug, PartialEq, Eq)]
 enum Thread {
-    /// The thread must be started.
     Start,
-    /// The thread waits for a later deadline and must be notified.
+    /// The thread waits for a later deadline, so the new sleep must notify it.
     Notify,
     LooksInTime,
 }
 
 impl Schedule {
-    /// Returns an ID for a new sleep.
     fn new_id(&mut self) -> u64 {
         self.next_id += 1;
         self.next_id
@@ -148,8 +144,7 @@ impl Shared {
             match schedule.next(Instant::now()) {
                 Next::Wake(waker) => {
                     drop(schedule);
-                    // Drop the panic. The panic hook has already reported the panic, and no other code joins this
-                    // thread.
+                    // The panic hook has already reported the panic, and no code joins this thread.
                     drop(call_all([|| waker.wake()]));
                     schedule = self.lock();
                 }
@@ -222,7 +217,7 @@ mod tests {
 
     const SECOND: Duration = Duration::from_secs(1);
 
-    /// Returns a schedule whose thread is running and has checked the schedule at `start`.
+    /// Returns the schedule of a running thread that has checked its sleeps at `start`.
     fn running(start: Instant) -> Schedule {
         let mut schedule = Schedule::default();
         assert_eq!(schedule.insert(start + 5 * SECOND, 1, Waker::noop().clone()).0, Thread::Start);
@@ -244,7 +239,6 @@ mod tests {
         assert!(timer.now() >= deadline && polls > 0);
     }
 
-    /// Counts its calls.
     #[derive(Default)]
     struct Bell(AtomicU32);
 

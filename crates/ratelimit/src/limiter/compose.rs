@@ -6,11 +6,11 @@ use std::time::{Duration, Instant};
 use super::RateLimiter;
 use crate::bucket::TokenBucket;
 
-/// A limiter with one token bucket for all items. Each attempt reserves a token, and its delay is the time until the
-/// token is available.
+/// A limiter with one token bucket for all items. Each attempt reserves a token, and the delay of an attempt is the
+/// time until its token is available.
 ///
-/// The limiter never returns reserved tokens to the bucket, so the delays grow without bound while there is a backlog.
-/// To limit the rate of a work queue, use its dequeue limit instead.
+/// The limiter never returns reserved tokens to the bucket. While there is a backlog, the delays therefore grow without
+/// bound. To limit the rate of a work queue, use the queue's dequeue limit instead.
 #[derive(Clone, Debug)]
 pub struct BucketRateLimiter {
     bucket: TokenBucket,
@@ -37,7 +37,8 @@ impl<K: ?Sized> RateLimiter<K> for BucketRateLimiter {
     }
 }
 
-/// A limiter that returns the longest of several limiters' delays. [`charge`](RateLimiter::charge) charges all of them.
+/// A limiter that returns the longest of several limiters' delays. [`charge`](RateLimiter::charge) charges all of these
+/// limiters.
 ///
 /// # Examples
 ///
@@ -59,7 +60,7 @@ pub struct MaxOfRateLimiter<K: ?Sized> {
 }
 
 impl<K: ?Sized> MaxOfRateLimiter<K> {
-    /// Creates a limiter from `limiters`. Without any limiters, the delay is zero.
+    /// Creates a limiter from `limiters`. If `limiters` is empty, all delays are zero.
     pub fn new(limiters: Vec<Box<dyn RateLimiter<K>>>) -> Self {
         Self { limiters }
     }
@@ -93,8 +94,7 @@ impl<K: ?Sized> RateLimiter<K> for MaxOfRateLimiter<K> {
     }
 }
 
-/// A limiter that returns another limiter's delays, but at most `max`. [`charge`](RateLimiter::charge) charges the
-/// other limiter.
+/// A limiter that caps another limiter's delays at `max`. [`charge`](RateLimiter::charge) charges the other limiter.
 #[derive(Clone, Debug)]
 pub struct WithMaxWaitRateLimiter<L> {
     limiter: L,

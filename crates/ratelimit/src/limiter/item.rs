@@ -10,8 +10,9 @@ use super::RateLimiter;
 
 /// A [`RateLimiter`] that also stores how often each item has failed.
 ///
-/// This type corresponds to client-go's `TypedRateLimiter`, with the methods [`when`](Self::when), [`forget`](Self::forget) and
-/// [`num_requeues`](Self::num_requeues). A work queue does not need this type, because it already stores its items' failures.
+/// This type corresponds to client-go's `TypedRateLimiter`, with the methods [`when`](Self::when),
+/// [`forget`](Self::forget) and [`num_requeues`](Self::num_requeues). A work queue does not need an `ItemRateLimiter`,
+/// because the queue already stores its items' failures.
 ///
 /// # Examples
 ///
@@ -33,30 +34,30 @@ pub struct ItemRateLimiter<K, L> {
     keep: KeepFailures,
     hasher: DefaultHashBuilder,
     items: HashTable<Item<K>>,
-    /// The number of items at which the next insert first removes the expired items.
+    /// The number of stored items at which the next insert first removes the expired items.
     sweep_at: usize,
 }
 
 /// How long a limiter remembers an item's failures.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum KeepFailures {
-    /// The limiter remembers failures until `forget` is called, as in client-go. Items for which `forget` is never called are
-    /// never removed.
+    /// The limiter remembers failures until `forget` is called, as in client-go. If `forget` is never called for an
+    /// item, the item stays in memory.
     UntilForgotten,
-    /// The limiter remembers failures until `forget` is called, or until this time has passed since the last delay ended. When
-    /// an item's failures expire, the wrapped limiter's `forget` is also called.
+    /// The limiter remembers failures until `forget` is called, or until this time has passed since the last delay
+    /// ended. When an item's failures expire, the limiter also calls `forget` of the wrapped limiter.
     For(Duration),
 }
 
 struct Item<K> {
     key: K,
     failures: u32,
-    /// When the item's failures expire. `None` means never.
+    /// `None` means that the failures never expire.
     expires: Option<Instant>,
 }
 
 impl<K: Hash + Eq + Clone, L: RateLimiter<K>> ItemRateLimiter<K, L> {
-    /// Creates a limiter without stored items. `limiter` computes the delays.
+    /// Creates a limiter without stored items. The limiter computes delays with `limiter`.
     pub fn new(limiter: L, keep: KeepFailures) -> Self {
         Self { limiter, keep, hasher: DefaultHashBuilder::default(), items: HashTable::new(), sweep_at: 64 }
     }
@@ -94,8 +95,8 @@ impl<K: Hash + Eq + Clone, L: RateLimiter<K>> ItemRateLimiter<K, L> {
         delay
     }
 
-    /// Resets the number of failures of `item` to zero. Call this method after a success, or when `item` will not be retried
-    /// again.
+    /// Resets the number of failures of `item` to zero. Call this method after a success, or when `item` will not be
+    /// retried again.
     pub fn forget(&mut self, item: &K) {
         self.limiter.forget(item);
         if let Ok(entry) = self.items.find_entry(self.hasher.hash_one(item), |i| i.key == *item) {
@@ -119,8 +120,8 @@ impl<K: Hash + Eq + Clone, L: RateLimiter<K>> ItemRateLimiter<K, L> {
         self.items.is_empty()
     }
 
-    /// Removes all expired items, releases their memory, and calls the wrapped limiter's `forget` for each of them. This
-    /// happens only after the number of items has doubled, so `when` is cheap on average.
+    /// Removes all expired items, releases their memory, and calls the wrapped limiter's `forget` for each of them. The
+    /// sweep runs only after the number of items has doubled, so `when` is cheap on average.
     fn sweep(&mut self, now: Instant) {
         let Self { limiter, hasher, items, sweep_at, .. } = self;
         items.retain(|item| {

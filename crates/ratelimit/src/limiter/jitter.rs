@@ -5,12 +5,12 @@ use std::time::{Duration, Instant};
 use super::RateLimiter;
 use crate::jitter::{Jitter, scale};
 
-/// A limiter that subtracts a random part from another limiter's delays, so that items that failed at the same time are
+/// A limiter that subtracts a random part from another limiter's delays. Items that failed at the same time are then
 /// retried at different times.
 ///
 /// A delay `d` becomes a random delay, uniformly distributed in `[d * (1 - fraction), d]`. Because the jitter is
-/// subtracted, no delay exceeds the other limiter's maximum, and items that have reached the maximum are also retried
-/// at different times.
+/// subtracted, no delay exceeds the other limiter's maximum. Items whose delays have reached this maximum are also
+/// retried at different times.
 ///
 /// # Examples
 ///

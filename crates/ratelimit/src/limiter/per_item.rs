@@ -7,7 +7,7 @@ use super::RateLimiter;
 /// A limiter that doubles the delay with each failure: `base * 2^failures`, but at most `max`.
 ///
 /// The default values come from controller-runtime: the delays grow from 5 ms to 1000 s. The integer arithmetic
-/// saturates, so no number of failures causes an overflow. If `base` is zero, all delays are zero.
+/// saturates, so even a large number of failures causes no overflow. If `base` is zero, all delays are zero.
 ///
 /// # Examples
 ///
@@ -83,7 +83,7 @@ impl<K: ?Sized> RateLimiter<K> for FastSlowRateLimiter {
 pub(crate) fn exponential(base: Duration, max: Duration, doublings: u32) -> Duration {
     match 2u32.checked_pow(doublings).and_then(|factor| base.checked_mul(factor)) {
         Some(delay) => delay.min(max),
-        // The factor does not fit into 32 bits, or the product overflows. A zero base stays zero.
+        // The factor does not fit into 32 bits, or the product overflows. A zero base stays zero for any factor.
         None if base.is_zero() => base.min(max),
         None => exponential_slow(base, max, doublings),
     }
@@ -91,7 +91,7 @@ pub(crate) fn exponential(base: Duration, max: Duration, doublings: u32) -> Dura
 
 #[cold]
 fn exponential_slow(base: Duration, max: Duration, doublings: u32) -> Duration {
-    // The longest `Duration` is less than 2^94 ns, so 1 ns exceeds it after 94 doublings.
+    // The longest `Duration` is less than 2^94 ns, so even 1 ns exceeds it after 94 doublings.
     let nanos = base.as_nanos();
     if doublings >= 94 || nanos.leading_zeros() <= doublings {
         return max;
@@ -109,7 +109,6 @@ fn from_nanos(nanos: u128) -> Duration {
 mod tests {
     use super::*;
 
-    /// Computes the expected delay by repeated addition.
     fn oracle(base: Duration, max: Duration, doublings: u32) -> Duration {
         let mut delay = base;
         for _ in 0..doublings {

@@ -6,7 +6,6 @@ use pintle_ratelimit::{Backoff, BackoffConfig};
 
 use crate::{MS, SECOND};
 
-/// Returns a configuration whose delays start at one second and double, without jitter.
 fn plain() -> BackoffConfig {
     BackoffConfig { base: SECOND, jitter: 0.0, ..BackoffConfig::default() }
 }

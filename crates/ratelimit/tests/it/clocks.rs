@@ -13,10 +13,9 @@ use pintle_ratelimit::{Clock, ManualClock, Sleep, StdClock, ThreadTimer, Throttl
 
 use crate::{MS, SECOND};
 
-/// The timeout for tests that hang if they fail.
+/// The timeout of tests that would hang instead of failing.
 const LIMIT: Duration = Duration::from_secs(60);
 
-/// A waker that reports each of its calls.
 struct Bell(Mutex<Sender<()>>);
 
 impl Wake for Bell {
@@ -61,7 +60,6 @@ fn poll(sleep: &mut Sleep, waker: &Waker) -> Poll<()> {
     Pin::new(sleep).poll(&mut Context::from_waker(waker))
 }
 
-/// Polls a short sleep until it ends.
 fn sleeps(timer: &impl Timer) {
     let (waker, rings) = bell();
     let mut sleep = timer.sleep_until(timer.now() + MS);
@@ -159,7 +157,7 @@ fn stop_ends_the_wait_of_a_thread() {
     assert_eq!(receiver.recv_timeout(LIMIT), Ok(Err(ThrottleError::Stopped)));
 }
 
-/// A panic drops the waiter, and the next waiter's waker panics, too.
+/// Dropping the waiter during a panic wakes the next waiter, whose waker panics, too.
 #[test]
 fn panicking_waker_does_not_abort_an_unwinding_thread() {
     let throttle = Throttle::new(0.001, 1, ManualClock::new());
@@ -194,8 +192,8 @@ mod on_tokio {
         Builder::new_multi_thread().worker_threads(1).enable_time().build().unwrap()
     }
 
-    /// The task in `Runtime::block_on` has used up its cooperative budget. Without `unconstrained`, tokio's sleep
-    /// would call its waker during the poll instead of registering with the timer.
+    /// The task in `Runtime::block_on` has used up its cooperative budget. Without `unconstrained`, tokio's sleep would
+    /// call the task's waker during the poll instead of registering with the timer.
     #[test]
     fn tokio_sleep_registers_without_cooperative_budget() {
         runtime().block_on(async {

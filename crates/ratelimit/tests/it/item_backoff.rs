@@ -10,7 +10,6 @@ fn backoff(config: ItemBackoffConfig) -> ItemBackoff {
     ItemBackoff::new(config, 42)
 }
 
-/// Returns a configuration whose backoffs grow from one second to `seconds`.
 fn up_to(seconds: u32) -> ItemBackoffConfig {
     ItemBackoffConfig { base: SECOND, cap: seconds * SECOND, ..ItemBackoffConfig::default() }
 }
@@ -19,7 +18,6 @@ fn secs(secs: &[u64]) -> Vec<Duration> {
     secs.iter().map(|secs| Duration::from_secs(*secs)).collect()
 }
 
-/// Increases the backoff to the cap without advancing the clock.
 fn at_the_cap(backoff: &mut ItemBackoff, clock: &ManualClock, max: Duration) {
     while backoff.get("id") < max {
         backoff.next("id", clock.now(), clock.now());
@@ -99,7 +97,7 @@ fn b6_is_in_backoff_since_update() {
     for second in 0..60 {
         let now = start + Duration::from_secs(second);
         clock.advance(now - clock.now());
-        // The entry has not been updated for 20 s, so it has expired.
+        // From second 36 to 55, the test reports no failure, so the entry expires.
         let quiet = (36..56).contains(&second);
         if !quiet && !backoff.is_in_backoff_since_update("id", now) {
             backoff.next("id", now, now);

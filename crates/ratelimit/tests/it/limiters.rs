@@ -15,8 +15,8 @@ fn remember<L: RateLimiter<&'static str>>(limiter: L) -> (ItemRateLimiter<&'stat
     (ItemRateLimiter::new(limiter, KeepFailures::UntilForgotten), ManualClock::new().now())
 }
 
-/// Checks the delays of two items: "one" fails five times and "two" fails twice. Then "one" is forgotten and fails
-/// again.
+/// Checks the delays of two items: "one" fails five times and "two" fails twice. Then the failures of "one" are
+/// forgotten, and "one" fails again.
 fn five_two_forget<L: RateLimiter<&'static str>>(limiter: L, one: [Duration; 5], two: [Duration; 2]) {
     let (mut limiter, now) = remember(limiter);
     assert_eq!(one.map(|_| limiter.when(&"one", now)), one);
@@ -112,7 +112,7 @@ fn default_controller_limiter_uses_the_longer_delay() {
     assert_eq!(limiter.when(&100, now), 100 * MS);
     assert_eq!(limiter.when(&101, now), 200 * MS);
     assert_eq!(limiter.num_requeues(&100, now), 1);
-    // The first 18 delays are shorter than the cap. The 19th failure reaches the cap.
+    // The first 18 delays are shorter than the limiter's maximum of 1000 s. The 19th failure reaches this maximum.
     let last: Vec<_> = (0..18).map(|_| limiter.when(&0, now + 3600 * SECOND)).collect();
     assert_eq!((last[16], last[17]), (655_360 * MS, 1000 * SECOND));
 }
@@ -126,7 +126,6 @@ fn bucket_limiter_stores_no_items() {
     assert_eq!((limiter.num_requeues(&"a", now), limiter.len()), (0, 0));
 }
 
-/// A limiter that stores each item until `forget` is called for it.
 #[derive(Clone, Default)]
 struct Remembers(Arc<Mutex<BTreeSet<u32>>>);
 
@@ -154,7 +153,6 @@ fn forget_is_called_for_expired_items() {
     assert!(kept <= 64, "{kept} items");
 }
 
-/// A limiter that counts its delays until `forget` is called.
 struct Counts(u32);
 
 impl RateLimiter<u32> for Counts {
@@ -201,7 +199,7 @@ fn failures_expire_after_their_time() {
     for item in 0..1000 {
         limiter.when(&item, clock.now());
     }
-    // The failures expire a fixed time after the end of the delay.
+    // The failures expire a fixed time after the end of the item's delay.
     clock.advance(SECOND + MS - NANO);
     assert_eq!(limiter.num_requeues(&7, clock.now()), 1);
     clock.advance(NANO);

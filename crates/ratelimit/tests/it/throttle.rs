@@ -79,8 +79,8 @@ fn t5_always_fake() {
     }
 }
 
-/// Unlike in client-go, a wait that would never end fails immediately. This test therefore uses a bucket with a low
-/// rate to show that `stop` ends a wait.
+/// In client-go, a wait without an end blocks. Here, such a wait fails immediately, so the test uses a bucket with a
+/// low rate to show that `stop` ends a wait.
 #[test]
 fn t6_never_fake() {
     let (never, _clock) = throttle(0.0, 0);
@@ -103,7 +103,7 @@ fn t6_never_fake() {
 fn t7_wait() {
     let (throttle, _clock) = throttle(0.0001, 1);
     assert_eq!(throttle.blocking_wait(SECOND), Ok(()));
-    // The wait must fail immediately, because the clock does not advance in this test.
+    // The clock does not advance in this test, so a wait that blocks would hang.
     let Err(ThrottleError::TooLong { wait }) = throttle.blocking_wait(SECOND) else {
         panic!("the next token is far away")
     };
@@ -146,7 +146,6 @@ fn cancelled_wait_leaves_no_debt() {
     assert!(throttle.try_accept());
 }
 
-/// A waker that counts its calls.
 #[derive(Default)]
 struct Calls(AtomicUsize);
 
@@ -178,7 +177,7 @@ fn first_waiter_wakes_the_next_when_it_leaves() {
     assert_eq!(called(&waiters[1..]), [1, 0, 0, 0, 0, 0, 0]);
 }
 
-/// The first waiter leaves the queue, so the second waiter is served earlier than computed at its arrival.
+/// The first waiter leaves the queue, so the second waiter gets a token earlier than the time computed at its arrival.
 #[test]
 fn waiter_that_moves_up_sets_an_earlier_timer() {
     let (throttle, clock) = throttle(1.0, 1);
@@ -199,7 +198,6 @@ fn waiter_that_moves_up_sets_an_earlier_timer() {
     assert_eq!(second.as_mut().poll(&mut cx), Poll::Ready(Ok(())));
 }
 
-/// The throttle rejects the wait even though the bucket contains tokens.
 #[test]
 fn stopped_throttle_rejects_new_waits() {
     let (throttle, _clock) = throttle(1.0, 2);
@@ -235,7 +233,7 @@ fn wait_includes_earlier_waiters() {
     assert_eq!(throttle.blocking_wait(1500 * MS), Err(ThrottleError::TooLong { wait: 2 * SECOND }));
 }
 
-/// A task may not poll its wait, for example while another branch of its `select!` runs.
+/// A task does not poll its wait while, for example, it runs another branch of its `select!`.
 #[test]
 fn unpolled_waiter_does_not_delay_others() {
     let (throttle, clock) = throttle(1.0, 1);
@@ -281,8 +279,8 @@ fn special_rates_behave_as_documented() {
 }
 
 proptest! {
-    /// For any sequence of calls, the bucket provides at most its burst plus the gained tokens, and never returns a
-    /// wait time that is too short.
+    /// For any sequence of calls, the bucket provides at most its burst plus the tokens that it has gained. It never
+    /// returns a wait time that is too short.
     #[test]
     fn bucket_provides_only_earned_tokens(
         qps in 0.001f64..1e6,
@@ -305,8 +303,8 @@ proptest! {
         }
     }
 
-    /// For any arrivals, late polls and cancellations, no waiter gets a token too early, and no available token is
-    /// lost.
+    /// For any arrivals, late polls and cancellations, a waiter never gets a token too early, and the throttle loses no
+    /// available token.
     #[test]
     fn throttle_provides_earned_tokens_without_debt(
         burst in 1u32..4,
