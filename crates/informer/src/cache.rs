@@ -40,9 +40,10 @@ pub(crate) use writes::{WriteResult, last_of_each};
 /// Objects and indices change in one atomic step. A [`transaction`](Self::transaction) or a
 /// [replacement](Self::replace) is atomic, and each read sees one consistent state. To read the same state several
 /// times, take a [`Snapshot`]. A reader waits for a writer only while the writer changes the requested object. Stored
-/// objects are shared and must not be changed. To change an object, store a new one.
+/// objects are shared and immutable. To change an object, store a new object.
 ///
-/// Only a [`SharedInformer`](crate::SharedInformer) writes to its cache. A [`Lister`](crate::Lister) reads the cache.
+/// Only a [`SharedInformer`](crate::SharedInformer) writes to its cache. Users read the cache through a
+/// [`Lister`](crate::Lister).
 ///
 /// # Examples
 ///
@@ -75,8 +76,8 @@ pub struct Cache<T> {
     went_back: AtomicU64,
     /// The progress of each source that fills the cache.
     parts: Mutex<Parts>,
-    /// `true` if `undecodable` has entries. Only changed under the writer lock. Most writes find the flag unset, and so
-    /// need not lock `undecodable`.
+    /// `true` if `undecodable` has entries. Only changed under the writer lock. Most writes find the flag unset, and
+    /// then need not lock `undecodable`.
     has_undecodable: AtomicBool,
     /// The last commit whose failures are recorded in `undecodable`.
     noted: Noted,
@@ -92,10 +93,9 @@ impl<T: Object> Cache<T> {
         Self { is_strict: true, ..Self::of(Parts::default(), None) }
     }
 
-    /// Creates an informer's cache.
     pub(crate) fn of(parts: Parts, source: Option<Arc<Source<T>>>) -> Self {
-        // More shards reduce contention between readers, but each read of an index visits all shards. Under loom, use
-        // one shard: loom needs the same locks in each run, but keys are assigned to shards at random.
+        // More shards reduce contention between readers, but each read of an index visits all shards. Loom needs the
+        // same locks in each run, but keys are assigned to shards at random. So use one shard under loom.
         let shards =
             if cfg!(pintle_loom) { 1 } else { 2 * std::thread::available_parallelism().map_or(1, usize::from) };
         Self {
@@ -121,14 +121,14 @@ impl<T: Object> Cache<T> {
     ///
     /// # Errors
     ///
-    /// Returns [`IndexFailed`] if an index function fails or panics on the object. The object is then not stored, and
-    /// [`undecodable`](Self::undecodable) lists it. A previous object with the same uid stays in the cache as the last
-    /// good state. A previous object with another uid is deleted.
+    /// Returns [`IndexFailed`] if an index function fails or panics on the object. The cache then does not store the
+    /// object, and [`undecodable`](Self::undecodable) lists it. A previous object with the same uid stays in the cache
+    /// as the last good state. A previous object with another uid is deleted.
     pub fn upsert(&self, object: Arc<T>) -> Result<Option<Arc<T>>, IndexFailed> {
         let object = Stored::from(object);
         let (key, version) = (object.key(), object.resource_version());
         let prepare = |indices: &[Index<T>]| self.put(indices, &key, &object);
-        // Drop the values after the lock is released, because dropping them can run user-defined `Drop` code.
+        // Drop the values after the lock is released, because dropping the values can run user-defined `Drop` code.
         let (before, _gone) = self.commit(prepare, |writer, write| match write {
             Ok(Indexed { write, .. }) => {
                 let before = writer.write(write, |current| version::advance(current, version));
@@ -186,7 +186,7 @@ impl<T: Object> Cache<T> {
     /// revision, unless `resource_version` is empty. The new revision may be older than the previous one, for example
     /// after the server was restored from a backup.
     ///
-    /// An object on which an index function fails or panics is treated as in [`upsert`](Self::upsert).
+    /// If an index function fails or panics on an object, the object is treated as in [`upsert`](Self::upsert).
     pub fn replace(&self, objects: Vec<Arc<T>>, resource_version: &str) -> Replacement<Arc<T>> {
         let objects = last_of_each(objects.into_iter().map(Stored::from).collect());
         let Replaced { deleted, present, .. } = self.replace_all(None, objects, Vec::new(), resource_version);
@@ -208,9 +208,9 @@ impl<T: Object> Cache<T> {
         self.store.get(key)?.into_read()
     }
 
-    /// Returns all objects, in no particular order. The returned list shares the cache's pages, so this call copies no
-    /// objects. The list contains only decodable objects. If objects are decoded when they are read, this call first
-    /// decodes each object that was not checked before.
+    /// Returns all decodable objects, in no particular order. The returned list shares the cache's pages, so this call
+    /// copies no objects. If objects are decoded when they are read, this call first decodes each object that was not
+    /// checked before.
     pub fn list(&self) -> Objects<T> {
         let pages = self.store.pin(|_| ()).0.pages();
         let is_unknown = self.source.as_ref().is_some_and(|source| source.has_unknown());
@@ -265,19 +265,20 @@ impl<T: Object> Cache<T> {
         self.snapshot().index_values(name)
     }
 
-    /// Returns an immutable snapshot of the cache. This call's cost does not depend on the number of objects.
+    /// Returns an immutable snapshot of the cache. The cost of this call does not depend on the number of objects.
     pub fn snapshot(&self) -> Snapshot<T> {
         let (pin, resource_version) = self.store.pin(str::to_owned);
         Snapshot::new(pin, self.indices(), resource_version)
     }
 
-    /// Returns the revision of the last change, replacement or bookmark, or an empty string before the first of them.
+    /// Returns the revision of the last change, replacement or bookmark. Returns an empty string before the first of
+    /// these.
     pub fn resource_version(&self) -> String {
         self.store.resource_version(str::to_owned)
     }
 
     /// Waits until the cache contains all changes up to `resource_version`. To read your own write, first wait for the
-    /// resourceVersion that the server returned for the write.
+    /// resourceVersion in the server's response to the write.
     ///
     /// An informer's cache also waits until it [has synced](crate::SharedInformer::wait_for_sync) with the current
     /// namespaces and selectors.
@@ -314,8 +315,8 @@ impl<T: Object> Cache<T> {
         let waiting = self.moved.wait();
         let begun = self.went_back.load(atomic::Ordering::Acquire);
         loop {
-            // Create the future and read both flags before taking the snapshot, so that the wait
-            // does not miss later changes.
+            // Create the future and read both flags before taking the snapshot, so that the wait does not miss later
+            // changes.
             let moved = waiting.next();
             let is_closed = self.is_closed.load(atomic::Ordering::Acquire);
             let has_all = self.has_all();
@@ -338,7 +339,8 @@ impl<T: Object> Cache<T> {
         }
     }
 
-    /// Works like [`transaction`](Self::transaction), and also adds entries for undecodable objects.
+    /// Stores and deletes objects like [`transaction`](Self::transaction), and also adds entries for undecodable
+    /// objects.
     pub(crate) fn write_all(
         &self,
         changes: Vec<(ObjectKey, Option<Stored<T>>)>,
@@ -380,8 +382,9 @@ impl<T: Object> Cache<T> {
         written
     }
 
-    /// Works like [`replace`](Self::replace) for objects with distinct keys, and also replaces the entries of
-    /// undecodable objects. Only replaces objects in the namespace `within`, or all objects if `within` is `None`.
+    /// Replaces objects like [`replace`](Self::replace), and also replaces the entries of undecodable objects. The keys
+    /// of `objects` must be distinct. Only replaces objects in the namespace `within`, or all objects if `within` is
+    /// `None`.
     pub(crate) fn replace_all(
         &self,
         within: Option<&str>,
@@ -438,14 +441,14 @@ impl<T: Object> Cache<T> {
         replaced
     }
 
-    /// Fails waits for a revision, because the server's revisions went back and the awaited revisions may never arrive.
+    /// Fails all waits for a revision. The server's revisions went back, so the awaited revisions may never arrive.
     pub(crate) fn history_went_back(&self) {
         self.went_back.fetch_add(1, atomic::Ordering::Release);
         self.moved.announce_end();
     }
 
-    /// Ends all waits, because the cache no longer changes. Drops the index functions, because they may
-    /// hold handles to this cache.
+    /// Ends all waits, because the cache no longer changes. Drops the index functions, because they may own handles to
+    /// this cache.
     pub(crate) fn close(&self) {
         self.is_closed.store(true, atomic::Ordering::Release);
         self.drop_functions();
@@ -464,7 +467,6 @@ impl<T: Object> Cache<T> {
         self.parts().reached(namespace).map(str::to_owned)
     }
 
-    /// Updates the progress of the sources and wakes waiting tasks.
     pub(crate) fn change_parts<R>(&self, change: impl FnOnce(&mut Parts) -> R) -> R {
         let changed = change(&mut self.parts());
         self.moved.announce_end();
@@ -479,7 +481,6 @@ impl<T: Object> Cache<T> {
         &self.store
     }
 
-    /// Returns the decoder for objects that are stored as JSON.
     pub(crate) fn source(&self) -> Option<&Arc<Source<T>>> {
         self.source.as_ref()
     }

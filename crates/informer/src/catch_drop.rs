@@ -5,14 +5,14 @@ use std::sync::Arc;
 
 use crate::panic::catch;
 
-/// A shared reference to a user's object. Catches and logs a panic of the object's `Drop` when the
-/// last reference is dropped.
+/// A shared reference to a user's object. If the object's `Drop` panics when the last reference is dropped, the panic
+/// is caught and logged.
 pub(crate) struct CatchDrop<T> {
-    /// `None` only while the `CatchDrop` is being dropped or converted.
+    /// `None` only during the drop or the conversion of the `CatchDrop`.
     object: Option<Arc<T>>,
 }
 
-/// The panic message if `object` is `None`. Only `into_arc` and `drop` set it to `None`.
+/// The panic message if `object` is `None`. Only `into_arc` and `drop` set `object` to `None`.
 const THERE: &str = "the object is present until the drop";
 
 impl<T> From<Arc<T>> for CatchDrop<T> {
@@ -22,7 +22,7 @@ impl<T> From<Arc<T>> for CatchDrop<T> {
 }
 
 impl<T> CatchDrop<T> {
-    /// Returns the `Arc`. If the caller drops the last reference, a panic of the object's `Drop` is not caught.
+    /// Returns the `Arc`. If the caller drops the last reference, a panic in the object's `Drop` is not caught.
     pub(crate) fn into_arc(mut self) -> Arc<T> {
         self.object.take().expect(THERE)
     }

@@ -21,28 +21,30 @@ use crate::undecodable::Undecodable;
 use record::Record;
 
 /// An object that is stored as compressed JSON, and decoded as a `T` when it is [read](Self::get). A compressed
-/// k8s-openapi pod takes a thirtieth of the memory of a decoded pod: see [the
+/// k8s-openapi pod takes a thirtieth of the memory of a decoded pod. See [the
 /// comparison](crate#choosing-the-object-type).
 ///
-/// The key, uid, resourceVersion, generation, labels, owners and finalizers are available without decoding the object.
-/// So selectors decode no objects. Once read, labels, owners and finalizers stay in memory, shared by all objects for
-/// which they are equal. Annotations are decoded on their first read, and then stay in memory with their object.
+/// The key, uid, resourceVersion, generation, labels, owners and finalizers can be read without decoding the object.
+/// Therefore, selectors decode no objects. Once read, labels, owners and finalizers stay in memory. Objects with equal
+/// labels, owners and finalizers share them. Annotations are decoded on their first read, and then stay in memory with
+/// their object.
 ///
-/// The cache accepts any object with valid metadata. So an object that is not a valid `T` is in the cache and not in
-/// [`undecodable`](crate::Lister::undecodable), and each read of the object returns an error.
+/// The cache accepts any object with valid metadata. Therefore, an object that is not a valid `T` is in the cache and
+/// not in [`undecodable`](crate::Lister::undecodable). Each read of this object returns an error.
 ///
 /// # Shared memory
 ///
-/// All `Compact<T>` objects of the process share a dictionary and a cache of recently decoded objects. These stay in
+/// All `Compact<T>` objects of the process share a dictionary and a cache of recently decoded objects. Both stay in
 /// memory until the last `Compact<T>` is dropped:
 ///
-/// - The dictionary is built from the objects as they arrive. An object that the dictionary compresses badly is added
-///   to it, up to 8 KiB of each object and 32 KiB in total. **So the content of the first Secrets, for example, stays
-///   in memory after their deletion.** If several kinds share one type, as with
+/// - The dictionary is built from the objects as they arrive. If the dictionary compresses an object badly, the object
+///   is added to the dictionary, up to 8 KiB of each object and 32 KiB in total. **So the content of the first Secrets,
+///   for example, stays in memory after their deletion.** If several kinds share one type, as with
 ///   [`DynamicObject`](pintle_meta::DynamicObject), the dictionary fits the first kinds best.
-/// - Up to 17 recently decoded objects are kept for later reads. A decoded object is dropped at the latest
-///   together with its `Compact`.
-/// - Objects with equal labels, owners and finalizers, such as a replica set's pods, share one copy of these fields.
+/// - Up to 17 recently decoded objects are kept for later reads. A decoded object is dropped at the latest together
+///   with its `Compact`.
+/// - Objects with equal labels, owners and finalizers, such as the pods of a replica set, share one copy of these
+///   fields.
 ///
 /// # Examples
 ///
@@ -96,15 +98,15 @@ impl<T: 'static> Compact<T> {
         Ok(Self { record: Record::new::<T>(json)?, object: PhantomData })
     }
 
-    /// Decodes and returns the object. If it was decoded recently, returns the same decoded object again.
+    /// Decodes and returns the object. If the object was decoded recently, returns the same decoded object again.
     ///
-    /// This call takes the time to deserialize a `T`, plus some microseconds to decompress the JSON, and does
-    /// not wait for other threads.
+    /// This call takes the time to deserialize a `T`, plus some microseconds to decompress the JSON. The call does not
+    /// wait for other threads.
     ///
     /// # Errors
     ///
-    /// Returns [`Undecodable`] if the object is not a valid `T`, or if `T`'s `Deserialize` panicked. Each call for such
-    /// an object returns the error again.
+    /// Returns [`Undecodable`] if the object is not a valid `T`, or if the `Deserialize` implementation of `T`
+    /// panicked. Each call for such an object returns the error again.
     pub fn get(&self) -> Result<Arc<T>, Undecodable>
     where
         T: DeserializeOwned + Send + Sync,
@@ -152,7 +154,7 @@ impl<'de, T: 'static> Deserialize<'de> for Compact<T> {
     }
 }
 
-/// Writes the original JSON.
+/// Writes the original JSON of the object.
 impl<T> Serialize for Compact<T> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let json = self.record.json().ok_or_else(|| S::Error::custom("its compressed form is damaged"))?;

@@ -12,7 +12,8 @@ use crate::reflector_config::ReflectorConfig;
 
 /// Configures a [`SharedInformer`](crate::SharedInformer).
 ///
-/// The defaults are client-go's, except that `managedFields` are [left out](Projection). [`ReflectorConfig`] lists further differences.
+/// The defaults are client-go's, except that `managedFields` are [left out](Projection). [`ReflectorConfig`] documents
+/// further differences.
 ///
 /// # Examples
 ///
@@ -47,7 +48,8 @@ use crate::reflector_config::ReflectorConfig;
 /// }
 /// ```
 pub struct InformerConfig<T> {
-    /// The informer's name in logs, errors and metrics. If empty (the default), the object type's name is used.
+    /// The informer's name in logs, errors and metrics. If the name is empty (the default), the name of the object type
+    /// is used.
     pub name: String,
     /// The settings for lists and watches, including the selectors.
     pub reflector: ReflectorConfig,
@@ -55,35 +57,37 @@ pub struct InformerConfig<T> {
     /// interval](crate::Subscription::set_resync). `None`, the default, disables resyncs.
     pub resync: Option<Duration>,
     /// Selects which fields of each object are decoded and cached. The default drops only `managedFields`, so an update
-    /// may [write a cached object back](Projection#writing-a-cached-object-back). An informer that caches all Secrets
-    /// of a cluster without a selector logs a warning, unless the projection drops `data` (see
-    /// [`Projection::without`]).
+    /// may [write a cached object back](Projection#writing-a-cached-object-back).
+    ///
+    /// If an informer caches all Secrets of a cluster without a selector, it logs a warning, unless the projection
+    /// drops `data` (see [`Projection::without`]).
     pub projection: Projection,
     /// A function that changes each object once, before the object is cached. For example, a transform can drop data
-    /// that a `projection` cannot select by a path. The transform also runs on a deleted object's last state. The
-    /// transform may run for several objects at the same time, on different threads.
+    /// that a `projection` cannot select by a path. The transform also runs on the last state of a deleted object.
+    /// Several threads may run the transform on different objects at the same time.
     ///
     /// If the transform panics on an object, the object is not stored. Instead,
-    /// [`undecodable`](crate::Lister::undecodable) lists it with its name and namespace on the server, and its
-    /// last good state stays in the cache. If the transform renames objects, that state has another key, so the
-    /// next list deletes the state.
+    /// [`undecodable`](crate::Lister::undecodable) lists the object with its name and namespace on the server, and the
+    /// last good state of the object stays in the cache. If the transform renames objects, the last good state has
+    /// another key, so the next list deletes this state.
     pub transform: Option<Transform<T>>,
     /// When objects are decoded. By default, objects of large types are decoded when they are read, and other
     /// objects when they arrive.
     pub decode: DecodePolicy,
     /// The memory limit, in bytes, for decoded objects, if objects are [decoded when they are
-    /// read](DecodePolicy::OnRead). Beyond this limit, the informer drops the least recently read objects, and decodes
-    /// them again at their next read. Objects that a reader still references are never dropped. An object's size is
-    /// estimated as its type's size plus six bytes for each byte of its JSON. The default is 256 MiB.
+    /// read](DecodePolicy::OnRead). If decoded objects exceed this limit, the informer drops the least recently read
+    /// objects, and decodes them again at their next read. Objects that a reader still references are never dropped.
+    /// The estimated size of an object is the size of its type plus six bytes for each byte of its JSON. The default is
+    /// 256 MiB.
     pub hot_bytes: usize,
-    /// Called with each failure that delays the informer, and with each failure of an index function. No lock is held
-    /// during the call. If the handler panics, the panic is logged. A handle to the informer that the handler captures
-    /// keeps the informer running.
+    /// Called with each failure that delays the informer, and with each failure of an index function. The informer
+    /// takes no lock during the call. If the handler panics, the informer logs the panic. If the handler captures a
+    /// handle to the informer, the informer keeps running.
     pub on_error: Option<ErrorHandler>,
-    /// The metrics provider, used from the informer's creation until its task ends. `None`, the default,
-    /// disables metrics. All metrics have the labels `name`, `group`, `version` and `resource`. The label `name`
-    /// is the informer's name. If the provider panics, the informer logs the panic, and continues without
-    /// calling the provider again.
+    /// The metrics provider, used from the informer's creation until its task ends. `None`, the default, disables
+    /// metrics. All metrics have the labels `name`, `group`, `version` and `resource`. The label `name` is the
+    /// informer's name. If the provider panics, the informer logs the panic, and continues without calling the provider
+    /// again.
     ///
     /// | name | kind | meaning |
     /// |---|---|---|
@@ -108,7 +112,7 @@ pub struct InformerConfig<T> {
     pub seed: Option<u64>,
 }
 
-/// A function that changes an object before it is cached: see [`InformerConfig::transform`]. An
+/// A function that changes an object before the object is cached: see [`InformerConfig::transform`]. An
 /// [`InformerFactory`](crate::InformerFactory) compares transforms by the address of the `Arc`, so only clones of one
 /// `Arc` share an informer.
 pub type Transform<T> = Arc<dyn Fn(&mut T) + Send + Sync>;
@@ -129,8 +133,8 @@ pub type ErrorHandler = Box<dyn Fn(&ReflectorError) + Send + Sync>;
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum DecodePolicy {
-    /// Decodes objects when they are read, if their type takes at least 1 KiB and there is no transform. Objects of
-    /// large types, like k8s-openapi's `Pod`, take several times as much memory as their JSON. Other objects are
+    /// Decodes objects when they are read, if their type takes at least 1 KiB and there is no transform. An object of a
+    /// large type, like k8s-openapi's `Pod`, takes several times as much memory as its JSON. All other objects are
     /// decoded when they arrive.
     #[default]
     Auto,
@@ -138,15 +142,16 @@ pub enum DecodePolicy {
     /// undecodable object as soon as it arrives.
     OnArrival,
     /// Stores objects as JSON, and decodes an object at its first read, once for all readers. The type's
-    /// [`Metadata`](pintle_meta::Metadata) must equal the JSON's metadata. If there is a transform, objects are decoded
-    /// when they arrive, because the transform may change their metadata.
+    /// [`Metadata`](pintle_meta::Metadata) must equal the metadata in the JSON. If there is a transform, objects are
+    /// decoded when they arrive, because the transform may change their metadata.
     ///
     /// An undecodable object is detected at its first read, or by a check that runs when the informer has been idle for
-    /// a second. Until then, `undecodable` does not list the object, and reads return its last decodable state.
+    /// a second. Until the detection, `undecodable` does not list the object, and reads return its last decodable
+    /// state.
     OnRead,
 }
 
-/// The type size, in bytes, from which `DecodePolicy::Auto` decodes objects when they are read.
+/// The minimum type size, in bytes, for which `DecodePolicy::Auto` decodes objects when they are read.
 const LARGE: usize = 1 << 10;
 
 impl<T> InformerConfig<T> {

@@ -38,10 +38,10 @@ use crate::stored::Stored;
 pub(crate) use self::followers::Followers;
 pub(crate) use self::requests::Limits;
 
-/// Runs a reflector: executes its commands, reads the clock and stores its output.
+/// Runs a reflector: executes the reflector's commands, reads the clock and stores the output.
 pub(crate) struct Driver<T, L> {
     pub(crate) name: String,
-    /// The place that this driver follows, such as one namespace.
+    /// The namespace that this driver watches, or all namespaces.
     pub(crate) place: Place,
     pub(crate) list_watch: L,
     /// The number of selector changes before the last list began.
@@ -58,19 +58,19 @@ pub(crate) struct Driver<T, L> {
 
 type Fifo<T> = RealFifo<ObjectKey, Observed<Stored<T>>>;
 
-/// The maximum number of events that a driver reads before it yields to other tasks, and so also the maximum queue
-/// length. A list with more objects is stored on another thread.
+/// The maximum number of events that a driver reads before it yields to other tasks. The queue of changes therefore
+/// contains at most this number of events. A list with more objects is stored on another thread.
 const BATCH: usize = 32;
 
-/// The maximum number of calls to index functions before the driver yields to other tasks. Index functions are
-/// user code and may be slow.
+/// The maximum number of calls to index functions before the driver yields to other tasks. Index functions are user
+/// code and may be slow.
 const CALLS: usize = 16;
 
 /// The number of notifications after which the driver yields to other tasks.
 const NOTIFICATIONS: usize = 512;
 
 impl<T: Object + DeserializeOwned, L: ListWatch<Object = T>> Driver<T, L> {
-    /// Runs until `stop` is cancelled.
+    /// Runs until the `stop` token is cancelled.
     pub(crate) async fn drive(self, stop: CancellationToken) {
         let Self {
             list_watch,
@@ -108,7 +108,6 @@ impl<T: Object + DeserializeOwned, L: ListWatch<Object = T>> Driver<T, L> {
     }
 }
 
-/// A driver's state without its requests.
 struct Steps<T> {
     name: String,
     place: Place,
@@ -119,14 +118,12 @@ struct Steps<T> {
     states: States,
     on_error: Arc<ErrorHandlers>,
     metrics: Option<Metrics>,
-    /// The number of stored changes since the last yield to other tasks.
     stored: usize,
-    /// The number of notifications since the last yield to other tasks.
     notified: usize,
 }
 
 impl<T: Object + DeserializeOwned> Steps<T> {
-    /// Executes the reflector's commands until `stop` is cancelled.
+    /// Executes the reflector's commands until the `stop` token is cancelled.
     async fn go<L: ListWatch<Object = T>>(&mut self, requests: &mut Requests<T, L>, stop: &CancellationToken) {
         let mut command = self.start();
         loop {
@@ -181,8 +178,8 @@ impl<T: Object + DeserializeOwned> Steps<T> {
         step.command
     }
 
-    /// Logs a failure. A repeated failure is logged as a warning only once, because requests for a missing
-    /// resource fail twice a minute.
+    /// Logs a failure. If the last failure was similar, logs no second warning, because requests for a missing resource
+    /// fail twice a minute.
     fn log(&self, error: &ReflectorError) {
         let last = self.states.last();
         let is_known = last.and_then(|last| Some(last.cause()?.is_like(error))).unwrap_or_default();
@@ -215,8 +212,8 @@ impl<T: Object + DeserializeOwned> Steps<T> {
         }
     }
 
-    /// Stores the queued changes in batches, and notifies the subscribers after each batch. Yields to
-    /// other tasks between batches.
+    /// Stores the queued changes in batches, and notifies the subscribers after each batch. Yields to other tasks
+    /// between batches.
     async fn process_queue(&mut self) {
         while !self.fifo.is_empty() {
             let most = self.publisher.batch(CALLS).min(BATCH);
@@ -259,7 +256,8 @@ impl<T: Object + DeserializeOwned> Steps<T> {
         }
     }
 
-    /// Reports index function failures. Yields to other tasks between the calls, since error handlers are user code.
+    /// Reports failures of index functions. Yields to other tasks between the calls, because error handlers are user
+    /// code.
     async fn report(&mut self, unindexed: Vec<IndexFailed>) {
         for error in unindexed {
             tracing::error!(informer = %self.name, key = %error.key, index = error.index, %error, "cannot index an object");
@@ -271,7 +269,6 @@ impl<T: Object + DeserializeOwned> Steps<T> {
         }
     }
 
-    /// Notifies the subscribers in chunks, and yields to other tasks after every [`NOTIFICATIONS`] changes.
     async fn notify(&mut self, mut notifications: Notifications<T>) {
         while let Some(changes) = notifications.step() {
             self.notified += changes;
@@ -293,7 +290,6 @@ fn len<T>(item: &Entry<T>) -> usize {
     }
 }
 
-/// Starts resyncs when they are due.
 async fn resync<T: Object>(publisher: &Publisher<T>) -> std::convert::Infallible {
     loop {
         let changed = publisher.resyncs_changed.notified();
@@ -310,7 +306,7 @@ async fn resync<T: Object>(publisher: &Publisher<T>) -> std::convert::Infallible
     }
 }
 
-/// Runs `work`, and concurrently starts due resyncs and checks objects that were never decoded. The informer and its
+/// Runs `work`. Concurrently starts due resyncs, and checks objects that were never decoded. The informer and its
 /// subscriptions end after `work`, even if `work` panics or the runtime shuts down before the first poll.
 pub(crate) fn run<T: Object>(
     name: String,
@@ -339,7 +335,7 @@ pub(crate) fn run<T: Object>(
     }
 }
 
-/// Reports the informer's end and closes its subscriptions, when dropped.
+/// When dropped, reports the informer's end and closes its subscriptions.
 struct End<T: Object> {
     publisher: Arc<Publisher<T>>,
     whole: Arc<Whole>,

@@ -18,14 +18,14 @@ pub struct UnknownIndex {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum NotReached {
-    /// The requested revision or the cache's revision is not a number, so the two cannot be compared.
+    /// The requested revision or the cache's revision is not a number, so the two revisions cannot be compared.
     #[error("the resourceVersion {resource_version:?} is not a number, so it cannot be compared with others")]
     NotComparable {
         /// The revision that is not a number.
         resource_version: String,
     },
-    /// The server's revisions went back during the wait, for example after a restore from a backup. So the requested
-    /// revision may never arrive, or may identify other changes.
+    /// The server's revisions went back during the wait, for example after a restore from a backup. Therefore, the
+    /// requested revision may never arrive, or may identify other changes.
     #[error("the server's revisions went back, so the resourceVersion {resource_version:?} may never arrive")]
     WentBack {
         /// The requested revision.
@@ -36,8 +36,8 @@ pub enum NotReached {
     Stopped,
 }
 
-/// The informer has ended, so its cache is no longer up to date. This error is returned even if
-/// the cache was synced before.
+/// The error after an informer has ended, so that its cache is no longer up to date. The error is returned even if the
+/// cache was synced before.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the informer {informer:?} has ended: {cause}")]
 pub struct NotSynced {
@@ -45,7 +45,8 @@ pub struct NotSynced {
     pub(crate) cause: StopCause,
 }
 
-/// The selectors were not changed, because a factory shares the informer with other callers.
+/// The error for a change of the selectors of an informer that a factory shares with other callers. The selectors were
+/// not changed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
     "the informer {informer:?} is shared by a factory, so its selectors cannot change: ask the factory for an informer with the new selectors, or make one with SharedInformer::new"
@@ -54,7 +55,7 @@ pub struct SelectorsShared {
     pub(crate) informer: String,
 }
 
-/// An index function failed or panicked on an object.
+/// The error of an index function that failed or panicked on an object.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{error}")]
 pub struct IndexFailed {
@@ -70,8 +71,8 @@ pub struct IndexFailed {
 #[derive(Clone, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ReflectorError {
-    /// The resource does not exist: its custom resource definition is missing or was deleted, or the server has not
-    /// loaded it yet. The reflector keeps retrying, and the cache keeps its objects.
+    /// The resource does not exist. Its custom resource definition is missing or was deleted, or the server has not
+    /// loaded the definition yet. The reflector keeps retrying, and the cache keeps its objects.
     #[error("the resource does not exist (yet): {0}")]
     NoSuchResource(#[source] ApiError),
     /// A list failed.
@@ -80,13 +81,13 @@ pub enum ReflectorError {
     /// A watch could not be opened, or it ended with an error.
     #[error("cannot watch: {0}")]
     Watch(#[source] ApiError),
-    /// The server ended a watch immediately after the watch was opened.
+    /// The server ended a watch immediately after opening it.
     #[error("the server ended the watch at once and without any event")]
     VeryShortWatch,
     /// The watch was silent for so long that the connection counts as dead. The reflector opens another watch.
     #[error("the watch fell silent")]
     SilentWatch,
-    /// The server accepted a streaming list but did not finish it. The reflector uses a paged list instead.
+    /// The server accepted a streaming list but did not finish it. The reflector sends a paged list instead.
     #[error("the server did not finish a streaming list")]
     StreamingListUnfinished,
     /// The server returned an older state than before. The server may only lag behind, so the reflector first requests
@@ -103,7 +104,7 @@ pub enum ReflectorError {
         known: String,
     },
     /// An index function failed or panicked on an object. The object is in the cache, but lookups in the failed index
-    /// do not find it. Lookups by key and in other indices do. The informer continues, so
+    /// do not find the object. Lookups by key and in other indices still find it. The informer continues, so
     /// [`InformerState`](crate::InformerState) does not show this error.
     #[error("cannot index {}: {_0}", _0.key)]
     IndexFailed(#[source] IndexFailed),
@@ -118,7 +119,7 @@ impl ReflectorError {
         if error.is_not_found() { Self::NoSuchResource(error) } else { Self::Watch(error) }
     }
 
-    /// Returns the failed request's error, if the failure is a failed request.
+    /// Returns the error of the failed request. Returns `None` if the failure is not a failed request.
     pub fn cause(&self) -> Option<&ApiError> {
         match self {
             Self::NoSuchResource(cause) | Self::List(cause) | Self::Watch(cause) => Some(cause),
@@ -130,7 +131,7 @@ impl ReflectorError {
         }
     }
 
-    /// Returns `true` if `self` and `other` are the same kind of failure, even if details such as messages differ.
+    /// Returns `true` if `self` and `other` are the same kind of failure. Details such as messages may differ.
     pub(crate) fn is_like(&self, other: &Self) -> bool {
         let kind = |error: &Self| {
             let cause = error.cause();

@@ -19,9 +19,9 @@ use crate::user::{User, Users};
 
 /// Shares informers between callers that request the same objects.
 ///
-/// In client-go, most settings belong to a factory; in controller-runtime, they belong to a cache. In this crate, each
-/// caller passes its own configuration, and the factory compares it with the settings of its existing informers. If an
-/// existing informer has another value for a setting, the result depends on that setting:
+/// In client-go, most settings belong to a factory. In controller-runtime, they belong to a cache. In this crate, each
+/// caller passes its own configuration. The factory compares this configuration with the settings of its existing
+/// informers. If an existing informer has another value for a setting, the result depends on the setting:
 ///
 /// | setting of a caller | result if the existing informer has another value |
 /// |---|---|
@@ -36,10 +36,11 @@ use crate::user::{User, Users};
 /// settings in the first three rows.
 ///
 /// An informer's users are its handles, listers, subscriptions and handlers. When its last user is dropped, a running
-/// informer ends. If an informer has ended or was stopped, the next caller gets a new informer. An informer that has
-/// not started yet stays in the factory without users; after its [`start`](Self::start), it runs until its next users
-/// are dropped. [`shutdown`](Self::shutdown) ends all informers. Dropping the factory ends the informers without users.
-/// Clones of a factory share its informers.
+/// informer ends. If an informer has ended or was stopped, the next caller gets a new informer.
+///
+/// An informer that has not started yet stays in the factory without users. After its [`start`](Self::start), the
+/// informer runs until its next users are dropped. [`shutdown`](Self::shutdown) ends all informers. Dropping the
+/// factory ends the informers without users. Clones of a factory share its informers.
 ///
 /// # Examples
 ///
@@ -72,7 +73,7 @@ pub struct InformerFactory {
 #[derive(Default)]
 struct Inner {
     informers: Vec<Entry>,
-    /// The number of informers created so far.
+    /// The number of informers that the factory has created so far. Includes informers that have ended.
     made: u64,
     is_shut_down: bool,
 }
@@ -103,9 +104,9 @@ impl InformerFactory {
     /// `list_watch` is for all namespaces.
     ///
     /// If the factory can reuse an existing informer, `list_watch` is dropped. The table in the docs of
-    /// [`InformerFactory`] lists when an informer is reused.
+    /// [`InformerFactory`] shows when the factory reuses an informer.
     ///
-    /// After the factory was shut down, the returned informer has already ended.
+    /// After a shutdown of the factory, the returned informer has already ended.
     pub fn informer<T: Object + DeserializeOwned>(
         &self,
         list_watch: impl ListWatch<Object = T>,
@@ -115,9 +116,10 @@ impl InformerFactory {
         self.share(&wanted, || SharedInformer::new(list_watch, config))
     }
 
-    /// Works like [`informer`](Self::informer) for an informer [of several namespaces](SharedInformer::of_namespaces).
-    /// Callers share an informer only if they pass clones of one `Namespaces`, even if two sets contain the same names.
-    /// If the factory can reuse an existing informer, `source` is called once for the resource and then dropped.
+    /// Returns an informer [of several namespaces](SharedInformer::of_namespaces), and otherwise works like
+    /// [`informer`](Self::informer). Callers share an informer only if they pass clones of one `Namespaces`, even if
+    /// two sets contain the same names. If the factory can reuse an existing informer, it calls `source` once for the
+    /// resource and then drops `source`.
     ///
     /// # Panics
     ///
@@ -140,14 +142,14 @@ impl InformerFactory {
     pub fn start(&self) {
         let inner = self.lock();
         let all = if inner.is_shut_down { Vec::new() } else { inner.informers.clone() };
-        // Start informers without the lock, because a runtime that is shutting down drops the task immediately, and
+        // Start informers without the lock. A runtime that is shutting down drops the informer's task immediately, and
         // this drop runs user code. Informers that are shut down during this call do not start.
         drop(inner);
         all.iter().for_each(|entry| entry.informer.start());
     }
 
-    /// Waits until all informers have synced, including informers that were not started. An informer whose last user is
-    /// dropped during the wait is ignored.
+    /// Waits until all informers have synced, including informers that were not started. Ignores an informer whose last
+    /// user is dropped during the wait.
     ///
     /// # Errors
     ///
@@ -194,8 +196,8 @@ impl InformerFactory {
         }
     }
 
-    /// Returns an existing informer that matches `wanted`, or creates one. Informers are created and dropped without
-    /// the lock, because their sources, transforms and metrics providers are user code.
+    /// Returns an existing informer that matches `wanted`, or creates a new informer. Informers are created and dropped
+    /// without the lock, because their sources, transforms and metrics providers are user code.
     fn share<T: Object>(&self, wanted: &Wanted<T>, make: impl FnOnce() -> SharedInformer<T>) -> SharedInformer<T> {
         let found = find(&self.lock(), wanted);
         if let Some(found) = found {
@@ -227,7 +229,7 @@ impl InformerFactory {
         made.used_by(user, wanted.resync)
     }
 
-    /// Creates an informer's user count. When the count returns to zero, the informer stops.
+    /// Creates the user count of an informer. When the count returns to zero, the informer stops.
     fn users(&self, number: u64) -> Arc<Users> {
         let factory = Arc::downgrade(&self.inner);
         Users::new(move || stop_unused(&factory, number))
@@ -242,7 +244,7 @@ impl InformerFactory {
     }
 }
 
-/// Locks the factory. Poison is ignored, because no code that runs under this lock can panic halfway through a change.
+/// Locks the factory. Poison is ignored, because code under this lock cannot panic halfway through a change.
 fn lock(inner: &Mutex<Inner>) -> MutexGuard<'_, Inner> {
     inner.lock().unwrap_or_else(PoisonError::into_inner)
 }
@@ -251,7 +253,7 @@ fn lock(inner: &Mutex<Inner>) -> MutexGuard<'_, Inner> {
 fn stop_unused(factory: &Weak<Mutex<Inner>>, number: u64) {
     let Some(factory) = factory.upgrade() else { return };
     let mut inner = lock(&factory);
-    // Check the user count again under the lock, because there may be a new user.
+    // Check the user count again under the lock, because the informer may have a new user.
     let is_unused = |entry: &Entry| entry.number == number && entry.users.is_none() && entry.informer.has_started();
     let unused = inner.informers.iter().position(is_unused).map(|at| inner.informers.remove(at));
     drop(inner);
@@ -260,14 +262,14 @@ fn stop_unused(factory: &Weak<Mutex<Inner>>, number: u64) {
     }
 }
 
-/// An existing informer that matches a request. `user` is the new user, and is already counted.
+/// An existing informer that matches a request. `user` is the new user, which the user count already includes.
 struct Found<T: Object> {
     informer: SharedInformer<T>,
     user: User,
     users: Arc<Users>,
 }
 
-/// Finds an informer that matches `wanted`. Ended informers match only after the factory was shut down.
+/// Finds an informer that matches `wanted`. Ended informers match only after a shutdown of the factory.
 fn find<T: Object>(inner: &Inner, wanted: &Wanted<T>) -> Option<Found<T>> {
     inner.informers.iter().find_map(|Entry { informer, users, .. }| {
         let found = wanted.is(&**informer).filter(|found| inner.is_shut_down || !found.state().has_ended())?;
@@ -276,7 +278,6 @@ fn find<T: Object>(inner: &Inner, wanted: &Wanted<T>) -> Option<Found<T>> {
 }
 
 impl<T: Object> Found<T> {
-    /// Returns a handle with the caller's own resync period and error handler.
     fn for_caller(self, wanted: &Wanted<T>) -> SharedInformer<T> {
         let Self { informer, user, users } = self;
         let listening = wanted.on_error.clone().map(|handler| Arc::new(informer.error_handlers().listen(handler)));
@@ -299,7 +300,7 @@ impl<T: Object> Wanted<T> {
         (wanted, config)
     }
 
-    /// Returns `informer` with its type if it matches the request.
+    /// Returns `informer` as a `SharedInformer<T>` if it matches the request.
     fn is<'a>(&self, informer: &'a dyn AnyInformer) -> Option<&'a SharedInformer<T>> {
         let informer = informer.as_any().downcast_ref::<SharedInformer<T>>()?;
         let (wanted, there) = (&self.settings, informer.settings());
@@ -323,7 +324,6 @@ impl fmt::Debug for InformerFactory {
     }
 }
 
-/// A [`SharedInformer`] of any type.
 trait AnyInformer: Send + Sync {
     fn as_any(&self) -> &dyn Any;
     fn name(&self) -> &str;

@@ -9,14 +9,14 @@ use serde_json::Value;
 use crate::projection::Projection;
 use crate::scan::Scanner;
 
-/// Checks that the scanner finds the same key and fields as serde, and that an object is still JSON after the
+/// Checks that the scanner finds the same key and fields as serde. Also checks that an object is still JSON after the
 /// projection has removed fields.
 pub fn scan(json: &[u8]) {
     let scanner = Scanner::new(&Projection::default().without(&["spec", "containers", "env"]));
     let outline = scanner.scan(json);
     let Ok(object) = serde_json::from_slice::<Value>(json) else { return };
-    // Skip the comparison for repeated fields. serde uses the last of two fields with the same name, while the scanner
-    // reads every `metadata` object.
+    // Skip the comparison for repeated fields. If an object has two fields with the same name, serde uses the last
+    // field, but the scanner reads every `metadata` object.
     let is_plain = json.windows(b"\"metadata\"".len()).filter(|part| *part == b"\"metadata\"").count() == 1;
     let Some(outline) = outline else {
         assert!(!object.is_object(), "the scanner rejected a valid JSON object");

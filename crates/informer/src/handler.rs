@@ -19,8 +19,8 @@ use crate::subscription::{DECODE_COST, Subscription, SyncHandle};
 
 /// Receives an informer's events, like client-go's `ResourceEventHandler`.
 ///
-/// A handler is called with one event at a time, in order. On a runtime thread, a handler must return quickly. For
-/// longer work, add the key to a work queue, or run the handler on [a dedicated
+/// The informer calls a handler with one event at a time, in order. A handler on a runtime thread must return quickly.
+/// For longer work, add the key to a work queue, or run the handler on [a dedicated
 /// thread](Subscription::handle_on_thread).
 ///
 /// # Examples
@@ -67,8 +67,8 @@ pub trait ResourceEventHandler<T>: Send + Sync + 'static {
     fn on_delete(&self, object: &Arc<T>, final_state_known: bool);
 
     /// Called with each event. The default implementation decodes the event's objects and calls one of the other
-    /// methods. Override this method if the handler needs only keys or metadata, because reading those [decodes no
-    /// object](crate::EventObject). The other methods are then not called.
+    /// methods. Override this method if the handler needs only keys or metadata. Reading keys and metadata [decodes no
+    /// object](crate::EventObject), and the other methods are then not called.
     fn on_event(&self, event: &ResourceEvent<T>) {
         match event {
             ResourceEvent::Added { object, is_initial } => self.on_add(object, *is_initial),
@@ -78,7 +78,7 @@ pub trait ResourceEventHandler<T>: Send + Sync + 'static {
     }
 }
 
-/// A closure that takes an event is a handler. An object is decoded when the closure reads it.
+/// A closure that takes an event is a handler. An object is decoded when the closure reads the object.
 impl<T: 'static, F: Fn(&ResourceEvent<T>) + Send + Sync + 'static> ResourceEventHandler<T> for F {
     fn on_add(&self, object: &Arc<T>, is_initial: bool) {
         self(&ResourceEvent::Added { object: object.clone().into(), is_initial });
@@ -99,8 +99,8 @@ impl<T: 'static, F: Fn(&ResourceEvent<T>) + Send + Sync + 'static> ResourceEvent
 
 /// A handler that forwards only objects that match a filter, like client-go's `FilteringResourceEventHandler`.
 ///
-/// If an update makes an object match the filter, the inner handler's `on_add` is called. If an update makes it no
-/// longer match, `on_delete` is called with the last matching state.
+/// If an update makes an object match the filter, the inner handler's `on_add` is called. If an updated object no
+/// longer matches, `on_delete` is called with the last matching state.
 #[derive(Clone, Copy, Debug)]
 pub struct FilteringResourceEventHandler<F, H> {
     filter: F,
@@ -108,7 +108,7 @@ pub struct FilteringResourceEventHandler<F, H> {
 }
 
 impl<F, H> FilteringResourceEventHandler<F, H> {
-    /// Creates a handler that passes the objects for which `filter` returns `true` to `handler`.
+    /// Creates a handler that calls `handler` only for objects for which `filter` returns `true`.
     pub fn new(filter: F, handler: H) -> Self {
         Self { filter, handler }
     }
@@ -141,15 +141,14 @@ where
     }
 }
 
-/// Keeps an event handler registered. Dropping the guard removes the handler. A call in progress still finishes,
-/// but no other call follows.
+/// Keeps an event handler registered. Dropping the guard removes the handler. A handler call in progress still
+/// finishes, but no further call follows.
 #[must_use = "dropping the guard removes the handler"]
 pub struct HandlerGuard {
     synced: SyncHandle,
     worker: Worker,
 }
 
-/// The task or thread that calls a handler.
 enum Worker {
     Task(JoinHandle<()>),
     Thread { dismiss: Box<dyn Fn() + Send + Sync>, ended: oneshot::Receiver<()> },
@@ -182,8 +181,8 @@ impl<T: Object> Subscription<T> {
         HandlerGuard { synced, worker: Worker::Task(task) }
     }
 
-    /// Calls `handler` with this subscription's events on a separate thread, where it may block. This method needs
-    /// no runtime. While `handler` runs, new events wait in the subscription, up to the limit that
+    /// Calls `handler` with this subscription's events on a separate thread. The handler may block this thread. This
+    /// method needs no runtime. While `handler` runs, new events wait in the subscription, up to the limit that
     /// [`Subscription`] describes.
     ///
     /// # Errors
@@ -215,8 +214,8 @@ impl<T: Object> Subscription<T> {
 }
 
 impl HandlerGuard {
-    /// Returns `true` if the handler has processed all initial objects. An object on which the handler
-    /// panicked counts as processed.
+    /// Returns `true` if the handler has processed all initial objects. If the handler panicked on an object, the
+    /// object counts as processed.
     pub fn has_synced(&self) -> bool {
         self.synced.has_synced()
     }
@@ -238,9 +237,9 @@ impl HandlerGuard {
     pub async fn remove(mut self) {
         self.worker.dismiss();
         match &mut self.worker {
-            // Ignore the result, because the task was aborted.
+            // The task was aborted, so its result contains no information.
             Worker::Task(task) => _ = task.await,
-            // Ignore the result, because an error also means that the thread has ended.
+            // An error also means that the thread has ended.
             Worker::Thread { ended, .. } => _ = ended.await,
         }
     }
@@ -267,7 +266,7 @@ impl fmt::Debug for HandlerGuard {
     }
 }
 
-/// The pause after a handler panicked.
+/// The pause before the next event after a handler panicked.
 const AFTER_PANIC: Duration = Duration::from_secs(1);
 
 async fn handle<T: Object>(mut events: Subscription<T>, handler: impl ResourceEventHandler<T>) {
@@ -282,21 +281,19 @@ async fn handle<T: Object>(mut events: Subscription<T>, handler: impl ResourceEv
     }
 }
 
-/// The result of calling a handler.
 struct Called {
     has_panicked: bool,
     /// `true` if the handler read an object that was stored as JSON.
     has_decoded: bool,
 }
 
-/// Calls the handler and then drops the event.
 fn call<T: Object>(informer: &str, handler: &impl ResourceEventHandler<T>, event: ResourceEvent<T>) -> Called {
     let handled = catch(|| handler.on_event(&event));
     if let Err(panic) = &handled {
         tracing::error!(%informer, ?event, panic, "an event handler panicked; skipping the event");
     }
     let called = Called { has_panicked: handled.is_err(), has_decoded: event.has_decoded() };
-    // Catch panics, because the event may own the last reference to an object, and the object's `Drop` is user code.
+    // The event may own the last reference to an object, and the object's `Drop` is user code.
     if let Err(panic) = catch(|| drop(event)) {
         tracing::error!(%informer, object = std::any::type_name::<T>(), panic, "the Drop of an object panicked");
     }

@@ -14,7 +14,7 @@ use crate::stored::Stored;
 /// The name of the namespace index. Every [`Cache`](crate::Cache) has this index.
 pub const NAMESPACE_INDEX: &str = "namespace";
 
-/// The result of an index function: values, or an error.
+/// The result of an index function: the values of the object, or an error.
 ///
 /// An infallible function returns a `Vec<String>`, or an `Option<String>` for at most one value.
 pub trait IndexValues {
@@ -44,7 +44,7 @@ impl<V: IndexValues, E: Into<BoxError>> IndexValues for Result<V, E> {
     }
 }
 
-/// Why an index was not added.
+/// The reason why an index was not added to a cache.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum AddIndexError {
@@ -59,20 +59,18 @@ pub enum AddIndexError {
     Failed(#[source] IndexFailed),
 }
 
-/// A named index of a cache.
 pub(crate) struct Index<T> {
     pub(crate) name: Arc<str>,
     pub(crate) number: u32,
-    /// The index function. `None` for the namespace index, and for every index after the informer has ended.
+    /// `None` for the namespace index. Also `None` for every other index after the informer has ended.
     function: Option<Function<T>>,
-    /// The stamp (number) of the first commit at which the index contains all objects. `u64::MAX`
-    /// if the index is not ready.
+    /// The stamp (number) of the first commit at which the index contains all objects. `u64::MAX` if the index is not
+    /// ready.
     ready: Arc<AtomicU64>,
-    /// The index function's first failure before the index was ready.
+    /// The first failure of the index function before the index was ready.
     failure: Arc<OnceLock<IndexFailed>>,
 }
 
-/// An index function.
 pub(crate) enum Function<T> {
     OfObject(Arc<OfObject<T>>),
     OfMetadata(Arc<OfMetadata>),
@@ -102,7 +100,6 @@ impl<T: Object> Index<T> {
         }
     }
 
-    /// Creates an index that is not ready yet.
     pub(crate) fn new(name: &str, number: u32, function: Function<T>) -> Self {
         let ready = Arc::new(AtomicU64::new(u64::MAX));
         Self { name: name.into(), number, function: Some(function), ready, failure: Arc::default() }
@@ -116,9 +113,9 @@ impl<T: Object> Index<T> {
         self.ready.load(Ordering::Acquire) < u64::MAX
     }
 
-    /// Records that the index function failed before the index was ready. The index never becomes ready.
+    /// Records that the index function failed before the index was ready. The index then never becomes ready.
     pub(crate) fn fail(&self, error: IndexFailed) {
-        // Only the first failure is recorded.
+        // `set` ignores all failures after the first one.
         _ = self.failure.set(error);
     }
 
@@ -126,12 +123,11 @@ impl<T: Object> Index<T> {
         self.failure.get()
     }
 
-    /// Returns `true` if the index has a user-defined function.
     pub(crate) fn calls_user_code(&self) -> bool {
         self.function.is_some()
     }
 
-    /// Returns `true` if the index function reads whole objects, so that objects must be decoded first.
+    /// Returns `true` if the index function reads whole objects. The objects must then be decoded first.
     pub(crate) fn reads_objects(&self) -> bool {
         matches!(self.function, Some(Function::OfObject(_)))
     }
@@ -169,8 +165,8 @@ impl<T> Clone for Index<T> {
     }
 }
 
-/// Returns an object's values in all indices, each with its index's `number`, and the failures of index functions. A
-/// failure of an index that is not ready is recorded in that index instead of being returned.
+/// Returns an object's values in all indices, each with the `number` of its index, and the failures of index functions.
+/// A failure of an index that is not ready is not returned. Instead, the index itself records the failure.
 pub(crate) fn values<T: Object>(
     indices: &[Index<T>],
     key: &ObjectKey,

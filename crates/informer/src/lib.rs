@@ -45,7 +45,7 @@
 //!
 //! - A [`SharedInformer`] keeps a copy of one resource's objects. An [`InformerFactory`] shares informers between
 //!   callers that need the same resource. [`InformerState`] shows why an informer is not up to date.
-//! - [`Namespaces`] is a set of namespaces that can change while informers follow it.
+//! - [`Namespaces`] is a set of namespaces that can change while informers watch the namespaces.
 //! - A [`Subscription`] yields [`ResourceEvent`]s after the cache has changed. A [`ResourceEventHandler`] is called
 //!   with each of these events.
 //! - A [`Lister`] reads the cache by key, namespace, [`LabelSelector`](pintle_meta::LabelSelector) or index, or as a [`Snapshot`].
@@ -58,6 +58,8 @@
 //! - Objects of large types are [decoded when they are read](#when-objects-are-decoded). [`DecodePolicy`] sets when an
 //!   informer decodes objects.
 //! - A [`Compact`] object is stored compressed and decoded on each read.
+//! - A [`Recorder`] records the responses of a source. A [`Recording`] replays these responses to an informer in a
+//!   test.
 //! - [`InformerConfig::metrics`] sets the metrics provider, and lists the metrics. The metrics have client-go's names.
 //!
 //! # Guarantees
@@ -78,9 +80,9 @@
 //! - The cache and its indices change before subscribers are notified.
 //! - Events for one object arrive in order. An event's old state is the new state of the object's previous event.
 //!   Intermediate states may be skipped.
-//! - Slow and new subscribers do not delay the cache or other subscribers. At most one event per key is waiting. A
-//!   subscriber can also request [every change](SharedInformer::subscribe_ordered), or [only the newest
-//!   states](NewestSubscription).
+//! - Slow and new subscribers do not delay the cache or other subscribers. For each subscriber, at most one event per
+//!   key is waiting. A subscriber can also request [every change](SharedInformer::subscribe_ordered), or [only the
+//!   newest states](NewestSubscription).
 //!
 //! Isolation of users:
 //!
@@ -89,7 +91,7 @@
 //! - Callers that share an informer through an [`InformerFactory`] cannot change its selectors or
 //!   its settings for each other.
 //! - On a runtime thread, an informer yields to other tasks after at most 16 calls to index functions and transforms,
-//!   32 events, or notifications of about 500 changes. Larger work runs on other threads.
+//!   32 events, or notifications of about 500 changes. Work that exceeds these limits runs on other threads.
 //!
 //! Failures:
 //!
@@ -99,8 +101,8 @@
 //!   [`list_idle_timeout`](ReflectorConfig::list_idle_timeout). An informer has at most 16 list requests in flight.
 //!   Offloaded work does not use tokio's blocking threads. All informers on a tokio runtime share a limit for offloaded
 //!   functions, about one per processor.
-//! - [`undecodable`](Lister::undecodable) lists each object that cannot be decoded. Other objects are not affected.
-//!   Reads and events return the object's last decodable state, if there is one.
+//! - [`undecodable`](Lister::undecodable) lists each object that cannot be decoded. Other objects are not affected. For
+//!   an undecodable object, reads and events return its last decodable state, if there is one.
 //! - Dropping an informer's last handle ends its task. Dropping a [`Subscription`] unsubscribes, and dropping a
 //!   [`HandlerGuard`] removes its handler.
 //!
@@ -117,7 +119,7 @@
 //! | source | the informer ends; its [state](StopCause::Panicked) and the errors of waiting callers say why |
 //!
 //! When an object arrives, the informer calls `Metadata` once for the name, namespace, uid and resourceVersion. A panic
-//! in these calls affects only this object. If `Metadata` panics later, the informer ends.
+//! in one of these calls affects only this object. If `Metadata` panics later, the informer ends.
 //!
 //! # When objects are decoded
 //!
@@ -136,22 +138,23 @@
 //! | an [index function](SharedInformer::add_index) reads objects, and the object changes | a thread outside the runtime |
 //! | the informer was idle for a second, and the object was not decoded before | a thread outside the runtime |
 //!
-//! All readers of an object share one decoded value. If two threads read an object at the same time, one of them
-//! decodes the object while the other waits. A subscription decodes each added object to check whether the object can
-//! be decoded. Unless a reader reads the object first, the decoded value is dropped together with the event.
+//! All readers of an object share one decoded value. If two threads read an object at the same time, one thread decodes
+//! the object while the other thread waits. A subscription decodes each added object to check whether the object can be
+//! decoded. Unless a reader reads the object first, the decoded value is dropped together with the event.
 //!
 //! The decoded objects of an informer take up to [`hot_bytes`](InformerConfig::hot_bytes) of memory. Beyond this limit,
-//! the informer drops the least recently read values that no reader references, and decodes these objects again at
-//! their next read. `Deserialize` must be deterministic, and must not wait for another read of the cache.
+//! the informer drops the least recently read values, except values that a reader references. The informer decodes
+//! these objects again at their next read. `Deserialize` must be deterministic, and must not wait for another read of
+//! the cache.
 //!
 //! These operations never decode an object: reading an event's key or [`Metadata`](pintle_meta::Metadata), matching
 //! labels, computing [metadata indices](SharedInformer::add_metadata_index), counting objects with
 //! [`len`](Lister::len), reading an index's keys, and listing from the server. Once read, an object's labels,
 //! annotations, finalizers and owners stay in memory, in addition to its JSON.
 //!
-//! The last row of the table is a check for undecodable objects. The check decodes each object once after its last
-//! change, and drops the decoded value. If the informer does not become idle within 30 seconds, the check runs between
-//! writes, and uses at most a tenth of one processor.
+//! The last row of the table is a check for undecodable objects. The check decodes each object once after the object's
+//! last change, and drops the decoded value. If the informer does not become idle within 30 seconds, the check runs
+//! between writes, and uses at most a tenth of one processor.
 //!
 //! # Choosing the object type
 //!
@@ -172,11 +175,11 @@
 //! fields) and six labels, and each replica set has 20 pods. Compressed pods are larger if they have less text in
 //! common. `cargo xtask bench cache` measures the same values for the whole path from a server to the cache.
 //!
-//! k8s-openapi's types are large because they reserve space for every API field. An absent string, map or list
-//! takes 24 bytes. An empty `Container` takes 2,120 bytes. A `Volume` takes 3,208 bytes, because it has space for
-//! about thirty volume sources and uses one of them. In addition, each string and each list is a heap allocation,
-//! and a map takes 544 bytes for up to eleven short entries. Managed fields take the most memory, because each
-//! field name becomes a key in a tree.
+//! k8s-openapi's types are large because they reserve space for every API field. An absent string, map or list takes 24
+//! bytes. An empty `Container` takes 2,120 bytes. A `Volume` takes 3,208 bytes, because it has space for about thirty
+//! volume sources but uses only one. In addition, each string and each list is a heap allocation, and a map takes 544
+//! bytes for up to eleven short entries. Managed fields take the most memory, because each field name becomes a key in
+//! a tree.
 //!
 //! - Start with k8s-openapi's type and the default configuration. Reads are fastest if all decoded objects fit into
 //!   [`hot_bytes`](InformerConfig::hot_bytes). By default, about 7,000 pods of this size fit.
@@ -186,22 +189,22 @@
 //!
 //! # How a change flows through an informer
 //!
-//! 1. A driver executes a [`Reflector`](reflector::Reflector)'s commands: list, watch, wait. The driver is the
-//!    informer's only task, but an informer of several namespaces has one driver for each namespace.
+//! 1. A driver executes the commands of a [`Reflector`](reflector::Reflector): list, watch, wait. The driver is the
+//!    informer's only task. An informer of several namespaces has one driver for each namespace.
 //! 2. The driver scans each raw object once to find its identity and the fields that the [`Projection`] drops. The
-//!    other fields are copied, or decoded and transformed. Small amounts are decoded on the driver's thread. Larger
+//!    other fields are copied, or decoded and transformed. The driver decodes small amounts on its own thread. Larger
 //!    amounts are decoded in batches on other threads, so that a large list does not block the runtime. If the cache
 //!    already has the listed version of an object, the cached object is reused. The reflector turns the results into
 //!    [`Output`](reflector::Output)s, in the source's order.
 //! 3. Outputs pass through a [`RealFifo`](pintle_delta_fifo::RealFifo), an in-order queue. The driver enqueues all
-//!    events that the watch has ready, and then dequeues them as one batch. So the queue contains at most one batch,
-//!    and the driver does not read the watch while it writes to the cache.
+//!    events that the watch has ready, and then dequeues them as one batch. Therefore, the queue contains at most one
+//!    batch, and the driver does not read the watch while it writes to the cache.
 //! 4. A batch of up to 32 events, or a whole list, changes the [`Cache`] in one atomic step. A large list is written to
 //!    the cache on another thread. The informer compares the new objects with the previously cached objects to find
 //!    additions, updates and deletions.
-//! 5. Each [`Subscription`] then receives the change in its own
-//!    [`CoalescingFifo`](pintle_delta_fifo::CoalescingFifo), and each subscriber reads its queue at its own speed. A
-//!    new subscription reads the initial objects one by one from a snapshot.
+//! 5. Each [`Subscription`] then receives the change in its own [`CoalescingFifo`](pintle_delta_fifo::CoalescingFifo).
+//!    Each subscriber reads its queue at its own speed. A new subscription reads the initial objects one by one from a
+//!    snapshot.
 
 mod cache;
 mod catch_drop;
@@ -285,7 +288,6 @@ pub mod __private {
     pub use crate::no_subscriber::NoSubscriberWarning;
 }
 
-// Runs the README's examples as tests.
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]
 struct Readme;

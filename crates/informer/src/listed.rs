@@ -10,14 +10,14 @@ pub(crate) struct Listed<T> {
     pages: Pages<Stored<T>>,
     /// The slots (positions in the pages) of the undecodable objects, in ascending order. The list omits these objects.
     unreadable: Vec<usize>,
-    /// The slot of each object in the list. The first read by list position fills this field.
+    /// The slot of each object in the list. Filled by the first read of an object by its position in the list.
     slots: OnceLock<Vec<u32>>,
     /// The objects that were decoded for reads by list position.
     decoded: OnceLock<Box<[OnceLock<Arc<T>>]>>,
 }
 
 impl<T> Listed<T> {
-    /// Creates a list that omits the objects in the slots `unreadable`, which must be in ascending order.
+    /// Creates a list without the objects in the slots `unreadable`. The slots must be in ascending order.
     pub(crate) fn new(pages: Pages<Stored<T>>, unreadable: Vec<usize>) -> Self {
         Self { pages, unreadable, slots: OnceLock::new(), decoded: OnceLock::new() }
     }

@@ -15,9 +15,9 @@ use crate::user::User;
 
 /// Read access to an informer's cache. Listers are cheap to clone.
 ///
-/// Objects are shared with all readers and must not be changed. To modify an object, clone it. A lister can outlive its
-/// informer, and then returns the last cached objects. A lister of an [`InformerFactory`](crate::InformerFactory)'s
-/// informer keeps the informer running until the lister is dropped.
+/// Objects are shared with all readers and are immutable. To modify an object, clone it. A lister can outlive its
+/// informer, and then returns the last cached objects. If the informer comes from an
+/// [`InformerFactory`](crate::InformerFactory), the lister keeps the informer running until the lister is dropped.
 ///
 /// # Examples
 ///
@@ -46,7 +46,6 @@ use crate::user::User;
 /// ```
 pub struct Lister<T> {
     cache: Arc<Cache<T>>,
-    /// Keeps the informer running, if a factory shares it.
     user: Option<User>,
 }
 
@@ -100,14 +99,14 @@ impl<T: Object> Lister<T> {
         self.cache().is_empty()
     }
 
-    /// Returns an entry for each object whose newest state is not in the cache, ordered by key. A state is missing if
-    /// it cannot be decoded as a `T` or is larger than the source accepts. It is also missing if a transform or the
-    /// object's `Metadata` implementation panicked. This call may wait until the last commit's entries are recorded, as
-    /// [`Cache::undecodable`] does.
+    /// Returns an entry for each object whose newest state is not in the cache. The entries are ordered by key. A state
+    /// is missing if it cannot be decoded as a `T`, or if it is larger than the source accepts. A state is also missing
+    /// if a transform or the object's `Metadata` implementation panicked. This call may wait until the entries of the
+    /// last commit are recorded, as [`Cache::undecodable`] does.
     ///
-    /// Decodable objects are not affected. The cache keeps an undecodable object's last decodable state,
-    /// because removing this state would look like a deletion of the object. An entry disappears when its
-    /// object becomes decodable or is deleted.
+    /// The cache keeps the last decodable state of an undecodable object, because removing this state would look like a
+    /// deletion of the object. An entry disappears when its object becomes decodable or is deleted. Decodable objects
+    /// are not affected.
     ///
     /// An object whose name cannot be read has no entry, because the cache cannot identify the object. The informer
     /// ignores a list or event with such an object, so the cache does not change. The informer's state shows the error,
@@ -140,7 +139,8 @@ impl<T: Object> Lister<T> {
         self.cache().wait_for(resource_version).await
     }
 
-    /// Waits like [`wait_for`](Self::wait_for), and returns a snapshot of the cache.
+    /// Waits until the cache contains all changes up to `resource_version`, like [`wait_for`](Self::wait_for), and
+    /// returns a snapshot of the cache.
     ///
     /// # Errors
     ///
@@ -153,7 +153,7 @@ impl<T: Object> Lister<T> {
         self.cache().read_at_least(resource_version).await
     }
 
-    /// Returns the cache for a read, and records the read if a factory shares the informer.
+    /// Returns the cache for a read. If a factory shares the informer, records the read.
     pub(crate) fn cache(&self) -> &Cache<T> {
         if let Some(user) = &self.user {
             user.reads(|| self.cache.is_indexing());

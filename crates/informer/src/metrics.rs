@@ -72,7 +72,7 @@ const fn metric(kind: MetricKind, name: &'static str, help: &'static str) -> Met
     Metric { name, help, kind, labels: LABELS }
 }
 
-/// One driver's metrics. No other code uses them, so they need no lock.
+/// The metrics of one driver. Only the driver uses these metrics, so they need no lock.
 pub(crate) struct Metrics {
     lists: Box<dyn Counter>,
     list_duration: Box<dyn Histogram>,
@@ -88,9 +88,8 @@ pub(crate) struct Metrics {
     provider: Arc<dyn Provider>,
     name: String,
     resource: ApiResource,
-    /// The start time of the list in progress.
     list: Option<Instant>,
-    /// The start time of the open watch, and the number of its events so far.
+    /// The start time of the open watch, and the number of events that the watch has received so far.
     watch: Option<(Instant, u32)>,
 }
 
@@ -120,10 +119,9 @@ impl Metrics {
         }
     }
 
-    /// Records the command that the driver executes next.
     pub(crate) fn commanded(&mut self, now: Instant, command: &Command) {
         match command {
-            // The command reads an incomplete streaming list, so there is no watch yet.
+            // The command reads an incomplete streaming list, so no watch is open yet.
             Command::Read { .. } if self.list.is_some() => {}
             Command::Read { .. } => _ = self.watch.get_or_insert((now, 0)),
             Command::List(options) if !options.continue_token.is_empty() => {}
@@ -134,7 +132,6 @@ impl Metrics {
         }
     }
 
-    /// Records the result of a reflector step, and the revision after this step.
     pub(crate) fn stepped<T>(&mut self, now: Instant, step: &Step<T>, resource_version: &str) {
         let is_read_on = matches!(step.command, Command::Read { .. });
         match (&step.output, &mut self.watch) {
@@ -160,7 +157,6 @@ impl Metrics {
         self.commanded(now, &step.command);
     }
 
-    /// Records the queue length.
     pub(crate) fn queued(&mut self, items: usize) {
         self.queued.set(i64::try_from(items).unwrap_or(i64::MAX));
     }
@@ -170,7 +166,6 @@ impl Metrics {
         observe(&*self.processing_latency, begun, now());
     }
 
-    /// Counts an index function failure.
     pub(crate) fn index_failed(&mut self, index: &str) {
         let Self { index_failures, provider, name, resource, .. } = self;
         let counter = index_failures.entry(index.into()).or_insert_with(|| {
@@ -218,7 +213,8 @@ fn labels<'a>(name: &'a str, resource: &'a ApiResource) -> [&'a str; 4] {
     [name, &resource.group_version.group, &resource.group_version.version, &resource.plural]
 }
 
-/// A gauge that can be set to a value. It remembers its value, because a [`Gauge`] can only be increased or decreased.
+/// A gauge that can be set to a value. A [`Gauge`] can only be increased or decreased, so a `Level` stores the last
+/// value.
 struct Level {
     gauge: Box<dyn Gauge>,
     value: i64,
@@ -242,7 +238,7 @@ fn degraded_seconds(state: &InformerState) -> f64 {
     }
 }
 
-/// Returns the last 15 digits of a revision, as client-go does, because a gauge represents 15 digits exactly. Returns 0
+/// Returns the last 15 digits of a revision, as client-go does. A gauge represents at most 15 digits exactly. Returns 0
 /// if the revision is not a number.
 fn last_digits(resource_version: &str) -> i64 {
     const DIGITS: usize = 15;

@@ -9,7 +9,7 @@ use crate::projection::Projection;
 use crate::scan::Scanner;
 use crate::stored::{Source, Stored};
 
-/// Creates objects as an informer's cache stores them.
+/// Creates objects in the form in which an informer's cache stores them.
 pub struct Objects<T> {
     scanner: Scanner,
     source: Arc<Source<T>>,
@@ -51,8 +51,8 @@ impl<T: Object + DeserializeOwned> Objects<T> {
 }
 
 impl<T> Handle<T> {
-    /// Decodes the object, unless it was checked before. The decoded object stays in memory until the returned value is
-    /// dropped, or longer if a reader reads the object meanwhile.
+    /// Decodes the object, unless the object was checked before. The decoded object stays in memory until the returned
+    /// value is dropped, or longer if a reader reads the object in the meantime.
     pub fn check(&self) -> impl Sized + use<T> {
         self.0.check().lease
     }

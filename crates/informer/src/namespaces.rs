@@ -6,8 +6,8 @@ use std::sync::Arc;
 
 use tokio::sync::watch;
 
-/// A set of namespaces, or all namespaces. The set can be changed at any time, and the
-/// [informers](crate::SharedInformer::of_namespaces) that use it follow each change. Clones share one set.
+/// A set of namespaces, or all namespaces. The set can be changed at any time.
+/// [Informers](crate::SharedInformer::of_namespaces) that use the set adapt to each change. Clones share one set.
 ///
 /// # Examples
 ///
@@ -54,15 +54,15 @@ pub struct Namespaces {
 /// The state of a set of namespaces at one moment.
 #[derive(Clone, Default)]
 pub(crate) struct Followed {
-    /// The followed namespaces. `None` means all namespaces.
+    /// The namespaces in the set. `None` means all namespaces.
     names: Option<BTreeSet<Arc<str>>>,
-    /// The number of changes to the set. Distinguishes a namespace that was removed and added again from a
+    /// The number of changes to the set. This number distinguishes a namespace that was removed and added again from a
     /// namespace that stayed in the set.
     pub(crate) choice: u64,
 }
 
-/// The part of a resource that a driver follows: one of several namespaces, or, for `None`,
-/// everything that the source returns.
+/// The part of a resource that a driver watches. Either one of several namespaces or, for `None`, everything that the
+/// source returns.
 pub(crate) type Place = Option<Arc<str>>;
 
 impl Namespaces {
@@ -98,7 +98,6 @@ impl Namespaces {
         self.followed.subscribe()
     }
 
-    /// Returns the number of changes to the set.
     pub(crate) fn choice(&self) -> u64 {
         self.followed.borrow().choice
     }
@@ -114,7 +113,7 @@ impl Namespaces {
     }
 }
 
-/// Two values are equal if they are clones of one set.
+/// Two `Namespaces` are equal if they are clones of one set.
 impl PartialEq for Namespaces {
     fn eq(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.followed, &other.followed)
@@ -128,7 +127,7 @@ impl fmt::Debug for Namespaces {
 }
 
 impl Followed {
-    /// Returns the places that need a driver: each namespace, or `None` for all namespaces.
+    /// Returns the places that need a driver: each namespace in the set, or `None` for all namespaces.
     pub(crate) fn places(&self) -> BTreeSet<Place> {
         match &self.names {
             None => BTreeSet::from([None]),
@@ -136,7 +135,6 @@ impl Followed {
         }
     }
 
-    /// Returns `true` if the set contains `namespace`.
     pub(crate) fn has(&self, namespace: Option<&str>) -> bool {
         match &self.names {
             None => true,

@@ -5,16 +5,16 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use tracing::dispatcher::get_default;
 use tracing::subscriber::NoSubscriber;
 
-/// Prints the first problem to stderr if there is no tracing subscriber, so that a program does
-/// not hang without a message.
+/// Prints the first problem to stderr if no tracing subscriber is installed. Otherwise, a program could hang without
+/// any message.
 #[derive(Debug, Default)]
 pub struct NoSubscriberWarning(AtomicBool);
 
 impl NoSubscriberWarning {
     /// Prints `trouble`, unless a subscriber is installed or this method has printed before.
     pub fn warn(&self, trouble: impl FnOnce() -> String) {
-        // tracing's `has_been_set` stays `true` after a test has removed its subscriber, so
-        // check the current subscriber.
+        // tracing's `has_been_set` stays `true` after a test has removed its subscriber, so check the current
+        // subscriber instead.
         if get_default(|current| current.is::<NoSubscriber>()) && !self.0.swap(true, Ordering::Relaxed) {
             print(&trouble());
         }

@@ -17,7 +17,7 @@ use crate::stored::Stored;
 /// object when it reaches the object.
 ///
 /// A list keeps its objects in memory, even if the cache has replaced or deleted them. Until the list is dropped, the
-/// first write to each page of 64 objects copies the page's references. So use a list for one task and then drop it.
+/// first write to each page of 64 objects copies the references in that page. Use a list for one task and then drop it.
 ///
 /// # Examples
 ///
@@ -43,7 +43,7 @@ use crate::stored::Stored;
 pub struct Objects<T>(Arc<Listed<T>>);
 
 impl<T> Objects<T> {
-    /// Creates a list that omits the objects in the slots `unreadable`, which must be in ascending order.
+    /// Creates a list without the objects in the slots `unreadable`. The slots must be in ascending order.
     pub(crate) fn new(pages: Pages<Stored<T>>, unreadable: Vec<usize>) -> Self {
         Self(Arc::new(Listed::new(pages, unreadable)))
     }
@@ -63,8 +63,8 @@ impl<T> Objects<T> {
         self.clone().into_iter()
     }
 
-    /// Calls `each` with every object. This method is the fastest way to read all objects, because it clones no
-    /// `Arc`s of decoded objects.
+    /// Calls `each` with every object. This method is the fastest way to read all objects, because it does not clone
+    /// the `Arc`s of decoded objects.
     pub fn for_each(&self, mut each: impl FnMut(&Arc<T>)) {
         let mut slot = 0;
         while let Some(object) = self.0.next(&mut slot) {
@@ -82,7 +82,7 @@ impl<T> Objects<T> {
 
 /// # Panics
 ///
-/// Panics if the index is not below [`len`](Objects::len), or if the object's `Deserialize` rejects a state
+/// Panics if the index is not below [`len`](Objects::len). Also panics if the object's `Deserialize` rejects a state
 /// that it has accepted before.
 impl<T> Index<usize> for Objects<T> {
     type Output = Arc<T>;

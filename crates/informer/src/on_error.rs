@@ -6,7 +6,7 @@ use crate::config::ErrorHandler;
 use crate::error::ReflectorError;
 use crate::panic::catch;
 
-/// An informer's error handlers: one from its configuration, and one from each caller that shares the informer.
+/// The error handlers of an informer: one from its configuration, and one from each caller that shares the informer.
 #[derive(Default)]
 pub(crate) struct ErrorHandlers {
     inner: Mutex<Inner>,
@@ -18,7 +18,6 @@ struct Inner {
     added: u64,
 }
 
-/// Keeps an error handler registered until the `Listening` is dropped.
 pub(crate) struct Listening {
     handlers: Weak<ErrorHandlers>,
     number: u64,
@@ -34,19 +33,19 @@ impl ErrorHandlers {
         number
     }
 
-    /// Adds a handler until the returned guard is dropped.
     pub(crate) fn listen(self: &Arc<Self>, handler: Arc<ErrorHandler>) -> Listening {
         Listening { number: self.add(handler), handlers: Arc::downgrade(self) }
     }
 
-    /// Calls all handlers without locks, and logs their panics.
+    /// Calls all handlers without holding the lock, and logs their panics.
     pub(crate) fn call(&self, informer: &str, error: &ReflectorError) {
         let handlers = self.lock().handlers.clone();
         for (_, handler) in handlers {
             if let Err(panic) = catch(|| handler(error)) {
                 tracing::error!(informer, panic, "an error handler panicked");
             }
-            // If the handler was removed during the call, this drops the last reference to it, which runs user code.
+            // If the handler was removed during the call, this drop releases the last reference to the handler, and so
+            // runs user code.
             if let Err(panic) = catch(|| drop(handler)) {
                 tracing::error!(informer, panic, "the Drop of an error handler panicked");
             }
@@ -64,7 +63,7 @@ impl Drop for Listening {
         let mut inner = handlers.lock();
         let gone = inner.handlers.iter().position(|(number, _)| *number == self.number);
         let gone = gone.map(|at| inner.handlers.remove(at));
-        // Drop the values after the lock is released, because dropping them can run user-defined `Drop` code.
+        // Drop the values after the lock is released, because dropping the values can run user-defined `Drop` code.
         drop(inner);
         drop(gone);
     }

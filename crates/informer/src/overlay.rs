@@ -21,11 +21,12 @@ pub use self::own_writes::OwnWrites;
 ///
 /// The overlay observes writes through a wrapped [API](Self::api). Alternatively, the caller passes the server's
 /// responses to [`wrote`](Self::wrote) or [`deleted`](Self::deleted). Reads return a written object until the cache
-/// contains the write. Reads never wait. Other clients' writes appear when the cache receives them.
+/// contains the write. Reads never wait. Writes of other clients appear when the cache receives them.
 ///
 /// # Guarantees
 ///
-/// The guarantees require numeric resourceVersions. After a write to a key, a read of the same key has these results:
+/// The guarantees require that resourceVersions are numbers. After a write to a key, a read of the same key has these
+/// results:
 ///
 /// - After a write with version *w*, reads return the written object while both the cache's version and
 ///   the cached object's version are below *w*. Later reads return the cached object, which is then the
@@ -36,13 +37,13 @@ pub use self::own_writes::OwnWrites;
 ///
 /// For an informer of several [namespaces](crate::SharedInformer::of_namespaces), each namespace has its own version.
 ///
-/// So a read never returns an older state than this process's last write to the same key. The same applies
-/// to each object that [`list`](Self::list) returns. All objects in a list that this process has not written
-/// are from the same moment.
+/// Therefore, a read never returns an older state than this process's last write to the same key. The same applies to
+/// each object that [`list`](Self::list) returns. All objects in a list that this process has not written are from the
+/// same moment.
 ///
-/// The guarantee for a write ends when the write is older than [`max_age`](OverlayConfig::max_age), or after
-/// writes to [`capacity`](OverlayConfig::capacity) other keys. From then on, reads return the cached object, even
-/// if it is older than the write.
+/// The guarantee for a write ends when the write is older than [`max_age`](OverlayConfig::max_age), or after writes to
+/// [`capacity`](OverlayConfig::capacity) other keys. From then on, reads return the cached object, even if the cached
+/// object is older than the write.
 ///
 /// Reads by [index](Self::by_index) include the writes: the overlay calls the index function for the written objects.
 ///
@@ -97,11 +98,12 @@ pub struct Overlay<T> {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OverlayConfig {
     /// The maximum number of keys whose last write the overlay remembers. The overlay evicts writes only above this
-    /// number. So up to `capacity` written objects stay in memory, even if they are older than
+    /// number. Up to `capacity` written objects therefore stay in memory, even if they are older than
     /// [`max_age`](Self::max_age) or already in the cache. The default is 1024.
     pub capacity: usize,
-    /// How long the overlay shows a write. This limit matters for writes that the watch never delivers, such as a write
-    /// to an object that the informer's selectors exclude, or a deletion without effect. The default is one minute.
+    /// How long the overlay shows a write. This limit matters for writes that the watch never delivers. Examples are a
+    /// write to an object that the informer's selectors exclude, and a deletion without effect. The default is one
+    /// minute.
     pub max_age: Duration,
 }
 
@@ -113,7 +115,7 @@ struct Writes<T> {
 struct Write<T> {
     /// The written object, or the last state of a deleted object.
     object: Arc<T>,
-    /// A copy of the object's uid, because reading the object's own uid is user code and must not run under the lock.
+    /// A copy of the object's uid. Reading the uid from the object is user code, which must not run under the lock.
     uid: Arc<str>,
     version: u64,
     is_deleted: bool,
@@ -127,13 +129,13 @@ impl<T> Clone for Write<T> {
 }
 
 impl<T> Write<T> {
-    /// Returns the result of a read, given the cache's version and the cached object. `None` means that the read
-    /// returns the cached object. `Some(None)` means that the read returns no object.
+    /// Returns the result of a read, for the cache's version and the cached object. `None` means that the read returns
+    /// the cached object. `Some(None)` means that the read returns no object.
     fn shown(&self, cache_version: u64, cached: Option<&T>) -> Option<Option<&Arc<T>>>
     where
         T: Object,
     {
-        // The caller read `cache_version` before the cached object, so the object may be newer than that version.
+        // The caller has read `cache_version` before the cached object, so the object may be newer than that version.
         let is_later = |cached: &T| cached.resource_version().parse().is_ok_and(|version: u64| version >= self.version);
         let is_behind = cache_version < self.version && !cached.is_some_and(is_later);
         if !self.is_deleted {
@@ -155,19 +157,20 @@ impl<T: Object> Overlay<T> {
         OwnWrites::new(api, self.clone())
     }
 
-    /// Reports the server's response to a create, update or patch. Responses may be reported in any order: the response
+    /// Reports the server's response to a create, update or patch. Responses may be reported in any order. The response
     /// with the greatest version takes precedence, and a deleted object does not reappear.
     ///
-    /// Returns `false` and ignores the object if its resourceVersion is not a number, because the overlay then cannot
-    /// determine when the cache contains the write.
+    /// If the object's resourceVersion is not a number, ignores the object and returns `false`, because the overlay
+    /// cannot determine when the cache contains the write.
     pub fn wrote(&self, object: impl Into<Arc<T>>) -> bool {
         self.record(object.into(), false)
     }
 
-    /// Reports that an object was deleted. `object` is its last known state. If the object still waits for finalizers,
-    /// use [`wrote`](Self::wrote) instead.
+    /// Reports that an object was deleted. `object` is the object's last known state. If the object still waits for
+    /// finalizers, use [`wrote`](Self::wrote) instead.
     ///
-    /// Returns `false` and ignores the object if its resourceVersion is not a number, as in [`wrote`](Self::wrote).
+    /// If the object's resourceVersion is not a number, ignores the object and returns `false`, as in
+    /// [`wrote`](Self::wrote).
     pub fn deleted(&self, object: impl Into<Arc<T>>) -> bool {
         self.record(object.into(), true)
     }
@@ -176,7 +179,7 @@ impl<T: Object> Overlay<T> {
         let Ok(version) = object.resource_version().parse() else { return false };
         let (key, uid): (_, Arc<str>) = (object.key(), object.uid().into());
         let at = now();
-        // Drop the values after the lock is released, because dropping them can run user-defined `Drop` code.
+        // Drop the values after the lock is released, because dropping the values can run user-defined `Drop` code.
         let mut done = Vec::new();
         let cache = self.lister.cache();
         let mut writes = self.write();
@@ -196,8 +199,8 @@ impl<T: Object> Overlay<T> {
     pub fn get(&self, key: &ObjectKey) -> Option<Arc<T>> {
         let write = self.read().current(key, now()).cloned();
         let Some(write) = write else { return self.lister.get(key) };
-        // Read the version before the object, so that the object contains all changes up to this version,
-        // and possibly later changes.
+        // Read the version before the object, so that the object contains all changes up to this version. The object
+        // may also contain later changes.
         let version = self.version_of(key);
         let cached = self.lister.get(key);
         match write.shown(version, cached.as_deref()) {
@@ -209,7 +212,7 @@ impl<T: Object> Overlay<T> {
     /// Returns all objects, in no particular order.
     pub fn list(&self) -> Vec<Arc<T>> {
         // Copy the writes before reading the cache. In the opposite order, a write could reach the cache and be evicted
-        // between the two reads, so that both would lack it.
+        // between the two reads. Both reads would then lack the write.
         let mut writes = self.versioned();
         let snapshot = self.lister.snapshot();
         let mut objects: Vec<Arc<T>> = snapshot.into_iter().collect();
@@ -231,8 +234,8 @@ impl<T: Object> Overlay<T> {
         objects
     }
 
-    /// Returns the objects that have `value` in the index `name`, in no particular order. A written object has the
-    /// values that the index function returns for it, or no values if the function fails or panics.
+    /// Returns the objects that have `value` in the index `name`, in no particular order. For a written object, the
+    /// overlay calls the index function. If the function fails or panics, the object has no values.
     ///
     /// # Errors
     ///
@@ -265,7 +268,7 @@ impl<T: Object> Overlay<T> {
         objects
     }
 
-    /// Returns the underlying lister, which does not show this overlay's writes.
+    /// Returns the underlying lister. Reads through this lister do not show the overlay's writes.
     pub fn lister(&self) -> &Lister<T> {
         &self.lister
     }
@@ -292,15 +295,15 @@ impl<T: Object> Overlay<T> {
         self.current(now()).into_iter().map(versioned).collect()
     }
 
-    /// Copies the recent writes, so that the objects' methods, which are user code, run without the lock.
+    /// Copies the recent writes. The objects' methods are user code, so they must run without the lock.
     fn current(&self, now: Instant) -> Vec<(ObjectKey, Write<T>)> {
         let writes = self.read();
         let current = writes.by_key.iter().filter(|(_, write)| writes.is_current(write, now));
         current.map(|(key, write)| (key.clone(), write.clone())).collect()
     }
 
-    /// Returns the version up to which the cache contains all changes of one key. This version may be higher than
-    /// the whole cache's version.
+    /// Returns the version up to which the cache contains all changes of one key. This version may be higher than the
+    /// version of the whole cache.
     fn version_of(&self, key: &ObjectKey) -> u64 {
         version_of(self.lister.cache(), key)
     }
@@ -323,8 +326,8 @@ impl<T> Writes<T> {
         now.saturating_duration_since(write.at) < self.config.max_age
     }
 
-    /// Evicts writes if there are more than `capacity`: first writes that are too old or already in the cache, and
-    /// then the oldest other writes.
+    /// Evicts writes if there are more than `capacity`. First evicts writes that are too old or already in the cache,
+    /// and then the oldest of the remaining writes.
     fn make_room(&mut self, now: Instant, version_of: impl Fn(&ObjectKey) -> u64) -> Vec<Write<T>> {
         if self.by_key.len() <= self.config.capacity {
             return Vec::new();
@@ -367,7 +370,6 @@ fn version_of<T: Object>(cache: &Cache<T>, key: &ObjectKey) -> u64 {
     number(&reached.unwrap_or_else(|| cache.resource_version()))
 }
 
-/// Parses a revision. Returns 0 if it is empty or not a number.
 fn number(resource_version: &str) -> u64 {
     resource_version.parse().unwrap_or(0)
 }

@@ -31,7 +31,7 @@ pub(crate) fn wake(wake: impl FnOnce()) {
 }
 
 /// Awaits `future` with a waker that catches panics of the caller's waker. An uncaught panic would end the informer's
-/// task and leave other waiting tasks unwoken.
+/// task, and other waiting tasks would not be woken.
 pub(crate) async fn isolated<F: Future>(future: F) -> F::Output {
     struct Isolated(Waker);
     impl Wake for Isolated {
@@ -51,11 +51,11 @@ pub(crate) async fn isolated<F: Future>(future: F) -> F::Output {
     .await
 }
 
-/// Returns a panic's message, and drops its payload.
+/// Returns the message of a panic, and drops the panic's payload.
 fn message(panic: Box<dyn Any + Send>) -> String {
     let text = panic.downcast_ref::<&str>().map(|text| (*text).to_owned());
     let text = text.or_else(|| panic.downcast_ref::<String>().cloned()).unwrap_or_else(|| "(no message)".into());
-    // The payload's drop may panic with another payload, whose drop may panic again.
+    // Dropping the payload may panic with another payload, and dropping that payload may panic again.
     if let Err(again) = catch_unwind(AssertUnwindSafe(|| drop(panic))) {
         forget(again);
     }

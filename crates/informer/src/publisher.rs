@@ -24,31 +24,30 @@ use crate::version::is_older;
 
 /// An informer's cache and its subscribers.
 ///
-/// Only the informer's drivers write to the cache and start resyncs, and only while they hold the
+/// Only the informer's drivers write to the cache and start resyncs, and only while they have the
 /// [turn](Publisher::turn), the exclusive right to change the cache. A change is first stored and then sent to all
-/// current subscribers. A new subscriber starts with a snapshot of the cache, taken after any write in progress. So
-/// each subscriber receives the cached objects, and then each later change exactly once. The list of subscribers is
-/// locked for at most one iteration over the subscribers.
+/// current subscribers. A new subscriber starts with a snapshot of the cache, taken after any write in progress.
+/// Therefore, each subscriber receives the cached objects, and then each later change exactly once. The list of
+/// subscribers is locked for at most one iteration over the subscribers.
 pub(crate) struct Publisher<T> {
     name: String,
     pub(crate) cache: Arc<Cache<T>>,
     audience: Mutex<Audience<T>>,
     turns: Arc<Turns<()>>,
-    /// Hashes uids.
     hasher: RandomState,
-    /// `true` once each place, such as each followed namespace, has been listed. This flag is changed under the lock of
-    /// `audience`, but read without that lock, because an index function may call `has_synced`.
+    /// `true` once every watched namespace has been listed. This flag is changed under the lock of `audience`, but read
+    /// without that lock, because an index function may call `has_synced`.
     has_synced: AtomicBool,
-    /// Notified when a subscriber is added, because the new subscriber's resync may be due earlier than all others.
+    /// Notified when a subscriber is added, because the new subscriber's resync may be due earlier than all other
+    /// resyncs.
     pub(crate) resyncs_changed: Arc<Notify>,
-    /// The number of writes so far.
     writes: AtomicU64,
 }
 
 struct Audience<T> {
     queues: Vec<Weak<Queue<T>>>,
-    /// Subscribers that were added during a write. They start after the write, because a snapshot during the write may
-    /// or may not contain the written changes.
+    /// Subscribers that were added during a write. These subscribers start after the write, because a snapshot during
+    /// the write may or may not contain the written changes.
     joining: Vec<Weak<Queue<T>>>,
     is_writing: bool,
     is_closed: bool,
@@ -59,7 +58,7 @@ type ObservedDelta<T> = Delta<ObjectKey, Observed<Stored<T>>>;
 /// The maximum number of changes that are added to a subscriber's queue under one lock.
 const CHUNK: usize = 256;
 
-/// An object's new state, according to a delta.
+/// The new state of an object, according to a delta.
 enum NewState<T> {
     Present(Stored<T>),
     Gone { last: Option<Stored<T>>, final_state_known: bool },
@@ -133,14 +132,14 @@ impl<T: Object> Publisher<T> {
         queue
     }
 
-    /// Waits for the turn: the exclusive right to change the cache. Tasks get their turns in the order in
-    /// which they call this method.
+    /// Waits for the turn, the exclusive right to change the cache. Tasks get their turns in the order in which they
+    /// call this method.
     pub(crate) async fn turn(&self) -> OwnedMutexGuard<()> {
         self.turns.clone().lock_owned().await
     }
 
-    /// Sets the namespaces to follow, and deletes the objects of other namespaces. The caller must
-    /// hold the [turn](Self::turn).
+    /// Sets the namespaces to watch, and deletes the objects of other namespaces. The caller must have the
+    /// [turn](Self::turn).
     pub(crate) fn follow(&self, followed: &Followed) {
         let resource_version = self.cache.resource_version();
         let undecodable = self.cache.undecodable().into_iter().map(|entry| entry.key);
@@ -154,8 +153,8 @@ impl<T: Object> Publisher<T> {
                 changes.filter_map(|(key, written)| Some((key, self.unobserved_deletion(written.before?)))).collect();
             self.notify(Notifications { queues, changes, ..Notifications::nothing() });
         }
-        // This call wakes tasks that wait for the new namespaces, so call it after the objects of
-        // removed namespaces are deleted.
+        // This call wakes tasks that wait for the new namespaces. Call it only after the objects of removed namespaces
+        // are deleted.
         self.cache.change_parts(|parts| parts.follow(followed));
         // The removal of the namespace with the oldest revision advances the cache's revision.
         let least = self.cache.parts().least();
@@ -164,7 +163,7 @@ impl<T: Object> Publisher<T> {
     }
 
     /// Stores a batch of changes for one place, such as a namespace, in one atomic step. Returns the changes for the
-    /// subscribers. `choice` is the number of selector changes before the last list began. The caller must hold the
+    /// subscribers. `choice` is the number of selector changes before the last list began. The caller must keep the
     /// [turn](Self::turn) until it has delivered the changes.
     pub(crate) fn apply(
         &self,
@@ -229,8 +228,8 @@ impl<T: Object> Publisher<T> {
         };
         let mut objects = last_of_each(objects);
         if !goes_back {
-            // Keep the cached object if the list contains the same version. This needs no lock, because only the
-            // current task writes to the cache.
+            // Keep the cached object if the list contains the same version. This comparison needs no lock, because only
+            // the current task writes to the cache.
             for (key, listed) in &mut objects {
                 let Some(known) = self.cache.store().get(key) else { continue };
                 if is_same_state(&known, listed) { *listed = known } else { fall_back(listed, &known) }
@@ -244,12 +243,11 @@ impl<T: Object> Publisher<T> {
         let unindexed = replaced.unindexed;
         let mut notifications = Notifications::nothing();
         if is_first {
-            // No subscriber has received an object of this place yet, so every subscriber starts with this list.
+            // No subscriber has received an object of this namespace yet, so every subscriber starts with this list.
             let listed: Arc<[Entry<T>]> = replaced.present.into_iter().map(|(key, _, new)| (key, new)).collect();
             queues.iter().for_each(|queue| drop(queue.begin(Walk::listed(listed.clone()))));
         } else {
             let deleted = replaced.deleted.into_iter().map(|(key, object)| (key, self.unobserved_deletion(object)));
-            // Subscribers do not receive a list's unchanged objects.
             let is_change =
                 |(_, old, new): &(_, Option<Stored<T>>, Stored<T>)| old.as_ref().is_none_or(|old| !old.is_same(new));
             let present = replaced.present.into_iter().filter(is_change);
@@ -259,9 +257,9 @@ impl<T: Object> Publisher<T> {
         Notifications { listed: Some((place.clone(), choice)), unindexed, ..notifications }
     }
 
-    /// Handles objects that were found to be undecodable after they were stored: lists them as undecodable, and
-    /// restores their last decodable states or deletes them. Subscribers are only notified of the deletions, because
-    /// their events already contain the decodable states. The caller must hold the [turn](Self::turn).
+    /// Handles objects that were found to be undecodable after they were stored. Lists these objects as undecodable,
+    /// and restores their last decodable states or deletes the objects. Subscribers are notified only of the deletions,
+    /// because their events already contain the decodable states. The caller must have the [turn](Self::turn).
     pub(crate) fn mend(&self, found: Vec<Found<T>>) {
         let (mut changes, mut entries) = (Vec::with_capacity(found.len()), Vec::with_capacity(found.len()));
         for Found { record, entry } in found {
@@ -275,7 +273,7 @@ impl<T: Object> Publisher<T> {
         if changes.is_empty() {
             return;
         }
-        // Subscribers have only received objects that had a decodable state.
+        // Subscribers have received only objects that had a decodable state.
         let gone: Vec<ObjectKey> =
             changes.iter().filter(|(_, good)| good.is_none()).map(|(key, _)| key.clone()).collect();
         let keys: Vec<ObjectKey> = changes.iter().map(|(key, _)| key.clone()).collect();
@@ -285,13 +283,12 @@ impl<T: Object> Publisher<T> {
         self.notify(Notifications { queues, changes: deleted.collect(), ..Notifications::nothing() });
     }
 
-    /// Returns the number of writes so far.
     pub(crate) fn writes(&self) -> u64 {
         self.writes.load(Ordering::Relaxed)
     }
 
     /// Returns `true` if writes may decode objects, because an index function reads objects that are stored as JSON.
-    /// Such writes must not run on a runtime thread.
+    /// Such a write must not run on a runtime thread.
     pub(crate) fn decodes_on_write(&self) -> bool {
         self.cache.source().is_some() && self.cache.indices().iter().any(Index::reads_objects)
     }
@@ -302,13 +299,13 @@ impl<T: Object> Publisher<T> {
         calls.checked_div(functions).map_or(usize::MAX, |batch| batch.max(1))
     }
 
-    /// Delivers all remaining changes to the subscribers.
     pub(crate) fn notify(&self, mut notifications: Notifications<T>) {
         while notifications.step().is_some() {}
         self.delivered(notifications);
     }
 
-    /// Records that the subscribers have received all changes. A list now counts as complete.
+    /// Records that the subscribers have received all changes. If the changes came from a list, the list now counts as
+    /// complete.
     pub(crate) fn delivered(&self, notifications: Notifications<T>) {
         if let Some((place, choice)) = notifications.listed {
             self.cache.change_parts(|parts| parts.listed(&place, choice));
@@ -316,8 +313,7 @@ impl<T: Object> Publisher<T> {
         }
     }
 
-    /// Marks the cache as synced and notifies the subscribers, once each place, such as each followed
-    /// namespace, has been listed.
+    /// Marks the cache as synced and notifies the subscribers, if every watched namespace has been listed.
     fn sync(&self) {
         if self.has_synced() || !self.cache.parts().have_listed() {
             return;
@@ -372,19 +368,19 @@ impl<T: Object> Publisher<T> {
         Notifications { queues, changes, unindexed: failed, ..Notifications::nothing() }
     }
 
-    /// Returns `true` if the cache contains a newer state of the object. This can happen if a watch continues at
+    /// Returns `true` if the cache contains a newer state of the object. The cache can be newer if a watch continues at
     /// a lagging server replica.
     fn is_stale(&self, key: &ObjectKey, observed: &Observed<Stored<T>>) -> bool {
         let observed_version = observed.object.resource_version();
         !observed.is_reshaped && self.cache.version_of(key).is_some_and(|known| is_older(observed_version, &known))
     }
 
-    /// Returns the subscribers' change from `before`, the previously cached object, to `next`. Returns
-    /// `None` if nothing changed.
+    /// Returns the change for the subscribers from `before`, the previously cached object, to `next`. Returns `None` if
+    /// nothing changed.
     fn notification(&self, next: NewState<T>, before: Option<Stored<T>>) -> Option<Notification<T>> {
         match (next, before) {
             (NewState::Present(new), before) => Some(self.present(before, new)),
-            // The object was not in the cache, so subscribers never received it.
+            // The object was not in the cache, so no subscriber has received it.
             (_, None) => None,
             (NewState::Gone { last: Some(last), final_state_known }, Some(known)) => {
                 Some(Notification::Deleted { known: self.seen(known), last: self.seen(last), final_state_known })
@@ -393,8 +389,8 @@ impl<T: Object> Publisher<T> {
         }
     }
 
-    /// Returns the subscribers' change for an object that exists now. An update is delivered even if the version is
-    /// unchanged, because a watch event means that the object has changed.
+    /// Returns the change for the subscribers for an object that exists now. An update is delivered even if the version
+    /// is unchanged, because a watch event means that the object has changed.
     fn present(&self, old: Option<Stored<T>>, new: Stored<T>) -> Notification<T> {
         let new = self.seen(new);
         match old {
@@ -436,41 +432,37 @@ impl<T: Object> Publisher<T> {
         let admitted: Vec<_> =
             joined.iter().map(|queue| (self.admit(queue), is_closed.then(|| queue.close()))).collect();
         drop(audience);
-        // Drop the guards after the lock is released, because this drops objects and wakes tasks.
+        // Drop the guards after the lock is released, because dropping the guards drops objects and wakes tasks.
         drop(admitted);
     }
 
-    /// Starts a subscriber with a snapshot. The caller must hold the lock of `audience` until it has added the
+    /// Starts a subscriber with a snapshot. The caller must keep the lock of `audience` until it has added the
     /// subscriber, so that no write begins in between.
     fn admit<'a>(&self, queue: &'a Queue<T>) -> (Aftermath<'a, T>, Option<Aftermath<'a, T>>) {
         let started = queue.begin(Walk::of(self.cache.snapshot()));
         (started, self.has_synced().then(|| queue.upstream_synced()))
     }
 
-    /// Returns `true` if each place, such as each followed namespace, has been listed at least once.
+    /// Returns `true` once every watched namespace has been listed.
     pub(crate) fn has_synced(&self) -> bool {
         self.has_synced.load(Ordering::Acquire)
     }
 
-    /// Returns the total number of waiting events in all subscriptions.
     pub(crate) fn pending(&self) -> usize {
         let queues = self.lock().present();
         queues.iter().map(|queue| queue.len()).sum()
     }
 
-    /// Returns the status of each subscription, in creation order.
     pub(crate) fn subscriptions(&self) -> Vec<SubscriptionStatus> {
         let queues = self.lock().present();
         queues.iter().map(|queue| queue.status()).collect()
     }
 
-    /// Returns the time of the earliest resync.
     pub(crate) fn next_resync(&self) -> Option<Instant> {
         let queues = self.lock().present();
         queues.iter().filter_map(|queue| queue.next_resync()).min()
     }
 
-    /// Starts the resyncs that are due.
     pub(crate) fn resync(&self, now: Instant) {
         let queues = self.lock().present();
         for queue in queues.iter().filter(|queue| queue.is_resync_due(now)) {
@@ -487,14 +479,14 @@ impl<T: Object> Publisher<T> {
         self.cache.close();
     }
 
-    /// Locks the list of subscribers. Ignoring poison is safe, because code under this lock can only panic
-    /// before it changes anything.
+    /// Locks the list of subscribers. Poison can be ignored, because code under this lock can panic only before it
+    /// changes anything.
     fn lock(&self) -> MutexGuard<'_, Audience<T>> {
         self.audience.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// A write in progress. Its drop ends the write, even after a panic.
+/// A write in progress. Dropping this value ends the write, even during a panic.
 struct Writing<'a, T: Object>(&'a Publisher<T>);
 
 impl<T: Object> Drop for Writing<'_, T> {
@@ -504,7 +496,6 @@ impl<T: Object> Drop for Writing<'_, T> {
 }
 
 impl<T: Object> Audience<T> {
-    /// Returns the current subscribers, and removes dropped ones.
     fn present(&mut self) -> Vec<Arc<Queue<T>>> {
         let mut present = Vec::with_capacity(self.queues.len());
         self.queues.retain(|queue| match queue.upgrade() {
@@ -523,13 +514,12 @@ impl<T: Object> Audience<T> {
 pub(crate) struct Notifications<T> {
     queues: Vec<Arc<Queue<T>>>,
     changes: Vec<(ObjectKey, Notification<T>)>,
-    /// The number of chunks that [`step`](Self::step) has delivered. All queues receive a chunk before
-    /// the next chunk is delivered.
+    /// The number of chunks that [`step`](Self::step) has delivered. All queues receive a chunk before the next chunk
+    /// is delivered.
     delivered: usize,
-    /// The listed place, and the number of selector changes before the list began. The list counts as complete once all
-    /// subscribers have received it.
+    /// The listed namespace, and the number of selector changes before the list began. The list counts as complete once
+    /// all subscribers have received it.
     listed: Option<(Place, u64)>,
-    /// Index function failures on changed objects.
     unindexed: Vec<IndexFailed>,
 }
 
@@ -538,12 +528,11 @@ impl<T: Object> Notifications<T> {
         Self { queues: Vec::new(), changes: Vec::new(), delivered: 0, listed: None, unindexed: Vec::new() }
     }
 
-    /// Removes and returns the index function failures, for the caller to report.
     pub(crate) fn take_unindexed(&mut self) -> Vec<IndexFailed> {
         std::mem::take(&mut self.unindexed)
     }
 
-    /// Delivers one chunk of changes to one subscriber's queue. Returns the chunk's length, or `None` if
+    /// Delivers one chunk of changes to the queue of one subscriber. Returns the length of the chunk, or `None` if
     /// nothing is left to deliver.
     pub(crate) fn step(&mut self) -> Option<usize> {
         let chunk = self.changes.chunks(CHUNK).nth(self.delivered.checked_div(self.queues.len())?)?;
@@ -553,7 +542,8 @@ impl<T: Object> Notifications<T> {
     }
 }
 
-/// Makes reads of `new` return `known` if `new` cannot be decoded. Does nothing if the two are different objects.
+/// Makes reads of `new` return `known` if `new` cannot be decoded. Does nothing if `new` and `known` are different
+/// objects.
 fn fall_back<T: Object>(new: &Stored<T>, known: &Stored<T>) {
     if new.uid() == known.uid() {
         new.falls_back_to(known);

@@ -24,7 +24,7 @@ use crate::version::is_older;
 /// The minimum timeout of a watch, as in client-go.
 const SHORTEST_WATCH_TIMEOUT: Duration = Duration::from_secs(300);
 
-/// How long a server must return older states before the reflector accepts one of them. The server must also return
+/// How long a server must return older states before the reflector accepts an older state. The server must also return
 /// older states in at least [`RESTORE_ANSWERS`] consecutive lists.
 const RESTORE_PERIOD: Duration = Duration::from_secs(60);
 const RESTORE_ANSWERS: u32 = 3;
@@ -68,12 +68,12 @@ const RESTORE_ANSWERS: u32 = 3;
 ///
 /// If a server was restored from a backup, its revisions are older than the last known revision. The reflector then
 /// requests the newest state, and accepts an older state after the server has returned older states for a minute.
-/// Except after a restore, the outputs' revision never goes back. After a restore, the list lacks objects that were
-/// created after the backup. A re-created object has another uid than the previous object.
+/// Except after a restore, the revision of the outputs never goes back. After a restore, the list lacks objects that
+/// were created after the backup. A re-created object has another uid than the previous object.
 ///
-/// If the resource does not exist, the reflector retries with growing delays, and outputs no deletions. The custom
-/// resource definition (CRD) may be added later, or a server that has just started may not have loaded it yet. If the
-/// CRD was deleted, the watch has already reported the deletion of its objects. If the CRD is added again, the next
+/// If the resource does not exist, the reflector retries with growing delays, and outputs no deletions. Its custom
+/// resource definition (CRD) may be added later, or a server that has just started may not have loaded the CRD yet. If
+/// the CRD was deleted, the watch has already reported the deletion of its objects. If the CRD is added again, the next
 /// list contains the current objects.
 ///
 /// # Examples
@@ -100,24 +100,24 @@ const RESTORE_ANSWERS: u32 = 3;
 pub struct Reflector<T> {
     config: ReflectorConfig,
     delays: Backoff,
-    /// `true` if a watch has failed since the last successful watch.
     watch_failed: bool,
     jitter: Jitter,
     phase: Phase<T>,
-    /// The revision of the last output. The reflector has output all changes up to this revision.
-    /// Empty before the first list.
+    /// The revision of the last output. The reflector has output all changes up to this revision. Empty before the
+    /// first list.
     resource_version: String,
     /// The newest revision that other reflectors of the same server had seen when this reflector started. Empty if
     /// there are no other reflectors.
     known_elsewhere: String,
-    /// If `true`, the server lacks the last requested revision, so the next list requests the newest state.
+    /// `true` if the server lacks the last requested revision. The next list then requests the newest state.
     version_unavailable: bool,
     /// The number of consecutive lists that were too old, and the time of the first of these lists.
     older: Option<(u32, Instant)>,
-    /// If `true`, the server has no watch cache, so the reflector uses paged lists. A server that returns several pages
-    /// for a list at revision "0" has no watch cache.
+    /// `true` if the server has no watch cache. The reflector then uses paged lists. A server that returns several
+    /// pages for a list at revision "0" has no watch cache.
     is_paginated: bool,
-    /// The time until which the reflector uses no streaming lists, after the server rejected or did not finish one.
+    /// The time until which the reflector uses no streaming lists. Set after the server rejected or did not finish a
+    /// streaming list.
     streams_paused_until: Option<Instant>,
     stream_pauses: Backoff,
     /// The number of consecutive unfinished streaming lists.
@@ -130,7 +130,7 @@ pub struct Reflector<T> {
     bookmark_gap: Option<Duration>,
     /// The number of silent watches since the last bookmark.
     silent_watches: u32,
-    /// The current failure, and the time of the first of its consecutive failures.
+    /// The current failure, and the time of the first failure since the last success.
     trouble: Option<(ReflectorError, Instant)>,
 }
 
@@ -139,7 +139,7 @@ pub struct Reflector<T> {
 pub enum Command {
     /// List one page. The answer is [`Input::Listed`].
     List(ListOptions),
-    /// Open a watch that replaces the current one. The answer is [`Input::Opened`].
+    /// Open a watch that replaces the open watch, if any. The answer is [`Input::Opened`].
     Watch(WatchOptions),
     /// Wait for the next event of the watch. The driver answers with [`Input::Received`], or with [`Input::TimedOut`]
     /// at the deadline.
@@ -168,13 +168,13 @@ pub enum Input<T> {
 
 /// A change that the driver must store.
 ///
-/// Each output contains a resourceVersion. The reflector has output all changes up to this resourceVersion. This
-/// version comes from the server, even if a transform has changed the version in the object. If versions are
-/// numbers, the outputs' version never decreases, except after the server was restored. The version is empty if the
-/// server sends no versions.
+/// Each output contains a resourceVersion. The reflector has output all changes up to this resourceVersion. The
+/// resourceVersion comes from the server, even if a transform has changed the version in the object. If versions are
+/// numbers, the version of the outputs never decreases, except after the server was restored. The version is empty if
+/// the server sends no versions.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Output<T> {
-    /// The complete objects of a list. These objects replace all previous objects.
+    /// The complete objects of a list, which replace all previous objects.
     Replaced {
         /// All current objects.
         objects: Vec<T>,
@@ -214,11 +214,12 @@ pub enum Output<T> {
 pub struct Step<T> {
     /// The change that the driver must store before it executes the command.
     pub output: Option<Output<T>>,
-    /// The failure that the driver must log. The next command may follow a failure without a delay.
+    /// The failure that the driver must log. After a failure, the next command may follow without a delay.
     pub error: Option<ReflectorError>,
     /// The next command for the driver.
     pub command: Command,
-    /// The objects of an abandoned list. The driver drops these objects, because this may take a long time.
+    /// The objects of an abandoned list. The driver must drop these objects, because dropping them may take a long
+    /// time.
     pub discarded: Vec<T>,
 }
 
@@ -240,7 +241,6 @@ enum Phase<T> {
     },
 }
 
-/// The next action after a delay.
 #[derive(Clone, Copy, Debug)]
 enum Then {
     Round,
@@ -311,7 +311,7 @@ impl<T: Object> Reflector<T> {
         }
     }
 
-    /// Returns the current state. A reflector never ends, so the state is never [`Stopped`](InformerState::Stopped).
+    /// Returns the current state. A reflector never ends, so the result is never [`Stopped`](InformerState::Stopped).
     pub fn state(&self) -> InformerState {
         if let Some((cause, since)) = &self.trouble {
             let next_try = if let Phase::Sleeping { until, .. } = self.phase { until } else { None };
@@ -354,7 +354,7 @@ impl<T: Object> Reflector<T> {
         if is_streamed { self.open_stream() } else { self.begin_list() }
     }
 
-    /// Returns a command that waits before the action `then`. An `error` becomes the current failure.
+    /// Returns a command that waits before the action `then`. If there is an `error`, it becomes the current failure.
     fn delay(&mut self, now: Instant, error: Option<ReflectorError>, then: Then) -> Step<T> {
         let retry_after = error.as_ref().and_then(ReflectorError::cause).and_then(|cause| cause.retry_after);
         if let Some(cause) = &error {
@@ -366,7 +366,7 @@ impl<T: Object> Reflector<T> {
         Step { error, ..Command::Sleep(delay).into() }
     }
 
-    /// Works like [`delay`](Self::delay), and records that a watch has failed.
+    /// Returns a command that waits, like [`delay`](Self::delay), and records that a watch has failed.
     fn delay_watch(&mut self, now: Instant, error: Option<ReflectorError>, then: Then) -> Step<T> {
         self.watch_failed = true;
         self.delay(now, error, then)
@@ -385,7 +385,7 @@ impl<T: Object> Reflector<T> {
         returned.into_iter().find(|returned| !returned.is_empty()).unwrap_or(&self.config.not_older_than)
     }
 
-    /// Returns an error if the list's revision `returned` is too old. After enough old lists, accepts the older
+    /// Returns an error if `returned`, the revision of a list, is too old. After enough old lists, accepts the older
     /// state and returns `None`.
     fn goes_back(&mut self, now: Instant, returned: &str) -> Option<ReflectorError> {
         if !is_older(returned, self.floor()) {
@@ -393,8 +393,8 @@ impl<T: Object> Reflector<T> {
             return None;
         }
         let (times, since) = self.older.map_or((1, now), |(times, since)| (times + 1, since));
-        // Accept an older state only if this server has returned a newer state before. The configured
-        // `not_older_than` does not prove that.
+        // Accept an older state only if this server has returned a newer state before. The configured `not_older_than`
+        // does not prove that the server has returned a newer state.
         let is_its_own = !self.resource_version.is_empty() || !self.known_elsewhere.is_empty();
         if is_its_own && times >= RESTORE_ANSWERS && now.saturating_duration_since(since) >= RESTORE_PERIOD {
             self.older = None;
@@ -405,7 +405,7 @@ impl<T: Object> Reflector<T> {
         Some(ReflectorError::WentBack { returned: returned.into(), known: self.floor().into() })
     }
 
-    /// Returns a random timeout in whole seconds, because servers expect whole seconds.
+    /// Returns a random timeout in whole seconds, because the Kubernetes API accepts only whole seconds.
     fn watch_timeout(&mut self) -> Duration {
         let shortest = self.config.watch_timeout.max(SHORTEST_WATCH_TIMEOUT);
         Duration::from_secs(shortest.saturating_add(self.jitter.up_to(shortest)).as_secs())

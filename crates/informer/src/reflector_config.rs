@@ -26,8 +26,8 @@ pub struct ReflectorConfig {
     pub label_selector: LabelSelector,
     /// The field selector for lists and watches, evaluated by the server. The default selects everything.
     pub field_selector: FieldSelector,
-    /// The minimum revision of the first list, for example a revision that this process or its predecessor has seen or
-    /// written. Without a minimum, the first list may return an old state from the server's cache.
+    /// The minimum revision of the first list. For example, use a revision that this process or its predecessor has
+    /// seen or written. Without a minimum, the first list may return an old state from the server's cache.
     ///
     /// If the server lags behind this revision, the reflector requests the newest state. If the newest state is also
     /// older, the reflector retries with delays and reports [`WentBack`](crate::ReflectorError::WentBack). After a
@@ -35,8 +35,8 @@ pub struct ReflectorConfig {
     /// revision is not a number, the reflector sends it to the server, but cannot check the returned lists. An empty
     /// string, the default, accepts any state.
     pub not_older_than: String,
-    /// The page size of lists. `None`, the default, uses pages of 500 objects if pages cause no extra work for the
-    /// server, and otherwise unpaged lists.
+    /// The page size of lists. With `None`, the default, pages have 500 objects if paging causes no extra work for the
+    /// server. Otherwise, lists are not paged.
     pub page_size: Option<u32>,
     /// Whether to request the initial state as a stream (`sendInitialEvents`). A stream needs less memory in both the
     /// client and the server. If the server rejects the request as invalid or does not finish the list, the reflector
@@ -44,12 +44,12 @@ pub struct ReflectorConfig {
     /// off by default, because a server without streaming lists would delay the first list by
     /// `streaming_list_idle_timeout`.
     pub streaming_list: bool,
-    /// The maximum time between two new objects in a streaming list. After this time, or after the watch's own timeout,
-    /// the reflector gives up the streaming list. The default is one minute.
+    /// The maximum time between two new objects in a streaming list. After this time, or after the timeout of the watch
+    /// itself, the reflector gives up the streaming list. The default is one minute.
     pub streaming_list_idle_timeout: Duration,
     /// How long a list or watch request may wait for a response, and how long a list may wait for the next object of a
     /// page. After this time, the connection counts as dead, and the request fails. The default is two minutes. This
-    /// project's REST client has shorter timeouts, so the default only matters for other sources.
+    /// project's REST client has shorter timeouts, so this setting only matters for other sources.
     pub list_idle_timeout: Duration,
     /// The minimum timeout of a watch. The reflector picks a random timeout between `watch_timeout` and twice
     /// `watch_timeout`. The default is 5 minutes, and smaller values are raised to 5 minutes.
@@ -59,8 +59,8 @@ pub struct ReflectorConfig {
     ///
     /// `None`, the default, uses the time between bookmarks plus `watch_grace`. kube-apiserver sends bookmarks about
     /// every minute, so this limit is about a minute and a half. After each silent watch, the limit doubles until a
-    /// bookmark arrives. So if a server sends no bookmarks, only the first two or three quiet watches are reopened
-    /// unnecessarily. The doubled limit then exceeds the normal timeout of later watches plus `watch_grace`.
+    /// bookmark arrives. If a server sends no bookmarks, only the first two or three quiet watches are therefore
+    /// reopened unnecessarily. After that, the doubled limit exceeds the normal timeout of a watch plus `watch_grace`.
     pub watch_idle_timeout: Option<Duration>,
     /// How long a watch may stay open after its timeout. After this time, the connection counts as dead, and the
     /// reflector reopens the watch. The default is 30 seconds.

@@ -22,7 +22,6 @@ pub(crate) struct Selectors {
     pub(crate) fields: FieldSelector,
 }
 
-/// An informer's current selectors.
 pub(crate) struct Selection {
     state: Mutex<State>,
 }
@@ -30,24 +29,23 @@ pub(crate) struct Selection {
 #[derive(Clone)]
 struct State {
     selectors: Selectors,
-    /// The number of times that the selectors have changed.
     choice: u64,
     /// Cancelled when the selectors change.
     changed: CancellationToken,
 }
 
-/// A source that lists and watches only objects that match the current selectors. When the selectors change,
-/// the open watch and all watches before the next list fail with an "expired" error. So the reflector lists
-/// again, with the new selectors.
+/// A source that lists and watches only objects that match the current selectors. When the selectors change, the open
+/// watch and all watches before the next list fail with an "expired" error. The reflector then lists again, with the
+/// new selectors.
 pub(crate) struct Selected<L> {
     source: L,
     selection: Arc<Selection>,
-    /// The last list's selectors, which watches use too.
+    /// The selectors of the last list. Watches use the same selectors.
     listed: Mutex<Option<State>>,
     choice: Arc<AtomicU64>,
 }
 
-/// A watch's events. The watch ends with an "expired" error when the selectors change.
+/// The events of a watch. The watch ends with an "expired" error when the selectors change.
 pub(crate) struct Events<E> {
     events: E,
     changed: Pin<Box<WaitForCancellationFutureOwned>>,
@@ -65,7 +63,6 @@ impl Selection {
         Self { state: Mutex::new(State { selectors, choice: 0, changed: CancellationToken::new() }) }
     }
 
-    /// Returns the number of times that the selectors have changed.
     pub(crate) fn choice(&self) -> u64 {
         self.lock().choice
     }
@@ -99,8 +96,8 @@ impl<L> Selected<L> {
         self.choice.clone()
     }
 
-    /// Returns the selectors for the next request. A new list (`begins`) uses the current selectors, and other requests
-    /// the last list's selectors.
+    /// Returns the selectors for the next request. If `begins` is `true`, the request begins a new list and uses the
+    /// current selectors. Other requests use the selectors of the last list.
     fn selected(&self, begins: bool) -> State {
         let mut listed = self.listed.lock().unwrap_or_else(PoisonError::into_inner);
         if begins {

@@ -38,8 +38,8 @@ use crate::user::User;
 /// A local, live copy of one resource's objects, shared by all readers and subscribers.
 ///
 /// Clones are handles to one informer. The informer runs from [`start`](Self::start) until [`stop`](Self::stop) or
-/// [`shutdown`](Self::shutdown) is called, or the last handle is dropped. Subscriptions and listers keep only the
-/// informers of an [`InformerFactory`](crate::InformerFactory) running.
+/// [`shutdown`](Self::shutdown) is called, or until the last handle is dropped. If the informer comes from an
+/// [`InformerFactory`](crate::InformerFactory), subscriptions and listers also keep it running.
 ///
 /// # Guarantees
 ///
@@ -72,14 +72,13 @@ use crate::user::User;
 /// ```
 pub struct SharedInformer<T: Object> {
     owner: Arc<Owner<T>>,
-    /// The resync period for subscriptions that this handle creates.
     resync: Option<Duration>,
-    /// Registers this handle as a user of a factory's informer. `None` for the factory's own handle, and for
-    /// informers without a factory.
+    /// Registers this handle as a user of a factory's informer. `None` for the factory's own handle, and for informers
+    /// without a factory.
     user: Option<User>,
 }
 
-/// A function that creates the informer's future. `start` calls it.
+/// A function that creates the informer's future.
 type Launch = Box<dyn FnOnce(CancellationToken) -> Pin<Box<dyn Future<Output = ()> + Send>> + Send>;
 
 struct Owner<T: Object> {
@@ -104,7 +103,6 @@ pub(crate) struct Scope<T> {
     pub(crate) transform: Option<Transform<T>>,
 }
 
-/// The settings that all users of an informer share.
 pub(crate) struct Settings {
     pub(crate) reflector: ReflectorConfig,
     pub(crate) metrics: Option<Arc<dyn Provider>>,
@@ -113,7 +111,7 @@ pub(crate) struct Settings {
     pub(crate) hot_bytes: usize,
 }
 
-/// The namespaces that an informer follows.
+/// The namespaces that an informer watches.
 #[derive(PartialEq)]
 pub(crate) enum Covered {
     /// A single namespace. `None` means all namespaces.
@@ -133,9 +131,9 @@ impl<T: Object> SharedInformer<T> {
         work.informer(|stop| driver.drive(stop))
     }
 
-    /// Creates an informer of several namespaces. `source` returns the source for the given namespace, or the source
-    /// for all namespaces if its argument is `None`. Each source uses one list and one watch. Call
-    /// [`start`](Self::start) to run the informer.
+    /// Creates an informer of several namespaces. `source` returns the source for a namespace, or the source for all
+    /// namespaces if its argument is `None`. Each source uses one list and one watch. Call [`start`](Self::start) to
+    /// run the informer.
     ///
     /// The set of namespaces [may change](Namespaces::set) at any time. The informer deletes the objects of removed
     /// namespaces from the cache, and lists added namespaces. Watches of other namespaces continue.
@@ -146,10 +144,10 @@ impl<T: Object> SharedInformer<T> {
     /// state shows the failure that has lasted longest. [`states_by_namespace`](Self::states_by_namespace) returns
     /// the state of each namespace.
     ///
-    /// Each namespace's cached objects equal the server's state at some revision, which may differ between namespaces.
-    /// The cache's revision is the lowest of these revisions. So a [wait](Lister::wait_for) for a write may last until
-    /// a quiet namespace receives its next bookmark. While a namespace cannot be listed, the cache's revision does not
-    /// advance, and waits for newer revisions do not complete.
+    /// Within each namespace, the cached objects equal the server's state at some revision. The revisions may differ
+    /// between namespaces. The cache's revision is the lowest of these revisions. A [wait](Lister::wait_for) for a
+    /// write may therefore last until a quiet namespace receives its next bookmark. While a namespace cannot be listed,
+    /// the cache's revision does not advance, and waits for newer revisions do not complete.
     ///
     /// The server serves a separate watch for each namespace. If you need many namespaces of a large cluster, consider
     /// watching all namespaces with a selector instead.
@@ -186,7 +184,7 @@ impl<T: Object> SharedInformer<T> {
     }
 
     /// Starts the informer in its own task. Does nothing if the informer was already started or stopped. If the runtime
-    /// shuts down, the informer ends as after [`stop`](Self::stop).
+    /// shuts down, the informer ends in the same way as after [`stop`](Self::stop).
     ///
     /// # Panics
     ///
@@ -219,16 +217,17 @@ impl<T: Object> SharedInformer<T> {
         self.owner.tasks.wait().await;
     }
 
-    /// Creates a subscription with the resync period from this handle's configuration. The period [can be
-    /// changed](Subscription::set_resync). This call's cost does not depend on the number of objects.
+    /// Creates a subscription with the resync period from this handle's configuration.
+    /// [`set_resync`](Subscription::set_resync) changes the period. The cost of this call does not depend on the number
+    /// of objects.
     pub fn subscribe(&self) -> Subscription<T> {
         self.subscription(Delivery::Coalesced)
     }
 
     /// Creates a subscription that delivers every change of every object, in the order in which the changes happened.
-    /// At most `bound` changes wait for the subscriber, and further changes are merged as [`Subscription`] describes.
-    /// If the subscription is created before the first list, the initial objects arrive in the order of that list, and
-    /// otherwise in no particular order.
+    /// At most `bound` changes wait for the subscriber. Further changes are merged as [`Subscription`] describes. If
+    /// the subscription is created before the first list, the initial objects arrive in the order of that list.
+    /// Otherwise, they arrive in no particular order.
     pub fn subscribe_ordered(&self, bound: usize) -> Subscription<T> {
         self.subscription(Delivery::Ordered { bound })
     }
@@ -276,7 +275,7 @@ impl<T: Object> SharedInformer<T> {
         self.owner.publisher.cache.add_index(name, function)
     }
 
-    /// Adds an index over the cached objects' metadata. Computing this index decodes no objects: see
+    /// Adds an index over the metadata of the cached objects. Computing this index decodes no objects: see
     /// [`Cache::add_metadata_index`](crate::Cache::add_metadata_index). Failures of `function` are handled as in
     /// [`add_index`](Self::add_index).
     ///
@@ -297,9 +296,9 @@ impl<T: Object> SharedInformer<T> {
     }
 
     /// Waits until the cache contains all objects in the current [namespaces](Self::of_namespaces) that match the
-    /// current [selectors](Self::set_selectors). Call this method again after changing the namespaces or
-    /// selectors. The wait continues while the server rejects requests; [`state`](Self::state) then returns the
-    /// reason. This method has no timeout.
+    /// current [selectors](Self::set_selectors). Call this method again after changing the namespaces or selectors. The
+    /// wait continues while the server rejects requests. In that case, [`state`](Self::state) returns the reason. This
+    /// method has no timeout.
     ///
     /// # Errors
     ///
@@ -310,7 +309,8 @@ impl<T: Object> SharedInformer<T> {
     /// Dropping the future stops the wait and has no other effect.
     pub async fn wait_for_sync(&self) -> Result<(), NotSynced> {
         let mut states = self.states();
-        // Check the current namespaces and selectors, because a namespace that was removed meanwhile is never listed.
+        // Check the current namespaces and selectors, because a namespace that was removed in the meantime is never
+        // listed.
         let has_synced = || self.has_synced() && self.owner.publisher.cache.has_all();
         states.wait_for(|state| has_synced() || state.has_ended()).await;
         match self.state() {
@@ -373,17 +373,17 @@ impl<T: Object> SharedInformer<T> {
         Ok(())
     }
 
-    /// Returns the informer's [set of namespaces](Self::of_namespaces), so that the caller can read or change
-    /// it. Returns `None` if the informer has a single source. The result is also `None` if the informer
-    /// comes from an [`InformerFactory`](crate::InformerFactory), because only the caller that passed the set
-    /// to the factory may change it.
+    /// Returns the informer's [set of namespaces](Self::of_namespaces), so that the caller can read or change the set.
+    /// Returns `None` if the informer has a single source. Also returns `None` if the informer comes from an
+    /// [`InformerFactory`](crate::InformerFactory), because only the caller that passed the set to the factory may
+    /// change the set.
     pub fn namespaces(&self) -> Option<&Namespaces> {
         if self.user.is_some() { None } else { self.owner.scope.covered.namespaces() }
     }
 
     /// Returns the state of each namespace of a started informer [of several namespaces](Self::of_namespaces). The
-    /// result may lack namespaces that were just added, and may still include namespaces that were just removed. The
-    /// result is empty for other informers.
+    /// result may lack namespaces that were just added, and may still include namespaces that were just removed. For
+    /// other informers, the result is empty.
     pub fn states_by_namespace(&self) -> BTreeMap<String, InformerState> {
         self.owner.whole.by_namespace()
     }
@@ -401,7 +401,6 @@ impl<T: Object> SharedInformer<T> {
         self.owner.whole.history()
     }
 
-    /// Returns the number of cached objects.
     pub(crate) fn objects(&self) -> usize {
         self.owner.publisher.cache.len()
     }
@@ -410,7 +409,6 @@ impl<T: Object> SharedInformer<T> {
         &self.owner.publisher.cache
     }
 
-    /// Returns a handle that counts as a user of a factory's informer.
     pub(crate) fn used_by(&self, user: User, resync: Option<Duration>) -> Self {
         Self { owner: self.owner.clone(), resync, user: Some(user) }
     }
@@ -465,7 +463,7 @@ impl<T: Object> Owner<T> {
         }
     }
 
-    /// Locks the function that launches the informer. Poison is ignored, because nothing panics under this lock.
+    /// Poison is ignored, because no code panics under this lock.
     fn launch(&self) -> MutexGuard<'_, Option<Launch>> {
         self.launch.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -498,7 +496,7 @@ impl Covered {
 }
 
 impl<T> Scope<T> {
-    /// Logs a warning if the informer caches the data of all Secrets in a cluster, because few programs need it.
+    /// Logs a warning if the informer caches the data of all Secrets in a cluster. Few programs need this data.
     fn warn_of_all_secrets(&self, informer: &str, selectors: &Selectors) {
         let is_secret = self.resource.plural == "secrets" && self.resource.group_version.group.is_empty();
         let all = selectors.labels.is_everything() && selectors.fields.is_everything() && self.covered.is_all();

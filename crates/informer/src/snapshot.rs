@@ -13,9 +13,9 @@ use crate::stored::Stored;
 
 /// An immutable view of a cache's objects and indices at one moment.
 ///
-/// Creating or cloning a snapshot does not block the cache. The cost does not depend on the number of objects. A
-/// snapshot keeps its objects in memory, even if the cache has replaced or deleted them. So use a snapshot for
-/// one task and then drop it.
+/// Creating or cloning a snapshot does not block the cache. The cost of both does not depend on the number of objects.
+/// A snapshot keeps its objects in memory, even if the cache has replaced or deleted them. Use a snapshot for one task
+/// and then drop it.
 ///
 /// # Examples
 ///
@@ -83,7 +83,7 @@ impl<T> Snapshot<T> {
     }
 
     /// Calls `each` with every object, in no particular order, like client-go's `ListAll`. This method is the fastest
-    /// way to read all objects, because it clones no `Arc`s of decoded objects.
+    /// way to read all objects, because it does not clone the `Arc`s of decoded objects.
     pub fn for_each(&self, mut each: impl FnMut(&Arc<T>)) {
         self.pin.visit(|object| _ = object.look(&mut each));
     }
@@ -123,8 +123,8 @@ impl<T> Snapshot<T> {
     ///
     /// # Errors
     ///
-    /// Returns [`UnknownIndex`], which names the existing indices, if the snapshot has no index `name`. A snapshot
-    /// lacks indices that were added after the snapshot was taken.
+    /// Returns [`UnknownIndex`], which names the existing indices, if the snapshot has no index `name`. A snapshot does
+    /// not contain indices that were added after its creation.
     pub fn by_index(&self, name: &str, value: &str) -> Result<Vec<Arc<T>>, UnknownIndex> {
         let found = self.pin.of_term(self.index(name)?, value, |_, object| Some(object.clone()));
         Ok(found.into_iter().filter_map(Stored::into_read).collect())
@@ -157,7 +157,7 @@ impl<T> Snapshot<T> {
     }
 
     /// Returns the objects that differ from the older snapshot `since`, including deleted objects, ordered by key. An
-    /// object that was stored again counts as different even if its content is equal.
+    /// object that was stored again counts as different, even if its content is equal.
     ///
     /// # Panics
     ///

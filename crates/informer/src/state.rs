@@ -8,11 +8,12 @@ use crate::stop_cause::StopCause;
 
 /// The state of an informer.
 ///
-/// A missing custom resource or permission does not stop an informer, because it may be added later. The state is then
-/// [`Degraded`](Self::Degraded), and its `cause` is the server's error.
+/// A missing custom resource or permission does not stop an informer, because an administrator may add it later. The
+/// state is then [`Degraded`](Self::Degraded), and its `cause` is the server's error.
 ///
-/// A [`StateWatch`](crate::StateWatch) wakes when the variant changes, at each failure and at each retry, but not when
-/// a list progresses or the revision advances. Each read of the state returns the current progress and revision.
+/// A [`StateWatch`](crate::StateWatch) wakes when the variant changes, at each failure and at each retry. It does not
+/// wake when a list progresses or the revision advances. Each read of the state returns the current progress and
+/// revision.
 ///
 /// # Examples
 ///
@@ -45,7 +46,7 @@ use crate::stop_cause::StopCause;
 pub enum InformerState {
     /// The informer has not been started.
     Starting,
-    /// The informer is listing its resource, for the first time or again, for example because the server no
+    /// The informer is listing its resource, for the first time or again. For example, it lists again if the server no
     /// longer has the cached revision.
     Listing {
         /// The progress of the list.
@@ -65,7 +66,7 @@ pub enum InformerState {
     Degraded {
         /// The last failure.
         cause: ReflectorError,
-        /// The time of the first of the consecutive failures.
+        /// The time of the first failure since the informer last made progress.
         since: Instant,
         /// The time of the next retry. `None` if a retry is in progress.
         next_try: Option<Instant>,
@@ -83,8 +84,8 @@ pub enum InformerState {
 pub struct ListProgress {
     /// The number of received objects.
     pub received: usize,
-    /// The number of objects on later pages, if the server reports it (`remainingItemCount`). Servers do not report it
-    /// for streaming lists, lists with selectors, and lists of one page.
+    /// The number of objects on later pages, if the server reports this number (`remainingItemCount`). Servers do not
+    /// report it for streaming lists, lists with selectors, and lists of one page.
     pub remaining: Option<u64>,
 }
 
@@ -99,7 +100,7 @@ impl InformerState {
         matches!(self, Self::Stopped { .. })
     }
 
-    /// Returns a degraded informer's last failure.
+    /// Returns the last failure if the state is [`Degraded`](Self::Degraded).
     pub fn cause(&self) -> Option<&ReflectorError> {
         match self {
             Self::Degraded { cause, .. } => Some(cause),
@@ -107,7 +108,6 @@ impl InformerState {
         }
     }
 
-    /// Returns the number of objects that the current list has received.
     pub(crate) fn received(&self) -> usize {
         match self {
             Self::Listing { progress } | Self::Streaming { progress } => progress.received,
@@ -117,7 +117,6 @@ impl InformerState {
 
     /// Returns `true` if a change from `self` to `other` need not wake watchers.
     pub(crate) fn is_like(&self, other: &Self) -> bool {
-        // Each failure and each retry wakes watchers.
         discriminant(self) == discriminant(other) && !matches!(self, Self::Degraded { .. })
     }
 }

@@ -9,7 +9,7 @@ use crate::states::Whole;
 
 /// Watches an informer's state: see [`SharedInformer::states`](crate::SharedInformer::states).
 ///
-/// A watch returns owned states, so the caller never holds a lock. A watch does not keep the informer running.
+/// A watch returns owned states, so the caller never owns a lock. A watch does not keep the informer running.
 ///
 /// # Examples
 ///
@@ -36,7 +36,6 @@ use crate::states::Whole;
 #[derive(Clone)]
 pub struct StateWatch {
     whole: Arc<Whole>,
-    /// The version of the last seen state.
     seen: u64,
 }
 
@@ -46,7 +45,7 @@ impl StateWatch {
         Self { whole, seen }
     }
 
-    /// Returns the current state, without marking it as seen.
+    /// Returns the current state, without marking the state as seen.
     pub fn get(&self) -> InformerState {
         self.whole.state()
     }
@@ -56,12 +55,12 @@ impl StateWatch {
         self.whole.version() != self.seen
     }
 
-    /// Waits until the state changes, and returns and marks as seen the new state. The first call waits for
-    /// a change since the call to [`states`](crate::SharedInformer::states), and later calls for a change
-    /// since the last seen state.
+    /// Waits until the state changes. Marks the new state as seen, and returns it. The first call waits for a change
+    /// since the call to [`states`](crate::SharedInformer::states). Later calls wait for a change since the last seen
+    /// state.
     ///
-    /// Intermediate states may be skipped. Returns `None` if the informer has ended and its
-    /// last state was already seen.
+    /// Intermediate states may be skipped. Returns `None` if the informer has ended and its last state was already
+    /// seen.
     ///
     /// # Cancel safety
     ///
@@ -82,8 +81,8 @@ impl StateWatch {
         }
     }
 
-    /// Waits until `is_wanted` returns `true` for a state, starting with the current state, and returns that state. No
-    /// lock is held while `is_wanted` runs.
+    /// Waits until `is_wanted` returns `true` for a state, and returns that state. The first checked state is the
+    /// current state. No lock is held while `is_wanted` runs.
     ///
     /// Returns `None` if the informer has ended and `is_wanted` returned `false` for its last state.
     ///

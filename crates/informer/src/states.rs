@@ -14,7 +14,7 @@ use crate::state::{InformerState, ListProgress};
 use crate::stop_cause::StopCause;
 use crate::version::is_older;
 
-/// A driver's handle to report its state.
+/// The handle with which a driver reports its state.
 #[derive(Clone)]
 pub(crate) struct States {
     place: Place,
@@ -24,7 +24,7 @@ pub(crate) struct States {
 /// An informer's state, merged from its drivers' states.
 ///
 /// The lock is held only while `Arc`s are copied or replaced. States are merged, cloned and dropped without the lock,
-/// because they may contain a user's error. Tasks are woken without the lock, because wakers are user code.
+/// because a state may contain a user's error. Tasks are woken without the lock, because wakers are user code.
 #[derive(Default)]
 pub(crate) struct Whole {
     inner: Mutex<Inner>,
@@ -36,9 +36,9 @@ struct Inner {
     parts: BTreeMap<Place, Arc<InformerState>>,
     has_begun: bool,
     stopped: Option<StopCause>,
-    /// The time at which any driver's state last changed its variant, or the informer ended.
+    /// The time at which the state of any driver last changed its variant, or at which the informer ended.
     since: Option<Instant>,
-    /// The time of any driver's last failure, and the degraded state that the failure caused.
+    /// The time of the last failure of any driver, and the degraded state that the failure caused.
     last_failure: Option<(Instant, Arc<InformerState>)>,
     /// The number of state changes that have woken waiting tasks.
     version: u64,
@@ -51,7 +51,7 @@ impl Whole {
         States { place: place.clone(), whole: self.clone() }
     }
 
-    /// Sets the current places. The drivers of removed namespaces no longer affect the informer's state.
+    /// Sets the current namespaces. The drivers of removed namespaces no longer affect the informer's state.
     pub(crate) fn follow(&self, places: &BTreeSet<Place>) {
         let mut inner = self.lock();
         let gone: Vec<_> = inner.parts.extract_if(.., |place, _| !places.contains(place)).collect();
@@ -105,13 +105,13 @@ impl Whole {
         self.changed.notified()
     }
 
-    /// Returns each namespace's state.
     pub(crate) fn by_namespace(&self) -> BTreeMap<String, InformerState> {
         let parts: Vec<_> = self.lock().parts.iter().map(|(place, state)| (place.clone(), state.clone())).collect();
         parts.iter().filter_map(|(place, state)| Some((place.as_ref()?.to_string(), (**state).clone()))).collect()
     }
 
-    /// Returns the time at which the state last changed its variant, and the last failure's time and degraded state.
+    /// Returns the time at which the state last changed its variant. Also returns the time and the degraded state of
+    /// the last failure.
     pub(crate) fn history(&self) -> (Option<Instant>, Option<(Instant, Arc<InformerState>)>) {
         let inner = self.lock();
         (inner.since, inner.last_failure.clone())
@@ -121,7 +121,8 @@ impl Whole {
         self.lock().parts.get(place).cloned()
     }
 
-    /// Replaces one driver's state and returns the previous state. Does nothing if the driver's namespace was removed.
+    /// Replaces the state of one driver and returns the previous state. Does nothing if the driver's namespace was
+    /// removed.
     fn put(&self, place: &Place, next: Arc<InformerState>) -> Option<Arc<InformerState>> {
         let now = now();
         let failure = matches!(*next, InformerState::Degraded { next_try: Some(_), .. }).then(|| (now, next.clone()));
@@ -151,7 +152,7 @@ impl Whole {
     }
 }
 
-/// Returns a driver's initial state, in which its first list is about to start.
+/// Returns the initial state of a driver, which is about to start its first list.
 fn initial_state() -> Arc<InformerState> {
     Arc::new(InformerState::Listing { progress: ListProgress::default() })
 }
@@ -170,7 +171,6 @@ impl States {
         }
     }
 
-    /// Reports how many objects the driver's current list has received.
     pub(crate) fn report_progress(&self, received: usize) {
         if let Some(InformerState::Listing { progress }) = self.last().as_deref() {
             let progress = ListProgress { received, ..*progress };
@@ -179,8 +179,8 @@ impl States {
     }
 }
 
-/// Merges the drivers' states: the oldest failure if any driver has failed, otherwise the lists' progress, or the
-/// lowest revision if all lists are complete.
+/// Merges the drivers' states. If any driver has failed, returns the oldest failure. Otherwise, returns the progress of
+/// the lists, or the lowest revision if all lists are complete.
 fn together(parts: impl Iterator<Item = InformerState>) -> InformerState {
     let nothing = InformerState::Synced { resource_version: String::new() };
     parts.reduce(join).unwrap_or(nothing)

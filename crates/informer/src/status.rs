@@ -44,8 +44,8 @@ pub struct InformerStatus {
     pub resource: ApiResource,
     /// The informer's current state.
     pub state: InformerState,
-    /// The time of the state's last change to another variant, in any of the informer's namespaces. `None`
-    /// before the informer starts.
+    /// The time at which the state last changed to another variant, in any of the informer's namespaces. `None` before
+    /// the informer starts.
     pub since: Option<Instant>,
     /// The number of cached objects.
     pub objects: usize,

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-/// Why an informer has ended.
+/// The reason why an informer has ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum StopCause {
@@ -10,8 +10,8 @@ pub enum StopCause {
     ShutDown,
     /// The informer's tokio runtime was shut down.
     RuntimeGone,
-    /// The informer's source panicked, or an object's `Metadata` panicked after the informer had
-    /// read the object's identity.
+    /// The informer's source panicked. Or an object's `Metadata` panicked after the informer had read the object's
+    /// identity.
     Panicked {
         /// The panic message.
         message: String,

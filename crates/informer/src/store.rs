@@ -1,18 +1,19 @@
 //! A multi-version store of values by key.
 //!
-//! A stamp is a commit's number, and all values that the commit writes have its stamp. The commit becomes visible
-//! in one atomic step, when the store sets its own stamp to the commit's stamp. A reader chooses a stamp, and
-//! sees each key's newest version up to this stamp. A superseded version is kept while a [`Pin`] has a stamp at
-//! which the version was visible.
+//! A stamp is the number of a commit. All values that the commit writes have this stamp. The commit becomes visible in
+//! one atomic step, when the store sets its own stamp to the stamp of the commit. A reader chooses a stamp, and reads
+//! the newest version of each key up to this stamp. A superseded version is kept while a [`Pin`] has a stamp at which
+//! the version was visible.
 //!
-//! No lock is held while user code runs, including drops of values. Threads take the locks in this order:
+//! No lock is held while user code runs. User code includes drops of values. Threads take the locks in this order:
 //!
 //! 1. The informer's locks: first the lock of its list of subscriptions, and then the lock of one subscription's queue,
 //!    which reads from a snapshot.
 //! 2. The lock `writer`, for a whole commit, so that commits do not overlap.
-//! 3. A shard's lock, while one record is changed, or for a short section of a scan. No thread holds two shards' locks.
+//! 3. A shard's lock, while one record is changed, or for a short section of a scan. A thread never owns the locks of
+//!    two shards.
 //! 4. The lock `now`, while a commit becomes visible, and while a pin is created or removed. A [`View`](crate::View)
-//!    holds several stores' `now` locks.
+//!    owns the `now` locks of several stores.
 
 mod now;
 mod pages;
@@ -42,8 +43,8 @@ pub(crate) use pin::{Pin, Reading};
 pub(crate) use record::Page;
 pub(crate) use writer::Writer;
 
-/// The number of the namespace index. The store derives its values from the keys, and adds them
-/// to each [`Write`]'s values.
+/// The number of the namespace index. The store derives the values of this index from the keys, and adds the values to
+/// each [`Write`].
 pub(crate) const NAMESPACES: u32 = 0;
 
 /// The maximum number of records that are processed under one acquisition of a shard's lock.
@@ -58,20 +59,20 @@ pub(crate) struct Store<V> {
     writer: Mutex<()>,
 }
 
-/// A stored value. Cloning it must be as cheap as cloning an `Arc`.
+/// A stored value. Cloning a value must be as cheap as cloning an `Arc`.
 pub(crate) trait Value: Clone {
     /// Reads the value's reference count, so that the count is in the processor's cache when a later clone changes it.
     /// If this method is called for several values before they are cloned, the processor can fetch their counts from
-    /// memory concurrently. Returns `true`.
+    /// memory concurrently. Always returns `true`.
     fn warm(&self) -> bool;
 }
 
-/// A commit's change of one key.
+/// The change of one key in a commit.
 pub(crate) struct Write<V> {
     pub(crate) key: ObjectKey,
     /// The new value. `None` deletes the key.
     pub(crate) value: Option<V>,
-    /// The index values, each with its index's number. The indices are always in the same order.
+    /// The index values, each with the number of its index. The indices are always in the same order.
     pub(crate) values: Vec<(u32, String)>,
 }
 
@@ -88,12 +89,10 @@ impl<V: Value> Store<V> {
         }
     }
 
-    /// Returns the key's current value.
     pub(crate) fn get(&self, key: &ObjectKey) -> Option<V> {
         self.get_at(key, || self.visible())
     }
 
-    /// Returns the current number of values.
     pub(crate) fn len(&self) -> usize {
         self.now.lock().len
     }
@@ -103,7 +102,6 @@ impl<V: Value> Store<V> {
         read(&self.now.lock().resource_version)
     }
 
-    /// Returns the stamp of the last commit.
     pub(crate) fn stamp(&self) -> u64 {
         self.visible()
     }
@@ -123,14 +121,14 @@ impl<V: Value> Store<V> {
         Writer::new(self, self.writer.lock())
     }
 
-    /// Returns the key's value at a stamp. `stamp` is called under the shard's lock, so that the version at
-    /// this stamp cannot be removed during the read. A version is removed only under this lock, and after
-    /// its successor is visible.
+    /// Returns the value of the key at a stamp. `stamp` is called under the shard's lock, so that the version at this
+    /// stamp cannot be removed during the read. A version is removed only under this lock, and only after its successor
+    /// is visible.
     fn get_at(&self, key: &ObjectKey, stamp: impl FnOnce() -> u64) -> Option<V> {
         let (shard, hash) = self.home(key.as_str());
         let shard = self.shards[shard as usize].read();
-        // The first slot with this hash almost always belongs to the requested key, so fetch its value from memory
-        // while the keys are compared.
+        // The first slot with this hash almost always belongs to the requested key. Fetch its value from memory while
+        // the keys are compared.
         let likely = shard.find_hash(hash)?;
         let is_there = shard.newest(likely).is_some_and(Value::warm);
         let slot = if is_there && shard.is_of(likely, key) { likely } else { shard.find(hash, key)? };
@@ -141,13 +139,13 @@ impl<V: Value> Store<V> {
         self.visible.load(Ordering::Acquire)
     }
 
-    /// Returns the key's shard, and its hash in the shard's table.
+    /// Returns the shard of the key, and the hash of the key in the shard's table.
     fn home(&self, key: &str) -> (u32, u32) {
         let hash = self.hasher.hash_one(key);
         ((hash >> 32) as u32 & (self.shards.len() - 1) as u32, hash as u32)
     }
 
-    /// Drops superseded versions, except those that a pin needs.
+    /// Drops superseded versions that no pin needs.
     fn settle(&self, mut superseded: Vec<Kept>) {
         superseded.sort_unstable_by_key(|kept| kept.place.shard);
         for run in superseded.chunk_by(|one, next| one.place.shard == next.place.shard) {
@@ -156,7 +154,7 @@ impl<V: Value> Store<V> {
                 let mut now = self.now.lock();
                 unwanted.retain(|kept| !now.claim(*kept));
                 drop(now);
-                // Later pins see the newer versions, so they do not need these.
+                // Later pins use the newer versions, so they do not need the superseded versions.
                 let mut shard = self.shards[section[0].place.shard as usize].write();
                 let release = |kept: &Kept| shard.release(kept.place.hash, kept.place.slot, kept.from);
                 let released: Vec<Option<V>> = unwanted.iter().map(release).collect();
@@ -167,7 +165,7 @@ impl<V: Value> Store<V> {
     }
 }
 
-/// A guard that prevents commits from becoming visible. Hold it only briefly, because writers wait for its drop.
+/// A guard that prevents commits from becoming visible. Drop it soon, because writers wait for its drop.
 pub(crate) struct Held<'a, V> {
     store: &'a Arc<Store<V>>,
     now: MutexGuard<'a, Now>,

@@ -32,19 +32,20 @@ use crate::panic::isolated;
 ///
 /// A subscription starts with a [`ResourceEvent::Added`] for each cached object, and then delivers each change after
 /// the cache has changed. The subscription reads an initial object from the cache when the subscriber requests the next
-/// event, and delivers the object's current state. Until the subscriber has read all initial objects, their replaced
-/// states stay in memory, as with a [`Snapshot`](crate::Snapshot).
+/// event, and delivers the object's current state. Until the subscriber has read all initial objects, replaced states
+/// of these objects stay in memory, as with a [`Snapshot`](crate::Snapshot).
 ///
 /// A slow subscriber does not delay the informer or other subscribers, and its backlog is bounded:
 ///
-/// - By default, at most one event per key is waiting. A waiting event's `old` state is the last delivered state, and
-///   its `new` state is the newest state. Events wait in the order in which their keys first changed. Both states stay
-///   in memory until the subscriber receives the event, so in the worst case the queue keeps a second state of each
-///   known object. If you do not need old states, use a [`NewestSubscription`], which keeps no second state.
+/// - By default, at most one event per key is waiting. The `old` state of a waiting event is the last delivered state,
+///   and its `new` state is the newest state. Events wait in the order in which their keys first changed. Both states
+///   stay in memory until the subscriber receives the event. In the worst case, the queue therefore keeps a second
+///   state of each known object. If you do not need old states, use a [`NewestSubscription`], which keeps no second
+///   state.
 /// - With [`subscribe_ordered`](crate::SharedInformer::subscribe_ordered), the subscription delivers every change in
 ///   order while fewer than `bound` changes are waiting. At this limit, a new change is merged into the last queued
-///   change of its key, and may so overtake changes of other keys. The subscriber always receives each object's final
-///   state. [`status`](Self::status) returns the number of merged changes.
+///   change of its key, and may therefore overtake changes of other keys. The subscriber always receives the final
+///   state of each object. [`status`](Self::status) returns the number of merged changes.
 ///
 /// [`handle_on_thread`](Self::handle_on_thread) and [`blocking_next`](Self::blocking_next) deliver the events to a
 /// thread without a runtime.
@@ -78,13 +79,12 @@ use crate::panic::isolated;
 /// ```
 pub struct Subscription<T> {
     queue: Arc<Queue<T>>,
-    /// Notified when a resync period changes.
     resyncs_changed: Arc<Notify>,
     /// The informer's name, for logs.
     informer: Arc<str>,
 }
 
-/// The backlog of a subscriber.
+/// The backlog of a subscription: the events that wait for the subscriber.
 ///
 /// # Examples
 ///
@@ -108,15 +108,15 @@ pub struct SubscriptionStatus {
     /// The time since the oldest waiting event arrived, or since the subscriber last received an event, whichever is
     /// shorter. `None` if no event is waiting.
     pub age: Option<Duration>,
-    /// The number of changes that the subscriber does not receive as separate events, because they were merged with or
-    /// cancelled by other changes.
+    /// The number of changes that the subscriber does not receive as separate events, because these changes were merged
+    /// with other changes or cancelled by them.
     pub joined: u64,
     /// `true` if the subscriber has handled all initial objects.
     pub has_synced: bool,
 }
 
-/// Reports when a subscriber has handled all initial objects of its [`Subscription`]. The handle can
-/// outlive the subscription.
+/// Reports when a subscriber has handled all initial objects of its [`Subscription`]. The handle can outlive the
+/// subscription.
 #[derive(Clone, Debug)]
 pub struct SyncHandle {
     synced: watch::Receiver<bool>,
@@ -135,11 +135,13 @@ impl<T: Object> Subscription<T> {
         self.queue.clone()
     }
 
-    /// Sets this subscription's resync period. The first period starts now. After each period, the subscriber receives
-    /// each object as an update with equal `old` and `new` states. Waiting events are delivered first, and objects that
-    /// change during the resync are skipped. A resync is skipped if the subscriber has not yet read all initial objects
-    /// or all objects of the previous resync. A resync sends no request to the server. `None` disables resyncs. Periods
-    /// below one second are raised to one second.
+    /// Sets the resync period of this subscription. `None` disables resyncs. Periods below one second are raised to one
+    /// second. The first period starts now.
+    ///
+    /// After each period, the subscriber receives each object as an update with equal `old` and `new` states. Waiting
+    /// events are delivered first, and objects that change during the resync are skipped. A resync is skipped if the
+    /// subscriber has not yet read all initial objects or all objects of the previous resync. A resync sends no request
+    /// to the server.
     pub fn set_resync(&mut self, period: Option<Duration>) {
         self.queue.set_resync(period.map(clamp_period));
         self.resyncs_changed.notify_one();
@@ -155,7 +157,7 @@ impl<T: Object> Subscription<T> {
     }
 
     /// Blocks the thread until the next event arrives, like [`next`](Self::next) without a runtime. Do not call this
-    /// method on an async runtime's thread.
+    /// method on a thread of an async runtime.
     pub fn blocking_next(&mut self) -> Option<ResourceEvent<T>> {
         blocking(|context| self.queue.poll_known(context)).map(event)
     }
@@ -166,7 +168,7 @@ impl<T: Object> Subscription<T> {
     }
 
     /// Returns `true` if the subscriber has handled all initial objects. The last initial object counts as handled when
-    /// the subscriber requests the next event. A subscriber may sync later than the informer's cache.
+    /// the subscriber requests the next event. A subscription may sync later than the informer's cache.
     pub fn has_synced(&self) -> bool {
         *self.queue.synced.borrow()
     }
@@ -182,7 +184,7 @@ impl<T: Object> Subscription<T> {
     }
 
     /// Returns the number of waiting events. The subscriber may receive fewer events, because initial objects and
-    /// objects of a resync may change before they are delivered.
+    /// objects of a resync may change before their delivery.
     pub fn len(&self) -> usize {
         self.queue.len()
     }
@@ -213,8 +215,8 @@ impl SyncHandle {
         *self.synced.borrow()
     }
 
-    /// Waits until the subscriber has handled all initial objects. Returns `false` if the
-    /// subscription is dropped first.
+    /// Waits until the subscriber has handled all initial objects. Returns `false` if the subscription is dropped
+    /// first.
     ///
     /// # Cancel safety
     ///
@@ -224,7 +226,7 @@ impl SyncHandle {
     }
 }
 
-/// Converts a change to an event. The change's objects must be decodable.
+/// Converts a change to an event. The objects of the change must be decodable.
 fn event<T: Object>(((_, change), lease): KnownChange<T>) -> ResourceEvent<T> {
     match change {
         Change::Added { object, is_initial } => {
@@ -232,7 +234,7 @@ fn event<T: Object>(((_, change), lease): KnownChange<T>) -> ResourceEvent<T> {
         }
         Change::Updated { old, new } => {
             let new = EventObject::new(new, lease);
-            // A `Subscription`'s queue keeps old states, so `old` is always present.
+            // The queue of a `Subscription` keeps old states, so `old` is always present.
             let old = old.map_or_else(|| new.clone(), |old| EventObject::new(old, None));
             ResourceEvent::Updated { old, new }
         }
@@ -260,7 +262,6 @@ fn blocking<R>(mut poll: impl FnMut(&mut Context<'_>) -> Poll<R>) -> R {
     }
 }
 
-/// Raises a resync period to at least one second.
 pub(crate) fn clamp_period(period: Duration) -> Duration {
     const SHORTEST: Duration = Duration::from_secs(1);
     period.max(SHORTEST)

@@ -5,9 +5,9 @@ use thiserror::Error;
 
 /// An object whose newest state is not in the cache: see [`Lister::undecodable`](crate::Lister::undecodable).
 ///
-/// The newest state is missing if the object cannot be decoded or is larger than the source accepts. It is also missing
-/// if a transform or the object's `Metadata` implementation panicked. In a [`Cache`](crate::Cache) without an informer,
-/// an index function may have failed on the object.
+/// The newest state is missing if the object cannot be decoded or is larger than the source accepts. The newest state
+/// is also missing if a transform or the object's `Metadata` implementation panicked. In a [`Cache`](crate::Cache)
+/// without an informer, an index function may have failed on the object.
 ///
 /// # Examples
 ///
@@ -40,9 +40,9 @@ use thiserror::Error;
 pub struct Undecodable {
     /// The key of the object.
     pub key: ObjectKey,
-    /// The object's uid. Empty if it could not be read.
+    /// The object's uid. Empty if the uid could not be read.
     pub uid: String,
-    /// The object's resourceVersion. Empty if it could not be read.
+    /// The object's resourceVersion. Empty if the resourceVersion could not be read.
     pub resource_version: String,
     /// The reason why the object is not in the cache. Positions in the message refer to the bytes that the
     /// [`Projection`](crate::Projection) keeps. Values of a wrong type are not quoted. Messages from panics and from
@@ -50,7 +50,6 @@ pub struct Undecodable {
     pub error: String,
 }
 
-/// Returns a warning for the log.
 pub(crate) fn cannot_decode(informer: &str, object: &Undecodable) -> String {
     format!("informer {informer:?} cannot decode {}, so its object is not in the cache: {}", object.key, object.error)
 }

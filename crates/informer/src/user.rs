@@ -5,26 +5,26 @@ use std::sync::atomic::{AtomicU8, AtomicUsize, Ordering};
 
 use crate::on_error::Listening;
 
-/// An informer's user count. Handles, listers and subscriptions count as users.
+/// The user count of an informer. Handles, listers and subscriptions count as users.
 pub(crate) struct Users {
     count: AtomicUsize,
-    /// Called without locks when the last user is dropped. A new user may already exist at this time.
+    /// Called without locks when the last user is dropped. At this time, a new user may already exist.
     unused: Box<dyn Fn() + Send + Sync>,
 }
 
 /// A handle, lister or subscription that counts as a user of an informer. Each clone counts as another user.
 pub(crate) struct User {
     users: Arc<Users>,
-    /// Keeps the requesting caller's error handler registered, even after the caller's own handle is dropped.
+    /// Keeps the caller's error handler registered, even after the caller's own handle is dropped.
     errors: Option<Arc<Listening>>,
     standing: AtomicU8,
 }
 
-/// Counts as a user.
+/// The user counts.
 const COUNTS: u8 = 0;
-/// A lister without reads so far. Counts as a user.
+/// A lister that was not read yet. The lister counts as a user.
 const UNDECIDED: u8 = 1;
-/// A lister that only index functions read. Does not count as a user.
+/// A lister that only index functions read. The lister does not count as a user.
 const LEFT: u8 = 2;
 
 impl Users {
@@ -53,16 +53,16 @@ impl User {
         Self { users, errors, standing: AtomicU8::new(COUNTS) }
     }
 
-    /// Returns a user for a lister. While only index functions of the same cache read through a lister, it does not
-    /// count as a user. The informer owns its index functions, and would otherwise keep itself running.
+    /// Returns a user for a lister. If only index functions of the same cache read through the lister, the lister does
+    /// not count as a user. The informer owns its index functions, and would otherwise keep itself running.
     pub(crate) fn reader(&self) -> Self {
         let reader = self.clone();
         reader.standing.store(UNDECIDED, Ordering::Relaxed);
         reader
     }
 
-    /// Must be called before each read. `is_indexing` returns `true` if this thread is running an index
-    /// function of the same cache.
+    /// Records a read. Callers must call this method before each read. `is_indexing` returns `true` if this thread is
+    /// running an index function of the same cache.
     pub(crate) fn reads(&self, is_indexing: impl FnOnce() -> bool) {
         let standing = self.standing.load(Ordering::Relaxed);
         if standing == COUNTS {

@@ -2,30 +2,29 @@
 
 use std::cmp::Ordering;
 
-/// Compares two revisions. Returns `None` if one of them is not a number.
+/// Compares two revisions. Returns `None` if one of the revisions is not a number.
 pub(crate) fn compare(one: &str, other: &str) -> Option<Ordering> {
     let (one, other) = (digits(one)?, digits(other)?);
     Some(one.len().cmp(&other.len()).then_with(|| one.cmp(other)))
 }
 
-/// Returns `true` if `version` is a number.
 pub(crate) fn is_number(version: &str) -> bool {
     digits(version).is_some()
 }
 
-/// Returns `true` if `version` is older than `than`. Returns `false` if one of them is not a number.
+/// Returns `true` if `version` is older than `than`. Returns `false` if `version` or `than` is not a number.
 pub(crate) fn is_older(version: &str, than: &str) -> bool {
     compare(version, than) == Some(Ordering::Less)
 }
 
-/// Sets `version` to `revision`, unless `revision` is empty or older.
+/// Sets `version` to `revision`, unless `revision` is empty or older than `version`.
 pub(crate) fn advance(version: &mut String, revision: &str) {
     if !revision.is_empty() && compare(revision, version) != Some(Ordering::Less) {
         set(version, revision);
     }
 }
 
-/// Sets `version` to `revision`, even to an older one, unless `revision` is empty.
+/// Sets `version` to `revision`, unless `revision` is empty. `revision` may be older than `version`.
 pub(crate) fn set(version: &mut String, revision: &str) {
     if !revision.is_empty() {
         version.clear();

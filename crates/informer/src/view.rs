@@ -32,7 +32,7 @@ use crate::store::Held;
 /// assert_eq!(view.resource_versions(), ["", "7"]);
 /// ```
 pub struct View {
-    /// Each cache's address and snapshot.
+    /// The address and the snapshot of each cache.
     snapshots: Vec<(usize, Box<dyn Any + Send + Sync>)>,
     resource_versions: Vec<String>,
 }
@@ -42,7 +42,8 @@ impl View {
     pub fn new(caches: &[&dyn Viewed]) -> Self {
         let mut held = Vec::with_capacity(caches.len());
         let mut order: Vec<(usize, &&dyn Viewed)> = caches.iter().enumerate().collect();
-        // Lock the caches in a fixed order, so that two views cannot deadlock. Lock each cache once.
+        // Lock the caches in a fixed order, so that two views cannot deadlock. If a cache occurs twice, lock it only
+        // once.
         order.sort_by_key(|(_, cache)| cache.address());
         for (at, cache) in order {
             let is_again = held.last().is_some_and(|(_, address, _)| *address == cache.address());
@@ -62,13 +63,13 @@ impl View {
         view
     }
 
-    /// Returns the snapshot of the lister's cache, or `None` if the cache is not part of the view.
+    /// Returns the snapshot of the lister's cache. Returns `None` if the cache is not part of the view.
     pub fn of<T: Object>(&self, lister: &Lister<T>) -> Option<Snapshot<T>> {
         let (_, snapshot) = self.snapshots.iter().find(|(address, _)| *address == lister.address())?;
         snapshot.downcast_ref::<Snapshot<T>>().cloned()
     }
 
-    /// Returns each cache's revision, in the order of the argument to [`new`](Self::new).
+    /// Returns the revision of each cache, in the order of the argument to [`new`](Self::new).
     pub fn resource_versions(&self) -> &[String] {
         &self.resource_versions
     }

@@ -40,7 +40,6 @@ fn version_in(snapshot: &Snapshot<PartialObject>, name: &str) -> String {
     snapshot.get(&key(name)).map(|pod| pod.metadata.resource_version.clone()).unwrap_or_default()
 }
 
-/// Stores a pod, and returns only a weak reference to it.
 fn put(pods: &Pods, name: &str, version: u64) -> Weak<PartialObject> {
     let pod = pod(name, version);
     let weak = Arc::downgrade(&pod);
@@ -142,7 +141,6 @@ fn list_beside_transaction_is_consistent_and_stays_so() {
     });
 }
 
-/// An object that counts how often it is decoded.
 #[derive(serde::Deserialize)]
 struct Counted {
     metadata: ObjectMeta,

@@ -1,4 +1,5 @@
-//! Tests of the objects' memory usage. Tests run sequentially, because the allocator counts the whole process's memory.
+//! Tests of the memory usage of objects. The tests run sequentially, because the allocator counts the memory of the
+//! whole process.
 #![allow(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
 
 use std::alloc::System;
@@ -63,7 +64,7 @@ fn pod_takes_less_than_1_5_kilobytes() {
     let held = live() / PODS;
     assert!(held <= 1_200, "{held} bytes a pod");
 
-    // Selectors read labels. A replica set's pods share their labels and owners.
+    // Selectors read labels. The pods of a replica set share their labels and owners.
     let selected = cache.list().iter().filter(|pod| pod.metadata().labels().contains_key("pod-template-hash")).count();
     assert_eq!(selected, PODS);
     let with_labels = live() / PODS;

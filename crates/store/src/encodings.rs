@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 /// The maximum number of recently used objects that one eviction run skips.
 const MAX_SPARED: usize = 64;
 
-/// An encoding of an object or a group of objects other than the stored JSON. The store caches these encodings.
+/// An encoding other than the stored JSON, of one object or of a group of objects. The store caches these encodings.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Encoding {
     /// The whole object as a protobuf message.
@@ -16,15 +16,16 @@ pub enum Encoding {
     Metadata(String),
     /// The metadata as a protobuf message.
     MetadataMessage,
-    /// The compressed items of a list response with this `apiVersion`, in protobuf if the flag is `true`, and otherwise in JSON.
+    /// The compressed items of a list response with this `apiVersion`. The items are in protobuf if the flag is `true`,
+    /// and otherwise in JSON.
     Zipped(String, bool),
-    /// The cells of the object's table row, for this `apiVersion` and this form of the table.
-    /// Cells show the ages of objects, so they are valid only during the second in the last field.
+    /// The cells of the object's table row. The fields are the `apiVersion`, the number of the table's form, and a time
+    /// in seconds. Cells show the ages of objects, so they are valid only during that second.
     Cells(String, u64, i64),
 }
 
 impl Encoding {
-    /// Returns the second during which the encoding is valid. Returns `None` if it does not depend on the time.
+    /// Returns the second during which the encoding is valid, or `None` if the encoding does not depend on the time.
     fn second(&self) -> Option<i64> {
         match self {
             Self::Cells(.., second) => Some(*second),
@@ -33,15 +34,15 @@ impl Encoding {
     }
 }
 
-/// The cached encodings of all objects of a store, including their past versions. Eviction follows the
-/// second-chance algorithm and checks the object at the front of the queue. If one of its encodings was used
-/// since the object was queued, the object moves to the end of the queue. Otherwise, its encodings are dropped.
+/// The cached encodings of all objects of a store, including their past versions. Eviction follows the second-chance
+/// algorithm, and checks the object at the front of the queue. If an encoding of this object was used since the object
+/// was queued, the object moves to the end of the queue. Otherwise, its encodings are dropped.
 #[derive(Debug, Default)]
 pub(super) struct EncodingCache {
     max_bytes: usize,
     used_bytes: AtomicUsize,
-    /// The objects with cached encodings, in eviction order. Each time the queue's
-    /// length has doubled, objects that no longer exist are removed from it.
+    /// The objects with cached encodings, in eviction order. Objects that no longer exist are removed each time the
+    /// queue's length has doubled.
     queue: Mutex<EvictionQueue>,
     /// The current second, and the objects with encodings that are valid only during this second.
     of_second: Mutex<(i64, Vec<Weak<Encodings>>)>,
@@ -57,7 +58,6 @@ struct EvictionQueue {
 pub(super) struct Encodings {
     cache: Arc<EncodingCache>,
     cached: Mutex<Vec<(Encoding, Arc<[u8]>)>>,
-    /// Whether the object is in the eviction queue.
     is_queued: AtomicBool,
     /// Whether a cached encoding of the object was used since the object was queued.
     is_used: AtomicBool,
@@ -68,7 +68,8 @@ impl EncodingCache {
         Self { max_bytes: bytes, ..Self::default() }
     }
 
-    /// Adds the object `added`, if any, to the eviction queue, and then evicts encodings until the cache is within its size limit.
+    /// Adds the object `added`, if any, to the eviction queue. Then evicts encodings until the cache is within its size
+    /// limit.
     fn queue_and_evict(&self, added: Option<Weak<Encodings>>) {
         let mut queue = lock(&self.queue);
         if let Some(added) = added {
@@ -110,8 +111,8 @@ impl Encodings {
         Self { cache: cache.clone(), cached: Mutex::default(), is_queued: false.into(), is_used: false.into() }
     }
 
-    /// Returns an encoding of the object from the cache, or creates it with `make`.
-    /// A new encoding is cached unless it is larger than the cache's size limit.
+    /// Returns an encoding of the object from the cache. If the encoding is not cached, creates it with `make`. The
+    /// cache keeps the new encoding unless it exceeds the cache's size limit.
     pub(super) fn find_or_make<E>(
         self: &Arc<Self>,
         encoding: Encoding,
@@ -132,7 +133,7 @@ impl Encodings {
     fn keep(self: &Arc<Self>, encoding: Encoding, made: Arc<[u8]>) {
         let second = encoding.second();
         let mut cached = lock(&self.cached);
-        // Replace table cells for another second, and an equal encoding that another thread has cached in the meantime.
+        // Drop table cells for another second, and an equal encoding that another thread has cached in the meantime.
         self.drop_from(&mut cached, |of| *of == encoding || second.is_some() && of.second().is_some());
         self.cache.used_bytes.fetch_add(used_bytes(&made), Ordering::Relaxed);
         // Most objects have one or two encodings.
@@ -162,7 +163,7 @@ impl Drop for Encodings {
     }
 }
 
-/// Returns a cached encoding's approximate memory size, in bytes.
+/// Returns the approximate memory size of a cached encoding, in bytes.
 fn used_bytes(bytes: &[u8]) -> usize {
     size_of::<(Encoding, Arc<[u8]>)>() + bytes.len()
 }

@@ -4,19 +4,17 @@ use std::collections::HashMap;
 use std::hash::{BuildHasher, RandomState};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
-/// The number of shards of the table. Each shard has its own lock.
 const SHARDS: usize = 16;
 
-/// Stores equal byte strings only once. The interner has only weak references,
-/// so a byte string is freed when the last object that uses it is dropped.
+/// Stores equal byte strings only once. The interner has only weak references, so a byte string is freed when the last
+/// object that uses it is dropped.
 #[derive(Debug, Default)]
 pub struct Interner {
     hasher: RandomState,
-    /// The shards, which map hashes to byte strings. Some bits of a hash select the shard.
+    /// The shards of the table, which map hashes to byte strings. Some bits of a hash select the shard.
     shards: [Mutex<HashMap<u64, Weak<Interned>>>; SHARDS],
 }
 
-/// An interned byte string.
 #[derive(Debug)]
 pub(crate) struct Interned {
     bytes: Box<[u8]>,
@@ -25,7 +23,7 @@ pub(crate) struct Interned {
 }
 
 impl Interner {
-    /// Returns the interned byte string that equals `bytes`. Interns a copy of `bytes` if there is none.
+    /// Returns the interned byte string that equals `bytes`. If there is none, interns a copy of `bytes`.
     pub(crate) fn intern(self: &Arc<Self>, bytes: &[u8]) -> Arc<Interned> {
         let hash = self.hasher.hash_one(bytes);
         let known = self.shard(hash).get(&hash).and_then(Weak::upgrade);
@@ -33,14 +31,13 @@ impl Interner {
             return same.clone();
         }
         let new = Arc::new(Interned { bytes: bytes.into(), hash, interner: self.clone() });
-        // A byte string is not interned if another one has the same hash.
+        // A byte string is not interned if another byte string has the same hash.
         if known.is_none() {
             self.shard(hash).insert(hash, Arc::downgrade(&new));
         }
         new
     }
 
-    /// Returns the total size of all interned byte strings, in bytes.
     #[cfg(test)]
     pub(crate) fn total_bytes(&self) -> usize {
         let lengths = |shard: &Mutex<HashMap<u64, Weak<Interned>>>| {
@@ -64,7 +61,8 @@ impl Interned {
 impl Drop for Interned {
     fn drop(&mut self) {
         let mut shard = self.interner.shard(self.hash);
-        // The entry may refer to another byte string with the same content, interned after the last reference to `self` was dropped.
+        // The entry may refer to another byte string with the same content. That byte string was interned after the
+        // last reference to `self` was dropped.
         if shard.get(&self.hash).is_some_and(|known| known.strong_count() == 0) {
             shard.remove(&self.hash);
             if shard.len() < shard.capacity() / 4 {

@@ -1,4 +1,4 @@
-//! An object as JSON bytes. The members have the same order as in the server's responses.
+//! An object as JSON bytes. The members are in the order in which the API server writes them.
 
 mod projection;
 mod writer;
@@ -18,7 +18,8 @@ use super::interner::{Interned, Interner};
 /// The order of the members in an object's JSON.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MemberOrder {
-    /// The common members of all kinds come first, in Go's order. All other members follow, sorted by name.
+    /// The common members of all kinds come first, in the order of the Go types. All other members follow, sorted by
+    /// name.
     Declared,
     /// All members are sorted by name, as in custom resources.
     Sorted,
@@ -38,7 +39,7 @@ pub(crate) enum Member {
     Finalizers,
 }
 
-/// The names of the members of `metadata`, in Go's order.
+/// The names of the members of `metadata`, in the order of the Go types.
 pub const METADATA: [&str; 15] = [
     "name",
     "generateName",
@@ -57,7 +58,7 @@ pub const METADATA: [&str; 15] = [
     "managedFields",
 ];
 
-/// The first members of an object's JSON, in Go's order.
+/// The first members of an object's JSON, in the order of the Go types.
 pub const OBJECT: [&str; 3] = ["kind", "apiVersion", "metadata"];
 
 /// The metadata members, in the order of [`Member`].
@@ -73,12 +74,12 @@ const MEMBERS: [&str; 9] = [
     "finalizers",
 ];
 
-/// The JSON of an object without `apiVersion` and `kind`, and with an empty `resourceVersion`. The
-/// revision is inserted when the object is written to a response. Therefore, an object can be encoded
-/// before its revision is known, and a deletion event shares the bytes of the object's last write.
+/// The JSON of an object without `apiVersion` and `kind`, and with an empty `resourceVersion`. The revision is inserted
+/// when the object is written to a response. Therefore, an object can be encoded before its revision is known, and a
+/// deletion event shares the bytes of the object's last write.
 ///
-/// Long members, and the managed fields of each manager, are interned, so that several objects share them.
-/// Most interned values also occur in the object's previous version or in other objects of the same template.
+/// Long members, and the managed fields of each manager, are interned. Most of these values also occur in the object's
+/// previous version or in other objects of the same template, so several objects share their memory.
 #[derive(Clone, Debug)]
 pub(super) struct JsonBody {
     /// The object's JSON without its interned values, followed by the offsets of the metadata members.
@@ -87,30 +88,29 @@ pub(super) struct JsonBody {
     interned: Arc<[(u32, Arc<Interned>)]>,
 }
 
-/// The offset of each metadata member in the JSON, or 0 if it is absent. The last two offsets are the start and the end of the metadata.
+/// The offset of each metadata member in the JSON, or 0 if the member is absent. The last two offsets are the start and
+/// the end of the metadata.
 type MemberOffsets = [u32; OFFSETS];
 const OFFSETS: usize = MEMBERS.len() + 2;
-/// The index of the metadata's start in [`MemberOffsets`].
 const METADATA_AT: usize = MEMBERS.len();
-/// The maximum length of JSON with two bytes per offset. For longer JSON, offsets take four bytes.
+/// The maximum length of JSON for which an offset takes two bytes. For longer JSON, an offset takes four bytes.
 const MAX_NARROW_LEN: usize = u16::MAX as usize;
 
-/// A string in the JSON, borrowed unless it contains escape sequences.
+/// A string in the JSON, borrowed from the JSON unless it contains escape sequences.
 #[derive(Debug, Default, Deserialize, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct BorrowedText<'a>(#[serde(borrow)] pub(super) Cow<'a, str>);
 
 impl JsonBody {
-    /// Encodes an object. `interner` stores long values that several objects contain only once.
+    /// Encodes an object. The interner stores long values that several objects contain only once.
     pub(super) fn new(interner: &Arc<Interner>, object: &Json, order: MemberOrder) -> Self {
         BodyWriter::new(Some(interner), true).encode(object, order)
     }
 
-    /// Encodes an object without a `resourceVersion`, so that no revision can be inserted later.
+    /// Encodes an object without a `resourceVersion`. No revision can be inserted later.
     pub(super) fn unversioned(object: &Json) -> Self {
         BodyWriter::new(None, false).encode(object, MemberOrder::Declared)
     }
 
-    /// Creates a body from JSON and offsets into it.
     fn of(mut json: Vec<u8>, offsets: MemberOffsets, interned: Vec<(u32, Arc<Interned>)>) -> Self {
         let width = if json.len() > MAX_NARROW_LEN { 4 } else { 2 };
         json.extend(offsets.iter().flat_map(|offset| offset.to_le_bytes().into_iter().take(width)));
@@ -163,14 +163,12 @@ impl JsonBody {
         to.extend_from_slice(&json[from..part.end]);
     }
 
-    /// Decodes the object.
     pub(super) fn decode(&self, revision: u64) -> Json {
         let mut json = Vec::new();
         self.write(revision, &mut json);
         read(&json).unwrap_or_default()
     }
 
-    /// Decodes the metadata.
     pub(super) fn metadata(&self, revision: u64) -> Json {
         let mut json = Vec::new();
         self.write_part(self.offset(METADATA_AT)..self.offset(METADATA_AT + 1), revision, &mut json);
@@ -180,11 +178,13 @@ impl JsonBody {
     /// Returns a metadata member's value. Returns `None` if the member is absent, null, or not a `T`.
     pub(super) fn member<'a, T: Deserialize<'a>>(&'a self, member: Member) -> Option<T> {
         let start = self.offset(member as usize);
-        // Metadata members contain no interned values, so they can be read directly from the bytes, except for the revision.
+        // Metadata members contain no interned values, so read them directly from the bytes. The revision is not part
+        // of the bytes.
         read(self.json().get(start..).filter(|_| start > 0)?)
     }
 
-    /// Returns an object with only the values at these paths, such as `spec.nodeName`. `revision` is the object's revision.
+    /// Returns an object with only the values at these paths, such as `spec.nodeName`. `revision` is the object's
+    /// revision.
     pub(super) fn projection(&self, revision: u64, paths: &[&str]) -> Json {
         let paths: Vec<Vec<&str>> = paths.iter().map(|path| path.split('.').collect()).collect();
         let mut json = Vec::new();
@@ -202,7 +202,7 @@ impl JsonBody {
 
 impl PartialEq for JsonBody {
     fn eq(&self, other: &Self) -> bool {
-        // Equal objects have the same interned values, unless one of them was encoded without an interner.
+        // Equal objects have the same interned values, unless one of the objects was encoded without an interner.
         if self.interned.len() == other.interned.len() {
             let mut interned = self.interned.iter().zip(&*other.interned);
             let is_same = |one: &Arc<Interned>, other| Arc::ptr_eq(one, other) || one.bytes() == other.bytes();
@@ -218,7 +218,8 @@ impl PartialEq for JsonBody {
     }
 }
 
-/// Deserializes the value at the start of the bytes, and ignores all bytes after it.
+/// Deserializes the value at the start of `json`, and ignores all bytes after it. Returns `None` for null or on an
+/// error.
 fn read<'a, T: Deserialize<'a>>(json: &'a [u8]) -> Option<T> {
     Option::deserialize(&mut serde_json::Deserializer::from_slice(json)).ok().flatten()
 }
@@ -294,7 +295,8 @@ mod tests {
         assert_eq!(found, expected);
     }
 
-    /// Creates an object from a template. All of these objects have the same long values, except for the status.
+    /// Creates an object from a template. All objects from this template have the same long values, except for the
+    /// status.
     fn replica(number: usize) -> Json {
         let owned = |field: &str| (0..40).map(|at| (format!("f:{field}{at}"), json!({}))).collect::<Json>();
         json!({
@@ -327,7 +329,7 @@ mod tests {
             assert_eq!(body.metadata(12), whole["metadata"]);
             assert_eq!(body.member::<Vec<String>>(Member::Finalizers), Some(vec!["f".into()]));
             assert_eq!(body.projection(7, &["spec.number", "short"]), json!({"spec": {"number": 1}, "short": 3}));
-            // The body must report its correct length. The JSON must be the same as without interned values.
+            // The JSON must be the same as without interned values, and the body must report its correct length.
             let mut json = Vec::new();
             body.write(12, &mut json);
             assert_eq!(json.len(), body.len() + 2);

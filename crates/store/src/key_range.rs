@@ -12,12 +12,12 @@ impl KeyRange {
     /// Creates the range of all keys in a namespace, or of all keys of the resource if `namespace` is `None`.
     pub fn namespace(namespace: Option<&str>) -> Self {
         let prefix = namespace.map_or_else(String::new, |namespace| format!("{namespace}/"));
-        // In ASCII, `0` follows `/`.
+        // `0` is the ASCII character after `/`.
         let end = namespace.map(|namespace| format!("{namespace}0"));
         Self { start: prefix.clone(), prefix, end }
     }
 
-    /// Creates the range of a single object's key. `namespace` must be empty for a cluster-scoped object.
+    /// Creates the range that contains a single object's key. `namespace` must be empty for a cluster-scoped object.
     pub fn object(namespace: &str, name: &str) -> Self {
         let range = Self::namespace((!namespace.is_empty()).then_some(namespace));
         let start = format!("{}{name}", range.prefix);
@@ -40,7 +40,7 @@ impl KeyRange {
         &self.start
     }
 
-    /// Moves the start of the range to the first position after `key`.
+    /// Moves the start of the range to the position directly after `key`.
     pub fn start_after(&mut self, key: &str) {
         self.start = format!("{key}\0");
     }

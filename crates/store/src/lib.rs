@@ -1,17 +1,21 @@
-//! The storage engine of an API server, which stores Kubernetes objects as bytes with one sequence of revisions.
+//! The storage engine of an API server. It stores Kubernetes objects as bytes, with one sequence of revisions.
 //!
-//! - [`VersionedStore`] contains all objects, a log of changes, and the current revision. As in etcd, all resources share one sequence of
-//!   revisions. Each resource has its own log, so a watch of one resource never reads changes of other resources.
-//! - [`Draft`] is an object to write. A write converts it to a [`Stored`], whose immutable bytes are sent to clients.
-//! - [`Present`] is a snapshot of all objects, and [`Objects`] of one
-//!   resource's objects. Cloning a snapshot takes constant time and memory.
-//! - [`StoreChange`] is an entry of the change log. [`History`] limits the number, age and size of the changes in the log.
+//! - [`VersionedStore`] contains all objects, a log of changes, and the current revision. As in etcd, all resources
+//!   share one sequence of revisions. Each resource has its own log, so a watch of one resource never reads changes of
+//!   other resources.
+//! - [`Draft`] is an object to write. A write converts the draft to a [`Stored`], whose immutable bytes are sent to
+//!   clients.
+//! - [`Present`] is a snapshot of all objects. [`Objects`] is a snapshot of the objects of one resource. Cloning a
+//!   snapshot takes constant time and memory.
+//! - [`StoreChange`] is an entry of the change log. [`History`] limits the number, age and size of the changes in the
+//!   log.
 //! - [`Interner`] stores values that several objects contain only once.
 //!
-//! The store does no I/O, reads no clock and starts no task. The caller passes the time of each write. The store
-//! can return the state at the current revision, and at every earlier revision that is not compacted yet. The
-//! store takes only short locks, which protect data shared between objects. To share a store between threads,
-//! put a lock around it. Readers can use a snapshot from [`now`](VersionedStore::now) without the lock.
+//! The store does no I/O, reads no clock and starts no task. The caller passes the time of each write. The store can
+//! return the state at the current revision, and at every earlier revision that is not compacted yet.
+//!
+//! The store takes only short locks, which protect data shared between objects. To share a store between threads, put a
+//! lock around the store. Readers can use a snapshot from [`now`](VersionedStore::now) without that lock.
 //!
 //! ```
 //! use std::time::Instant;
@@ -70,16 +74,19 @@ pub use present::Present;
 use resource_table::Table;
 pub use stored::{ChangeKind, Draft, Key, Labels, ResourceKey, SAME, StoreChange, Stored};
 
-/// The limits of the change log. When changes are dropped, the states before them can no longer be listed or watched from.
+/// The limits of the change log. When the store drops a change, clients can no longer list or watch from the states
+/// before this change.
 #[derive(Clone, Copy, Debug)]
 pub struct History {
     /// The maximum number of changes in the log of each resource.
     pub max_changes: usize,
-    /// The maximum age of a change in the log. Each write drops at most a thousand older changes, of any resource.
+    /// The maximum age of a change in the log. Each write drops at most a thousand changes that exceed this age, of any
+    /// resource.
     pub max_age: Duration,
     /// The approximate maximum size of all logs together, in bytes. The last change of each resource is always kept.
     pub max_bytes: usize,
-    /// The number of each resource's recent changes to keep for [`followed`](VersionedStore::followed), even if they exceed `max_changes`.
+    /// The number of each resource's recent changes to keep for [`followed`](VersionedStore::followed), even if there
+    /// are more than `max_changes`.
     pub followed: usize,
 }
 
@@ -89,10 +96,11 @@ impl Default for History {
     }
 }
 
-/// The maximum number of expired changes that one write drops, which bounds a write's duration.
+/// The maximum number of expired changes that one write drops. This limit bounds the duration of a write.
 const MAX_EXPIRED: usize = 1_000;
 
-/// The precondition of a write: the object's expected state before the write. If the state differs, the write fails and changes nothing.
+/// The precondition of a write: the object's expected state before the write. If the actual state differs, the write
+/// fails and changes nothing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Expect {
     /// No object with this key exists.
@@ -104,11 +112,12 @@ pub enum Expect {
 /// The reason why a write was refused. A refused write changes nothing.
 #[derive(Clone, Debug)]
 pub enum Refused {
-    /// The object does not have the expected state. Contains the current object, if it exists.
+    /// The object does not have the expected state. Contains the current object, if the object exists.
     Mismatch(Option<Arc<Stored>>),
-    /// Another object already owns one of the new object's claims. A claim is a value that only one object can own, such as an IP address.
+    /// Another object already owns one of the new object's claims. A claim is a value that only one object can own,
+    /// such as an IP address.
     Taken,
-    /// The write depends on other data that has changed.
+    /// The write depends on other data, which has changed since the caller read it.
     Moved,
 }
 
@@ -125,9 +134,8 @@ pub struct VersionedStore {
     now: Present,
     compacted: u64,
     history: History,
-    /// The cache for encodings other than JSON, limited to half of the change log's size limit.
+    /// The cache for encodings other than JSON. Its size limit is half of the change log's size limit.
     encoding_cache: Arc<EncodingCache>,
-    /// The interner for data that several objects or object versions contain.
     interner: Arc<Interner>,
     tables: HashMap<ResourceKey, Table>,
     /// The approximate size of all change logs together, in bytes.
@@ -140,9 +148,10 @@ pub struct VersionedStore {
 }
 
 impl VersionedStore {
-    /// Creates an empty store with the current revision `first`. Earlier revisions are unavailable. A new etcd starts at revision 1.
+    /// Creates an empty store with the current revision `first`. Earlier revisions are unavailable. A new etcd starts
+    /// at revision 1.
     pub fn new(first: u64, history: History) -> Self {
-        // Leave enough revisions for any number of writes.
+        // Limit the first revision, so that later writes cannot overflow it.
         let revision = first.clamp(1, u64::MAX / 2);
         let compacted = if revision == 1 { 0 } else { revision };
         let encoding_cache = Arc::new(EncodingCache::new(history.max_bytes / 2));
@@ -150,7 +159,7 @@ impl VersionedStore {
         Self { now, compacted, history, encoding_cache, ..Self::default() }
     }
 
-    /// Returns the store's interner, with which drafts for this store must be created.
+    /// Returns the store's interner. Drafts for this store must be created with this interner.
     pub fn interner(&self) -> &Arc<Interner> {
         &self.interner
     }
@@ -179,8 +188,8 @@ impl VersionedStore {
     ///
     /// # Errors
     ///
-    /// Returns an error, and writes nothing, if the current state does not
-    /// match `expect`, or if another object owns one of the draft's claims.
+    /// Returns an error, and writes nothing, if the current state does not match `expect`, or if another object owns
+    /// one of the draft's claims.
     pub fn put(
         &mut self,
         now: Instant,
@@ -203,8 +212,8 @@ impl VersionedStore {
         Ok(self.record(StoreChange { at: now, kind, key, old, new }))
     }
 
-    /// Removes an object if its current revision is `at`. The change in the
-    /// log contains the object's last content and the revision of the removal.
+    /// Removes an object if its current revision is `at`. The change in the log contains the object's last content and
+    /// the revision of the removal.
     ///
     /// # Errors
     ///
@@ -229,7 +238,7 @@ impl VersionedStore {
     ///
     /// # Errors
     ///
-    /// Returns an error if some of these changes are no longer available.
+    /// Returns an error if some of the changes after `revision` are no longer available.
     pub fn changes_since(
         &self,
         resource: &str,
@@ -242,8 +251,8 @@ impl VersionedStore {
         Ok(self.tables.get(resource).into_iter().flat_map(move |table| table.since(revision)))
     }
 
-    /// Returns all changes of a resource after `revision`, for a caller that follows the changes and has
-    /// read all changes up to `revision`. Returns `None` if some of the changes are no longer in the log.
+    /// Returns all changes of a resource after `revision`, for a caller that has read all earlier changes. Compaction
+    /// does not affect this method. Returns `None` if some of the changes are no longer in the log.
     pub fn followed(&self, resource: &str, revision: u64) -> Option<impl Iterator<Item = &Arc<StoreChange>>> {
         let table = self.tables.get(resource);
         let follows = table.is_none_or(|table| table.keeps(revision));
@@ -256,13 +265,15 @@ impl VersionedStore {
         since.next().filter(|change| change.revision() == revision)
     }
 
-    /// Returns a revision that represents the resource's state at `time`, according to the changes in the log.
+    /// Returns the revision that was current at `time`, or a later revision with the same state of the resource. Only
+    /// the changes in the log are considered.
     pub fn revision_at(&self, resource: &str, time: Instant) -> u64 {
         let later = self.tables.get(resource).and_then(|table| table.first_after(time));
         later.map_or(self.now.revision, |change| change.revision() - 1)
     }
 
-    /// Returns the time of a resource's last change up to and including `revision`. Returns `None` if this change is not in the log.
+    /// Returns the time of a resource's last change up to and including `revision`. Returns `None` if the log does not
+    /// contain this change.
     pub fn written_at(&self, resource: &str, revision: u64) -> Option<Instant> {
         self.tables.get(resource)?.last_until(revision).map(|change| change.at)
     }
@@ -285,8 +296,8 @@ impl VersionedStore {
         self.now.revision = self.now.revision.max(revision.min(u64::MAX / 2));
     }
 
-    /// Sets an object with this revision, or removes it if `draft` is `None`. The change is not logged,
-    /// so it also shows in past states. Returns the change, or `None` if there was nothing to remove.
+    /// Sets an object with this revision, or removes the object if `draft` is `None`. The change is not logged, so past
+    /// states also contain it. Returns the change, or `None` if there was nothing to remove.
     pub fn set(
         &mut self,
         now: Instant,
@@ -336,11 +347,11 @@ impl VersionedStore {
         self.change_table(resource, |table| table.forget(revision));
     }
 
-    /// Keeps a snapshot of a resource at this revision until a later change is dropped from the log. A
-    /// snapshot needs little memory, because the log already contains all objects that changed after it.
+    /// Keeps a snapshot of a resource at this revision until a later change is dropped from the log. A snapshot needs
+    /// little memory, because the log already contains all objects that changed after the snapshot.
     pub fn keep(&mut self, resource: &ResourceKey, revision: u64, objects: &Objects) -> Weak<Objects> {
-        // An injected fault may cause a read at a future revision. Do not keep this snapshot,
-        // because the objects can still change before the store reaches the revision.
+        // An injected fault may cause a read at a future revision. Do not keep this snapshot, because the objects can
+        // still change before the store reaches the revision.
         if revision > self.now.revision {
             return Weak::new();
         }
@@ -352,7 +363,7 @@ impl VersionedStore {
         self.tables.get(resource).map_or(0, Table::floor).max(self.compacted)
     }
 
-    /// Adds a change to the log, and drops older changes that exceed the limits.
+    /// Adds a change to the log, and drops the oldest changes that exceed the log's limits.
     fn record(&mut self, change: StoreChange) -> Arc<StoreChange> {
         let (history, now) = (self.history, change.at);
         let recorded = self.change_table(&change.resource().clone(), |table| {
@@ -391,7 +402,7 @@ impl VersionedStore {
     ///
     /// # Errors
     ///
-    /// Returns the error that `put` would return. Nothing is written.
+    /// Returns the error that `put` would return. In any case, nothing is written.
     pub fn check(&self, resource: &str, key: &str, expect: Expect, draft: &Draft) -> Result<(), Refused> {
         self.check_expected(resource, key, expect)?;
         let mut holders = draft.claims.iter().filter_map(|claim| self.holders.get(claim));
@@ -412,7 +423,6 @@ impl VersionedStore {
         self.holders.get(claim).map(|(_, key)| key)
     }
 
-    /// Replaces all of an object's claims.
     fn claim(&mut self, resource: &ResourceKey, key: &str, claims: Vec<String>) {
         if claims.is_empty() && self.claimed.is_empty() {
             return;

@@ -13,7 +13,7 @@ pub struct Objects {
     tree: Tree<Arc<Stored>>,
 }
 
-/// The minimum number of objects in a group. A group's objects have adjacent keys and are encoded together.
+/// The minimum number of objects in a group. A group consists of objects with adjacent keys that are encoded together.
 const MIN_NEIGHBOURS: usize = if cfg!(test) { 1 } else { 32 };
 
 impl Objects {
@@ -22,7 +22,8 @@ impl Objects {
         self.tree.get(key)
     }
 
-    /// Inserts an object. Returns the stored key, which all versions of an object share, and the object's previous version.
+    /// Inserts an object. Returns the stored key, which all versions of the object share, and the object's previous
+    /// version.
     pub(super) fn insert(&mut self, key: &str, object: Arc<Stored>) -> (Key, Option<Arc<Stored>>) {
         self.tree.insert(key, object)
     }
@@ -38,7 +39,7 @@ impl Objects {
     }
 }
 
-/// Creates a snapshot from objects without keys, in the same order.
+/// Creates a snapshot from objects without keys, in the order of the iterator.
 impl FromIterator<Stored> for Objects {
     fn from_iter<I: IntoIterator<Item = Stored>>(objects: I) -> Self {
         let mut all = Self::default();
@@ -64,21 +65,21 @@ impl Run {
         self.objects.tree.at(self.at).filter(|_| self.at < self.end)
     }
 
-    /// Skips the next object.
+    /// Skips the next object without returning it.
     pub fn pass(&mut self) {
         self.at += 1;
     }
 
-    /// Returns the group of objects that starts at the current position, without advancing the
-    /// iterator. Many requests can share a group's encoding. Returns `None` if no group starts here.
+    /// Returns the group of objects that starts at the current position, without advancing the iterator. Many requests
+    /// can share the encoding of a group. Returns `None` if no group starts at the current position.
     pub fn neighbours(&self) -> Option<Neighbours> {
         let (before, neighbours) = self.objects.tree.branch_at(self.at)?;
         let len = neighbours.len();
         (before == self.at && len >= MIN_NEIGHBOURS && before + len <= self.end).then(|| Neighbours(neighbours.clone()))
     }
 
-    /// Skips the group that [`neighbours`](Self::neighbours) returns. If no group
-    /// starts at the current position, skips all objects before the next group.
+    /// Skips the group that [`neighbours`](Self::neighbours) returns. If no group starts at the current position, skips
+    /// all objects before the next group.
     pub fn pass_neighbours(&mut self) {
         let next = self.objects.tree.branch_at(self.at).map(|(before, neighbours)| before + neighbours.len());
         self.at = next.unwrap_or(self.end);
@@ -89,7 +90,8 @@ impl Run {
         self.end.saturating_sub(self.at)
     }
 
-    /// Returns the objects from this iterator's position up to the position of `other`, a clone at the same position or a later one.
+    /// Returns an iterator from this iterator's position to the position of `other`. `other` must be a clone of this
+    /// iterator at the same position or a later one.
     pub fn up_to(self, other: &Self) -> Self {
         Self { end: other.at.min(self.end), ..self }
     }
@@ -115,8 +117,8 @@ impl Neighbours {
         self.0.values()
     }
 
-    /// Returns the encoding of all objects in the group. The first call creates the encoding with
-    /// `make`. The encoding stays cached until an object in the group changes or the cache evicts it.
+    /// Returns the encoding of all objects in the group. The first call creates the encoding with `make`. The encoding
+    /// stays cached until an object in the group changes or the cache evicts the encoding.
     ///
     /// # Errors
     ///

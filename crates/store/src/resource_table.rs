@@ -11,22 +11,22 @@ use super::stored::Origin;
 use crate::past::Past;
 use crate::stored::{ResourceKey, StoreChange};
 
-/// The maximum number of snapshots without readers that a table keeps.
+/// The maximum number of snapshots without readers that the change log of a resource keeps.
 pub(super) const MAX_UNUSED_SNAPSHOTS: usize = 8;
 
 /// The changes of one resource, oldest first.
 #[derive(Debug, Default)]
 pub(super) struct Table {
     log: VecDeque<Arc<StoreChange>>,
-    /// Snapshots by revision and era, with or without current readers. The log contains all changes after each snapshot.
+    /// The snapshots by revision and era, with or without current readers. The log contains all changes after each
+    /// snapshot.
     snapshots: BTreeMap<(u64, u64), Arc<Objects>>,
-    /// The current era. A new era begins when a caller changes the content of past
-    /// revisions. Snapshots of earlier eras are available only to their current readers.
+    /// The current era. A new era begins when a caller changes the content of past revisions. Snapshots of earlier eras
+    /// are available only to their current readers.
     era: u64,
-    /// The [`Origin`] of each API version in which objects were written. Objects of the same API version
-    /// share an origin, so there is at most one for each API version that the resource has ever had.
+    /// The [`Origin`] of each API version in which objects were written. Objects of the same API version share an
+    /// origin, so the number of origins is limited by the number of API versions of the resource.
     origins: Vec<Arc<Origin>>,
-    /// The approximate size of this log, in bytes.
     log_bytes: usize,
     /// The oldest available revision.
     floor: u64,
@@ -61,7 +61,7 @@ impl Table {
         change
     }
 
-    /// Starts a new era. Must be called when the content of past revisions changes.
+    /// Starts a new era. Callers must call this method when the content of past revisions changes.
     pub(super) fn begin_era(&mut self) {
         self.snapshots.retain(|_, snapshot| Arc::weak_count(snapshot) > 0);
         self.era += 1;
@@ -72,7 +72,6 @@ impl Table {
         self.log.range(first..)
     }
 
-    /// Returns the first change after `time`.
     pub(super) fn first_after(&self, time: Instant) -> Option<&Arc<StoreChange>> {
         self.log.get(self.log.partition_point(|change| change.at <= time))
     }
@@ -83,7 +82,6 @@ impl Table {
         self.log.get(after.checked_sub(1)?)
     }
 
-    /// Returns `true` if the log contains all changes after `revision`.
     pub(super) fn keeps(&self, revision: u64) -> bool {
         revision >= self.dropped
     }
@@ -97,8 +95,9 @@ impl Table {
         self.log.front().filter(|_| self.log.len() > 1).map(|change| change.revision())
     }
 
-    /// Returns the resource's state at `revision`, which is computed by undoing changes in a later state. The later state is the oldest
-    /// snapshot at or after `revision`, or `now` with the current objects if there is none.
+    /// Returns the resource's state at `revision`, computed by undoing changes in a later state. The later state is the
+    /// oldest snapshot at or after `revision`. Without such a snapshot, it is `now`, which contains the current
+    /// objects.
     pub(super) fn past(&self, revision: u64, now: Objects) -> Past {
         let after = self.snapshots.range((revision, 0)..).find(|((_, era), _)| *era == self.era);
         let (at, objects) = after.map_or((u64::MAX, now), |((at, _), snapshot)| (*at, (**snapshot).clone()));
@@ -106,8 +105,8 @@ impl Table {
         Past { later: objects, since: since.cloned().collect() }
     }
 
-    /// Keeps a snapshot at `revision` until a later change is dropped from the
-    /// log. If too many snapshots have no readers, drops the oldest of them.
+    /// Keeps a snapshot at `revision` until a later change is dropped from the log. If too many snapshots have no
+    /// readers, drops the oldest unread snapshots.
     pub(super) fn keep(&mut self, revision: u64, objects: &Objects) -> Weak<Objects> {
         if !self.keeps(revision) {
             return Weak::new();
@@ -127,7 +126,6 @@ impl Table {
         self.floor = self.floor.max(revision);
     }
 
-    /// Drops all changes and snapshots.
     pub(super) fn forget(&mut self, revision: u64) {
         self.log.clear();
         self.snapshots.clear();

@@ -25,11 +25,11 @@ pub struct Draft {
     pub(super) version: String,
     /// The values that only one object in the store can own, such as an IP address.
     pub(super) claims: Vec<String>,
-    /// The values of the selectable fields, if they are equal in all API versions of the kind.
+    /// The values of the selectable fields. Set only if the values are equal in all API versions of the kind.
     pub(super) fields: Vec<String>,
 }
 
-/// Does not print the object, because it may be a Secret.
+/// Omits the object, because it may be a Secret.
 impl fmt::Debug for Draft {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Draft").field("version", &self.version).finish_non_exhaustive()
@@ -67,7 +67,7 @@ impl Origin {
         Arc::new(Self { resource: resource.clone(), version: version.into(), encoding_cache: encoding_cache.clone() })
     }
 
-    /// Creates the origin of an object outside a store. The object's encodings are not cached.
+    /// Creates the origin of an object outside a store. The store does not cache encodings of such an object.
     fn detached(version: &str) -> Arc<Self> {
         Self::new(&ResourceKey::default(), version, &Arc::default())
     }
@@ -79,9 +79,9 @@ impl Origin {
 
 /// A version of an object. Each write stores a new version, and a stored version never changes.
 ///
-/// The object is stored as the bytes that are sent to clients, and is decoded only when needed. The bytes
-/// contain no `apiVersion` and `kind`, which depend on the requested API version and are omitted in lists of
-/// built-in kinds. The write's `apiVersion` is stored separately, because the kind's storage version can change.
+/// The object is stored as the bytes that are sent to clients, and is decoded only when needed. The bytes contain no
+/// `apiVersion` and `kind`, because both depend on the requested API version, and lists of built-in kinds omit them.
+/// The `apiVersion` of the write is stored separately, because the kind's storage version can change.
 pub struct Stored {
     revision: u64,
     origin: Arc<Origin>,
@@ -91,28 +91,26 @@ pub struct Stored {
     derived: OnceLock<Box<Derived>>,
 }
 
-/// Data that is computed from an object and then kept.
 #[derive(Debug, Default)]
 struct Derived {
-    /// The number of a form for which the stored bytes need no conversion, or 0 if
-    /// none is known. A form is the shape of objects in one served API version.
+    /// The number of a form for which the stored bytes need no conversion, or 0 if no such form is known. A form is the
+    /// shape of objects in one served API version.
     fits: AtomicU64,
     /// The decoded object, kept only for objects that the server itself reads often.
     tree: OnceLock<Arc<Json>>,
     fields: OnceLock<Arc<SelectableFields>>,
-    /// The cached encodings, created when an encoding is first requested.
     encodings: OnceLock<Arc<Encodings>>,
 }
 
-/// Does not print the object, because it may be a Secret.
+/// Omits the object, because it may be a Secret.
 impl fmt::Debug for Stored {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Stored").field("revision", &self.revision).finish_non_exhaustive()
     }
 }
 
-/// The values of an object's selectable fields in one form, in the order that the kind defines.
-/// The values are concatenated into one string, because most of them are short or empty.
+/// The values of an object's selectable fields in one form, in the order that the kind defines. The values are
+/// concatenated into one string, because most of them are short or empty.
 #[derive(Debug)]
 struct SelectableFields {
     form: u64,
@@ -121,8 +119,8 @@ struct SelectableFields {
     ends: Box<[usize]>,
 }
 
-/// The form number for [`Stored::field`] if the selectable fields have the same
-/// values in all forms. A form is the shape of objects in one served API version.
+/// The form number for [`Stored::field`] if the selectable fields have the same values in all forms. A form is the
+/// shape of objects in one served API version.
 pub const SAME: u64 = 0;
 
 impl SelectableFields {
@@ -146,7 +144,6 @@ impl Stored {
         Self { revision, origin, is_first, body, derived: OnceLock::new() }
     }
 
-    /// Sets the values of the selectable fields, if there are any.
     pub(super) fn selectable(self, fields: Vec<String>) -> Self {
         if !fields.is_empty() {
             self.derived().fields.get_or_init(|| Arc::new(SelectableFields::new(SAME, &fields)));
@@ -163,7 +160,7 @@ impl Stored {
         Self::new(0, Origin::detached(&draft.version), true, draft.body)
     }
 
-    /// Creates an object outside a store. The JSON that clients receive contains no resourceVersion.
+    /// Creates an object outside a store. The JSON of this object contains no resourceVersion.
     pub fn unversioned(object: &Json) -> Self {
         Self::new(0, Origin::detached(""), true, JsonBody::unversioned(object))
     }
@@ -188,7 +185,7 @@ impl Stored {
         self.origin.version()
     }
 
-    /// Returns `true` if the write that stored this version created the object.
+    /// Returns `true` if this version is the object's first version, from the write that created the object.
     pub fn is_first(&self) -> bool {
         self.is_first
     }
@@ -198,7 +195,7 @@ impl Stored {
         size_of::<Self>() + self.body.len()
     }
 
-    /// Returns `true` if both objects have the same content, even with a different `apiVersion` or revision.
+    /// Returns `true` if both objects have the same content. Their `apiVersion` and revision may differ.
     pub fn has_content_of(&self, other: &Self) -> bool {
         self.body == other.body
     }
@@ -208,8 +205,9 @@ impl Stored {
         self.body.write(self.revision, to);
     }
 
-    /// Returns the object in an encoding other than the stored JSON. The first call creates the encoding with `make`. The encoding stays
-    /// cached until the cache evicts it. Table cells are cached only during the second in which they are valid.
+    /// Returns the object in an encoding other than the stored JSON. The first call creates the encoding with `make`.
+    /// The encoding stays cached until the cache evicts it. Table cells are cached only during the second in which they
+    /// are valid.
     ///
     /// # Errors
     ///
@@ -219,7 +217,6 @@ impl Stored {
         encodings.find_or_make(encoding, make)
     }
 
-    /// Returns the encoding cache of the object's store.
     pub(super) fn encoding_cache(&self) -> &Arc<EncodingCache> {
         &self.origin.encoding_cache
     }
@@ -229,8 +226,8 @@ impl Stored {
         self.body.decode(self.revision)
     }
 
-    /// Returns the decoded object, and keeps it in memory for later calls. Use
-    /// this method only for the few small objects that nearly every request reads.
+    /// Returns the decoded object, and keeps it in memory for later calls. Use this method only for the few small
+    /// objects that nearly every request reads.
     pub fn kept_tree(&self) -> Arc<Json> {
         self.derived().tree.get_or_init(|| Arc::new(self.decode())).clone()
     }
@@ -240,67 +237,68 @@ impl Stored {
         self.body.metadata(self.revision)
     }
 
-    /// Returns an object with only the values at these paths, such as `spec.nodeName`. No other values are decoded.
+    /// Returns an object with only the values at these paths, such as `spec.nodeName`. All other values are skipped
+    /// without decoding.
     pub fn only(&self, paths: &[&str]) -> Json {
         self.body.projection(self.revision, paths)
     }
 
-    /// Returns a selectable field's value in the form with the number `form`. A form is the shape of objects
-    /// in one served API version. `at` is the field's index in the order that the kind defines. The first call
-    /// computes and stores all values with `read`. Returns `None` if the stored values belong to another form.
+    /// Returns the value of a selectable field in the form with the number `form`. A form is the shape of objects in
+    /// one served API version. `at` is the field's index in the order that the kind defines. The first call computes
+    /// all values with `read`, and stores them. Returns `None` if the stored values belong to another form.
     pub fn field(&self, form: u64, at: usize, read: impl FnOnce() -> Vec<String>) -> Option<&str> {
         let fields = self.derived().fields.get_or_init(|| Arc::new(SelectableFields::new(form, &read())));
         fields.value(at).filter(|_| fields.form == form)
     }
 
-    /// Returns a selectable field's stored value. Returns `None` if no value
-    /// is stored, or if the stored values are valid for only one form.
+    /// Returns the stored value of a selectable field. Returns `None` if no value is stored, or if the stored values
+    /// are valid for only one form.
     pub fn kept_field(&self, at: usize) -> Option<&str> {
         self.derived.get()?.fields.get().filter(|fields| fields.form == SAME)?.value(at)
     }
 
-    /// Returns the name.
+    /// Returns the object's name.
     pub fn name(&self) -> Cow<'_, str> {
         self.text(Member::Name)
     }
 
-    /// Returns the namespace. Empty for a cluster-scoped object.
+    /// Returns the object's namespace. A cluster-scoped object has an empty namespace.
     pub fn namespace(&self) -> Cow<'_, str> {
         self.text(Member::Namespace)
     }
 
-    /// Returns the uid.
+    /// Returns the object's UID.
     pub fn uid(&self) -> Cow<'_, str> {
         self.text(Member::Uid)
     }
 
-    /// Returns the labels.
+    /// Returns the object's labels.
     pub fn labels(&self) -> Labels<'_> {
         Labels(self.body.member(Member::Labels).unwrap_or_default())
     }
 
-    /// Returns `true` if the object is being deleted.
+    /// Returns `true` if the object has a deletion timestamp.
     pub fn is_deleting(&self) -> bool {
         self.body.member::<BorrowedText<'_>>(Member::DeletionTimestamp).is_some()
     }
 
-    /// Returns the deletion grace period, in seconds.
+    /// Returns the deletion grace period, in seconds. `None` if the object has none.
     pub fn grace_seconds(&self) -> Option<i64> {
         self.body.member(Member::DeletionGracePeriodSeconds)
     }
 
-    /// Returns the finalizers.
+    /// Returns the object's finalizers.
     pub fn finalizers(&self) -> Vec<String> {
         self.body.member(Member::Finalizers).unwrap_or_default()
     }
 
-    /// Returns the owner references.
+    /// Returns the object's owner references.
     pub fn owner_references(&self) -> Vec<Json> {
         self.body.member(Member::OwnerReferences).unwrap_or_default()
     }
 
-    /// Returns `true` if the stored bytes are known to need no conversion to the form with this number,
-    /// according to the last call of [`note_fit`](Self::note_fit). `false` means that it is unknown.
+    /// Returns `true` if the stored bytes need no conversion to the form with this number, according to the last call
+    /// of [`note_fit`](Self::note_fit). `false` means that a conversion may be needed.
     pub fn fits(&self, form: u64) -> bool {
         self.derived.get().is_some_and(|derived| derived.fits.load(Ordering::Relaxed) == form)
     }
@@ -376,7 +374,8 @@ mod tests {
 
     #[test]
     fn stored_objects_and_changes_have_little_overhead() {
-        // With the `Arc`'s reference counts and malloc's overhead, a `Stored` takes 96 bytes, and a `StoreChange` takes 80 bytes.
+        // With the reference counts of the `Arc` and the overhead of malloc, a `Stored` takes 96 bytes, and a
+        // `StoreChange` takes 80 bytes.
         assert!(size_of::<Stored>() <= 72 && size_of::<StoreChange>() <= 56);
     }
 }

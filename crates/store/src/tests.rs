@@ -1,4 +1,4 @@
-//! Tests that compare the store with a model, which keeps a full copy of all objects for every revision.
+//! Tests that compare the store with a model. The model keeps a full copy of all objects for every revision.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -47,8 +47,8 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
     prop::collection::vec(step, 1..80)
 }
 
-/// Returns the keys, revisions and texts of a namespace's objects in a snapshot.
-/// Checks the iterator's number of remaining objects after each object.
+/// Returns the keys, revisions and texts of a namespace's objects in a snapshot. Also checks the iterator's number of
+/// remaining objects after each object.
 fn read(objects: &Objects, namespace: Option<&str>) -> Vec<(String, u64, Json)> {
     let mut run = objects.run(&KeyRange::namespace(namespace));
     let mut read = Vec::new();
@@ -66,7 +66,7 @@ fn read(objects: &Objects, namespace: Option<&str>) -> Vec<(String, u64, Json)> 
     read
 }
 
-/// Returns the result of [`read`] according to the model.
+/// Returns the result that [`read`] should have, according to the model.
 fn expected(world: &World, namespace: Option<&str>) -> Vec<(String, u64, Json)> {
     let within = |key: &str| namespace.is_none_or(|namespace| key.starts_with(&format!("{namespace}/")));
     let selected = world.iter().filter(|(key, _)| within(key));
@@ -74,7 +74,8 @@ fn expected(world: &World, namespace: Option<&str>) -> Vec<(String, u64, Json)> 
 }
 
 proptest! {
-    /// For each available revision, the store returns the revision's objects, and the changes after it lead to the current objects.
+    /// For each available revision, the store returns the objects of that revision. The later changes lead from these
+    /// objects to the current ones.
     #[test]
     fn available_revisions_and_changes_match_the_model(steps in steps()) {
         let resources = resources();
@@ -129,7 +130,6 @@ proptest! {
             }
             snapshots.push((store.revision(), resources.clone().map(|resource| store.objects(&resource))));
         }
-        // A snapshot shows the objects at its revision, even after later writes.
         for (revision, snapshot) in &snapshots {
             for (objects, world) in snapshot.iter().zip(&worlds[revision]) {
                 prop_assert_eq!(read(objects, None), expected(world, None));
@@ -358,7 +358,6 @@ fn cached_encodings_are_bounded_including_past_objects() {
         let expect = store.get(&pods, key).map_or(Expect::Absent, |there| Expect::At(there.revision()));
         store.put(now, &pods, key, expect, object("x")).expect("as expected").new.clone()
     };
-    // Requests the encoding twice. Returns how often it was created.
     let made = |stored: &Stored| {
         let mut made = 0;
         for _ in 0..2 {
@@ -397,7 +396,8 @@ fn neighbours_are_encoded_once_until_one_changes() {
     for key in ["a", "b", "c", "d", "e"] {
         put(&mut store, key);
     }
-    // Returns the sizes of the groups of adjacent objects, each with a flag that is `true` if this call created the group's encoding.
+    // Returns the sizes of the groups of adjacent objects. The flag of a group is `true` if this call created the
+    // group's encoding.
     let encoded_groups = |store: &VersionedStore| {
         let mut run = store.objects(&pods).run(&KeyRange::namespace(None));
         let mut encoded_groups = Vec::new();

@@ -1,12 +1,12 @@
-//! A persistent map. Writing a key copies a few nodes, and cloning the tree copies no nodes.
+//! A persistent map. Writing a key copies a few nodes. Cloning the map copies no nodes.
 
 use std::sync::{Arc, OnceLock};
 
 use super::encodings::Encodings;
 use crate::stored::Key;
 
-/// A B-tree that maps keys to values. A clone is an immutable snapshot. A write
-/// copies only nodes on the path to its key that are shared with a clone.
+/// A B-tree that maps keys to values. A clone is an immutable snapshot. A write copies only nodes that are on the path
+/// to its key and shared with a clone.
 #[derive(Clone, Debug)]
 pub(super) struct Tree<V>(Node<V>);
 
@@ -22,18 +22,19 @@ pub(super) struct Branch<V> {
     /// The number of values below this branch.
     len: usize,
     nodes: Vec<Node<V>>,
-    /// The cached encodings of all values below this branch, which are dropped when one of these values changes.
+    /// The cached encodings of all values below this branch. A change of any of these values drops the encodings.
     pub(super) encodings: OnceLock<Arc<Encodings>>,
 }
 
-/// The maximum number of values in a leaf, and of children of a branch. Small in tests, so that small trees already split and merge nodes.
+/// The maximum number of values in a leaf, and of children of a branch. The limits are small in tests, so that small
+/// trees already split and merge nodes.
 const MAX_LEAF_LEN: usize = if cfg!(test) { 2 } else { 8 };
 const MAX_BRANCH_LEN: usize = if cfg!(test) { 2 } else { 16 };
 
 struct Inserted<V> {
     key: Key,
     old: Option<V>,
-    /// The new node on the right side, if the node had to be split.
+    /// The new node to the right, if the insertion has split the node.
     right: Option<Node<V>>,
 }
 
@@ -54,7 +55,7 @@ impl<V> Tree<V> {
         before + find(entries, key).unwrap_or_else(|at| at)
     }
 
-    /// Returns the entry with this rank, which is the number of entries before it.
+    /// Returns the entry with this rank. The rank is the number of entries before the entry.
     pub(super) fn at(&self, rank: usize) -> Option<&(Key, V)> {
         let (mut node, mut rank) = (&self.0, rank);
         loop {
@@ -80,7 +81,8 @@ impl<V> Tree<V> {
 }
 
 impl<V: Clone> Tree<V> {
-    /// Inserts a value. Returns the stored key and the old value. Replacing an entry's value keeps its copy of the key.
+    /// Inserts a value. Returns the stored key and the old value. If the key exists, the tree keeps its own copy of the
+    /// key.
     pub(super) fn insert(&mut self, key: &str, value: V) -> (Key, Option<V>) {
         let Inserted { key, old, right } = self.0.insert(key, value, true);
         if let Some(right) = right {
@@ -91,7 +93,7 @@ impl<V: Clone> Tree<V> {
     }
 
     pub(super) fn remove(&mut self, key: &str) -> Option<(Key, V)> {
-        // Copy no nodes if the tree does not contain the key.
+        // Return early if the key is absent, because a removal copies nodes.
         self.get(key)?;
         let removed = self.0.remove(key);
         while let Node::Branch(branch) = &self.0
@@ -121,7 +123,6 @@ impl<V> Node<V> {
         }
     }
 
-    /// Returns a leaf's entries.
     fn entries(&self) -> &[(Key, V)] {
         match self {
             Self::Leaf(entries) => entries,
@@ -139,7 +140,8 @@ impl<V> Node<V> {
         }
     }
 
-    /// Returns the leaf that contains the key or into which it would be inserted, and the number of entries before the leaf.
+    /// Returns the leaf that contains the key or would contain it after an insertion, and the number of entries before
+    /// the leaf.
     fn leaf(&self, key: &str) -> (usize, &[(Key, V)]) {
         let (mut before, mut node) = (0, self);
         loop {
@@ -156,7 +158,7 @@ impl<V> Node<V> {
 }
 
 impl<V: Clone> Node<V> {
-    /// Inserts a value. `is_last` is `true` if there is no node to the right of this one.
+    /// `is_last` is `true` if the tree has no node to the right of this node.
     fn insert(&mut self, key: &str, value: V, is_last: bool) -> Inserted<V> {
         match self {
             Self::Leaf(entries) => match find(entries, key) {
@@ -246,7 +248,7 @@ impl<V> Branch<V> {
         self.nodes.iter().flat_map(Node::entries).map(|(_, value)| value)
     }
 
-    /// Returns the index of the child that contains the key or into which it would be inserted.
+    /// Returns the index of the child that contains the key or would contain it after an insertion.
     fn place(&self, key: &str) -> usize {
         self.nodes.partition_point(|node| node.first().is_some_and(|first| first <= key)).saturating_sub(1)
     }
@@ -269,8 +271,8 @@ impl<V: Clone> Clone for Branch<V> {
     }
 }
 
-/// Prepares a branch for a write by copying it if a clone of the tree
-/// shares it. Returns the index of the child for the key, and the branch.
+/// Prepares a branch for a write, and copies the branch if a clone of the tree shares it. Returns the index of the
+/// child for the key, and the branch.
 fn branch_mut<'a, V: Clone>(branch: &'a mut Arc<Branch<V>>, key: &str) -> (usize, &'a mut Branch<V>) {
     let at = branch.place(key);
     let branch = Arc::make_mut(branch);
@@ -282,7 +284,8 @@ fn find<V>(entries: &[(Key, V)], key: &str) -> Result<usize, usize> {
     entries.binary_search_by(|(known, _)| (**known).cmp(key))
 }
 
-/// Splits off the entries that exceed a node's maximum size. With keys in ascending order, the left node stays full.
+/// Splits off the entries that exceed a node's maximum size. If keys are inserted in ascending order, the left node
+/// stays full.
 fn split_overflow<T>(all: &mut Vec<T>, most: usize, in_order: bool) -> Option<Vec<T>> {
     let stay = if in_order { most } else { all.len() / 2 };
     (all.len() > most).then(|| all.split_off(stay))

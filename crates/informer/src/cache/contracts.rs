@@ -37,7 +37,8 @@ impl<T: Object> Store<ObjectKey, Arc<T>> for Cache<T> {
         Ok(())
     }
 
-    /// Applies all writes in one atomic step if their keys are distinct. A repeated key begins a new atomic step.
+    /// Applies all writes in one atomic step if their keys are distinct. If a key repeats, a new atomic step begins
+    /// with its write.
     fn transaction(&mut self, writes: Vec<Transaction<Arc<T>>>) -> Result<(), TransactionError> {
         let total = writes.len();
         let (mut successful, mut causes) = (Vec::with_capacity(total), Vec::new());

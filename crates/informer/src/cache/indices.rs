@@ -15,11 +15,12 @@ use crate::stored::Stored;
 use crate::undecodable::Undecodable;
 
 thread_local! {
-    /// The address of the cache whose index function this thread is calling, or 0.
+    /// The address of the cache whose index function this thread is calling, or 0 if the thread calls no index
+    /// function.
     static INDEXED: Cell<usize> = const { Cell::new(0) };
 }
 
-/// Runs `call`, during which the thread counts as calling an index function of the cache at `address`.
+/// Runs `call`. During the call, the thread counts as calling an index function of the cache at `address`.
 fn indexing<R>(address: usize, call: impl FnOnce() -> R) -> R {
     struct Restore(usize);
     impl Drop for Restore {
@@ -38,8 +39,8 @@ impl<T: Object> Cache<T> {
     /// `function` returns a `Vec<String>`, an `Option<String>`, or a `Result` of either. The values must depend only on
     /// the object. The cache holds no lock while it calls `function`.
     ///
-    /// An informer's cache drops `function` when the informer ends, and other caches when they are dropped themselves.
-    /// If `function` captures a handle to the informer, the informer keeps running. A captured
+    /// An informer's cache drops `function` when the informer ends. Any other cache drops `function` when the cache
+    /// itself is dropped. If `function` captures a handle to the informer, the informer keeps running. A captured
     /// [`Lister`](crate::Lister) keeps the informer running only until `function` uses the lister for the first time.
     ///
     /// # Errors
@@ -55,7 +56,7 @@ impl<T: Object> Cache<T> {
         self.add(name.into(), Function::OfObject(Arc::new(move |object: &T| function(object).into_values())))
     }
 
-    /// Works like [`add_index`](Self::add_index), but `function` receives only each object's metadata, so the cache
+    /// Adds an index like [`add_index`](Self::add_index). `function` receives only each object's metadata, so the cache
     /// decodes no objects to compute the index.
     ///
     /// # Errors
@@ -81,8 +82,8 @@ impl<T: Object> Cache<T> {
     }
 
     fn add(&self, name: String, function: Function<T>) -> Result<(), AddIndexError> {
-        // From here on, writes also compute the values of the new index. The code below adds the
-        // existing objects' values.
+        // From here on, writes also compute the values of the new index. The code below adds the values of existing
+        // objects.
         let writer = self.store.writer();
         let mut indices = self.indices().to_vec();
         if indices.iter().any(|index| *index.name == *name) {
@@ -110,8 +111,8 @@ impl<T: Object> Cache<T> {
                 self.store.writer().add_values(&key, stamp, number, &values);
             }
         }
-        // Replace the list with a new list. Writers compare the lists' addresses, so a write that was prepared while
-        // the index could still fail is prepared again.
+        // Replace the list with a new list. Writers compare the addresses of the lists. A write that was prepared while
+        // the index could still fail is therefore prepared again.
         let mut writer = self.store.writer();
         let mut indices = self.indices().to_vec();
         let failure = index.failure().cloned();
@@ -142,7 +143,6 @@ impl<T: Object> Cache<T> {
         values.is_ok_and(|values| values.iter().any(|found| found == value))
     }
 
-    /// Returns `true` if this thread is calling an index function of this cache.
     pub(crate) fn is_indexing(&self) -> bool {
         INDEXED.get() == self.address()
     }
@@ -159,8 +159,8 @@ impl<T: Object> Cache<T> {
         self.indices.read().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Prepares a write without locks, and commits it under the writer lock. If the indices have changed in between,
-    /// prepares the write again.
+    /// Prepares a write without locks, and commits the write under the writer lock. If the indices have changed in the
+    /// meantime, prepares the write again.
     pub(super) fn commit<P, R>(
         &self,
         prepare: impl Fn(&[Index<T>]) -> P,
@@ -170,18 +170,19 @@ impl<T: Object> Cache<T> {
             let indices = self.indices();
             let prepared = prepare(&indices);
             let mut noting = self.noting();
-            // Closing the cache only removes index functions, so the prepared values are still valid then.
+            // Closing the cache only removes index functions, so the prepared values stay valid when the cache is
+            // closed.
             if self.is_closed.load(Ordering::Acquire) || Arc::ptr_eq(&indices, &self.lock_indices()) {
                 let committed = commit(&mut noting.writer, prepared);
-                // `committed` contains the replaced objects, so the caller drops it after the lock is released.
+                // `committed` contains the replaced objects. The caller drops these objects after the lock is released.
                 drop(noting);
                 return committed;
             }
         }
     }
 
-    /// Computes an object's index values. If an index function fails, an informer's cache stores the object
-    /// without values in that index, because the failure must not affect other users. A cache without an
+    /// Computes an object's index values. If an index function fails, an informer's cache stores the object without
+    /// values in that index, because the failure must not affect other users of the informer. A cache without an
     /// informer rejects the object.
     pub(super) fn put(
         &self,
@@ -199,8 +200,8 @@ impl<T: Object> Cache<T> {
         Ok(Indexed { write: Write { key: key.clone(), value: Some(object.clone()), values }, unindexed })
     }
 
-    /// Replaces the indices, and returns the previous ones. The caller must hold the writer lock, and release it
-    /// before dropping the result.
+    /// Replaces the indices, and returns the previous indices. The caller must own the writer lock, and release the
+    /// lock before dropping the result.
     #[must_use = "the caller must drop it without locks"]
     fn set_indices(&self, indices: Vec<Index<T>>) -> Arc<Vec<Index<T>>> {
         std::mem::replace(&mut *self.indices.write().unwrap_or_else(PoisonError::into_inner), Arc::new(indices))
@@ -217,7 +218,6 @@ impl<T: Object> Cache<T> {
 }
 
 impl IndexFailed {
-    /// Returns the [`Undecodable`] entry for an object that the cache rejected.
     pub(crate) fn entry(&self, object: &impl Object) -> Undecodable {
         Undecodable {
             key: self.key.clone(),

@@ -5,11 +5,11 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use tokio::sync::Notify;
 use tokio::sync::futures::Notified;
 
-/// Notifies waiting tasks when the cache's revision changes, or can no longer change.
+/// Notifies waiting tasks when the cache's revision changes, or when the revision can no longer change.
 ///
 /// If no task is waiting, a write costs only one atomic load. No wake-up is lost: a waiting task increments `waiting`
 /// *before* it reads the store, and a writer reads `waiting` *after* its commit. In between, both take the same lock of
-/// the store. So either the task sees the commit, or the writer sees the task.
+/// the store. So either the task reads the commit, or the writer finds the task in `waiting`.
 #[derive(Default)]
 pub(super) struct Moved {
     notify: Notify,
@@ -20,7 +20,7 @@ pub(super) struct Moved {
 pub(super) struct Waiting<'a>(&'a Moved);
 
 impl Moved {
-    /// Wakes the waiting tasks after a commit.
+    /// Wakes the waiting tasks. Call this method after a commit.
     pub(super) fn announce(&self) {
         if self.waiting.load(Ordering::Relaxed) > 0 {
             self.announce_end();

@@ -1,4 +1,4 @@
-//! Tracks which commits' undecodable objects are recorded.
+//! Tracks for which commits the undecodable objects have been recorded.
 
 use std::sync::PoisonError;
 
@@ -10,12 +10,12 @@ use crate::stored::Stored;
 use crate::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use crate::sync::{Condvar, Mutex};
 
-/// The stamp (number) of the last commit whose undecodable objects are recorded. They are recorded right after
-/// the commit becomes visible.
+/// The stamp (number) of the last commit for which the undecodable objects are recorded. A writer records these objects
+/// right after the commit becomes visible.
 ///
-/// A write takes no lock if no reader is waiting. No wake-up is lost: a reader increments `waiting` *before* it reads
-/// `stamp`, and a writer reads `waiting` *after* it has changed `stamp`. So either the reader sees the new stamp, or
-/// the writer sees the reader.
+/// If no reader is waiting, a write takes no lock. No wake-up is lost: a reader increments `waiting` *before* it reads
+/// `stamp`, and a writer reads `waiting` *after* it has changed `stamp`. So either the reader finds the new stamp, or
+/// the writer finds the reader in `waiting`.
 #[derive(Default)]
 pub(super) struct Noted {
     stamp: AtomicU64,
@@ -24,8 +24,8 @@ pub(super) struct Noted {
     moved: Condvar,
 }
 
-/// A guard of the store's writer lock. Its drop, even by a panic, marks the commits under the lock as recorded. The
-/// store then drops superseded versions, which may take as long as the commits.
+/// A guard of the store's writer lock. Dropping the guard, even during a panic, marks the commits under the lock as
+/// recorded. Afterwards, the store drops superseded versions, which may take as long as the commits.
 pub(super) struct Noting<'a, T: Object> {
     noted: &'a Noted,
     pub(super) writer: Writer<'a, Stored<T>>,
@@ -55,12 +55,12 @@ impl Noted {
 }
 
 impl<T: Object> Cache<T> {
-    /// Takes the writer lock. The caller must record its commits' undecodable objects before it drops the guard.
+    /// Takes the writer lock. Before the caller drops the guard, it must record the undecodable objects of its commits.
     pub(super) fn noting(&self) -> Noting<'_, T> {
         Noting { noted: &self.noted, writer: self.store.writer() }
     }
 
-    /// Waits until the last visible commit's undecodable objects are recorded.
+    /// Waits until the undecodable objects of the last visible commit are recorded.
     pub(super) fn wait_for_notes(&self) {
         self.noted.wait(self.store.stamp());
     }
@@ -83,8 +83,8 @@ mod tests {
     use super::*;
     use crate::cache::writes::take;
 
-    /// After recording its commit, a writer may still drop superseded versions or start the next commit. A
-    /// reader must not wait for that.
+    /// After recording its commit, a writer may still drop superseded versions or start the next commit. A reader must
+    /// not wait for this work.
     #[test]
     fn reader_waits_only_for_the_record_of_a_commit() {
         let cache: Arc<Cache<PartialObject>> = Arc::default();

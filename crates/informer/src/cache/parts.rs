@@ -1,4 +1,5 @@
-//! The progress of each part of a store, such as a followed namespace. Each part has its own list and watch.
+//! The progress of each part of a store. A part is, for example, a watched namespace. Each part has its own list and
+//! watch.
 
 use std::cmp::Ordering;
 use std::collections::BTreeMap;
@@ -11,8 +12,8 @@ use crate::version;
 /// The parts of a store. An informer of several namespaces has one part for each namespace. Other informers have a
 /// single part.
 ///
-/// The store's revision is the lowest revision of its parts, and empty until all parts have been listed. So the store
-/// contains all changes up to its revision, for every part.
+/// The store's revision is the lowest revision of its parts. Until all parts have been listed, the store's revision is
+/// empty. So for every part, the store contains all changes up to its revision.
 #[derive(Default)]
 pub(crate) struct Parts {
     parts: BTreeMap<Place, Part>,
@@ -20,16 +21,14 @@ pub(crate) struct Parts {
     choice: Option<u64>,
     /// `true` if the current parts have replaced other parts.
     has_changed: bool,
-    /// The newest revision that any part, including removed parts, has had so far. Goes back only if a list
-    /// returns an older revision.
+    /// The newest revision that any part has had so far, including removed parts. This revision goes back only if a
+    /// list returns an older revision.
     newest: String,
-    /// `None` for a cache without an informer.
     demand: Option<Demand>,
 }
 
-/// The namespaces and selectors that users currently request from the informer.
 pub(crate) struct Demand {
-    /// `None` if the informer does not follow a set of namespaces.
+    /// `None` if the informer does not watch a set of namespaces.
     pub(crate) namespaces: Option<Namespaces>,
     pub(crate) selection: Arc<Selection>,
 }
@@ -46,7 +45,7 @@ struct Part {
 /// The revision of a list or a change that a source delivered.
 #[derive(Clone, Copy)]
 pub(crate) enum Progress<'a> {
-    /// A list's revision, which may be lower than the previous list's.
+    /// The revision of a list. This revision may be lower than the revision of the previous list.
     List(&'a str),
     Change(&'a str),
 }
@@ -68,8 +67,8 @@ impl Parts {
         }
     }
 
-    /// Records a list or change that a part's source has delivered. Returns the revision that the store will have after
-    /// the caller has stored the list or change.
+    /// Records a list or change that the source of a part has delivered. Returns the revision that the store will have
+    /// after the caller has stored the list or change.
     pub(crate) fn reach(&mut self, place: &Place, revision: Progress<'_>) -> String {
         if let Some(part) = self.parts.get_mut(place) {
             match revision {
@@ -97,7 +96,7 @@ impl Parts {
         &self.newest
     }
 
-    /// Records that the store contains everything that the part's source has delivered.
+    /// Records that the store contains all lists and changes that the source of the part has delivered.
     pub(crate) fn stored(&mut self, place: &Place) {
         if let Some(part) = self.parts.get_mut(place) {
             part.reached.clone_from(&part.revision);
@@ -105,22 +104,22 @@ impl Parts {
     }
 
     /// Returns the revision up to which the store contains all changes in `namespace`, or an empty string if the
-    /// namespace has not been listed yet. Returns `None` if no part contains the namespace, or if the only part was
-    /// listed, so that the store's revision applies.
+    /// namespace has not been listed yet. Returns `None` if no part contains the namespace. Also returns `None` if the
+    /// store has only one part and this part was listed, because the store's revision then applies.
     pub(super) fn reached(&self, namespace: Option<&str>) -> Option<&str> {
         let part = self.parts.get(&None).or_else(|| self.parts.get(&namespace.map(Arc::from)))?;
         (self.parts.len() > 1 || part.listed.is_none()).then_some(&part.reached)
     }
 
-    /// Returns the parts' oldest revision. The result is empty until all parts have been listed,
-    /// and if there are no parts.
+    /// Returns the oldest revision of any part. The result is empty if there are no parts, or until all parts have been
+    /// listed.
     pub(crate) fn least(&self) -> String {
         let is_known = self.versions().all(|version| !version.is_empty());
         let least = if is_known { self.versions().min_by(order) } else { None };
         least.unwrap_or_default().to_owned()
     }
 
-    /// Returns the parts' newest revision. The result is empty until a part has been listed.
+    /// Returns the newest revision of any part. The result is empty until a part has been listed.
     fn greatest(&self) -> &str {
         self.versions().filter(|version| !version.is_empty()).max_by(order).unwrap_or_default()
     }
@@ -139,8 +138,8 @@ impl Parts {
         !self.has_changed && self.parts.get(place).is_some_and(|part| part.listed.is_none())
     }
 
-    /// Records that the store contains a complete list of a part. `choice` is the number of selector
-    /// changes before the list began.
+    /// Records that the store contains a complete list of a part. `choice` is the number of selector changes before the
+    /// list began.
     pub(crate) fn listed(&mut self, place: &Place, choice: u64) {
         self.stored(place);
         if let Some(part) = self.parts.get_mut(place) {
@@ -148,13 +147,12 @@ impl Parts {
         }
     }
 
-    /// Returns `true` if all parts have been listed.
     pub(crate) fn have_listed(&self) -> bool {
         self.parts.values().all(|part| part.listed.is_some())
     }
 
-    /// Returns `true` if the parts match the requested namespaces, and all of them were listed
-    /// with the requested selectors.
+    /// Returns `true` if the parts match the requested namespaces, and all parts were listed with the requested
+    /// selectors.
     pub(super) fn have_all(&self) -> bool {
         let Some(Demand { namespaces, selection }) = &self.demand else { return true };
         let is_chosen = self.choice == Some(namespaces.as_ref().map_or(0, Namespaces::choice));

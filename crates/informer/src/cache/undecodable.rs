@@ -10,13 +10,15 @@ use crate::stored::Stored;
 use crate::undecodable::Undecodable;
 
 impl<T: Object> Cache<T> {
-    /// Returns an entry for each object whose newest state is not in the cache, because it cannot be decoded or an
-    /// index function failed on it. The entries are ordered by key. The result reflects all changes that readers can
-    /// already see, so this call may wait until the last write's undecodable objects are recorded. An object that is
-    /// [decoded when it is read](crate::DecodePolicy::OnRead) has no entry before it is first read or checked.
+    /// Returns an entry for each object whose newest state is not in the cache, because the state cannot be decoded or
+    /// an index function failed on it. The entries are ordered by key.
+    ///
+    /// The result reflects all changes that readers can already see. Therefore, this call may wait until the
+    /// undecodable objects of the last write are recorded. An object that is [decoded when it is
+    /// read](crate::DecodePolicy::OnRead) has no entry before its first read or check.
     pub fn undecodable(&self) -> Vec<Undecodable> {
         // Read `found` before the recorded entries, so that no object is missed. If a commit replaces an object in
-        // between, that commit records the object's entry.
+        // between, that commit records an entry for the object.
         let found = self.found();
         self.wait_for_notes();
         if found.is_empty() {
@@ -27,14 +29,12 @@ impl<T: Object> Cache<T> {
         entries.into_values().collect()
     }
 
-    /// Returns the number of entries in [`undecodable`](Self::undecodable).
     pub(crate) fn undecodable_len(&self) -> usize {
         let found = self.found();
         let undecodable = self.lock_undecodable();
         undecodable.len() + found.iter().filter(|(key, _)| !undecodable.contains_key(key)).count()
     }
 
-    /// Returns the first entry of [`undecodable`](Self::undecodable).
     pub(crate) fn first_undecodable(&self) -> Option<Undecodable> {
         let found = self.found().into_iter().map(|(_, entry)| entry);
         let known = self.lock_undecodable().values().next().cloned();
@@ -58,7 +58,7 @@ impl<T: Object> Cache<T> {
             && key().is_some_and(|key| self.lock_undecodable().contains_key(&key))
     }
 
-    /// Returns the newest known resourceVersion of the object with this key, even of an undecodable state.
+    /// Returns the newest known resourceVersion of the object with this key. The newest state may be undecodable.
     pub(crate) fn version_of(&self, key: &ObjectKey) -> Option<String> {
         if self.has_undecodable.load(atomic::Ordering::Relaxed)
             && let Some(entry) = self.lock_undecodable().get(key)
@@ -68,12 +68,12 @@ impl<T: Object> Cache<T> {
         self.store.get(key).map(|known| known.resource_version().to_owned())
     }
 
-    /// Returns `true` if the undecodable `entry` and the cached object with this key are different objects.
     pub(crate) fn was_replaced(&self, key: &ObjectKey, entry: &Undecodable) -> bool {
         was_replaced(self.store.get(key).as_ref(), entry)
     }
 
-    /// Removes the entries for the keys `mended`, whose objects can be decoded again, and adds new entries.
+    /// Removes the entries for the keys `mended`, and adds new entries. The objects with the keys `mended` can be
+    /// decoded again.
     pub(super) fn note<'a>(
         &self,
         mended: impl IntoIterator<Item = &'a ObjectKey>,

@@ -9,13 +9,12 @@ use crate::store::Write;
 use crate::stored::Stored;
 use crate::undecodable::Undecodable;
 
-/// The result of writing one key.
 pub(crate) struct WriteResult<T> {
     /// The previous object, if it was replaced or deleted.
     pub(crate) before: Option<Stored<T>>,
-    /// Why the object was rejected, if it was not stored.
+    /// The error if the object was rejected and not stored.
     pub(super) refused: Option<IndexFailed>,
-    /// Index function failures. The object is stored without values in the failed indices.
+    /// The failures of index functions. The object is stored without values in the failed indices.
     pub(crate) unindexed: Vec<IndexFailed>,
 }
 
@@ -25,11 +24,10 @@ pub(crate) struct Replaced<T> {
     pub(crate) deleted: Vec<(ObjectKey, Stored<T>)>,
     /// The list's objects, each with the previous object of its key.
     pub(crate) present: Vec<(ObjectKey, Option<Stored<T>>, Stored<T>)>,
-    /// Index function failures. Objects are stored without values in the failed indices.
+    /// The failures of index functions. Objects are stored without values in the failed indices.
     pub(crate) unindexed: Vec<IndexFailed>,
 }
 
-/// An object with its index values, ready to be stored.
 pub(super) struct Indexed<T> {
     pub(super) write: Write<Stored<T>>,
     pub(super) unindexed: Vec<IndexFailed>,
@@ -45,7 +43,7 @@ impl<T> From<Write<Stored<T>>> for Indexed<T> {
 pub(super) struct Refused {
     pub(super) error: IndexFailed,
     pub(super) entry: Undecodable,
-    /// `true` if the stored object has another uid, and so must have been deleted on the server.
+    /// `true` if the stored object has another uid. The server must then have deleted the stored object.
     pub(super) was_replaced: bool,
 }
 

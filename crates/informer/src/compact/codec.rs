@@ -1,9 +1,9 @@
 //! A compressor for texts of a few kilobytes that resemble known texts: LZ77 with a dictionary
 //! that is hashed only once.
 //!
-//! Two additions suit API objects. First, if two objects differ in one field, the field usually has the same length in
-//! both. So the text before and after the field is copied from the same distance, and the second copy takes one byte.
-//! Second, two hexadecimal digits, as in uids and digests, take one byte.
+//! Two features suit API objects. First, if two objects differ in one field, the field usually has the same length in
+//! both objects. Therefore, the text before and after the field is copied from the same distance, and the second copy
+//! takes one byte. Second, two hexadecimal digits, as in uids and digests, take one byte.
 //!
 //! The compressed form is a sequence of items. An item's first byte determines its type and its length n:
 //!
@@ -14,8 +14,8 @@
 //! | 80 to 143 | 2 | a copy of n bytes, at the last copy's distance |
 //! | 144 to 255 | 5 | a copy of n bytes; two bytes with the distance follow |
 //!
-//! If a copy is at least as long as the largest n that its first byte can express, a number follows that is added to
-//! this n. This number has seven bits in each byte, the lowest bits first.
+//! If a copy is at least as long as the largest n that its first byte can express, a number follows the first byte. The
+//! length of the copy is this number plus that n. The number has seven bits in each byte, the lowest bits first.
 
 const HEX: u8 = 48;
 const AGAIN: u8 = 80;
@@ -29,7 +29,7 @@ const MIN_COPY: usize = 5;
 /// The maximum distance between a copy and its source.
 const WINDOW: usize = u16::MAX as usize;
 
-/// Maps a hash of [`MIN_COPY`] bytes to the last position of bytes with this hash.
+/// Maps a hash of [`MIN_COPY`] bytes to the last recorded position of bytes with this hash.
 #[derive(Clone)]
 pub(super) struct Places {
     /// Each entry is a position plus one, or 0 if no position is recorded.
@@ -42,7 +42,7 @@ impl Places {
         Self { places: vec![0; 1 << bits].into(), shift: u64::BITS - bits }
     }
 
-    /// Records a position. Returns the previous position with the same hash, where the bytes may be the same.
+    /// Records a position. Returns the previous position with the same hash. The bytes at the two positions may differ.
     pub(super) fn enter(&mut self, text: &[u8], at: usize) -> Option<usize> {
         let slot = self.slot(text, at)?;
         let before = std::mem::replace(&mut self.places[slot], at as u32 + 1);
@@ -70,7 +70,7 @@ pub(super) fn compress(text: &[u8], known: &Places, dictionary: usize, begin: us
     let (mut done, mut at, mut distance) = (begin, begin, usize::MAX);
     while at < text.len() {
         let again = at.checked_sub(distance).map_or(0, |from| common(text, from, at));
-        // Uncopied bytes before the copy become a separate item, which costs one more byte.
+        // The bytes between `done` and the copy become a separate item, which costs one more byte.
         let length = if again >= MIN_AGAIN + usize::from(done < at) {
             put_bytes(&text[done..at], &mut out);
             put_length(AGAIN, COPY - 1, again - MIN_AGAIN, &mut out);
@@ -158,7 +158,6 @@ fn common(text: &[u8], from: usize, at: usize) -> usize {
     length + rest.iter().zip(&earlier[length..]).take_while(|(a, b)| a == b).count()
 }
 
-/// Writes literal bytes and hexadecimal digits.
 fn put_bytes(bytes: &[u8], out: &mut Vec<u8>) {
     let (mut done, mut at) = (0, 0);
     while at < bytes.len() {
@@ -198,7 +197,7 @@ fn digit(byte: u8) -> Option<u8> {
     }
 }
 
-/// Writes a copy item's first byte, and the additional bytes of its length.
+/// Writes the first byte of a copy item, and the additional bytes of its length.
 fn put_length(least: u8, greatest: u8, n: usize, out: &mut Vec<u8>) {
     let Some(mut more) = n.checked_sub(usize::from(greatest - least)) else { return out.push(least + n as u8) };
     out.push(greatest);
@@ -243,7 +242,7 @@ mod tests {
         places
     }
 
-    /// Checks that decompression restores the text. Returns the compressed size.
+    /// Checks that decompression restores the text. Returns the compressed size in bytes.
     #[track_caller]
     fn round_trip(dictionary: &str, head: &str, text: &str) -> usize {
         let all = [dictionary, head, text].concat();
@@ -285,7 +284,6 @@ mod tests {
         assert!(round_trip(&far, "", &far[..8]) > 3);
     }
 
-    /// Generates texts with repetitions at small and large distances.
     fn text() -> impl Strategy<Value = String> {
         let piece = prop_oneof![
             "[0-9a-f]{1,90}",
@@ -305,7 +303,7 @@ mod tests {
             round_trip(&dictionary, &head, &text);
         }
 
-        /// Arbitrary input causes no panic, and at most the requested length of output.
+        /// Arbitrary input causes no panic, and the output is at most as long as requested.
         #[test]
         fn arbitrary_data_is_rejected_or_bounded(before in vec(any::<u8>(), 0..50), data in vec(any::<u8>(), 0..200), length in 0_usize..500) {
             let mut text = before.clone();

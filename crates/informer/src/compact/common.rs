@@ -1,4 +1,4 @@
-//! Metadata that several objects share, such as replicas' labels, owners and finalizers.
+//! Metadata that several objects share, such as the labels, owners and finalizers of replicas.
 
 use std::sync::{Arc, OnceLock, Weak};
 
@@ -8,13 +8,13 @@ use std::hash::BuildHasher as _;
 
 use crate::sync::Mutex;
 
-/// Metadata that several objects share. It is parsed when it is first read. The compressor can also copy from its JSON.
+/// Metadata that several objects share. The metadata is parsed at its first read. The compressor can also copy from the
+/// JSON of the metadata.
 pub(super) struct Common {
     text: Box<str>,
     metadata: OnceLock<Box<ObjectMeta>>,
 }
 
-/// All shared metadata in use.
 #[derive(Default)]
 pub(super) struct Commons {
     hasher: DefaultHashBuilder,
@@ -43,8 +43,8 @@ impl Commons {
         }
         if table.len() == table.capacity() {
             table.retain(|(_, known)| known.strong_count() > 0);
-            // Reserve space for as many new entries as the cleanup has kept, so that larger tables
-            // are cleaned up less often.
+            // Reserve space for as many new entries as the cleanup has kept, so that larger tables are cleaned up less
+            // often.
             let more = table.len();
             table.reserve(more, |(hash, _)| *hash);
         }

@@ -11,15 +11,16 @@ use super::common::{Common, Commons};
 use super::recent::Recent;
 use crate::sync::{Mutex, RwLock};
 
-/// One type's dictionary and shared metadata. Dropped together with the type's last compressed object.
+/// The dictionary and the shared metadata of one type. Both are dropped together with the type's last compressed
+/// object.
 pub(super) struct Dictionary {
     learnt: RwLock<Arc<GrowingText>>,
     commons: Commons,
     pub(super) recent: Recent,
 }
 
-/// A text that grows only at its end. A compressed object records the text's length at the time of its compression, and
-/// needs only this prefix for its decompression.
+/// A text that grows only at its end. A compressed object records the length of the text at the time of its
+/// compression. To decompress the object, only the text up to that length is needed.
 #[derive(Clone)]
 struct GrowingText {
     text: Vec<u8>,
@@ -33,11 +34,11 @@ const MAX_LEN: usize = 32 << 10;
 const MAX_OBJECT_LEN: usize = 8 << 10;
 
 /// The expected compression ratio. An object with a lower ratio is added to the dictionary. For pods, a ratio of 8 adds
-/// about one object of each kind of pod. With a ratio of 7, the dictionary would get too few objects.
+/// about one object of each kind of pod. With a ratio of 7, too few objects would be added.
 const RATIO: usize = 8;
 
-/// The dictionaries in use. A type has one dictionary per process, because its `Deserialize` has
-/// no access to the informer.
+/// The dictionaries in use. A type has one dictionary per process, because the `Deserialize` implementation of
+/// `Compact` has no access to the informer.
 static DICTIONARIES: LazyLock<Mutex<BTreeMap<TypeId, Weak<Dictionary>>>> = LazyLock::new(Mutex::default);
 
 impl Dictionary {
@@ -61,8 +62,8 @@ impl Dictionary {
         self.commons.share(metadata)
     }
 
-    /// Compresses `json`. Returns the compressed object and the dictionary's length at this time. The compressed object
-    /// may copy from the text `before`, which is then needed to decompress it.
+    /// Compresses `json`. Returns the compressed object, and the length of the dictionary at this time. The compressed
+    /// object may copy from the text `before`, which is then needed to decompress the object.
     pub(super) fn compress(&self, before: &str, json: &str) -> (Vec<u8>, u32) {
         let learnt = self.learnt.read().clone();
         let known = learnt.text.len();
@@ -74,7 +75,6 @@ impl Dictionary {
         (compressed, known as u32)
     }
 
-    /// Decompresses an object and returns its JSON.
     pub(super) fn decompress(
         &self,
         before: [&[u8]; 2],
@@ -90,8 +90,8 @@ impl Dictionary {
         String::from_utf8(text.split_off(begin)).ok()
     }
 
-    /// Appends an object to the dictionary, unless another thread has changed the dictionary in the meantime and may
-    /// have added a similar object.
+    /// Appends an object to the dictionary. Does nothing if another thread has changed the dictionary in the meantime,
+    /// because that thread may have added a similar object.
     fn learn(&self, before: &Arc<GrowingText>, json: &str) {
         let mut learnt = GrowingText::clone(before);
         let begin = learnt.text.len();
@@ -111,7 +111,6 @@ impl Dictionary {
 mod tests {
     use super::*;
 
-    /// Returns random text.
     fn text(seed: u64, size: usize) -> String {
         let mut random = fastrand::Rng::with_seed(seed);
         (0..size).map(|_| random.alphanumeric()).collect()

@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use crate::sync::Mutex;
 
-/// Recently decoded objects. A compressed object's address determines its slot, and a new object replaces the
-/// previous object in its slot.
+/// Recently decoded objects. The address of a compressed object determines its slot. A new object replaces the previous
+/// object in its slot.
 #[derive(Default)]
 pub(super) struct Recent(Mutex<Vec<Slot>>);
 
@@ -30,7 +30,7 @@ impl Recent {
         slots.resize_with(SLOTS, || None);
         let before = slots[slot(place)].replace((place, decoded));
         drop(slots);
-        // Drop the values after the lock is released, because dropping them can run user-defined `Drop` code.
+        // Drop the values after the lock is released, because dropping the values can run user-defined `Drop` code.
         drop(before);
     }
 

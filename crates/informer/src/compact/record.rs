@@ -18,18 +18,18 @@ use super::dictionary::Dictionary;
 pub(super) struct Record {
     dictionary: Arc<Dictionary>,
     common: Arc<Common>,
-    /// The name, namespace, uid and resourceVersion, followed by the compressed JSON, in one allocation, because
-    /// allocators round up each allocation's size.
+    /// The name, namespace, uid and resourceVersion, followed by the compressed JSON. All of these share one
+    /// allocation, because allocators round up the size of each allocation.
     data: Box<[u8]>,
-    /// The end of the name, namespace, uid and resourceVersion in `data`.
+    /// The ends of the name, namespace, uid and resourceVersion in `data`.
     ends: [u32; 4],
     /// The length of the JSON in bytes.
     size: u32,
-    /// The dictionary's length when this object was compressed.
+    /// The length of the dictionary when this object was compressed, in bytes.
     learnt: u32,
     generation: i64,
     is_terminating: bool,
-    /// `true` if the object was decoded, so that the cache of decoded objects may contain it.
+    /// `true` if the object was decoded. Only then can the cache of decoded objects contain it.
     was_decoded: AtomicBool,
     #[expect(clippy::box_collection, reason = "rarely present")]
     annotations: OnceLock<Box<BTreeMap<String, String>>>,
@@ -42,7 +42,8 @@ struct Skim {
     metadata: ObjectMeta,
 }
 
-/// The maximum size of an object, so that all positions, including those in the dictionary, fit into 32 bits.
+/// The maximum size of an object, in bytes. With this limit, all positions, including positions in the dictionary, fit
+/// into 32 bits.
 const MAX_LEN: u32 = 1 << 30;
 
 impl Record {
@@ -81,7 +82,7 @@ impl Record {
         })
     }
 
-    /// Returns the object's JSON. `None` means that the compression has a bug.
+    /// Returns the object's JSON, or `None` if the compressor has a bug.
     pub(super) fn json(&self) -> Option<String> {
         let (head, compressed) = self.data.split_at_checked(self.ends[3] as usize)?;
         let before = [self.common.text().as_bytes(), head];
@@ -99,7 +100,7 @@ impl Record {
         self.dictionary.recent.put(self.place(), decoded);
     }
 
-    /// Returns the compressed data's address, which is unique among existing objects.
+    /// Returns the address of the compressed data. The address is unique among existing objects.
     fn place(&self) -> usize {
         self.data.as_ptr().addr()
     }
@@ -149,7 +150,7 @@ impl Metadata for Record {
 
     fn annotations(&self) -> &BTreeMap<String, String> {
         self.annotations.get_or_init(|| {
-            // This cannot fail, because the same JSON was already parsed when the object was compressed.
+            // Parsing cannot fail, because the same JSON was already parsed when the object was compressed.
             let skim = self.json().and_then(|json| serde_json::from_str::<Skim>(&json).ok());
             skim.map(|skim| skim.metadata.annotations).unwrap_or_default().into()
         })

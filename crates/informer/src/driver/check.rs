@@ -15,7 +15,7 @@ use crate::stored::{Record, Source, Stored};
 /// The time without writes to the cache after which an informer counts as idle.
 const IDLE: Duration = Duration::from_secs(1);
 
-/// How long a check waits for the informer to become idle. After this time, the check runs between writes, for at
+/// How long a check waits for the informer to become idle. After this time, the check runs between writes, and uses at
 /// most a tenth of the time.
 const PATIENCE: Duration = Duration::from_secs(30);
 
@@ -80,9 +80,8 @@ async fn check_all<T: Object>(publisher: &Arc<Publisher<T>>, source: &Arc<Source
     }
 }
 
-/// Restores the last decodable states of objects that were found to be undecodable.
 async fn mend<T: Object>(publisher: &Arc<Publisher<T>>, source: &Arc<Source<T>>) {
-    // `source` keeps the list of found objects until `forget_found` is called, and only this task calls `forget_found`.
+    // `source` keeps the list of found objects until `forget_found` is called. Only this task calls `forget_found`.
     let found = source.found();
     let count = found.len();
     if count > 0 {

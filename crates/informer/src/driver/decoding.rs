@@ -15,11 +15,11 @@ use super::offload::off_the_runtime;
 
 /// Turns a stream of raw items into a stream of decoded items.
 ///
-/// Ready items are collected in batches, and several batches can be decoded at the same time on threads outside the
-/// runtime. Items keep their order. A few small items, such as a quiet watch's events, are decoded on the current
-/// thread, which is faster than offloading them.
+/// Ready items are collected in batches. Several batches can be decoded at the same time on threads outside the
+/// runtime. Items keep their order. A few small items, such as the events of a quiet watch, are decoded on the current
+/// thread, because offloading them would be slower.
 pub(super) struct Decoding<S, I, O> {
-    /// `None` after the end of the source.
+    /// `None` after the source has ended.
     source: Option<S>,
     decode: Arc<Decode<I, O>>,
     gathered: Vec<Result<I, ApiError>>,
@@ -31,22 +31,23 @@ pub(super) struct Decoding<S, I, O> {
 
 pub(super) type Decode<I, O> = dyn Fn(I) -> Result<O, ApiError> + Send + Sync;
 
-/// The approximate size of a batch. Decoding a batch takes a few milliseconds, so offloading adds little overhead.
+/// The approximate size of a batch, in bytes. Decoding a batch takes a few milliseconds, so offloading adds little
+/// overhead.
 const BATCH_BYTES: usize = 256 << 10;
 
 /// The maximum number of items in a batch, for sources that always have an item ready.
 const BATCH_ITEMS: usize = 200;
 
-/// The maximum number of bytes that are decoded on the current thread, small enough not to delay other tasks on
-/// a current-thread runtime.
+/// The maximum number of bytes that are decoded on the current thread. The limit is small enough not to delay other
+/// tasks on a current-thread runtime.
 const INLINE_BYTES: usize = 32 << 10;
 
 /// The maximum number of items that are decoded on the current thread. Decoding an item may call a transform, which is
 /// user code and may be slow.
 const INLINE_ITEMS: usize = 16;
 
-/// The maximum number of batches that are decoded at the same time. Bounds the memory if the source
-/// is faster than the decoder.
+/// The maximum number of batches that are decoded at the same time. This limit bounds the memory if the source is
+/// faster than the decoder.
 const MAX_BATCHES: usize = 4;
 
 /// The number of received bytes that cost one unit of tokio's cooperative budget. A task has 128 units in each poll, so
@@ -75,7 +76,7 @@ where
         }
     }
 
-    /// Polls for the next decoded item. Returns `None` at the end of the stream, which is also reached after an error.
+    /// Polls for the next decoded item. Returns `None` at the end of the stream. An error also ends the stream.
     pub(super) fn poll_next(&mut self, context: &mut Context<'_>) -> Poll<Option<Result<O, ApiError>>> {
         loop {
             if let Some(item) = self.ready.pop_front() {
@@ -100,14 +101,14 @@ where
             match decoded {
                 Ok(decoded) => self.ready.extend(decoded),
                 Err(error) if error.is_panic() => std::panic::resume_unwind(error.into_panic()),
-                // The runtime is shutting down. It has cancelled the decoding task, and will
-                // also drop the current task.
+                // The runtime is shutting down. The runtime has cancelled the decoding task, and will also drop the
+                // current task.
                 Err(_) => return Poll::Pending,
             }
         }
     }
 
-    /// Returns `true` if no batch is being decoded, so that only the source can make progress.
+    /// Returns `true` if no batch is being decoded. Only the source can then make progress.
     pub(super) fn waits_for_its_source(&self) -> bool {
         self.under_way.is_empty()
     }
@@ -137,8 +138,8 @@ where
         true
     }
 
-    /// Returns `true` if the collected items are few enough to decode on the current thread, and no
-    /// earlier batch is being decoded.
+    /// Returns `true` if the collected items are few enough to decode on the current thread, and no earlier batch is
+    /// being decoded.
     fn fits_inline(&self) -> bool {
         let is_little = self.gathered_bytes <= INLINE_BYTES && self.gathered.len() <= INLINE_ITEMS;
         self.under_way.is_empty() && !self.gathered.is_empty() && is_little
@@ -163,7 +164,7 @@ impl<S, I, O> Drop for Decoding<S, I, O> {
     }
 }
 
-/// Consumes `units` units of the task's cooperative budget, or all remaining units if there are fewer.
+/// Consumes `units` units of the task's cooperative budget. If fewer units remain, consumes all of them.
 fn consume(units: usize, context: &mut Context<'_>) {
     for _ in 0..units {
         match poll_proceed(context) {

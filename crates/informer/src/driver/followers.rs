@@ -17,10 +17,10 @@ use crate::namespaces::{Followed, Place};
 use crate::publisher::Publisher;
 use crate::states::Whole;
 
-/// The drivers of an informer of several namespaces, each in its own task.
+/// The drivers of an informer of several namespaces. Each driver runs in its own task.
 pub(crate) struct Followers<T: Object, L> {
     followed: watch::Receiver<Followed>,
-    /// Creates a driver for one place, such as a namespace. The string argument is the newest revision that any
+    /// Creates a driver for one namespace or for all namespaces. The string argument is the newest revision that any
     /// other driver has received.
     driver: Box<MakeDriver<T, L>>,
     publisher: Arc<Publisher<T>>,
@@ -42,7 +42,7 @@ impl<T: Object + DeserializeOwned, L: ListWatch<Object = T>> Followers<T, L> {
         Self { followed, driver, publisher, whole, running: BTreeMap::new(), tasks: JoinSet::new() }
     }
 
-    /// Runs a driver for each namespace in the set until `stop` is cancelled.
+    /// Runs a driver for each namespace in the set until the `stop` token is cancelled.
     pub(crate) async fn follow(mut self, stop: CancellationToken) {
         loop {
             let followed = self.followed.borrow_and_update().clone();
@@ -50,7 +50,7 @@ impl<T: Object + DeserializeOwned, L: ListWatch<Object = T>> Followers<T, L> {
             tokio::select! {
                 biased;
                 () = stop.cancelled() => break,
-                // An error means that the set can no longer change, because its last handle was dropped.
+                // An error means that the last handle to the set was dropped, so the set can no longer change.
                 changed = self.followed.changed() => if changed.is_err() { stop.cancelled().await; },
                 Some(ended) = self.tasks.join_next() => self.ended(ended).await,
             }
@@ -60,8 +60,8 @@ impl<T: Object + DeserializeOwned, L: ListWatch<Object = T>> Followers<T, L> {
         }
     }
 
-    /// Switches to other namespaces. Ends the drivers of removed namespaces first, so that they write nothing after
-    /// their objects are deleted.
+    /// Switches to other namespaces. Ends the drivers of removed namespaces first, so that these drivers write nothing
+    /// after the objects of their namespaces are deleted.
     async fn switch_to(&mut self, followed: Followed, stop: &CancellationToken) {
         let places = followed.places();
         let is_gone = |place: &Place| !places.contains(place);
@@ -76,12 +76,13 @@ impl<T: Object + DeserializeOwned, L: ListWatch<Object = T>> Followers<T, L> {
             drop(turn);
         })
         .await;
-        // Change the state only now, after the objects of removed namespaces were deleted. From here on, the informer's
+        // Change the state only after the objects of removed namespaces were deleted. From here on, the informer's
         // state depends only on the remaining namespaces.
         self.whole.follow(&places);
         for place in places {
             if !self.running.contains_key(&place) {
-                // A new driver needs the newest revision of all namespaces. The cache's own revision is the lowest one.
+                // A new driver needs the newest revision of all namespaces. The cache's own revision is the lowest
+                // revision.
                 let known_elsewhere = self.publisher.cache.parts().newest().to_owned();
                 let driver = (self.driver)(&place, known_elsewhere);
                 let stop = stop.child_token();
@@ -98,7 +99,8 @@ impl<T: Object + DeserializeOwned, L: ListWatch<Object = T>> Followers<T, L> {
         match ended {
             Ok(place) => _ = self.running.remove(&place),
             Err(error) if error.is_panic() => resume_unwind(error.into_panic()),
-            // The runtime is shutting down. It has dropped the driver's task, and will also drop the current task.
+            // The runtime is shutting down. The runtime has dropped the driver's task, and will also drop the current
+            // task.
             Err(_) => pending().await,
         }
     }

@@ -4,12 +4,12 @@
 //! function that does not start within [`PATIENCE`] gets a new thread.
 //!
 //! All informers on a runtime share one limit: at most one function per processor, and at least two, run at the same
-//! time. A function that has waited for [`LONGEST_WAIT`] starts anyway, so that user code that waits for another
-//! offloaded function cannot deadlock.
+//! time. A function that has waited for [`LONGEST_WAIT`] starts in spite of the limit. Otherwise, user code that waits
+//! for another offloaded function could deadlock.
 //!
-//! Each runtime has its own limit because of paused clocks. A paused clock does not advance while its runtime's
-//! blocking threads run a function. But the clock would advance while a task waits for another runtime's permit, and
-//! timers would fire too early.
+//! Each runtime has its own limit because of paused clocks. A paused clock does not advance while blocking threads of
+//! its runtime run a function. With a shared limit, a task could wait for another runtime's permit. The paused clock
+//! would then advance, and timers would fire too early.
 
 use std::future::pending;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
@@ -23,7 +23,7 @@ use tokio::sync::{Notify, oneshot};
 use tokio::task::spawn_blocking;
 use tokio::time::{sleep, timeout};
 
-/// How long a function waits for one of tokio's blocking threads.
+/// How long a function waits for one of tokio's blocking threads before a new thread is started.
 const PATIENCE: Duration = Duration::from_millis(100);
 
 /// How long a function waits for a permit before it starts without one.
@@ -62,12 +62,13 @@ pub(super) async fn off_the_runtime<R: Send + 'static>(work: impl FnOnce() -> R 
     match done {
         Ok(Ok(done)) => done,
         Ok(Err(panic)) => resume_unwind(panic),
-        // The runtime is shutting down. It has dropped the offloaded function, and will also drop the current task.
+        // The runtime is shutting down. The runtime has dropped the offloaded function, and will also drop the current
+        // task.
         Err(_) => pending().await,
     }
 }
 
-/// Drops a possibly large value on another thread, without waiting.
+/// Drops a value that may be large on another thread, without waiting.
 pub(super) fn drop_off_the_runtime(much: impl Send + 'static) {
     match Handle::try_current() {
         Ok(runtime) => drop(runtime.spawn(off_the_runtime(move || drop(much)))),
@@ -97,14 +98,12 @@ fn take(job: &Job) -> Option<Box<dyn FnOnce() + Send>> {
     job.lock().unwrap_or_else(PoisonError::into_inner).take()
 }
 
-/// Runs the function, unless it was already started or cancelled.
 fn run(job: &Job) {
     if let Some(work) = take(job) {
         work();
     }
 }
 
-/// The limit for a runtime's offloaded functions.
 #[derive(Default)]
 struct Limit {
     taken: AtomicUsize,
@@ -112,9 +111,7 @@ struct Limit {
 }
 
 impl Limit {
-    /// Returns the current runtime's limit.
     fn current() -> Arc<Self> {
-        /// The limits that are in use.
         static LIMITS: Mutex<Vec<(Id, Weak<Limit>)>> = Mutex::new(Vec::new());
         let runtime = Handle::current().id();
         let mut limits = LIMITS.lock().unwrap_or_else(PoisonError::into_inner);
@@ -128,7 +125,6 @@ impl Limit {
     }
 }
 
-/// A permit to run one offloaded function.
 struct Permit(Arc<Limit>);
 
 impl Permit {
@@ -150,7 +146,7 @@ impl Permit {
 
     fn try_take(limit: &Arc<Limit>) -> Option<Self> {
         let next = |taken: usize| (taken < permits()).then(|| taken + 1);
-        // Create the `Permit` only on success, because its drop decreases `taken`.
+        // Create the `Permit` only on success, because dropping a `Permit` decreases `taken`.
         limit.taken.fetch_update(Ordering::AcqRel, Ordering::Acquire, next).is_ok().then(|| Self(limit.clone()))
     }
 }
@@ -162,7 +158,7 @@ impl Drop for Permit {
     }
 }
 
-/// Returns the number of offloaded functions that may run at the same time on one runtime.
+/// Returns the maximum number of offloaded functions that run at the same time on one runtime.
 fn permits() -> usize {
     static PERMITS: OnceLock<usize> = OnceLock::new();
     *PERMITS.get_or_init(|| thread::available_parallelism().map_or(2, |n| n.get().max(2)))
@@ -202,7 +198,7 @@ mod tests {
         assert_eq!(off_the_runtime(|| 7).await, 7);
     }
 
-    /// A paused clock would advance while its runtime waits for another runtime.
+    /// If all runtimes shared one limit, the paused clock would advance while its runtime waits for another runtime.
     #[tokio::test(start_paused = true)]
     async fn full_limit_of_another_runtime_costs_no_time() {
         let (release, released) = std::sync::mpsc::channel::<()>();
@@ -214,7 +210,7 @@ mod tests {
                 let (begun, released) = (begun.clone(), released.clone());
                 runtime.spawn(off_the_runtime(move || {
                     begun.send(()).unwrap();
-                    // Nothing is sent. `recv` returns when the sender is dropped.
+                    // Nothing is sent. `recv` returns an error when the sender is dropped.
                     released.lock().unwrap().recv().unwrap_err();
                 }))
             });

@@ -21,10 +21,10 @@ use crate::reflector::{Command, Input};
 use crate::states::States;
 use crate::stored::Stored;
 
-/// Executes a driver's requests, and owns the open watch and the current list's permit.
+/// Executes a driver's requests. Owns the open watch, and the permit of the list in progress.
 pub(super) struct Requests<T, L: ListWatch> {
     list_watch: L,
-    /// The request's method and path, for error messages.
+    /// The method and path of the requests, for error messages.
     request: Arc<RequestLine>,
     decoder: Arc<Decoder<T>>,
     decode_event: Arc<Decode<WatchEvent<RawObject>, Change<T>>>,
@@ -35,11 +35,9 @@ pub(super) struct Requests<T, L: ListWatch> {
     limits: Limits,
     /// The permit of the list in progress, paged or streaming.
     permit: Option<OwnedSemaphorePermit>,
-    /// The open watch.
     events: Option<Events<T, L>>,
 }
 
-/// The limits for a driver's requests.
 #[derive(Clone)]
 pub(crate) struct Limits {
     /// The time without data after which a request fails.
@@ -144,11 +142,11 @@ impl<T: Object + DeserializeOwned, L: ListWatch<Object = T>> Requests<T, L> {
         })
     }
 
-    /// Returns the next event, or the end of the watch, if it is ready.
+    /// Returns the next event if one is ready, or the end of the watch if the watch has ended.
     pub(super) fn ready(&mut self) -> Option<Input<Observed<Stored<T>>>> {
         match self.poll_event(&mut Context::from_waker(Waker::noop())) {
             Poll::Ready(event) => Some(Input::Received(event)),
-            // This poll registered a no-op waker. The next poll registers a real waker.
+            // This poll registered a no-op waker. The next poll of the stream registers a real waker.
             Poll::Pending => None,
         }
     }
@@ -169,18 +167,18 @@ impl<T: Object + DeserializeOwned, L: ListWatch<Object = T>> Requests<T, L> {
 
     async fn acquire_permit(&mut self) {
         if self.permit.is_none() {
-            // `acquire_owned` fails only if the semaphore is closed, and it is never closed.
+            // `acquire_owned` fails only if the semaphore is closed. This semaphore is never closed.
             self.permit = self.limits.lists.clone().acquire_owned().await.ok();
         }
     }
 
-    /// Returns the next object of `page`, or the page's metadata. Returns an error if the source
-    /// delivers nothing for too long.
+    /// Returns the next object of `page`, or the page's metadata. Returns an error if the source delivers nothing for
+    /// the idle time.
     async fn next_part(
         &mut self,
         page: &mut Decoding<L::Page, ListPart, Part<T>>,
     ) -> Option<Result<Part<T>, ApiError>> {
-        // If an item is ready, return it without the cost of a timer.
+        // If an item is ready, return the item without the cost of a timer.
         if let Poll::Ready(part) = poll_fn(|context| Poll::Ready(page.poll_next(context))).await {
             return part;
         }
@@ -199,7 +197,6 @@ impl<T: Object + DeserializeOwned, L: ListWatch<Object = T>> Requests<T, L> {
         ApiError { request: Some(self.request.clone()), ..error }
     }
 
-    /// Reads a whole list page.
     async fn read_page(&mut self, options: &ListOptions) -> Result<List<Observed<Stored<T>>>, ApiError> {
         let page = timeout(self.limits.idle, self.list_watch.list(options)).await;
         let mut page = Decoding::new(page.unwrap_or_else(|_| Err(self.unanswered()))?, self.decode_page());
@@ -215,7 +212,7 @@ impl<T: Object + DeserializeOwned, L: ListWatch<Object = T>> Requests<T, L> {
                     }
                     items.0.push(observed);
                     if items.0.len().is_multiple_of(PROGRESS) {
-                        // Report the progress here, because the reflector only receives complete pages.
+                        // Report the progress here, because the reflector receives only complete pages.
                         self.states.report_progress(before + items.0.len());
                     }
                 }
@@ -229,7 +226,7 @@ impl<T: Object + DeserializeOwned, L: ListWatch<Object = T>> Requests<T, L> {
     }
 }
 
-/// The objects of an incomplete page. Many objects are dropped on another thread.
+/// The objects of an incomplete page. If there are many objects, they are dropped on another thread.
 struct Gathered<T: Send + 'static>(Vec<T>);
 
 impl<T: Send + 'static> Drop for Gathered<T> {
@@ -247,7 +244,6 @@ fn named<T>(observed: Observed<T>, request: &Arc<RequestLine>) -> Result<Observe
     }
 }
 
-/// Returns the error for a complete but invalid response.
 fn unreadable(request: &Arc<RequestLine>, what: &str) -> ApiError {
     ApiError { request: Some(request.clone()), ..ApiError::decode(what) }
 }

@@ -6,19 +6,20 @@ use pintle_meta::{ApiError, DeleteOptions, Object, ObjectApi, ObjectKey, Patch, 
 
 use super::Overlay;
 
-/// An [`ObjectApi`] that reports its writes to an [`Overlay`], which shows them immediately: see [`Overlay::api`].
+/// An [`ObjectApi`] that reports its writes to an [`Overlay`]: see [`Overlay::api`]. The overlay shows these writes
+/// immediately.
 ///
 /// The overlay shows the server's response, without the informer's projection and transform.
 ///
 /// A deletion may send up to two additional requests. If the cache lacks the object, a GET before the deletion fetches
-/// the object's uid. A GET after the deletion checks whether the object is gone or still waits for finalizers. If that
-/// GET fails, the overlay shows the object until the cache receives the deletion. If another client has recreated the
-/// object in the meantime, the overlay shows the new object.
+/// the object's uid. A GET after the deletion checks whether the object is gone or still waits for finalizers. If the
+/// second GET fails, the overlay shows the object until the cache receives the deletion. If another client has
+/// recreated the object in the meantime, the overlay shows the new object.
 ///
 /// # Cancel safety
 ///
-/// Dropping a future cancels the request. The server may or may not execute a cancelled write, and the
-/// overlay does not show it.
+/// Dropping a future cancels the request. The server may still execute a cancelled write, but the overlay does not show
+/// that write.
 ///
 /// # Examples
 ///
@@ -69,8 +70,8 @@ impl<A, T> OwnWrites<A, T> {
 }
 
 impl<A: ObjectApi<T>, T: Object + Clone> OwnWrites<A, T> {
-    /// Reports the server's response to the overlay. If its resourceVersion is not a number, reads return the object
-    /// only after the cache has received it.
+    /// Reports the server's response to the overlay. If the resourceVersion of the response is not a number, reads
+    /// return the object only after the cache has received it.
     fn wrote(&self, object: T) -> T {
         self.overlay.wrote(object.clone());
         object
@@ -108,8 +109,8 @@ impl<A: ObjectApi<T>, T: Object + Clone> ObjectApi<T> for OwnWrites<A, T> {
         }
         let last = match self.overlay.get(key) {
             Some(last) => Some(last),
-            // The cache may lack an existing object. Fetch the object's uid, which the overlay
-            // needs to show the deletion.
+            // The cache may lack an existing object. Fetch the object's uid, because the overlay needs the uid to show
+            // the deletion.
             None => self.api.get(key).await.ok().map(Into::into),
         };
         self.api.delete(key, options).await?;

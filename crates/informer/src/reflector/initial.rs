@@ -11,11 +11,12 @@ use crate::state::ListProgress;
 
 /// The objects received so far from a streaming list, each in its newest known state.
 ///
-/// The objects are in a vector, so that they can be returned immediately when the list is complete. Dropping a map with
-/// 100,000 keys would take a long time. The lookup table contains only numbers, so its drop is cheap.
+/// The objects are in a vector, so that the reflector can return them immediately when the list is complete. Dropping a
+/// map with 100,000 keys would take a long time. The lookup table contains only numbers, so dropping the table is
+/// cheap.
 pub(super) struct Initial<T> {
-    /// The objects in the stream's order. When an object is deleted, the last object moves to its position. The same
-    /// stream always yields the same order.
+    /// The objects, in the order of the stream. When an object is deleted, the last object moves to its position. The
+    /// same stream always yields the same order.
     objects: Vec<T>,
     /// For each object, the hash of its key and its position in `objects`.
     places: HashTable<(u64, usize)>,
@@ -72,7 +73,6 @@ impl<T> Initial<T> {
     }
 }
 
-/// Returns `true` if `one` and `other` have the same key.
 fn is_one<T: Object>(one: &T, other: &T) -> bool {
     let (one, other) = (one.metadata(), other.metadata());
     one.name() == other.name() && one.namespace() == other.namespace()

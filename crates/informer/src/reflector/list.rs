@@ -13,9 +13,7 @@ use crate::state::ListProgress;
 /// The default page size.
 const PAGE_SIZE: u32 = 500;
 
-/// A paged list in progress.
 pub(super) struct Pages<T> {
-    /// The options for the first page's request.
     first: ListOptions,
     /// The continue tokens of the requested pages.
     continue_tokens: HashSet<String>,
@@ -37,8 +35,8 @@ impl<T: Object> Reflector<T> {
         let limit = match self.config.page_size {
             Some(limit) => limit,
             None if self.is_paginated => PAGE_SIZE,
-            // With both a revision and a limit, the server would bypass its watch cache. At revision "0", a server with
-            // a watch cache ignores the limit.
+            // If a request contains both a revision and a limit, the server bypasses its watch cache. At revision "0",
+            // a server with a watch cache ignores the limit.
             None if is_bound => 0,
             None => PAGE_SIZE,
         };

@@ -13,7 +13,7 @@ use crate::error::ReflectorError;
 /// The number of consecutive unfinished streaming lists after which the reflector uses a paged list.
 const UNFINISHED_STREAMS: u32 = 3;
 
-/// How long the reflector uses paged lists after the server rejected or did not finish a streaming list. A server
+/// How long the reflector uses paged lists after the server has rejected or not finished a streaming list. A server
 /// upgrade may fix the problem, so the reflector tries streaming lists again later.
 pub(super) const PAUSES: BackoffConfig = BackoffConfig {
     base: Duration::from_secs(600),
@@ -141,7 +141,6 @@ impl<T: Object> Reflector<T> {
         self.streams_paused_until = Some(now + self.stream_pauses.next(None));
     }
 
-    /// Returns the minimum revision of a streaming list.
     fn streaming_version(&self) -> String {
         if self.version_unavailable { String::new() } else { self.floor().to_owned() }
     }

@@ -11,26 +11,25 @@ use crate::version;
 /// A watch that lasts less than this duration counts as short.
 pub(super) const SHORT_WATCH: Duration = Duration::from_secs(1);
 
-/// The number of consecutive short watches that are reopened without a delay, if they delivered events. Later ones are
-/// reopened with a delay, so that a server that cuts each watch does not cause a hot loop.
+/// The number of consecutive short watches that are reopened without a delay, if they delivered events. After this
+/// number, the reflector waits before it reopens a short watch. Otherwise, a server that cuts each watch would cause a
+/// hot loop.
 const SHORT_WATCHES: u32 = 5;
 
-/// The number of consecutive unanswered watch requests that the reflector repeats. After one
-/// more, it lists the resource.
+/// The number of consecutive unanswered watch requests that the reflector repeats. If one more watch request is
+/// unanswered, the reflector lists the resource.
 const UNANSWERED_WATCHES: u32 = 5;
 
-/// The assumed minimum bookmark period, which is kube-apiserver's. Two bookmarks may arrive in quick succession even if
-/// the server's bookmark period is long.
+/// The assumed minimum time between two bookmarks, which is kube-apiserver's. Two bookmarks may arrive in quick
+/// succession even if the server's bookmark period is long.
 const BOOKMARK_PERIOD: Duration = Duration::from_secs(60);
 
-/// An open watch.
 #[derive(Debug)]
 pub(super) struct Stream {
     pub(super) opened: Instant,
     pub(super) until: Instant,
     /// The time at which the last event arrived, or the watch was opened.
     last_received: Instant,
-    /// The time at which the last bookmark arrived.
     bookmarked: Option<Instant>,
     /// The longest time between two bookmarks of this watch.
     bookmark_gap: Option<Duration>,
@@ -60,8 +59,8 @@ impl<T: Object> Reflector<T> {
     pub(super) fn watch_opened(&mut self, now: Instant, timeout: Duration, answer: Result<(), ApiError>) -> Step<T> {
         let error = match answer {
             Ok(()) => {
-                // An open watch clears the current failure, except `VeryShortWatch`. A watch that lasts long
-                // enough clears that failure too.
+                // An open watch clears the current failure, unless the failure is `VeryShortWatch`. A watch that lasts
+                // long enough clears a `VeryShortWatch`, too.
                 self.unanswered = 0;
                 self.trouble.take_if(|(cause, _)| !matches!(cause, ReflectorError::VeryShortWatch));
                 let is_synthetic = !self.has_revision();
@@ -70,8 +69,8 @@ impl<T: Object> Reflector<T> {
             }
             Err(error) => error,
         };
-        // Repeat an unanswered watch request a few times, and then list the resource, because a list may
-        // succeed even if watches fail.
+        // Repeat an unanswered watch request a few times. Then list the resource, because a list may succeed even if
+        // watches fail.
         let is_unanswered = error.is_unanswered() && !error.is_connection_refused();
         self.unanswered = if is_unanswered { self.unanswered + 1 } else { 0 };
         let goes_on = is_passing(&error) || (is_unanswered && self.unanswered <= UNANSWERED_WATCHES);
@@ -114,8 +113,8 @@ impl<T: Object> Reflector<T> {
             return self.watch_ended(now, &stream);
         }
         if self.falls_silent(&stream).is_some_and(|at| at <= now) {
-            // Double the limit, because the server may send bookmarks rarely or never, and each
-            // reopened watch costs a request.
+            // Double the limit, because the server may send bookmarks rarely or never, and each reopened watch costs a
+            // request.
             self.silent_watches = self.silent_watches.saturating_add(1);
             let mut step = self.watch_ended(now, &stream);
             step.error.get_or_insert(ReflectorError::SilentWatch);
@@ -139,7 +138,7 @@ impl<T: Object> Reflector<T> {
     }
 
     pub(super) fn stream(&self, now: Instant, timeout: Duration, is_synthetic: bool) -> Stream {
-        // If the clock cannot represent the deadline, use a day instead.
+        // If the clock cannot represent the deadline, use a deadline in one day.
         const DAY: Duration = Duration::from_secs(24 * 3600);
         let until = now.checked_add(timeout.saturating_add(self.config.watch_grace)).unwrap_or(now + DAY);
         Stream {
@@ -164,9 +163,9 @@ impl<T: Object> Reflector<T> {
         }
     }
 
-    /// Returns the time at which the watch counts as dead if no event arrives. `None` means never. The limit
-    /// applies even before the first bookmark, so two or three quiet watches are reopened unnecessarily if the
-    /// server sends no bookmarks.
+    /// Returns the time at which the watch counts as dead if no event arrives. `None` means never. The limit applies
+    /// even before the first bookmark. If the server sends no bookmarks, two or three quiet watches are therefore
+    /// reopened unnecessarily.
     fn falls_silent(&self, stream: &Stream) -> Option<Instant> {
         let by_bookmarks = || {
             let gap = self.bookmark_gap.map_or(BOOKMARK_PERIOD, |gap| gap.max(BOOKMARK_PERIOD));
@@ -203,9 +202,9 @@ impl<T: Object> Reflector<T> {
         self.delay_watch(now, Some(ReflectorError::VeryShortWatch), Then::Watch)
     }
 
-    /// Returns `true` if the ended watch was successful, and then resets the delays. A watch is successful
-    /// if it lasted long enough. A short watch is successful if it delivered events, unless there were too
-    /// many short watches in a row.
+    /// Returns `true` if the ended watch was successful, and then resets the delays. A watch is successful if it lasted
+    /// long enough. A short watch is successful if it delivered events, unless there were too many consecutive short
+    /// watches.
     fn was_successful(&mut self, now: Instant, stream: &Stream) -> bool {
         let lasted = now.saturating_duration_since(stream.opened) >= SHORT_WATCH;
         self.short_watches = if lasted { 0 } else { self.short_watches + 1 };
@@ -237,7 +236,7 @@ impl Stream {
     }
 }
 
-/// Returns `true` if `error` is a lost connection or a timeout. Both count as a normal end of a watch.
+/// Returns `true` if `error` is a lost connection or a timeout. Both are a normal end of a watch.
 pub(super) fn is_cut(error: &ApiError) -> bool {
     matches!(error.kind, ErrorKind::Transport(_) | ErrorKind::Timeout(_))
 }

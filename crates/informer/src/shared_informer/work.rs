@@ -25,7 +25,6 @@ use crate::selection::{Selected, Selection, Selectors};
 use crate::states::Whole;
 use crate::stored::Source;
 
-/// The state and configuration that an informer's drivers share.
 pub(super) struct Work<T> {
     name: String,
     scope: Arc<Scope<T>>,
@@ -45,7 +44,7 @@ pub(super) struct Work<T> {
 const LISTS: usize = 16;
 
 impl<T: Object> Work<T> {
-    /// Prepares an informer. `one` is any of the informer's sources, and is used only to determine the resource.
+    /// Prepares an informer. `one` is any of the informer's sources, and determines only the resource.
     pub(super) fn new(one: &impl ListWatch, covered: Covered, config: InformerConfig<T>) -> Self
     where
         T: DeserializeOwned,
@@ -101,7 +100,6 @@ impl<T: Object> Work<T> {
         known_elsewhere: String,
     ) -> Driver<T, Selected<L>> {
         let metrics = self.metrics.as_ref().map(|provider| Metrics::new(provider, &self.name, &self.scope.resource));
-        // Give each driver its own seed, so that drivers use different delays.
         let own = place.iter().flat_map(|name| name.bytes());
         let seed = own.fold(self.seed, |seed, byte| seed.wrapping_mul(31).wrapping_add(byte.into()));
         let list_watch = Selected::new(source, self.selection.clone());
@@ -124,7 +122,7 @@ impl<T: Object> Work<T> {
         }
     }
 
-    /// Creates the informer, which runs `work` once it is started.
+    /// Creates the informer. The informer runs `work` when it is started.
     pub(super) fn informer<F: Future<Output = ()> + Send + 'static>(
         &self,
         work: impl FnOnce(CancellationToken) -> F + Send + 'static,

@@ -8,21 +8,20 @@ use std::collections::BTreeMap;
 pub(super) struct Now {
     pub(super) len: usize,
     pub(super) resource_version: String,
-    /// The pins of each stamp.
     pins: BTreeMap<u64, Pins>,
 }
 
 #[derive(Default)]
 struct Pins {
     count: usize,
-    /// The superseded versions that this stamp's pins need, and later stamps' pins do not. They are stored in chunks,
-    /// because there may be one version for each record, and growing a single large vector would take a long time.
+    /// The superseded versions that the pins of this stamp need, but the pins of later stamps do not. The versions are
+    /// stored in chunks, because there may be one version for each record, and growing a single large vector would take
+    /// a long time.
     kept: Vec<Vec<Kept>>,
 }
 
 const CHUNK: usize = 1024;
 
-/// A record's position in the store.
 #[derive(Clone, Copy)]
 pub(super) struct Place {
     pub(super) shard: u32,
@@ -43,8 +42,9 @@ impl Now {
         self.pins.entry(stamp).or_default().count += 1;
     }
 
-    /// Removes one pin of `stamp`. If it was the stamp's last pin, returns the versions that were kept for it. Earlier
-    /// stamps' pins may still need them, so the caller must pass them to `Store::settle`.
+    /// Removes one pin of `stamp`. If it was the last pin of the stamp, returns the versions that were kept for the
+    /// stamp. Pins of earlier stamps may still need these versions, so the caller must pass the versions to
+    /// `Store::settle`.
     pub(super) fn unpin(&mut self, stamp: u64) -> Vec<Vec<Kept>> {
         let Some(pins) = self.pins.get_mut(&stamp) else { return Vec::new() };
         pins.count -= 1;
@@ -54,8 +54,8 @@ impl Now {
         self.pins.remove(&stamp).map(|pins| pins.kept).unwrap_or_default()
     }
 
-    /// Returns `true` if a pin needs the version, which is then kept for the newest such pin's stamp. When that stamp's
-    /// last pin is removed, [`unpin`](Self::unpin) returns the version.
+    /// Returns `true` if a pin needs the version. The version is then kept for the stamp of the newest such pin. When
+    /// the last pin of that stamp is removed, [`unpin`](Self::unpin) returns the version.
     pub(super) fn claim(&mut self, kept: Kept) -> bool {
         if self.pins.is_empty() {
             return false;

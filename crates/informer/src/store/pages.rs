@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::record::{PAGE, Page};
 
-/// A store's values at one stamp. `Pages` shares the store's pages, so its creation copies no values. Unlike a
+/// A store's values at one stamp. `Pages` shares the store's pages, so creating a `Pages` copies no values. Unlike a
 /// [`Pin`](super::Pin), a `Pages` does not make the store keep superseded versions. Instead, a later write to a shared
 /// page copies the page first.
 pub(crate) struct Pages<V> {
@@ -18,7 +18,6 @@ impl<V> Pages<V> {
         Self { pages, stamp, len }
     }
 
-    /// Returns the number of values.
     pub(crate) fn len(&self) -> usize {
         self.len
     }
@@ -35,7 +34,6 @@ impl<V> Pages<V> {
         }
     }
 
-    /// Returns the value in a slot.
     pub(crate) fn at(&self, slot: usize) -> Option<&V> {
         self.pages.get(slot / PAGE)?.value_at(slot % PAGE, self.stamp).map(|(_, value)| value)
     }

@@ -28,12 +28,10 @@ impl<V: Value> Pin<V> {
         self.stamp
     }
 
-    /// Returns the number of values.
     pub(crate) fn len(&self) -> usize {
         self.len
     }
 
-    /// Returns `true` if both pins belong to the same store.
     pub(crate) fn is_of_same_store(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.store, &other.store)
     }
@@ -50,7 +48,7 @@ impl<V: Value> Pin<V> {
         }
     }
 
-    /// Works like [`visit`](Self::visit), and also passes each value's key and stamp.
+    /// Calls `each` with every value, like [`visit`](Self::visit), and also passes the key and the stamp of each value.
     pub(crate) fn visit_keys(&self, mut each: impl FnMut(&ObjectKey, u64, &V)) {
         let mut at = PageAt::default();
         while let Some(page) = self.page(&mut at) {
@@ -100,7 +98,7 @@ impl<V: Value> Pin<V> {
         found
     }
 
-    /// Returns an index's distinct values, in ascending order.
+    /// Returns the distinct values of an index, in ascending order.
     pub(crate) fn values_of(&self, index: u32) -> Vec<String> {
         let mut values = Vec::new();
         for shard in &self.store.shards {
@@ -128,7 +126,7 @@ impl<V: Value> Pin<V> {
         values
     }
 
-    /// Returns all pages. They contain the versions that the pin sees, even after the pin is dropped.
+    /// Returns all pages. The pages contain the versions that the pin uses, even after the pin is dropped.
     pub(crate) fn pages(&self) -> Pages<V> {
         let mut pages = Vec::new();
         for shard in &self.store.shards {
@@ -148,7 +146,7 @@ impl<V: Value> Pin<V> {
         Pages::new(pages, self.stamp, self.len)
     }
 
-    /// Returns the keys whose version differs from the pin `since`, in no particular order.
+    /// Returns the keys for which the pin and the earlier pin `since` have different versions, in no particular order.
     pub(crate) fn differences(&self, since: &Self) -> Vec<Difference<V>> {
         let mut differences = Vec::new();
         let mut at = PageAt::default();
@@ -181,7 +179,7 @@ impl<V: Value> Pin<V> {
     }
 }
 
-/// The number of pages that are cloned under one acquisition of a shard's lock, which takes a few microseconds.
+/// The number of pages that are cloned under one acquisition of a shard's lock. Cloning them takes a few microseconds.
 const PAGES_SECTION: usize = 256;
 
 /// The position at which a scan of the store continues.
@@ -191,13 +189,13 @@ struct PageAt {
     page: usize,
 }
 
-/// An iterator over a pin's values, which are read page by page.
+/// An iterator over the values of a pin. The values are read page by page.
 pub(crate) struct Reading<V: Value, R> {
     pin: Pin<V>,
     at: PageAt,
     page: std::vec::IntoIter<R>,
-    /// Pages that were read. If a writer has copied them meanwhile, they may contain the last
-    /// references to their values.
+    /// Pages that were read. If a writer has copied a page in the meantime, the page may contain the last references to
+    /// its values.
     spent: Vec<Arc<Page<V>>>,
 }
 

@@ -4,7 +4,7 @@ use pintle_meta::ObjectKey;
 
 use super::terms::TermIds;
 
-/// The number of records in a page. Small under loom, whose threads have small stacks.
+/// The number of records in a page. The number is small under loom, because loom's threads have small stacks.
 pub(super) const PAGE: usize = if cfg!(pintle_loom) { 4 } else { 64 };
 
 /// A page of records. A scan clones a page's `Arc` and reads the page without locks. A concurrent
@@ -14,11 +14,10 @@ pub(crate) struct Page<V> {
     /// Each record's stamp and value. They are adjacent in memory, because scans read nothing else.
     heads: [Head<V>; PAGE],
     bodies: [Option<Body<V>>; PAGE],
-    /// The number of records in use.
     used: usize,
 }
 
-/// The stamp and the value of a key's newest version.
+/// The stamp and the value of the newest version of a key.
 #[derive(Clone)]
 struct Head<V> {
     stamp: u64,
@@ -30,8 +29,8 @@ struct Head<V> {
 struct Body<V> {
     key: ObjectKey,
     terms: TermIds,
-    /// The superseded versions that pins need, ordered by stamp. Superseded deletions are not kept: if no version is
-    /// visible at a stamp, the key did not exist.
+    /// The superseded versions that pins need, ordered by stamp. Superseded deletions are not kept. If no version is
+    /// visible at a stamp, the key did not exist at that stamp.
     older: Vec<Older<V>>,
 }
 
@@ -42,7 +41,6 @@ struct Older<V> {
     until: u64,
 }
 
-/// A version of a key.
 #[derive(Clone)]
 pub(super) struct Version<V> {
     pub(super) stamp: u64,
@@ -72,7 +70,7 @@ impl<V> Page<V> {
         self.bodies[at].as_ref().map(|body| &body.terms)
     }
 
-    /// Returns the value that is visible at `stamp`, and that value's own stamp.
+    /// Returns the value that is visible at `stamp`, and the stamp of that value.
     pub(super) fn value_at(&self, at: usize, stamp: u64) -> Option<(u64, &V)> {
         let head = &self.heads[at];
         if head.stamp <= stamp {
@@ -98,7 +96,6 @@ impl<V> Page<V> {
         if newest <= stamp { Some(newest) } else { self.older_at(at, stamp).map(|version| version.stamp) }
     }
 
-    /// Stores a new version, and returns the previous version.
     pub(super) fn supersede(&mut self, at: usize, key: ObjectKey, next: Version<V>) -> Option<Version<V>> {
         let Version { stamp, value, terms } = next;
         let before = std::mem::replace(&mut self.heads[at], Head { stamp, value });
@@ -122,7 +119,6 @@ impl<V> Page<V> {
         }
     }
 
-    /// Removes the superseded version with this stamp.
     pub(super) fn release(&mut self, at: usize, stamp: u64) -> Option<Version<V>> {
         let older = &mut self.bodies[at].as_mut()?.older;
         let place = older.iter().position(|older| older.version.stamp == stamp)?;
@@ -140,7 +136,7 @@ impl<V> Page<V> {
         })
     }
 
-    /// Returns the index values (terms) of each version, the newest version last.
+    /// Returns the index values (terms) of each version. The newest version is last.
     pub(super) fn all_terms(&mut self, at: usize) -> impl Iterator<Item = &mut TermIds> {
         self.bodies[at]
             .iter_mut()
@@ -157,7 +153,6 @@ impl<V> Page<V> {
         self.used -= usize::from(self.bodies[at].take().is_some());
     }
 
-    /// Returns `true` if this is the page's only record.
     pub(super) fn is_last(&self, at: usize) -> bool {
         self.used == 1 && self.bodies[at].is_some()
     }

@@ -10,8 +10,8 @@ use super::table::Table;
 use super::terms::{TermIds, TermQuery, Terms};
 use super::{Value, Write};
 
-/// A shard. The alignment puts two shards' locks into different cache lines, even if the processor
-/// prefetches adjacent lines.
+/// A shard. The alignment puts the locks of two shards into different cache lines, even if the processor prefetches
+/// adjacent lines.
 #[repr(align(128))]
 pub(super) struct Shard<V> {
     table: Table,
@@ -26,7 +26,7 @@ pub(super) struct Shard<V> {
     pub(super) terms: Terms,
 }
 
-/// A written key's slot and previous version.
+/// The slot and the previous version of a written key.
 pub(super) type Put<V> = (u32, Option<Version<V>>);
 
 impl<V: Value> Shard<V> {
@@ -60,17 +60,16 @@ impl<V: Value> Shard<V> {
     }
 
     /// Returns the value in `slot` that is visible at `stamp`, if it has the index value `term`. `slot` must be one of
-    /// this index value's slots.
+    /// the slots of this index value.
     pub(super) fn value_with_term(&self, slot: u32, stamp: u64, term: u32) -> Option<&V> {
         match self.kept {
-            // No superseded version is kept, so an index value's slots refer to newest versions, and the version's own
-            // index values need not be read from memory.
+            // No superseded version is kept, so the slots of an index value refer to newest versions. The index values
+            // of the version itself need not be read from memory.
             0 => self.value_at(slot, stamp),
             _ => self.page_of(slot)?.value_with_term(at(slot), stamp, term),
         }
     }
 
-    /// Returns a slot's newest value.
     pub(super) fn newest(&self, slot: u32) -> Option<&V> {
         self.page_of(slot)?.newest(at(slot))
     }
@@ -83,7 +82,6 @@ impl<V: Value> Shard<V> {
         self.pages.get(page)
     }
 
-    /// Returns the pages from `from` on.
     pub(super) fn pages_from(&self, from: usize) -> &[Arc<Page<V>>] {
         self.pages.get(from..).unwrap_or_default()
     }
@@ -122,7 +120,8 @@ impl<V: Value> Shard<V> {
         self.kept += 1;
     }
 
-    /// Frees the index values of a superseded version that no pin needs, and its record if that is now empty.
+    /// Frees the index values of a superseded version that no pin needs. Also frees the version's record if the record
+    /// is now empty.
     pub(super) fn discard(&mut self, hash: u32, slot: u32, version: Version<V>) -> Option<V> {
         let page = &mut self.pages[slot as usize / PAGE];
         for id in version.terms.as_slice() {
@@ -139,14 +138,14 @@ impl<V: Value> Shard<V> {
             self.table.remove(hash, slot);
             self.free.push(slot);
             if self.free.len() == self.slots as usize {
-                // Release the empty shard's memory, because the shard may have been large.
+                // Release the memory of the empty shard, because the shard may have been large.
                 (self.table, self.pages, self.free, self.slots) = Default::default();
             }
         }
         version.value
     }
 
-    /// Works like [`discard`](Self::discard), but for a version that was kept for a pin.
+    /// Frees a version like [`discard`](Self::discard), but a version that was kept for a pin.
     pub(super) fn release(&mut self, hash: u32, slot: u32, stamp: u64) -> Option<V> {
         let version = Arc::make_mut(self.pages.get_mut(slot as usize / PAGE)?).release(at(slot), stamp)?;
         self.kept -= 1;
@@ -172,7 +171,7 @@ impl<V: Value> Shard<V> {
         }
     }
 
-    /// Removes an index's values from a page's records.
+    /// Removes the values of an index from the records in a page.
     pub(super) fn forget_index(&mut self, page: usize, index: u32) {
         let records = Arc::make_mut(&mut self.pages[page]);
         for place in 0..PAGE {
@@ -200,7 +199,6 @@ impl<V: Value> Shard<V> {
         })
     }
 
-    /// Returns the number of allocated pages.
     #[cfg(test)]
     pub(super) fn pages(&self) -> usize {
         self.pages.iter().filter(|page| !Arc::ptr_eq(page, &self.empty)).count()
@@ -212,7 +210,7 @@ impl<V: Value> Shard<V> {
     }
 }
 
-/// Returns a slot's position in its page.
+/// Returns the position of a slot in its page.
 fn at(slot: u32) -> usize {
     slot as usize % PAGE
 }

@@ -3,7 +3,7 @@
 use hashbrown::HashTable;
 
 /// Maps hashes to positions. The table has several parts, and an operation grows at most one of them. If the whole
-/// table grew at once, a shard's lock would be held until all entries are moved.
+/// table grew at once, the shard would stay locked until all entries are moved.
 pub(super) struct Table {
     parts: [HashTable<Entry>; PARTS],
 }
@@ -48,7 +48,7 @@ fn spread(hash: u32) -> u64 {
     u64::from(hash) << 32 | u64::from(hash)
 }
 
-/// Returns the part that a hash belongs to. Uses other bits than hashbrown does for its buckets and tags.
+/// Returns the part that a hash belongs to. This function uses other bits than hashbrown uses for its buckets and tags.
 fn part(hash: u32) -> usize {
     (hash >> 20) as usize % PARTS
 }

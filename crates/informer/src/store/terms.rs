@@ -1,4 +1,4 @@
-//! A shard's index values, each stored once with the slots of the records that have it.
+//! The index values of a shard. Each index value is stored once, with the slots of the records that have it.
 
 use std::hash::BuildHasher;
 
@@ -6,7 +6,7 @@ use hashbrown::DefaultHashBuilder;
 
 use super::table::Table;
 
-/// A shard's terms. A term is one value of one index, and is kept while a version in the shard has this value.
+/// The terms of a shard. A term is one value of one index, and is kept while a version in the shard has this value.
 #[derive(Default)]
 pub(super) struct Terms {
     table: Table,
@@ -17,7 +17,6 @@ pub(super) struct Terms {
     ids: u32,
 }
 
-/// A page with at least one term.
 #[derive(Default)]
 struct Page {
     terms: [Option<Term>; PAGE],
@@ -31,7 +30,7 @@ struct Term {
     hash: u32,
     value: Box<str>,
     /// The slots of the records in which at least one version has this value, in ascending order. Readers must check
-    /// whether the visible version has it.
+    /// whether the visible version has the value.
     slots: Vec<u32>,
 }
 
@@ -50,8 +49,8 @@ impl<'a> TermQuery<'a> {
 }
 
 impl Terms {
-    /// Returns the term ids for the index values of a new version in `slot`. `known` contains the previous version's
-    /// ids, which are often the same.
+    /// Returns the term ids for the index values of a new version in `slot`. `known` contains the ids of the previous
+    /// version, which are often the same.
     pub(super) fn term_ids<'a>(
         &mut self,
         hasher: &DefaultHashBuilder,
@@ -68,7 +67,7 @@ impl Terms {
         ids
     }
 
-    /// Returns an index value's term id, and adds `slot` to the term's slots.
+    /// Returns the term id of an index value, and adds `slot` to the slots of the term.
     pub(super) fn term_id(&mut self, sought: TermQuery<'_>, slot: u32) -> u32 {
         let id = self.find(sought).unwrap_or_else(|| self.insert(sought));
         if let Some(term) = self.term_mut(id) {
@@ -84,7 +83,7 @@ impl Terms {
         id
     }
 
-    /// Removes `slot` from a term's slots, because no version in the slot has the value any more.
+    /// Removes `slot` from the slots of a term, because no version in the slot has the value any more.
     pub(super) fn forget(&mut self, id: u32, slot: u32) {
         let Some(term) = self.term_mut(id) else { return };
         if let Ok(at) = term.slots.binary_search(&slot) {
@@ -108,18 +107,16 @@ impl Terms {
         self.table.find(sought.hash, |id| self.is(id, sought.index, sought.value))
     }
 
-    /// Returns a term's slots, in ascending order.
     pub(super) fn slots(&self, id: u32) -> &[u32] {
         self.term(id).map_or(&[], |term| &term.slots)
     }
 
-    /// Returns the number of the term's index.
     pub(super) fn index(&self, id: u32) -> Option<u32> {
         self.term(id).map(|term| term.index)
     }
 
-    /// Returns a term's value, and its first slot at or after `from`. Returns `Some(None)` if the term does not belong
-    /// to `index` or has no such slot. Returns `None` if `id` and all greater ids are unused.
+    /// Returns the value of a term, and the term's first slot at or after `from`. Returns `Some(None)` if the term does
+    /// not belong to `index` or has no such slot. Returns `None` if `id` and all greater ids are unused.
     pub(super) fn next_slot(&self, id: u32, index: u32, from: u32) -> Option<Option<(&str, u32)>> {
         if id >= self.ids {
             return None;
@@ -173,7 +170,7 @@ impl Terms {
     }
 }
 
-/// The term ids of a version's index values, ordered by index. Most versions have few index values.
+/// The term ids of the index values of a version, ordered by index. Most versions have few index values.
 #[derive(Clone)]
 pub(super) enum TermIds {
     Few {
@@ -202,7 +199,6 @@ impl TermIds {
         self.as_slice().contains(&id)
     }
 
-    /// Adds an id, unless it was added before.
     pub(super) fn push(&mut self, id: u32) {
         if self.contains(id) {
             return;

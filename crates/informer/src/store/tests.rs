@@ -14,7 +14,6 @@ use crate::catch_drop::CatchDrop;
 
 const WORDS: u32 = 1;
 
-/// A value that counts its instances.
 struct Counted {
     text: String,
     alive: Arc<AtomicIsize>,
@@ -135,8 +134,8 @@ impl Model {
         Ok(())
     }
 
-    /// Checks that each pin and list shows the state at the time of its creation, and that no other values are in
-    /// memory, except in the lists' pages.
+    /// Checks that each pin and list contains the state at the time of its creation. Also checks that no other values
+    /// are in memory, except in the pages of the lists.
     fn check(&self) -> Result<(), TestCaseError> {
         let now = (self.store.pin(|_| ()).0, self.state.clone());
         for (pin, state) in self.pins.iter().chain([&now]) {
@@ -250,7 +249,7 @@ proptest! {
     }
 }
 
-/// Records that got a value after a pin was created must not hide the record that had the value before.
+/// If records got a value after a pin was created, they must not hide the record that had the value before.
 #[test]
 fn old_index_values_are_found_among_many_later_ones() {
     let store = Arc::new(Store::new(1));
@@ -270,8 +269,8 @@ fn old_index_values_are_found_among_many_later_ones() {
 }
 
 /// Prints the longest critical sections of a shard with a quarter of a million objects, like each of four shards with a
-/// million objects. Run this test with
-/// `cargo test --release -p pintle-informer --lib longest -- --ignored --nocapture`.
+/// million objects. Run this test with `cargo test --release -p pintle-informer --lib longest -- --ignored
+/// --nocapture`.
 #[test]
 #[ignore = "it takes a while, and a release build on a machine that does nothing else"]
 #[expect(clippy::print_stdout, reason = "the printed times are the result")]

@@ -18,7 +18,7 @@ pub(crate) struct Writer<'a, V: Value> {
 
 /// The result of replacing a store's values.
 pub(crate) struct Replaced<V> {
-    /// Each write's previous value.
+    /// The previous value of each write.
     pub(crate) before: Vec<Option<V>>,
     pub(crate) deleted: Vec<(ObjectKey, V)>,
 }
@@ -48,7 +48,6 @@ impl<'a, V: Value> Writer<'a, V> {
         Self { store, superseded: Vec::new(), _one: one }
     }
 
-    /// Returns the stamp of the last commit.
     pub(crate) fn stamp(&self) -> u64 {
         self.store.visible.load(Ordering::Relaxed)
     }
@@ -83,7 +82,7 @@ impl<'a, V: Value> Writer<'a, V> {
     }
 
     /// Changes several keys in one atomic step, and returns their previous values. If several writes have the same key,
-    /// the last of them takes effect.
+    /// the last write takes effect.
     pub(crate) fn write_all(&mut self, writes: Vec<Write<V>>, set_version: impl FnOnce(&mut String)) -> Vec<Option<V>> {
         let stamp = self.stamp() + 1;
         let mut pending = Pending::default();
@@ -92,8 +91,8 @@ impl<'a, V: Value> Writer<'a, V> {
         before
     }
 
-    /// Replaces all values whose keys satisfy `within`, in one atomic step. `within` must accept all writes' keys. A
-    /// value is not written if `is_same` returns `true` for the stored value and the new value.
+    /// Replaces all values whose keys satisfy `within`, in one atomic step. `within` must accept the keys of all
+    /// writes. A value is not written if `is_same` returns `true` for the stored value and the new value.
     pub(crate) fn replace(
         &mut self,
         writes: Vec<Write<V>>,
@@ -138,7 +137,7 @@ impl<'a, V: Value> Writer<'a, V> {
         set_version(&mut self.store.now.lock().resource_version);
     }
 
-    /// Adds index values to the version that the commit `stamp` wrote, unless it was superseded.
+    /// Adds index values to the version that the commit `stamp` wrote. Does nothing if the version was superseded.
     pub(crate) fn add_values(&mut self, key: &ObjectKey, stamp: u64, index: u32, values: &[String]) {
         let (home, hash) = self.store.home(key.as_str());
         let mut shard = self.store.shards[home as usize].write();
@@ -147,7 +146,6 @@ impl<'a, V: Value> Writer<'a, V> {
         }
     }
 
-    /// Removes all of an index's values.
     pub(crate) fn forget_index(&mut self, index: u32) {
         for shard in &self.store.shards {
             let mut page = 0;
@@ -162,7 +160,7 @@ impl<'a, V: Value> Writer<'a, V> {
         }
     }
 
-    /// Returns the record's position and the stored value, if the write would not change it.
+    /// If the write would not change the stored value, returns the position of the record and the stored value.
     fn same(&self, write: &Write<V>, is_same: impl Fn(&V, &V) -> bool) -> Option<(Place, V)> {
         let (home, hash) = self.store.home(write.key.as_str());
         let shard = self.store.shards[home as usize].read();
@@ -171,7 +169,7 @@ impl<'a, V: Value> Writer<'a, V> {
         is_same(known, write.value.as_ref()?).then(|| (Place { shard: home, hash, slot }, known.clone()))
     }
 
-    /// Writes a version that is not visible yet, and keeps the superseded version at least until the commit is visible.
+    /// Writes a version that is not visible yet. Keeps the superseded version at least until the commit is visible.
     fn put(&self, write: Write<V>, stamp: u64, pending: &mut Pending) -> (Option<Place>, Option<V>) {
         let is_there = write.value.is_some();
         let (home, hash) = self.store.home(write.key.as_str());
@@ -180,7 +178,7 @@ impl<'a, V: Value> Writer<'a, V> {
         let place = Place { shard: home, hash, slot };
         pending.count(existed(&before), is_there);
         let value = match before {
-            // No reader can see `before`, because it is a deletion or was written by the commit in progress.
+            // No reader can read `before`, because it is a deletion or was written by the commit in progress.
             Some(before) if before.value.is_none() || before.stamp == stamp => shard.discard(hash, slot, before),
             Some(before) => {
                 pending.superseded.push(Kept { place, from: before.stamp, until: stamp });
@@ -201,7 +199,8 @@ impl<'a, V: Value> Writer<'a, V> {
         self.superseded.append(&mut pending.superseded);
     }
 
-    /// Returns the keys of a page's slots whose bits in `seen` are not set. Returns `None` if there is no such page.
+    /// Returns the keys of the slots in a page whose bits in `seen` are not set. Returns `None` if there is no such
+    /// page.
     fn unseen(&self, shard: usize, page: usize, seen: u64) -> Option<Vec<ObjectKey>> {
         let shard = self.store.shards[shard].read();
         let page = shard.page(page)?;

@@ -9,25 +9,24 @@ use tokio::task::coop::poll_proceed;
 use super::queue::{KeyedChange, Queue};
 use crate::stored::{Lease, Readability, Stored};
 
-/// The cost of decoding an object, in units of tokio's cooperative budget. A task has 128 units in each poll, so it
+/// The cost of decoding an object, in units of tokio's cooperative budget. A task has 128 units in each poll, so a task
 /// decodes at most 16 objects in one poll. Decoding a whole pod takes up to 0.1 ms.
 pub(crate) const DECODE_COST: usize = 8;
 
-/// A change whose objects can be decoded. The lease keeps the newest object's decoded value in memory, if
-/// the check has decoded it.
+/// A change whose objects can be decoded. If the check has decoded the newest object, the lease keeps the decoded value
+/// in memory.
 pub(super) type KnownChange<T> = (KeyedChange<T>, Option<Lease<T>>);
 
-/// The result of checking whether a change's objects can be decoded.
 struct Knowledge<T> {
-    /// The change for the subscriber. `None` skips the change.
+    /// The change for the subscriber. `None` means that the subscriber receives nothing.
     change: Option<KnownChange<T>>,
     /// `true` if the check decoded an object.
     has_decoded: bool,
 }
 
 impl<T: Object> Queue<T> {
-    /// Works like [`poll_next`](Self::poll_next), but skips changes whose objects cannot be decoded. Decoding an object
-    /// consumes more of tokio's cooperative budget.
+    /// Polls for a change like [`poll_next`](Self::poll_next), but skips changes whose objects cannot be decoded.
+    /// Decoding an object consumes more of tokio's cooperative budget.
     pub(super) fn poll_known(&self, context: &mut Context<'_>) -> Poll<Option<KnownChange<T>>> {
         loop {
             let Some(change) = ready!(self.poll_next(context)) else { return Poll::Ready(None) };
@@ -49,8 +48,8 @@ impl<T: Object> Queue<T> {
         std::iter::from_fn(|| self.try_next()).find_map(|change| self.known(change).change)
     }
 
-    /// Checks that a change's objects can be decoded. If the subscriber has not received the object yet, the change
-    /// becomes an addition or is skipped.
+    /// Checks that the objects of a change can be decoded. If the subscriber has not received the object yet, the
+    /// change becomes an addition or is skipped.
     fn known(&self, (key, change): KeyedChange<T>) -> Knowledge<T> {
         let newest = match &change {
             Change::Added { object, .. } | Change::Deleted { object, .. } | Change::Updated { new: object, .. } => {

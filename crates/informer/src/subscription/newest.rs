@@ -63,7 +63,7 @@ impl<T: Object> NewestSubscription<T> {
     }
 
     /// Blocks the thread until the next changed object arrives, like [`next`](Self::next) without a runtime. Do not
-    /// call this method on an async runtime's thread.
+    /// call this method on a thread of an async runtime.
     pub fn blocking_next(&mut self) -> Option<(ObjectKey, Option<Arc<T>>)> {
         blocking(|context| self.queue.poll_known(context)).map(newest)
     }
@@ -98,7 +98,7 @@ impl<T: Object> fmt::Debug for NewestSubscription<T> {
     }
 }
 
-/// Decodes the object of a change that was checked before.
+/// Returns the decoded object of a change. The change must have passed the decodability check.
 fn newest<T>(((key, change), _lease): KnownChange<T>) -> (ObjectKey, Option<Arc<T>>) {
     match change {
         Change::Added { object, .. } | Change::Updated { new: object, .. } => (key, object.read()),

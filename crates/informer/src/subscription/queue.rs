@@ -23,10 +23,10 @@ use super::walk::{Entry, ReadPage, Walk};
 
 /// The queue between an informer and one subscriber.
 ///
-/// Initial objects are read from a snapshot one by one, when the subscriber requests them. So the cost of starting a
-/// subscription does not depend on the number of objects. Changes wait until the subscriber has read all initial
-/// objects. A change of an initial object that was not delivered yet is dropped, and the object is delivered in its
-/// newest state. Subscribers that requested every change receive this change too.
+/// Initial objects are read from a snapshot one by one, when the subscriber requests them. Therefore, the cost of
+/// starting a subscription does not depend on the number of objects. Changes wait until the subscriber has read all
+/// initial objects. A change of an initial object that was not delivered yet is dropped, and the object is delivered in
+/// its newest state. Subscribers that requested every change receive this change too.
 pub(crate) struct Queue<T> {
     state: Mutex<State<T>>,
     pub(super) synced: watch::Sender<bool>,
@@ -50,8 +50,8 @@ pub(crate) enum Notification<T> {
     },
 }
 
-/// An object's state, and a hash of the object's uid. The stored hash makes it unnecessary to call the object's
-/// `Metadata`, which is user code, under a queue's lock. Two objects with the same name have the same hash with a
+/// The state of an object, and a hash of the object's uid. Because of the stored hash, the queue need not call the
+/// object's `Metadata`, which is user code, under its lock. Two objects with the same name have the same hash with a
 /// probability of 1 in 2^64. In that case, the subscriber receives an update instead of a deletion and an addition.
 pub(crate) struct HashedState<T> {
     pub(super) object: Stored<T>,
@@ -61,40 +61,42 @@ pub(crate) struct HashedState<T> {
 struct State<T> {
     has_begun: bool,
     beginning: Option<InitialObjects<T>>,
-    /// Further sequences of initial objects, delivered after the current one.
+    /// Further sequences of initial objects, which are delivered after the current sequence.
     more: VecDeque<Walk<T>>,
     /// `true` if the next initial object may have changed or been deleted since the snapshot.
     is_behind: bool,
     done: Done<T>,
     pending: CoalescingFifo<ObjectKey, HashedState<T>>,
     reminder: Option<Reminder<T>>,
-    /// The waker of the waiting task. There is at most one, because receiving an event needs `&mut Subscription`.
+    /// The waker of the waiting task. A queue has at most one waiting task, because receiving an event needs `&mut
+    /// Subscription`.
     waker: Option<Waker>,
     upstream_synced: bool,
-    /// `true` while the subscriber handles an initial event, which lasts until it requests the next event.
+    /// `true` while the subscriber handles an initial event. Handling ends when the subscriber requests the next event.
     initial_in_hand: bool,
     is_closed: bool,
-    /// `true` if the subscriber was dropped, so that new changes are dropped too.
+    /// `true` if the subscriber was dropped. New changes are then dropped too.
     is_gone: bool,
     resync: Option<(Duration, Instant)>,
-    /// The time at which the oldest waiting event arrived, or the subscriber last received an
-    /// event, whichever is later.
+    /// The time at which the oldest waiting event arrived, or at which the subscriber last received an event, whichever
+    /// is later.
     waits_since: Option<Instant>,
 }
 
-/// Values that the queue no longer needs. They are dropped without locks, because this may run a user's `Drop`.
+/// Values that the queue no longer needs. These values are dropped without locks, because dropping them may run a
+/// user's `Drop`.
 struct Done<T> {
     /// Finished sequences of initial objects.
     walks: Vec<Walk<T>>,
-    /// The pages that the sequences have read. A page may contain the last reference to an object that
-    /// was superseded meanwhile.
+    /// The pages that the sequences have read. A page may contain the last reference to an object that was superseded
+    /// in the meantime.
     pages: Vec<ReadPage<T>>,
     /// States that the subscriber will not receive.
     undelivered: Vec<Stored<T>>,
 }
 
 /// When dropped, drops objects that the queue no longer needs and wakes the subscriber. Both may run user code, so drop
-/// an `Aftermath` only while the thread holds none of this crate's locks.
+/// an `Aftermath` only while the thread owns none of this crate's locks.
 #[must_use = "dropping it runs user code, so drop it without locks"]
 pub(crate) struct Aftermath<'a, T> {
     queue: &'a Queue<T>,
@@ -113,12 +115,12 @@ struct InitialObjects<T> {
 /// A resync in progress.
 struct Reminder<T> {
     rest: Walk<T>,
-    /// The keys that have changed since the resync started. The resync skips them, because the
-    /// subscriber receives their changes.
+    /// The keys that have changed since the resync started. The resync skips these keys, because the subscriber
+    /// receives their changes.
     changed: HashSet<ObjectKey>,
 }
 
-/// A change and its object's key.
+/// A change and the key of its object.
 pub(super) type KeyedChange<T> = (ObjectKey, Change<Stored<T>>);
 
 /// The result of removing the next event from the queue.
@@ -155,8 +157,8 @@ impl<T: Object> Queue<T> {
         Self { state: Mutex::new(state), synced: watch::Sender::new(false), unknown: Unknown::default(), _user: user }
     }
 
-    /// Adds initial objects, to be delivered after earlier initial objects and before all changes. None of them may
-    /// have been delivered before.
+    /// Adds initial objects. The queue delivers these objects after earlier initial objects and before all changes.
+    /// None of these objects may have been delivered before.
     pub(crate) fn begin(&self, walk: Walk<T>) -> Aftermath<'_, T> {
         self.change(|state| {
             if state.is_closed && state.has_begun {
@@ -173,8 +175,8 @@ impl<T: Object> Queue<T> {
 
     pub(crate) fn notify(&self, notifications: &[(ObjectKey, Notification<T>)]) {
         let aftermath = self.change(|state| {
-            // Deliver nothing after the queue has ended. A write to the cache may finish later if the runtime
-            // shuts down during the write.
+            // Deliver nothing after the queue has ended. If the runtime shuts down during a write to the cache, the
+            // write may finish later.
             if state.is_closed {
                 return;
             }
@@ -201,12 +203,11 @@ impl<T: Object> Queue<T> {
         drop(aftermath);
     }
 
-    /// Records that all initial objects have been added.
     pub(crate) fn upstream_synced(&self) -> Aftermath<'_, T> {
         self.change(|state| state.upstream_synced = true)
     }
 
-    /// Ends the queue, which ignores later changes.
+    /// Ends the queue. An ended queue ignores later changes.
     pub(crate) fn close(&self) -> Aftermath<'_, T> {
         self.change(|state| state.is_closed = true)
     }
@@ -220,7 +221,7 @@ impl<T: Object> Queue<T> {
             left = Some((beginning, more, state.reminder.take(), std::mem::replace(&mut state.pending, none)));
             state.is_gone = true;
         });
-        // Drop the values after the lock is released, because dropping them can run user-defined `Drop` code.
+        // Drop the values after the lock is released, because dropping the values can run user-defined `Drop` code.
         drop((left, aftermath));
     }
 
@@ -247,7 +248,7 @@ impl<T: Object> Queue<T> {
         self.lock().resync.map(|(_, next)| next)
     }
 
-    /// Returns `true` if a resync is due, and then schedules the next one.
+    /// Returns `true` if a resync is due, and then schedules the next resync.
     pub(crate) fn is_resync_due(&self, now: Instant) -> bool {
         let mut state = self.lock();
         let Some((period, _)) = state.resync.filter(|(_, next)| *next <= now) else { return false };
@@ -349,7 +350,7 @@ impl<T> Drop for Aftermath<'_, T> {
 }
 
 impl<T: Object> State<T> {
-    /// Sets the resync period. A period that exceeds the clock's range disables resyncs.
+    /// Sets the resync period. If the clock cannot represent the end of the period, disables resyncs.
     fn set_resync(&mut self, period: Option<Duration>) {
         self.resync = period.and_then(|period| Some((period, now().checked_add(period)?)));
     }
@@ -430,21 +431,20 @@ impl<T: Object> State<T> {
         self.is_behind = self.beginning.is_some();
     }
 
-    /// Collects the store pages that the sequences have read, so that they can be dropped without the lock.
+    /// Collects the store pages that the sequences have read. The caller can then drop the pages without the lock.
     fn take_read_pages(&mut self) {
         let walks = self.beginning.iter_mut().map(|beginning| &mut beginning.rest);
         let walks = walks.chain(self.reminder.iter_mut().map(|reminder| &mut reminder.rest));
         walks.for_each(|walk| self.done.pages.extend(walk.take_read_pages()));
     }
 
-    /// Returns `true` if the subscriber has handled all initial objects.
     fn has_synced(&self) -> bool {
         let is_through = self.has_begun && self.beginning.is_none() && !self.initial_in_hand;
         self.upstream_synced && is_through && !self.is_gone
     }
 
-    /// Returns the number of waiting events. While the subscriber reads initial objects or a resync, this is an upper
-    /// bound, because changed objects may be skipped.
+    /// Returns the number of waiting events. While the subscriber reads initial objects or a resync, the result is an
+    /// upper bound, because changed objects may be skipped.
     fn len(&self) -> usize {
         let beginning = self.beginning.as_ref().map_or(0, |beginning| 1 + beginning.rest.left);
         let more: usize = self.more.iter().map(|walk| walk.left).sum();
@@ -481,7 +481,7 @@ fn unhashed<T>(change: Change<HashedState<T>>) -> Change<Stored<T>> {
 }
 
 impl<T: Object> HashedState<T> {
-    /// Creates a state. Only states with the same hasher can be compared.
+    /// States can be compared only if they have the same hasher.
     pub(crate) fn new(object: Stored<T>, hasher: &RandomState) -> Self {
         let uid = hasher.hash_one(object.uid());
         Self { object, uid }

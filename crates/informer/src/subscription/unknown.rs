@@ -5,7 +5,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use pintle_meta::ObjectKey;
 
-/// The keys of objects that the subscriber has not received, because they could not be decoded when they were due.
+/// The keys of objects that the subscriber has not received, because they could not be decoded when it was their turn.
 #[derive(Default)]
 pub(super) struct Unknown(Mutex<HashSet<ObjectKey>>);
 

@@ -8,7 +8,6 @@ use crate::snapshot::Snapshot;
 use crate::store::{Page, Reading};
 use crate::stored::Stored;
 
-/// A key and its object.
 pub(crate) type Entry<T> = (ObjectKey, Stored<T>);
 
 /// A sequence of objects, read on demand.
@@ -23,7 +22,7 @@ pub(super) type ReadPage<T> = Arc<Page<Stored<T>>>;
 
 enum Objects<T> {
     Snapshot(Reading<Stored<T>, Entry<T>>),
-    /// A list's objects, in the order of the list.
+    /// The objects of a list, in the order of the list.
     Listed(Arc<[Entry<T>]>),
 }
 

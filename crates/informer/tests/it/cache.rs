@@ -261,7 +261,7 @@ fn readers_never_see_a_partial_replacement() {
     }
 }
 
-/// Returns an indexer's content: all objects, the objects with the word "a", and the number of words.
+/// Returns the content of an indexer: all objects, the objects with the word "a", and the number of words.
 fn shown(indexer: &impl Indexer<ObjectKey, Arc<Pod>>) -> String {
     let states = |mut pods: Vec<Arc<Pod>>| {
         pods.sort_by_key(|pod| pod.metadata.name.clone());
@@ -354,7 +354,7 @@ fn store_transaction_is_one_step() {
     assert_eq!(cache.get(&key("b")).unwrap().node, "x");
 }
 
-/// An index function fails while writes run. Writers and readers are not affected.
+/// An index function fails while other threads write. Writers and readers must not be affected.
 #[test]
 fn failed_add_index_does_not_affect_concurrent_writes() {
     let coming = ["b", "c", "d"].map(|name| Arc::new(pod(name, "")));
@@ -365,7 +365,6 @@ fn failed_add_index_does_not_affect_concurrent_writes() {
         let failed = cache.add_index("some", move |pod: &Pod| {
             let cache = within.upgrade().unwrap();
             if pod.metadata.name == "a" && cache.len() == 1 {
-                // Write while the index is being created.
                 cache.upsert(b.clone()).unwrap();
                 cache.transaction(vec![(key("c"), Some(c.clone()))], "").remove(0).unwrap();
                 let all = cache.list().into_iter().chain([d.clone()]).collect();

@@ -13,7 +13,6 @@ use serde_json::json;
 
 use crate::support::{Pod, failure, key, pod, pods, settle};
 
-/// An object whose `Drop` panics if its name starts with `bad`.
 #[derive(Deserialize)]
 struct Bomb {
     metadata: ObjectMeta,

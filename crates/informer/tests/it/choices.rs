@@ -13,7 +13,6 @@ use proptest::prelude::*;
 use crate::support::{Pod, cut, expired, failure, settle};
 
 const NAMESPACES: [&str; 3] = ["a", "b", "c"];
-/// The values of the label `app`.
 const APPS: [&str; 2] = ["web", "db"];
 
 #[derive(Clone, Debug)]
@@ -58,7 +57,6 @@ fn operations() -> impl Strategy<Value = Vec<Operation>> {
 
 type State = BTreeMap<ObjectKey, Pod>;
 
-/// The selectors and namespaces that the informer should follow.
 struct Choice {
     app: Option<&'static str>,
     namespaces: Namespaces,
@@ -80,7 +78,6 @@ impl Choice {
     }
 }
 
-/// Returns the source's objects at `revision` that match `choice`.
 fn chosen(source: &Collection<Pod>, choice: &Choice, revision: u64) -> State {
     let pods = source.objects_at(revision).into_iter().filter(|pod| choice.has(pod));
     pods.map(|pod| (pod.key(), pod)).collect()
@@ -90,8 +87,8 @@ fn held(informer: &SharedInformer<Pod>) -> State {
     informer.lister().list().iter().map(|pod| (pod.key(), (*pod).clone())).collect()
 }
 
-/// Checks that each namespace's cached objects equal the source's objects at some revision, which is not older
-/// than the cache's revision.
+/// Checks that the cached objects of each namespace equal the source's objects at some revision. That revision must not
+/// be older than the cache's revision.
 fn check(source: &Collection<Pod>, choice: &Choice, informer: &SharedInformer<Pod>) -> Result<(), TestCaseError> {
     let held = held(informer);
     let floor: u64 = informer.lister().resource_version().parse().unwrap_or(0);
@@ -106,7 +103,7 @@ fn check(source: &Collection<Pod>, choice: &Choice, informer: &SharedInformer<Po
     Ok(())
 }
 
-/// Applies up to `many` events, and checks that each event follows from its object's last state.
+/// Applies up to `many` events. Checks that each event follows from the last state of its object.
 fn take(
     events: &mut Subscription<Pod>,
     known: &mut BTreeMap<ObjectKey, Arc<Pod>>,

@@ -125,14 +125,14 @@ async fn compact_reports_an_invalid_object_on_read() {
         assert!(error.to_string().starts_with(received), "{error}");
     }
     assert!(!format!("{b:?}").contains("hush") && format!("{b:?}").starts_with("Compact(ns/b, "), "{b:?}");
-    // Not even the metadata of this object can be read.
+    // Even the metadata of this object cannot be read.
     let lister = informer.lister();
     let shown = lister.undecodable();
     assert_eq!((shown.len(), shown[0].key.clone()), (1, key("c")));
     assert!(shown[0].error.starts_with("invalid type: string, expected i64"), "{:?}", shown[0].error);
 }
 
-/// A type whose `Deserialize` panics, for tests that must not decode objects.
+/// A type whose `Deserialize` panics, for tests in which no object may be decoded.
 #[derive(Debug)]
 struct Closed;
 
@@ -172,7 +172,6 @@ fn compact_without_metadata_is_an_error() {
     assert!(Compact::new(&7).is_err());
 }
 
-/// A type that counts its instances.
 static COUNTED: AtomicUsize = AtomicUsize::new(0);
 
 #[derive(Debug)]
@@ -257,7 +256,6 @@ fn concurrent_threads_compress_and_read() {
     });
 }
 
-/// Generates arbitrary JSON objects.
 fn value() -> impl Strategy<Value = Value> {
     let leaf = prop_oneof![
         Just(Value::Null),

@@ -37,8 +37,7 @@ fn received<'de, D: Deserializer<'de>>(deserializer: D) -> Result<usize, D::Erro
     Ok(number)
 }
 
-/// Returns the recorded decodes of objects with numbers from `first` on. Each test uses its own range of numbers,
-/// because all tests share one record.
+/// Each test uses its own range of numbers, because all tests share one record of decodes.
 fn decoded_from(first: usize) -> Vec<(ThreadId, usize)> {
     let decoded = DECODED.lock().unwrap();
     decoded.iter().filter(|(_, number)| (first..first + 100_000).contains(number)).copied().collect()
@@ -53,7 +52,6 @@ fn object(number: usize, version: usize, size: usize) -> Value {
     })
 }
 
-/// Returns a source that lists these objects, and sends them as initial watch events.
 fn source(objects: Vec<Value>) -> Scripted<Told> {
     let listed = objects.clone();
     let events = move || {
@@ -89,7 +87,7 @@ async fn large_list_is_decoded_in_order_off_the_runtime() {
         let decoded = decoded_from(first);
         let here = decoded.iter().filter(|(thread, _)| *thread == runtime).count();
         assert_eq!(decoded.len(), 1_500);
-        // A few objects at the end may be decoded on the runtime's thread.
+        // The informer may decode the last few objects on the runtime's thread.
         assert!(here * 1_000 <= 32 << 10, "{here} objects were decoded on the runtime's thread");
         settle().await;
         let received = std::iter::from_fn(|| events.try_next()).map(|event| match event {
@@ -228,7 +226,6 @@ async fn default_projection_drops_only_managed_fields() {
     }
 }
 
-/// An object as a JSON tree with all its fields.
 struct Whole {
     metadata: ObjectMeta,
     object: Value,
@@ -301,7 +298,7 @@ async fn change_to_all_secrets_logs_a_warning() {
 #[tokio::test(start_paused = true)]
 async fn small_lists_are_decoded_at_once_larger_ones_offloaded() {
     let [short, long] = [String::new(), "x".repeat(5000)];
-    // The limit is 16 items, and the list's metadata counts as one.
+    // The limit is 16 items, and the metadata of the list counts as one item.
     let cases = [(2_000_000, 15, &short, true), (2_100_000, 16, &short, false), (2_200_000, 15, &long, false)];
     for (first, many, text, is_here) in cases {
         let object = |number: usize| json!({"metadata": {"name": number.to_string()}, "number": number, "text": text});

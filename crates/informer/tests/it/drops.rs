@@ -19,7 +19,6 @@ async fn long() {
     tokio::time::sleep(Duration::from_secs(120)).await;
 }
 
-/// An object that panics when it is dropped.
 #[derive(Deserialize)]
 struct Fragile {
     metadata: ObjectMeta,
@@ -76,7 +75,7 @@ async fn panicking_drop_does_not_end_the_informer() {
     }
 }
 
-/// The number of drops, in total and on the runtime's thread.
+/// The number of dropped objects, in total and on the runtime's thread.
 static DROPPED: AtomicUsize = AtomicUsize::new(0);
 static ON_THE_RUNTIME: AtomicUsize = AtomicUsize::new(0);
 
@@ -120,9 +119,9 @@ async fn abandoned_list_is_dropped_off_the_runtime() {
             .unwrap_or_else(|_| panic!("only {} of {all} objects were dropped", DROPPED.load(Ordering::Relaxed)));
         assert_eq!(ON_THE_RUNTIME.load(Ordering::Relaxed), 0);
     };
-    // A list is abandoned at its second page, in the middle of a page, or as an unfinished stream.
+    // The reflector abandons a list at its second page, in the middle of a page, or as an unfinished stream.
     let refused = || Outcome::refused(403, Reason::Forbidden);
-    // The page's metadata counts as the first of the `after` items.
+    // The metadata of the page counts as the first of the `after` items.
     let breaks = |after, how| Outcome::Breaks { after, how };
     let pages = ReflectorConfig { page_size: Some(MANY / 2), ..ReflectorConfig::default() };
     let whole = ReflectorConfig { page_size: Some(0), ..ReflectorConfig::default() };
@@ -142,7 +141,6 @@ async fn abandoned_list_is_dropped_off_the_runtime() {
     }
 }
 
-/// An object that reads its cache when it is dropped.
 struct ReadsOnDrop {
     metadata: ObjectMeta,
     cache: Weak<Cache<Self>>,

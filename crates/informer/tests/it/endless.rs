@@ -9,7 +9,7 @@ use serde_json::json;
 
 use crate::support::scripted::{Items, Scripted, list, raw, silence};
 
-/// The number of items in an "endless" source, finite so that a failing test ends.
+/// The number of items in an "endless" source. The number is finite so that a failing test ends.
 const ENDLESS: usize = 100_000;
 
 fn endless<I: Send + 'static>(item: fn(RawObject) -> I, taken: &Arc<AtomicUsize>) -> Items<I> {

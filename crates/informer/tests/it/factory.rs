@@ -15,7 +15,6 @@ fn informer(factory: &InformerFactory, source: impl ListWatch<Object = Pod>) -> 
     factory.informer(source, InformerConfig::default())
 }
 
-/// Returns a client for the pods in one namespace.
 fn within(source: &Collection<Pod>, namespace: &str) -> Client<Pod> {
     source.client("").in_namespace(namespace)
 }
@@ -189,7 +188,6 @@ async fn unused_informer_stops_and_can_be_created_again() {
     assert!(states.get().has_ended());
 }
 
-/// An informer without users does not delay the wait for all informers.
 #[tokio::test(start_paused = true)]
 async fn wait_for_sync_ignores_an_informer_without_users() {
     let (good, bad) = (pods(&[]), pods(&[]));
@@ -206,7 +204,7 @@ async fn wait_for_sync_ignores_an_informer_without_users() {
     assert!(good.has_synced() && factory.unsynced().is_empty());
 }
 
-/// While several threads create and drop users, each user has a running informer.
+/// While several threads create and drop users, each user must have a running informer.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn user_arriving_during_stop_gets_a_running_informer() {
     let source = pods(&["a"]);

@@ -17,7 +17,6 @@ use serde_json::{Value, json};
 
 use crate::support::settle;
 
-/// An object that records which thread decodes it.
 #[derive(Deserialize)]
 struct Noted {
     metadata: ObjectMeta,
@@ -35,8 +34,7 @@ fn noted<'de, D: Deserializer<'de>>(deserializer: D) -> Result<usize, D::Error> 
     Ok(number)
 }
 
-/// Returns how often objects with this number were decoded. Each test uses its own numbers, because
-/// all tests share one record.
+/// Each test uses its own numbers, because all tests share one record of decodes.
 fn decoded(number: usize) -> usize {
     DECODED.lock().unwrap().iter().filter(|(_, decoded)| *decoded == number).count()
 }
@@ -77,7 +75,6 @@ fn undecodable(informer: &SharedInformer<Noted>) -> Vec<String> {
     entries.into_iter().map(|entry| format!("{}: {}", entry.key, what(&entry.error))).collect()
 }
 
-/// Waits until an idle informer has checked its objects.
 async fn checked() {
     tokio::time::sleep(Duration::from_secs(3)).await;
 }
@@ -228,7 +225,6 @@ async fn objects_of_events_are_readable_after_eviction() {
     }
 }
 
-/// A handler that sums up the numbers of all existing objects.
 #[derive(Clone, Default)]
 struct Calls(Arc<AtomicUsize>);
 
@@ -416,7 +412,6 @@ async fn small_or_transformed_objects_are_decoded_on_arrival() {
     assert_eq!((decoded(14_000), decoded(14_001)), (1, 1));
 }
 
-/// A type that is large enough to be decoded when it is read.
 #[derive(Deserialize)]
 struct Large {
     metadata: ObjectMeta,

@@ -47,7 +47,7 @@ fn any_event_resets_the_idle_timeout() {
     assert!(rig.errors.is_empty());
 }
 
-/// The watch has received no second bookmark.
+/// The watch has received at most one bookmark, so no bookmark interval is known.
 #[test]
 fn first_watch_has_the_same_idle_timeout() {
     for bookmarks in [&[][..], &[10]] {
@@ -144,7 +144,6 @@ fn f19_watch_timeout_is_at_least_5_minutes() {
     }
 }
 
-/// The idle timeout also applies to the first watch.
 #[tokio::test(start_paused = true)]
 async fn half_open_watch_is_reopened_after_90_seconds() {
     for bookmarks in [0, 1, 3] {

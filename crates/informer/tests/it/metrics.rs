@@ -14,7 +14,6 @@ use serde_json::json;
 use crate::support::scripted::{Scripted, list, silence};
 use crate::support::{Pod, drain, empty, pod, pods, settle, too_many_requests};
 
-/// Returns a configuration that records metrics in `memory`.
 fn with_metrics(memory: &InMemoryProvider) -> InformerConfig<Pod> {
     InformerConfig { name: "web".into(), metrics: Some(Arc::new(memory.clone())), ..InformerConfig::default() }
 }
@@ -32,7 +31,6 @@ fn value(memory: &InMemoryProvider, name: &str) -> f64 {
     memory.value(name, &labels).unwrap_or_else(|| panic!("{name} is not recorded"))
 }
 
-/// Returns the number of recorded values, and their rounded sum.
 fn sum(memory: &InMemoryProvider, name: &str) -> (u64, f64) {
     let distribution = memory.distribution(name, &[]).unwrap_or_else(|| panic!("{name} is not recorded"));
     (distribution.count(), distribution.sum().round())
@@ -257,7 +255,6 @@ async fn undecodable_gauge_counts_until_fixed() {
 
 #[tokio::test(start_paused = true)]
 async fn queue_length_and_latency_are_recorded() {
-    /// A provider that records each queue length.
     #[derive(Clone, Debug)]
     struct Noting(InMemoryProvider, Arc<Mutex<Vec<i64>>>);
     impl Gauge for Noting {
@@ -294,7 +291,7 @@ async fn queue_length_and_latency_are_recorded() {
     levels.lock().unwrap().clear();
     ["b", "c", "b"].iter().for_each(|name| _ = source.put(pod(name, "")));
     settle().await;
-    // b's second change starts a new batch.
+    // The second change of `b` starts a new batch.
     assert_eq!(*levels.lock().unwrap(), [1, 2, 3, 1, 0]);
     assert_eq!(sum(&memory, "informer_processing_latency_seconds").0, 3);
 }

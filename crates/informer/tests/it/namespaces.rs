@@ -15,7 +15,6 @@ use pintle_testing::{Break, Client, Collection, Outcome, Verb};
 use crate::support::scripted::{Scripted, list, silence};
 use crate::support::{Pod, requests, settle, shorthand};
 
-/// Returns a source with a pod named `x` in each namespace.
 fn source(namespaces: &str) -> Collection<Pod> {
     namespaces.chars().map(|namespace| pod(&namespace.to_string(), "x")).collect()
 }
@@ -24,7 +23,6 @@ pub(crate) fn pod(namespace: &str, name: &str) -> Pod {
     Pod { metadata: ObjectMeta::new(namespace, name), node: String::new() }
 }
 
-/// Returns a function that creates a client for a namespace, or for all namespaces.
 fn clients(source: &Collection<Pod>) -> impl Fn(Option<&str>) -> Client<Pod> + Send + use<> {
     let source = source.clone();
     move |namespace| match namespace {
@@ -39,7 +37,6 @@ pub(crate) fn informer(source: &Collection<Pod>, namespaces: &Namespaces, stream
     SharedInformer::of_namespaces(namespaces, clients(source), config)
 }
 
-/// Returns a synced informer of the namespaces `a` and `b`.
 pub(crate) async fn synced_with_a_and_b() -> (Collection<Pod>, Namespaces, SharedInformer<Pod>) {
     let source = source("ab");
     let namespaces = Namespaces::new(set("ab"));
@@ -53,7 +50,6 @@ pub(crate) fn set(names: &str) -> Vec<String> {
     names.chars().map(String::from).collect()
 }
 
-/// Returns the namespaces of the cached pods, in alphabetical order.
 pub(crate) fn held(informer: &SharedInformer<Pod>) -> String {
     let snapshot = informer.lister().snapshot();
     let keys: BTreeSet<ObjectKey> =
@@ -225,8 +221,8 @@ async fn removing_a_namespace_ends_waits_for_it() {
     assert_eq!(held(&informer), "a");
 }
 
-/// As after a server restore, the new namespace's list is older than the other namespaces' revision,
-/// from which its driver starts.
+/// The list of the new namespace is older than the revision of the other namespaces, as after a server restore. The
+/// driver of the new namespace starts from that revision.
 #[tokio::test(start_paused = true)]
 async fn added_namespace_accepts_a_restored_server() {
     let source = |namespace: Option<&str>| {
@@ -249,7 +245,7 @@ async fn added_namespace_accepts_a_restored_server() {
     assert_eq!(informer.lister().resource_version(), "7");
 }
 
-/// One namespace may be ahead of the cache's revision.
+/// A watch of one namespace may be ahead of the cache's revision.
 #[tokio::test(start_paused = true)]
 async fn lagging_replica_does_not_take_a_namespace_back() {
     for between in ["ab", "b"] {
@@ -275,7 +271,6 @@ async fn lagging_replica_does_not_take_a_namespace_back() {
     }
 }
 
-/// While one namespace lags, an overlay shows newer cached objects of another namespace.
 #[tokio::test(start_paused = true)]
 async fn overlay_shows_later_writes_despite_a_lagging_namespace() {
     let source = source("ab");
@@ -316,7 +311,7 @@ async fn overlay_hides_later_deletions_despite_a_lagging_namespace() {
     assert_eq!(overlay.len(), 1);
 }
 
-/// The write is older than the other namespaces' cached objects.
+/// The write is older than the cached objects of the other namespaces.
 #[tokio::test(start_paused = true)]
 async fn overlay_keeps_a_write_to_an_added_namespace() {
     let (source, namespaces, informer) = synced_with_a_and_b().await;
@@ -338,7 +333,6 @@ async fn overlay_keeps_a_write_to_an_added_namespace() {
     assert_eq!(held(&informer), "abc");
 }
 
-/// The wait ends only after the slow deletion of all objects.
 #[tokio::test(start_paused = true)]
 async fn wait_after_namespace_removal_finds_no_objects() {
     let source: Collection<Pod> = (0..20_000).map(|number| pod("a", &number.to_string())).collect();
@@ -416,7 +410,7 @@ async fn relist_of_one_namespace_keeps_the_others() {
     source.put_raw(serde_json::json!({"metadata": {"namespace": "a", "name": "broken"}, "node": 7}));
     settle().await;
     assert_eq!(informer.lister().undecodable().len(), 1);
-    // End all watches. Only the namespace b lists again.
+    // End all watches. Only the namespace `b` lists again.
     source.faults().when(|request| {
         (request.client == "b" && request.verb() == Verb::Watch).then(|| Outcome::refused(410, Reason::Expired))
     });
@@ -550,7 +544,7 @@ async fn removing_a_failing_namespace_clears_its_failure() {
     assert_eq!(informer.states_by_namespace().into_keys().collect::<Vec<_>>(), ["a"]);
 }
 
-/// While several threads change the set, all its informers converge to its last value.
+/// While several threads change the set, all informers of the set converge to its last value.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn informers_of_one_set_follow_all_changes() {
     let source = source("abcd");

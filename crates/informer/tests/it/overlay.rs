@@ -12,7 +12,7 @@ use proptest::prelude::*;
 
 use crate::support::{Pod, key, pod, pods};
 
-/// Returns a pod with this version, which `node` also contains.
+/// Returns a pod with this version. The field `node` also contains the version.
 fn at(name: &str, uid: &str, version: u64) -> Pod {
     let mut pod = pod(name, &version.to_string());
     pod.metadata.uid = uid.into();
@@ -25,7 +25,7 @@ fn overlay(config: OverlayConfig) -> (Arc<Cache<Pod>>, Overlay<Pod>) {
     (cache.clone(), Overlay::new(Lister::new(cache), config))
 }
 
-/// Returns the version that reads by key return, and checks that a list returns the same.
+/// Returns the version that a read by key returns. Checks that a list contains the same version.
 #[track_caller]
 fn read(overlay: &Overlay<Pod>, name: &str) -> Option<u64> {
     let version = |pod: &Arc<Pod>| pod.node.parse().unwrap();
@@ -162,7 +162,6 @@ proptest! {
     }
 }
 
-/// An object whose `Metadata` reads the overlay.
 struct Nosy {
     metadata: ObjectMeta,
     overlay: Arc<OnceLock<Overlay<Nosy>>>,
@@ -179,7 +178,6 @@ impl Object for Nosy {
     }
 }
 
-/// Returns an object that does not read the overlay.
 fn nobody() -> Nosy {
     let metadata = ObjectMeta { resource_version: "1".into(), ..ObjectMeta::new("ns", "nobody") };
     Nosy { metadata, overlay: Arc::default() }

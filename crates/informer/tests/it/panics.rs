@@ -57,7 +57,8 @@ async fn panicking_error_handler_does_not_stop_the_informer() {
 
 #[tokio::test(start_paused = true)]
 async fn panicking_metrics_provider_is_not_called_again() {
-    /// Where the metrics provider panics: in each method (`Any`), or in the use and the drop of one kind of metric.
+    /// Where the metrics provider panics. `Any` panics in each method. All other variants panic in the use and the drop
+    /// of one kind of metric.
     #[derive(Clone, Copy, Debug, PartialEq)]
     enum At {
         Any,
@@ -115,7 +116,6 @@ async fn panicking_metrics_provider_is_not_called_again() {
     }
 }
 
-/// Returns a configuration whose metrics panic in each call and on drop.
 fn panicking_metrics() -> InformerConfig<Pod> {
     InformerConfig { metrics: Some(Arc::new(PanickingProvider)), ..InformerConfig::default() }
 }
@@ -245,8 +245,8 @@ async fn panicking_metadata_affects_only_its_object() {
         informer.wait_for_sync().await.unwrap();
         let errors = all.map(|what| format!("ns/{what}: its Metadata panicked on it: wanted"));
         assert_eq!((informer.lister().len(), shown(&informer)), (1, errors.to_vec()));
-        // Fix each bad object, and break the good object in the same way. Check the cache after
-        // watch events and after a list.
+        // Fix each bad object, and break the good object in the same way. Check the cache both after watch events and
+        // after a list.
         for (healed, what) in all.into_iter().enumerate() {
             put(what, None);
             put("good", Some(what));

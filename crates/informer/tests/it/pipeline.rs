@@ -62,7 +62,7 @@ async fn list(source: &Collection<Pod>, options: &ListOptions) -> Result<List<Po
     Ok(list)
 }
 
-/// Applies deltas to the cache, which shows whether an object is new.
+/// Applies deltas to the cache. The cache determines whether an object is new.
 fn process(cache: &Cache<Pod>, popped: Popped<ObjectKey, Arc<Pod>>) -> Vec<String> {
     let mut received = Vec::new();
     for delta in popped.deltas {
@@ -124,7 +124,6 @@ async fn delta_fifo_with_indexer_follows_the_source() {
     assert_eq!(cached, source.objects());
 }
 
-/// Expires the reflector's watch.
 fn reflector_after_expiry(reflector: &mut Reflector<Pod>) -> Command {
     let expired = crate::support::expired();
     reflector.step(std::time::Instant::now(), Input::Received(Some(Err(expired)))).command

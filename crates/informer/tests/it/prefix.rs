@@ -1,5 +1,5 @@
-//! Tests that the cache always equals the source at some revision, and that a subscriber that applies all events has
-//! the same objects as the cache.
+//! Tests that the cache always equals the source at some revision. Also tests that a subscriber that applies all events
+//! has the same objects as the cache.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -26,9 +26,9 @@ enum Operation {
     PutSilently(usize),
     /// Stores an object that cannot be decoded as a pod.
     PutBroken(usize),
-    /// Changes an object's shape (its field `node`) without changing its version. Lists return the new shape.
+    /// Changes the shape of an object (its field `node`) without changing its version. Lists return the new shape.
     Reshape(usize),
-    /// Makes the watch send the next change twice, with the same version in two shapes.
+    /// Makes the watch send the next change twice, with the same version but in two shapes.
     Echo,
     Delete(usize),
     DeleteSilently(usize),
@@ -92,7 +92,6 @@ fn operations() -> impl Strategy<Value = Vec<Operation>> {
     vec(operation, 1..80)
 }
 
-/// A source and all its past states, including undecodable objects.
 struct Recorded {
     source: Collection<Pod>,
     shapes: Shapes,
@@ -147,13 +146,12 @@ impl Recorded {
         self.states.range(..=revision).next_back().expect("there is a state at revision 0").1
     }
 
-    /// Returns the states that the cache may contain for an undecodable object: all its states since its creation.
+    /// Returns the states that the cache may contain for an undecodable object: all states since the object's creation.
     fn was(&self, key: &ObjectKey, revision: u64) -> impl Iterator<Item = &Pod> {
         let states = self.states.range(..=revision).rev().map(|(_, state)| state.get(key));
         states.take_while(Option::is_some).flatten().flatten()
     }
 
-    /// Checks that the cache equals the source at `revision`.
     fn check(&self, informer: &SharedInformer<Pod>, revision: u64) -> Result<(), TestCaseError> {
         let lister = informer.lister();
         let cached: BTreeMap<ObjectKey, Arc<Pod>> = lister.list().into_iter().map(|pod| (pod.key(), pod)).collect();
@@ -191,7 +189,6 @@ struct Folder {
     is_ordered: bool,
 }
 
-/// The maximum number of changes that wait for an ordered subscriber.
 const BOUND: usize = 4;
 
 enum Events {

@@ -363,7 +363,7 @@ fn watch_timeout_is_random_and_enforced() {
     assert!((1800..=3600).contains(&options.timeout.unwrap().as_secs()));
 }
 
-/// Lets the reflector fail six times. After that, the next delay is the maximum.
+/// Lets the reflector fail six times. The next delay is then the maximum.
 fn six_delays(rig: &mut Rig, mut fail: impl FnMut(&mut Rig) -> String) {
     for delay in [800, 1600, 3200, 6400, 12_800, 25_600] {
         assert_eq!(fail(rig), format!("SLEEP {delay}"));

@@ -6,14 +6,12 @@ use pintle_testing::{Collection, Outcome, Verb};
 
 use crate::support::{Pod, cut, drain_sorted, pod, requests, settle};
 
-/// Returns a pod whose label `app` has this value.
 fn labelled(app: char) -> Pod {
     let mut pod = pod(&app.to_string(), "");
     pod.metadata.labels.insert("app".into(), app.into());
     pod
 }
 
-/// Returns a source with one pod for each letter.
 fn labelled_all(apps: &str) -> Collection<Pod> {
     apps.chars().map(labelled).collect()
 }
@@ -34,7 +32,6 @@ fn names(informer: &SharedInformer<Pod>) -> String {
     names.concat()
 }
 
-/// Waits long enough for another list and watch.
 async fn round() {
     tokio::time::sleep(std::time::Duration::from_secs(10)).await;
 }
@@ -112,7 +109,7 @@ async fn selector_change_during_a_list_causes_another_list() {
     assert!(informer.state().is_synced());
 }
 
-/// Otherwise, another caller would receive deletions of existing objects.
+/// Without the rejection, another caller would receive deletions of existing objects.
 #[tokio::test(start_paused = true)]
 async fn shared_informer_rejects_selector_changes() {
     let source = labelled_all("ab");

@@ -14,7 +14,6 @@ use crate::support::Pod;
 use crate::support::replicas::Replicas;
 use crate::support::rig::config;
 
-/// The state that results from the outputs.
 #[derive(Default)]
 struct Fold {
     pods: BTreeMap<String, usize>,

@@ -17,8 +17,8 @@ fn many(count: usize) -> Collection<Pod> {
     (0..count).map(|number| pod(&number.to_string(), "")).collect()
 }
 
-/// Runs `work` concurrently with a task that is always ready. Returns the largest increase of `counter`
-/// between two polls of that task.
+/// Runs `work` concurrently with a task that is always ready. Returns the largest increase of `counter` between two
+/// polls of that task.
 async fn max_between_yields(counter: impl Fn() -> usize + Send + 'static, work: impl Future<Output = ()>) -> usize {
     let over = Arc::new(AtomicBool::new(false));
     let is_over = over.clone();
@@ -119,8 +119,8 @@ async fn subscribers_receive_544_changes_before_yielding() {
     }
 }
 
-/// Counts the items that the driver reads from a source that always has an item ready. Splitting a body takes time
-/// in proportion to its size.
+/// Counts the items that the driver reads from a source that always has an item ready. Splitting a body into items
+/// takes time in proportion to its size.
 #[tokio::test]
 async fn driver_reads_64_large_objects_before_yielding() {
     let read = Arc::new(AtomicUsize::new(0));
@@ -166,7 +166,7 @@ async fn listener_with_a_backlog_yields() {
     assert!((1..=128).contains(&most), "{most} events without a yield");
 }
 
-/// The program itself may occupy all of tokio's blocking threads.
+/// The program may occupy all of tokio's blocking threads with its own work.
 #[test]
 fn full_blocking_pool_does_not_stop_informers() {
     let mut builder = tokio::runtime::Builder::new_multi_thread();
@@ -212,7 +212,7 @@ async fn sixteen_namespaces_are_listed_concurrently() {
     }
 }
 
-/// Endless streams delay other lists only until their reflectors give up.
+/// Endless streams delay other lists only until the reflectors of these streams give up.
 #[tokio::test(start_paused = true)]
 async fn endless_lists_do_not_block_other_lists() {
     let source = Collection::<Pod>::default();
@@ -264,7 +264,7 @@ async fn request_without_response_times_out() {
     }
 }
 
-/// The timeout does not apply while a page is decoded, or while a source sends slowly.
+/// The idle timeout of a list does not apply while a page is decoded, or while a source sends slowly.
 #[tokio::test(start_paused = true)]
 async fn list_that_delivers_data_does_not_time_out() {
     let parts = || {

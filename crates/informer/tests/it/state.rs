@@ -19,7 +19,6 @@ use crate::support::rig::Rig;
 use crate::support::scripted::{Scripted, raw, silence};
 use crate::support::{Pod, drain, expired, failure, key, pod, pod_at, pods, refused, settle};
 
-/// Returns a list's numbers of received and remaining objects.
 fn progress(state: &InformerState) -> Option<(usize, Option<u64>)> {
     match state {
         InformerState::Listing { progress } | InformerState::Streaming { progress } => {
@@ -199,7 +198,7 @@ async fn deleted_definition_keeps_the_cache_until_a_list() {
     assert_eq!(drain(&mut events).await, ["D? a@1"]);
 }
 
-/// Runs `program` on another thread, because it would block forever if a lock were held.
+/// Runs `program` on another thread, because a held lock would block the program forever.
 fn ends<F: Future<Output = ()>>(program: impl FnOnce() -> F + Send + 'static) {
     let (sender, received) = mpsc::channel();
     thread::spawn(move || {
@@ -237,7 +236,6 @@ fn state_condition_may_read_the_state() {
     });
 }
 
-/// A waker that reads the informer's state.
 struct ReadingWaker {
     informer: Mutex<Option<SharedInformer<Pod>>>,
     woken: AtomicUsize,
@@ -283,7 +281,7 @@ fn state_wakers_run_without_locks() {
     });
 }
 
-/// This waker runs at the end of a write, while subscribers are notified.
+/// The waker of a subscriber runs at the end of a write, while subscribers are notified.
 #[test]
 fn subscriber_wakers_run_without_locks() {
     let (sender, received) = mpsc::channel();

@@ -24,7 +24,6 @@ async fn synced(source: &Collection<Pod>) -> SharedInformer<Pod> {
 }
 
 thread_local! {
-    /// The number of times that any object's metadata was read.
     static LOOKS: Cell<usize> = const { Cell::new(0) };
 }
 
@@ -58,7 +57,6 @@ struct Nosy {
 }
 
 impl Nosy {
-    /// Calls methods that lock the informer, its subscriptions and its store.
     fn look() {
         if let Some(informer) = LOOKED_AT.take() {
             informer.subscriptions();
@@ -89,7 +87,6 @@ impl Drop for Nosy {
     }
 }
 
-/// Runs a test on another thread, because it may deadlock.
 fn alone<F: Future<Output = ()> + 'static>(run: fn() -> F) {
     let (sender, received) = mpsc::channel();
     let thread = thread::spawn(move || {
@@ -119,7 +116,8 @@ fn subscription_drops_objects_without_its_lock() {
             put("1");
             settle().await;
             LOOKS.set(0);
-            // Only the queue references the state that the subscriber received last, and drops it at the next change.
+            // Only the queue references the state that the subscriber received last. The queue drops this state at the
+            // next change.
             if again {
                 source.put_raw(json!({"metadata": {"namespace": "ns", "name": "a", "uid": "2"}}));
             } else {

@@ -21,7 +21,6 @@ pub(crate) struct Pod {
 
 pintle_meta::resource!(Pod, "v1", "Pod", "pods", Namespaced);
 
-/// Returns a pod in the namespace `ns`.
 pub(crate) fn pod(name: &str, node: &str) -> Pod {
     Pod { metadata: ObjectMeta::new("ns", name), node: node.into() }
 }
@@ -35,7 +34,6 @@ pub(crate) fn key(name: &str) -> ObjectKey {
     ObjectKey::new("ns", name)
 }
 
-/// Returns the source's pods at `revision`.
 pub(crate) fn state_at(source: &Collection<Pod>, revision: u64) -> BTreeMap<ObjectKey, Pod> {
     source.objects_at(revision).into_iter().map(|pod| (pod.key(), pod)).collect()
 }
@@ -45,22 +43,18 @@ pub(crate) fn requests(source: &Collection<Pod>) -> Vec<String> {
     source.take_requests().iter().map(ToString::to_string).collect()
 }
 
-/// Returns the outcome of a watch that ends immediately.
 pub(crate) fn empty() -> Outcome {
     Outcome::Breaks { after: 0, how: Break::End }
 }
 
-/// Returns the outcome of a watch that stays silent forever.
 pub(crate) fn silent() -> Outcome {
     Outcome::Breaks { after: 0, how: Break::Silent }
 }
 
-/// Returns the outcome of a watch that opens and then fails immediately.
 pub(crate) fn event(error: ApiError) -> Outcome {
     Outcome::Breaks { after: 0, how: Break::Fails(error) }
 }
 
-/// Returns a pod with this revision.
 pub(crate) fn pod_at(name: &str, revision: u64) -> Pod {
     let mut pod = pod(name, "");
     pod.metadata.resource_version = revision.to_string();
@@ -111,15 +105,15 @@ pub(crate) async fn drain(events: &mut Subscription<Pod>) -> Vec<String> {
     std::iter::from_fn(|| events.try_next()).map(|event| shorthand(&event)).collect()
 }
 
-/// Works like [`drain`], and sorts the events because their order is undefined.
+/// Returns the events like [`drain`], but sorted, because their order is undefined.
 pub(crate) async fn drain_sorted(events: &mut Subscription<Pod>) -> Vec<String> {
     let mut drained = drain(events).await;
     drained.sort();
     drained
 }
 
-/// Lets each task run until it waits. If the clock is paused, this advances tokio's time only by a millisecond, and
-/// also waits for offloaded functions.
+/// Lets each task run until it waits. Also waits for offloaded functions. If the clock is paused, this function
+/// advances tokio's time by only a millisecond.
 pub(crate) async fn settle() {
     tokio::time::sleep(Duration::from_millis(1)).await;
 }

@@ -93,7 +93,6 @@ fn nothing_is_delivered_after_the_end() {
     assert!(matches!(next(), std::task::Poll::Ready(None)));
 }
 
-/// Waits until `check` returns `true`. Panics if this takes too long.
 #[track_caller]
 fn until(mut check: impl FnMut() -> bool) {
     let begun = std::time::Instant::now();

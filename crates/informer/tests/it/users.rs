@@ -18,7 +18,6 @@ fn reflector(change: impl FnOnce(&mut ReflectorConfig)) -> InformerConfig<Pod> {
     InformerConfig { reflector, ..InformerConfig::default() }
 }
 
-/// Returns configurations with settings that apply to a whole informer.
 fn settings() -> Vec<(&'static str, InformerConfig<Pod>)> {
     let plain = InformerConfig::default;
     let minute = Duration::from_secs(600);
@@ -109,7 +108,6 @@ async fn error_handler_lasts_as_long_as_its_user() {
     assert_eq!(errors(), [1, 1, 1]);
     tokio::time::sleep(Duration::from_secs(10)).await;
 
-    // Like a handle, a lister counts as a user.
     let _reads = second.lister();
     drop((second, third));
     source.faults().next_of(Verb::Watch, [Outcome::Fails(failure(403, pintle_meta::Reason::Forbidden))]);
@@ -186,7 +184,7 @@ async fn shared_informer_hides_its_namespaces() {
     assert!(shared.namespaces().is_none() && own.namespaces() == Some(&namespaces));
 }
 
-/// A runtime that was shut down drops a new task immediately, which runs user code.
+/// A runtime that was shut down drops a new task immediately. This drop runs user code.
 #[test]
 fn factory_starts_informers_without_its_lock() {
     struct ReadsOnDrop(InformerFactory, Arc<Mutex<Vec<String>>>);
@@ -217,7 +215,6 @@ fn factory_starts_informers_without_its_lock() {
     assert_eq!(unsynced, ["Pod"]);
 }
 
-/// Dropped subscriptions are removed even if no object changes.
 #[test]
 fn dropped_subscriptions_are_removed() {
     let informer = SharedInformer::new(Collection::<Pod>::default(), InformerConfig::default());

@@ -239,7 +239,7 @@ async fn cache_version_ignores_transforms() {
 }
 
 /// Returns a source with scripted lists. The first list has a pod at revision 10. Watches fail until the second list.
-/// Later lists have the given revision, and the pod's same version in another shape.
+/// Later lists have the given revision, and the same version of the pod in another shape.
 fn repeated_at(revision: &'static str) -> Scripted {
     let pod = |node: &str| json!({"metadata": {"namespace": "ns", "name": "a", "uid": "u", "resourceVersion": "5"}, "node": node});
     let lists = Arc::new(AtomicUsize::new(0));
@@ -297,7 +297,8 @@ fn pod_json(name: &str, version: &str) -> serde_json::Value {
     json!({"metadata": {"namespace": "ns", "name": name, "uid": format!("u-{name}"), "resourceVersion": version}, "node": ""})
 }
 
-/// Returns a source with scripted lists and watches, the last of which are repeated. A watch ends after a minute.
+/// Returns a source with scripted lists and watches. The last list and the last watch are repeated. A watch ends after
+/// a minute.
 fn scripted(lists: Vec<(Vec<serde_json::Value>, &'static str)>, watches: Vec<Vec<WatchEvent<RawObject>>>) -> Scripted {
     let (listed, watched) = (AtomicUsize::new(0), AtomicUsize::new(0));
     let answer = move || {
@@ -310,7 +311,7 @@ fn scripted(lists: Vec<(Vec<serde_json::Value>, &'static str)>, watches: Vec<Vec
     })
 }
 
-/// This happens, for example, if a watch is reopened at a lagging replica.
+/// A watch delivers such an event if, for example, it is reopened at a lagging replica.
 #[tokio::test(start_paused = true)]
 async fn event_older_than_the_cache_is_ignored() {
     let event =
@@ -333,7 +334,7 @@ async fn event_older_than_the_cache_is_ignored() {
     assert_eq!(informer.lister().resource_version(), "110");
 }
 
-/// An undecodable object's last decodable state may be from before a server restore.
+/// The last decodable state of an undecodable object may be from before a server restore.
 #[tokio::test(start_paused = true)]
 async fn undecodable_object_is_fixed_after_a_restore() {
     let mut bad = pod_json("a", "40");

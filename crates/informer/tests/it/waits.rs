@@ -35,7 +35,7 @@ async fn wait_for_a_readded_namespace_sees_its_objects() {
     }
 }
 
-/// When the state becomes healthy, the cache no longer contains the removed failing namespace's objects.
+/// When the state becomes healthy, the cache no longer contains the objects of the removed failing namespace.
 #[tokio::test(start_paused = true)]
 async fn healthy_state_implies_removed_namespace_is_gone() {
     let source: Collection<Pod> = (0..20_000).map(|number| pod("b", &number.to_string())).collect();
@@ -52,7 +52,6 @@ async fn healthy_state_implies_removed_namespace_is_gone() {
         states.wait_for(InformerState::is_synced).await.unwrap();
         assert_eq!(informer.lister().len(), 0);
     };
-    // Another namespace reports its state at the same time.
     let others = async {
         for _ in 0..20 {
             tokio::time::advance(Duration::from_secs(2)).await;

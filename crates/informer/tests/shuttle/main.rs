@@ -33,7 +33,6 @@ fn key(name: &str) -> ObjectKey {
     ObjectKey::new("ns", name)
 }
 
-/// Returns a pod at this version.
 fn pod(name: &str, version: u64) -> Arc<PartialObject> {
     let mut metadata = ObjectMeta::new("ns", name);
     metadata.resource_version = version.to_string();
@@ -57,8 +56,8 @@ fn spawn(pods: &Pods, run: impl FnOnce(&Pods) + Send + 'static) -> JoinHandle<()
     thread::spawn(move || run(&pods))
 }
 
-/// Reads a snapshot with each of its methods. Checks that the snapshot contains all three pods
-/// at its version, or no pod.
+/// Reads a snapshot with each of its methods. Checks that the snapshot contains either all three pods at its version,
+/// or no pod.
 fn check(snapshot: &Snapshot<PartialObject>) {
     let version = snapshot.resource_version();
     let count = if version == "9" { 0 } else { NAMES.len() };
@@ -146,7 +145,6 @@ fn unpinned_versions_are_freed() {
     });
 }
 
-/// The writer changes one cache and then the other cache.
 #[test]
 fn view_of_two_caches_is_consistent() {
     explore(|| {
@@ -184,7 +182,6 @@ fn index_added_during_writes_is_complete() {
     });
 }
 
-/// An object that counts how often it is decoded.
 #[derive(serde::Deserialize)]
 struct Counted {
     metadata: ObjectMeta,

@@ -39,7 +39,7 @@ fn config(streaming_list: bool) -> InformerConfig<Pod> {
     InformerConfig { reflector, seed: Some(7), ..InformerConfig::default() }
 }
 
-/// Returns a subscriber's events, each with the seconds since the start.
+/// Returns the events of a subscriber, each with the seconds since the start.
 async fn timed_events(mut events: Subscription<Pod>, lasts: Duration) -> Vec<String> {
     let (began, mut received) = (Instant::now(), Vec::new());
     while let Ok(Some(event)) = tokio::time::timeout_at(began + lasts, events.next()).await {
@@ -96,7 +96,6 @@ async fn replay_repeats_a_recorded_incident_with_its_timing() {
     }
 }
 
-/// Returns an informer's events while namespaces and their objects change.
 async fn of_namespaces<L: ListWatch<Object = Pod>>(
     source: impl Fn(Option<&str>) -> L + Send + 'static,
     incident: impl Future<Output = ()>,
@@ -116,7 +115,7 @@ async fn of_namespaces<L: ListWatch<Object = Pod>>(
     };
     let (mut events, (), ()) = tokio::join!(timed_events(events, Duration::from_secs(60)), changes, incident);
     informer.shutdown().await;
-    // The order of different namespaces' events is undefined.
+    // The order of events from different namespaces is undefined.
     events.sort();
     events
 }
@@ -170,7 +169,6 @@ async fn recorder_for_another_resource_panics() {
     recorder.record(of("Secret", "secrets"));
 }
 
-/// Returns a source whose responses produce every type of recording entry.
 fn every_entry_type() -> Scripted {
     let found = Oversized { key: Some(key("big")), uid: "u".into(), resource_version: "5".into(), size: 70, limit: 50 };
     let list = move || {
@@ -195,7 +193,6 @@ fn every_entry_type() -> Scripted {
     Scripted::new(list, watch)
 }
 
-/// Returns a source's responses to one list and one watch.
 async fn received<L: ListWatch>(source: &L) -> (Vec<ListPart>, Vec<WatchEvent<RawObject>>) {
     let mut page = source.list(&Default::default()).await.unwrap();
     let mut parts = Vec::new();
@@ -209,7 +206,6 @@ async fn received<L: ListWatch>(source: &L) -> (Vec<ListPart>, Vec<WatchEvent<Ra
     (parts, events)
 }
 
-/// Records every type of entry to `file`, and returns the source's responses.
 async fn recorded(file: &Path) -> (Vec<ListPart>, Vec<WatchEvent<RawObject>>) {
     let recorder = Recorder::create(every_entry_type(), file, LARGE).unwrap();
     let (written, received) = (recorder.written(), received(&recorder).await);
@@ -382,7 +378,7 @@ proptest! {
     }
 }
 
-/// Concurrent requests do not change the order of entries.
+/// Concurrent requests do not change the order of the entries in a recording.
 #[test]
 fn recorded_lines_are_ordered_by_number_and_time() {
     let directory = Directory::new();

@@ -1,4 +1,4 @@
-//! Reads a few values of an object, and skips the others without decoding them.
+//! Reads a few values of an object, and skips all other values without decoding them.
 
 use std::fmt;
 
@@ -42,7 +42,7 @@ impl<'de> Visitor<'de> for Projection<'_> {
         Ok(Json::Object(found))
     }
 
-    // Only objects have members. The result for any other value is null.
+    // Only objects have members. Any other value becomes null.
     fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<Json, A::Error> {
         while items.next_element::<IgnoredAny>()?.is_some() {}
         Ok(Json::Null)

@@ -7,21 +7,23 @@ use pintle_json::{Json, Map};
 use super::{JsonBody, MEMBERS, METADATA, METADATA_AT, Member, MemberOffsets, MemberOrder, OBJECT};
 use crate::interner::{Interned, Interner};
 
-/// The minimum length of interned members, in bytes. Interning a member costs additional memory of about half this length.
+/// The minimum length of interned members, in bytes. Interning a member costs additional memory of about half this
+/// length.
 const MIN_MEMBER_LEN: usize = 256;
 
-/// The minimum length of interned managed fields, in bytes. The minimum is
-/// lower than for other members, because managed fields are rarely unique.
+/// The minimum length of interned managed fields, in bytes. This minimum is lower than for other members, because
+/// managed fields rarely occur in only one object.
 const MIN_FIELDS_LEN: usize = 128;
 
-/// The nesting depth down to which members of the managed fields are interned separately. The members of `spec` have this depth.
+/// The nesting depth down to which members of the managed fields are interned separately. The members of `spec` have
+/// this depth.
 const FIELDS_DEPTH: usize = 2;
 
 pub(super) struct BodyWriter<'i> {
     json: Vec<u8>,
     offsets: MemberOffsets,
     interned: Vec<(u32, Arc<Interned>)>,
-    /// The interner. `None` disables interning.
+    /// `None` disables interning.
     interner: Option<&'i Arc<Interner>>,
     /// Whether to write an empty `resourceVersion`, into which the revision is inserted later.
     versioned: bool,
@@ -29,7 +31,7 @@ pub(super) struct BodyWriter<'i> {
 
 impl<'i> BodyWriter<'i> {
     pub(super) fn new(interner: Option<&'i Arc<Interner>>, versioned: bool) -> Self {
-        // Large enough for most objects.
+        // The capacity is large enough for most objects.
         let json = Vec::with_capacity(1024);
         Self { json, offsets: MemberOffsets::default(), interned: Vec::new(), interner, versioned }
     }
@@ -73,7 +75,8 @@ impl<'i> BodyWriter<'i> {
         });
     }
 
-    /// Writes the managed fields, which are the largest part of the metadata and often equal in objects of the same template.
+    /// Writes the managed fields. They are the largest part of the metadata, and often equal in objects of the same
+    /// template.
     fn managed_fields(&mut self, entries: &[Json]) {
         self.json.push(b'[');
         for (at, entry) in entries.iter().enumerate() {
@@ -88,7 +91,7 @@ impl<'i> BodyWriter<'i> {
             let entry = entry.iter().map(|(name, value)| (name.as_str(), value));
             self.members(entry, &[], |writer, name, value| match name {
                 "fieldsV1" => writer.owned_fields(value, FIELDS_DEPTH),
-                // Write `time` last, because all other members are equal for similar writes of a manager.
+                // Write `time` last, because similar writes of a manager differ only in this member.
                 "time" if writer.interned.len() == parts => {
                     writer.intern_since(start, MIN_FIELDS_LEN);
                     writer.value(value);
@@ -99,8 +102,8 @@ impl<'i> BodyWriter<'i> {
         self.json.push(b']');
     }
 
-    /// Writes the managed fields of one manager. Each member down to the nesting depth `FIELDS_DEPTH` is interned separately.
-    /// Therefore, objects share their equal members even if another member is unique, such as a pod's volume.
+    /// Writes the managed fields of one manager. Each member down to the nesting depth `FIELDS_DEPTH` is interned
+    /// separately. Objects then share equal members even if another member, such as a pod's volume, is unique.
     fn owned_fields(&mut self, value: &Json, depth: usize) {
         match value {
             Json::Object(members) if depth > 0 => {
@@ -151,7 +154,7 @@ impl<'i> BodyWriter<'i> {
         }
     }
 
-    /// Returns the current offset, which fits into 32 bits, because request bodies are limited to a few MiB.
+    /// Returns the current offset. The offset fits into 32 bits, because request bodies are limited to a few MiB.
     fn offset(&self) -> u32 {
         u32::try_from(self.json.len()).unwrap_or(0)
     }

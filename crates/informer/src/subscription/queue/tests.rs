@@ -34,8 +34,8 @@ fn gone(name: usize) -> (ObjectKey, Notification<PartialObject>) {
     (pod(name).key(), Notification::Deleted { known: seen(name), last: seen(name), final_state_known: true })
 }
 
-/// Polls until the queue returns an event or is empty. Returns the number of polls that returned
-/// `Pending` and woke their own task.
+/// Polls until the queue returns an event or is empty. Returns the number of polls that returned `Pending` and woke
+/// their own task.
 fn put_off(queue: &Queue<PartialObject>) -> usize {
     #[derive(Default)]
     struct Count(AtomicUsize);
@@ -76,7 +76,7 @@ fn wakers_run_without_the_lock() {
     assert_eq!(looks.1.load(Ordering::Relaxed), 2);
 }
 
-/// The set of changed keys does not grow if many objects are added and deleted while the subscriber requests no events.
+/// The set of changed keys stays small if many objects are added and deleted while the subscriber requests no events.
 #[test]
 fn resync_of_a_stalled_listener_is_bounded() {
     let (cache, queue) = (cache(2), queue());

@@ -8,7 +8,6 @@ use pintle_meta::{ApiError, Bookmark, List, ListMeta, ListOptions, Reason, Watch
 
 use super::{Pod, cut, expired, failure, pod_at, refused, too_large, too_many_requests};
 
-/// The names of pods.
 const NAMES: [&str; 4] = ["a", "b", "c", "d"];
 
 /// A sequence of random decisions. After its end, there are no more faults and changes.
@@ -28,18 +27,17 @@ impl Tape {
 /// The source's history, and its open watch.
 pub(crate) struct Replicas {
     pub(crate) tape: Tape,
-    /// Each revision's change and the number of the changed pod. Revisions start at 1.
+    /// For each revision, the change and the number of the changed pod. Revisions start at 1.
     log: Vec<(WatchEvent<()>, usize)>,
     compacted: usize,
     watch: Option<Stream>,
 }
 
 struct Stream {
-    /// Events to send before the log's events, in reverse order.
+    /// Events to send before the events of the log, in reverse order.
     first: Vec<WatchEvent<Pod>>,
-    /// The revision of the last sent event.
     received: usize,
-    /// The number of revisions by which the watch's server lags.
+    /// The number of revisions by which the server of the watch lags.
     lag: usize,
     last: Option<WatchEvent<Pod>>,
 }
@@ -55,7 +53,6 @@ impl Replicas {
         self.log.len()
     }
 
-    /// Returns each pod's version at `revision`.
     pub(crate) fn state_at(&self, revision: usize) -> BTreeMap<String, usize> {
         let mut state = BTreeMap::new();
         for (at, (event, name)) in self.log[..revision].iter().enumerate() {
@@ -116,13 +113,14 @@ impl Replicas {
         }
     }
 
-    /// Returns the responding server's revision. The tape determines how far the server lags.
+    /// Returns the revision of the responding server. The tape determines how far this server lags.
     fn visible(&mut self) -> usize {
         let lag = [3, 2, 1, 0, 0, 0][usize::from(self.tape.pick(6))];
         self.head().saturating_sub(lag)
     }
 
-    /// Returns the revision of the response to a request. A request for the newest state sees all servers' writes.
+    /// Returns the revision of the response to a request. A request for the newest state includes the writes of all
+    /// servers.
     fn visible_to(&mut self, resource_version: &str) -> usize {
         if resource_version.is_empty() { self.head() } else { self.visible() }
     }

@@ -12,7 +12,7 @@ use serde_json::Value;
 
 use super::Pod;
 
-/// A collection's pods in their current shapes, which differ in the field `node`.
+/// The pods of a collection in their current shapes. The shapes of a pod differ in the field `node`.
 pub(crate) struct Reshaping {
     source: Collection<Pod>,
     shapes: Shapes,
@@ -51,7 +51,7 @@ impl Shapes {
         self.0.lock().unwrap().echoes += 1;
     }
 
-    /// Returns `true` if `seen` is the version `pod`, in the shape that a watch last sent or in a later one.
+    /// Returns `true` if `seen` is the version `pod`, in the shape that a watch last sent or in a later shape.
     pub(crate) fn is_one_of(&self, seen: &Pod, pod: &Pod) -> bool {
         let inner = self.0.lock().unwrap();
         let version = (pod.metadata.name.clone(), pod.metadata.resource_version.clone());
@@ -68,7 +68,7 @@ impl Inner {
         self.shapes.entry((name.into(), version.into())).or_default().push(shape);
     }
 
-    /// Returns the object in its current shape. An object that is not a pod always has the same shape.
+    /// Returns the object in its current shape. An object that is not a pod has only one shape.
     fn shaped(&self, object: RawObject) -> RawObject {
         let Some((mut json, name, version)) = parts(&object) else { return object };
         match self.shapes.get(&(name, version)).and_then(|shapes| shapes.last()) {
@@ -89,7 +89,6 @@ impl Inner {
         self.received.insert(version, shape);
     }
 
-    /// Returns the repeated event, if there is one.
     fn echo_of(&mut self, object: &RawObject) -> Option<RawObject> {
         let (_, name, version) = parts(object)?;
         self.echoes = self.echoes.checked_sub(1)?;
@@ -98,7 +97,6 @@ impl Inner {
     }
 }
 
-/// Returns the JSON, the name and the version of a pod.
 fn parts(object: &RawObject) -> Option<(Value, String, String)> {
     let RawObject::Json(bytes) = object else { return None };
     let json: Value = serde_json::from_slice(bytes).ok()?;

@@ -15,7 +15,6 @@ pub(crate) struct Rig {
     pub(crate) reflector: Reflector<Pod>,
     pub(crate) now: Instant,
     pub(crate) command: Command,
-    /// The reflector's outputs so far.
     pub(crate) outputs: Vec<String>,
     pub(crate) errors: Vec<String>,
 }
@@ -71,7 +70,6 @@ impl Rig {
         self.command_text()
     }
 
-    /// Answers a list with a single page.
     pub(crate) fn list(&mut self, names: &[&str], revision: u64) -> String {
         self.page(names, &revision.to_string(), "")
     }
@@ -110,7 +108,6 @@ impl Rig {
         self.receive(WatchEvent::Bookmark(Bookmark { resource_version: revision.to_string(), initial_events_end }))
     }
 
-    /// Delivers an error event.
     pub(crate) fn receive_error(&mut self, error: ApiError) -> String {
         match &error.kind {
             ErrorKind::Status(status) => self.receive(WatchEvent::Error(status.clone())),
@@ -122,7 +119,6 @@ impl Rig {
         self.answer(Input::Received(None))
     }
 
-    /// Returns the deadline of the pending read command.
     pub(crate) fn until(&self) -> Instant {
         let Command::Read { until } = self.command else { panic!("expected a read, got {:?}", self.command) };
         until

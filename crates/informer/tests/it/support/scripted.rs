@@ -12,8 +12,8 @@ use serde_json::Value;
 
 use super::Pod;
 
-/// A source with scripted responses, whose items are ready immediately. Its objects are pods in the namespace
-/// `ns`, or of another resource.
+/// A source with scripted responses. The items of a response are ready immediately. The objects are pods in the
+/// namespace `ns`, or objects of another resource.
 pub(crate) struct Scripted<T = Pod> {
     resource: ApiResource,
     namespace: Option<&'static str>,
@@ -36,7 +36,7 @@ impl Scripted {
 }
 
 impl<T> Scripted<T> {
-    /// Creates a source of any resource. The watches depend on their requests' options.
+    /// Creates a source of any resource. The watches depend on the options of their requests.
     pub(crate) fn of(
         resource: ApiResource,
         namespace: Option<&'static str>,
@@ -47,7 +47,7 @@ impl<T> Scripted<T> {
     }
 }
 
-/// A stream of items that then ends or stays silent.
+/// A stream of items. After its items, the stream ends or stays silent.
 pub(crate) struct Script<I> {
     items: Items<I>,
     ends: bool,
@@ -86,19 +86,16 @@ impl<T: 'static> ListWatch for Scripted<T> {
     }
 }
 
-/// Returns the parts of a list at this revision.
 pub(crate) fn list(items: &[Value], resource_version: &str) -> Items<ListPart> {
     let metadata = ListMeta { resource_version: resource_version.into(), ..ListMeta::default() };
     let items: Vec<ListPart> = items.iter().map(|item| ListPart::Item(raw(item))).collect();
     Box::new(items.into_iter().chain([ListPart::Metadata(metadata)]))
 }
 
-/// Returns the JSON as a raw object.
 pub(crate) fn raw(object: &Value) -> RawObject {
     RawObject::Json(object.to_string().into())
 }
 
-/// Returns a watch that stays silent.
 pub(crate) fn silence<I>() -> Items<I>
 where
     I: Send + 'static,
