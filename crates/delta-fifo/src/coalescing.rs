@@ -101,7 +101,6 @@ pub enum Change<T> {
     },
 }
 
-/// The queued change for one key.
 #[derive(Debug)]
 enum Waiting<T> {
     Added {

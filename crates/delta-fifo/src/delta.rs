@@ -164,7 +164,6 @@ impl<K, T> Deltas<K, T> {
 impl<K, T> TryFrom<Vec<Delta<K, T>>> for Deltas<K, T> {
     type Error = ZeroLengthDeltas;
 
-    /// Converts a list of changes, oldest first.
     fn try_from(deltas: Vec<Delta<K, T>>) -> Result<Self, ZeroLengthDeltas> {
         let mut deltas = deltas.into_iter();
         let oldest = deltas.next().ok_or(ZeroLengthDeltas)?;

@@ -48,7 +48,6 @@ pub struct DeltaFifo<K, T> {
     key_func: KeyFunc<K, T>,
     config: DeltaFifoConfig<K, T>,
     line: Line<K, Entry<K, T>>,
-    /// The number of lists that were queued since the queue was created.
     lists: u64,
     progress: Progress,
 }

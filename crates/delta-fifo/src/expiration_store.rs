@@ -30,7 +30,6 @@ use crate::error::KeyError;
 pub struct ExpirationStore<K, T> {
     key_func: KeyFunc<K, T>,
     ttl: Duration,
-    /// Each object, with the time at which it was stored.
     objects: HashMap<K, (T, Instant)>,
 }
 

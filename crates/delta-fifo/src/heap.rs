@@ -43,7 +43,6 @@ type Less<T> = Box<dyn Fn(&T, &T) -> bool + Send + Sync>;
 
 struct Entry<T> {
     object: T,
-    /// The index of the item's place in `order`.
     at: usize,
 }
 

@@ -8,7 +8,6 @@ use std::thread;
 pub(crate) struct FirstPanic(Option<Box<dyn Any + Send>>);
 
 impl FirstPanic {
-    /// Calls user code. If the call panics and no panic is stored yet, stores the panic.
     pub(crate) fn catch(&mut self, call: impl FnOnce()) {
         let panic = catch_unwind(AssertUnwindSafe(call)).err();
         self.0 = self.0.take().or(panic);

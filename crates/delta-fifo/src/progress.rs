@@ -24,7 +24,6 @@ impl Progress {
         }
     }
 
-    /// Records that items were popped. Returns `true` if the items belong to the first list.
     pub(crate) fn popped(&mut self, items: usize) -> bool {
         self.in_process = items;
         !self.has_synced()
@@ -48,7 +47,6 @@ impl Progress {
         }
     }
 
-    /// Records that an item in the first list was removed without being popped.
     pub(crate) fn dropped(&mut self) {
         self.initial = self.initial.saturating_sub(1);
     }

@@ -122,7 +122,6 @@ struct InProcess {
 
 struct State<Q> {
     queue: Q,
-    /// Whether a consumer has popped items that it has not processed yet.
     is_claimed: bool,
 }
 

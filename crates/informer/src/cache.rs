@@ -72,9 +72,7 @@ pub struct Cache<T> {
     /// Only changed under the store's writer lock.
     indices: RwLock<Arc<Vec<Index<T>>>>,
     undecodable: Mutex<BTreeMap<ObjectKey, Undecodable>>,
-    /// The number of times that the server's revisions have gone back.
     went_back: AtomicU64,
-    /// The progress of each source that fills the cache.
     parts: Mutex<Parts>,
     /// `true` if `undecodable` has entries. Only changed under the writer lock. Most writes find the flag unset, and
     /// then need not lock `undecodable`.

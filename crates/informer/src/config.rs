@@ -155,7 +155,6 @@ pub enum DecodePolicy {
 const LARGE: usize = 1 << 10;
 
 impl<T> InformerConfig<T> {
-    /// Returns `true` if objects are decoded at their first read instead of at their arrival.
     pub(crate) fn decodes_on_read(&self) -> bool {
         let is_wanted = match self.decode {
             DecodePolicy::Auto => size_of::<T>() >= LARGE,

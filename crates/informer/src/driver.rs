@@ -70,7 +70,6 @@ const CALLS: usize = 16;
 const NOTIFICATIONS: usize = 512;
 
 impl<T: Object + DeserializeOwned, L: ListWatch<Object = T>> Driver<T, L> {
-    /// Runs until the `stop` token is cancelled.
     pub(crate) async fn drive(self, stop: CancellationToken) {
         let Self {
             list_watch,
@@ -134,7 +133,6 @@ impl<T: Object + DeserializeOwned> Steps<T> {
                 input = requests.carry_out(command) => input,
             };
             command = self.step(input);
-            // Add the events that the watch has ready to the batch.
             for _ in 1..BATCH {
                 // Without this call, a source that always has an event ready would block other tasks.
                 tokio::task::coop::consume_budget().await;

@@ -85,7 +85,6 @@ struct Entry {
     users: Arc<Users>,
 }
 
-/// The informer that a caller requests, with its settings.
 struct Wanted<T> {
     scope: Scope<T>,
     name: String,
@@ -287,7 +286,6 @@ impl<T: Object> Found<T> {
 }
 
 impl<T: Object> Wanted<T> {
-    /// Splits a caller's configuration into the requested settings and the configuration for a new informer.
     fn new(resource: ApiResource, covered: Covered, mut config: InformerConfig<T>) -> (Self, InformerConfig<T>) {
         let (projection, transform) = (config.projection.clone(), config.transform.clone());
         let scope = Scope { resource, covered, projection, transform };

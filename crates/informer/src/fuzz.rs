@@ -34,7 +34,6 @@ pub fn scan(json: &[u8]) {
     }
 }
 
-/// Returns `true` if `object` has managed fields, and no other field named `managedFields`.
 fn has_managed_fields(object: &Value) -> bool {
     let mut rest = object.clone();
     let removed = rest["metadata"].as_object_mut().and_then(|metadata| metadata.remove("managedFields"));

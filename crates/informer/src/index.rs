@@ -152,7 +152,6 @@ impl<T: Object> Index<T> {
 }
 
 impl<T> Index<T> {
-    /// Returns the index without its function. The index keeps its values.
     pub(crate) fn without_function(&self) -> Self {
         Self { function: None, ..self.clone() }
     }

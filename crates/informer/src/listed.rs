@@ -5,14 +5,12 @@ use std::sync::{Arc, OnceLock};
 use crate::store::Pages;
 use crate::stored::Stored;
 
-/// The objects of a list, in the pages of the cache.
 pub(crate) struct Listed<T> {
     pages: Pages<Stored<T>>,
     /// The slots (positions in the pages) of the undecodable objects, in ascending order. The list omits these objects.
     unreadable: Vec<usize>,
     /// The slot of each object in the list. Filled by the first read of an object by its position in the list.
     slots: OnceLock<Vec<u32>>,
-    /// The objects that were decoded for reads by list position.
     decoded: OnceLock<Box<[OnceLock<Arc<T>>]>>,
 }
 

@@ -161,7 +161,6 @@ impl Metrics {
         self.queued.set(i64::try_from(items).unwrap_or(i64::MAX));
     }
 
-    /// Records how long a batch was processed since `begun`.
     pub(crate) fn processed(&self, begun: Instant) {
         observe(&*self.processing_latency, begun, now());
     }

@@ -51,7 +51,6 @@ pub struct Namespaces {
     followed: Arc<watch::Sender<Followed>>,
 }
 
-/// The state of a set of namespaces at one moment.
 #[derive(Clone, Default)]
 pub(crate) struct Followed {
     /// The namespaces in the set. `None` means all namespaces.

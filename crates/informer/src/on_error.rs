@@ -24,7 +24,6 @@ pub(crate) struct Listening {
 }
 
 impl ErrorHandlers {
-    /// Adds a handler permanently. Returns the handler's number.
     pub(crate) fn add(&self, handler: Arc<ErrorHandler>) -> u64 {
         let mut inner = self.lock();
         inner.added += 1;

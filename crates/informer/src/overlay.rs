@@ -113,7 +113,6 @@ struct Writes<T> {
 }
 
 struct Write<T> {
-    /// The written object, or the last state of a deleted object.
     object: Arc<T>,
     /// A copy of the object's uid. Reading the uid from the object is user code, which must not run under the lock.
     uid: Arc<str>,

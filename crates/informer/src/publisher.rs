@@ -58,7 +58,6 @@ type ObservedDelta<T> = Delta<ObjectKey, Observed<Stored<T>>>;
 /// The maximum number of changes that are added to a subscriber's queue under one lock.
 const CHUNK: usize = 256;
 
-/// The new state of an object, according to a delta.
 enum NewState<T> {
     Present(Stored<T>),
     Gone { last: Option<Stored<T>>, final_state_known: bool },
@@ -408,7 +407,6 @@ impl<T: Object> Publisher<T> {
         HashedState::new(object, &self.hasher)
     }
 
-    /// Writes to the cache, and returns the subscribers that must receive the change.
     fn write<R>(&self, write: impl FnOnce(&Cache<T>) -> R) -> (R, Vec<Arc<Queue<T>>>) {
         let present = {
             let mut audience = self.lock();
@@ -422,7 +420,6 @@ impl<T: Object> Publisher<T> {
         (written, present)
     }
 
-    /// Ends a write, and starts the subscribers that were added during the write.
     fn end_write(&self) {
         let mut audience = self.lock();
         audience.is_writing = false;

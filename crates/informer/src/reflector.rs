@@ -120,11 +120,8 @@ pub struct Reflector<T> {
     /// streaming list.
     streams_paused_until: Option<Instant>,
     stream_pauses: Backoff,
-    /// The number of consecutive unfinished streaming lists.
     unfinished: u32,
-    /// The number of consecutive unanswered watch requests.
     unanswered: u32,
-    /// The number of consecutive short watches.
     short_watches: u32,
     /// The longest known time between two bookmarks.
     bookmark_gap: Option<Duration>,

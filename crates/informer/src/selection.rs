@@ -91,7 +91,6 @@ impl<L> Selected<L> {
         Self { source, selection, listed: Mutex::new(None), choice: Arc::default() }
     }
 
-    /// Returns the number of selector changes before the last list began.
     pub(crate) fn listed(&self) -> Arc<AtomicU64> {
         self.choice.clone()
     }

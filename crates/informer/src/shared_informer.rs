@@ -78,7 +78,6 @@ pub struct SharedInformer<T: Object> {
     user: Option<User>,
 }
 
-/// A function that creates the informer's future.
 type Launch = Box<dyn FnOnce(CancellationToken) -> Pin<Box<dyn Future<Output = ()> + Send>> + Send>;
 
 struct Owner<T: Object> {
@@ -111,7 +110,6 @@ pub(crate) struct Settings {
     pub(crate) hot_bytes: usize,
 }
 
-/// The namespaces that an informer watches.
 #[derive(PartialEq)]
 pub(crate) enum Covered {
     /// A single namespace. `None` means all namespaces.

@@ -14,7 +14,6 @@ use crate::state::{InformerState, ListProgress};
 use crate::stop_cause::StopCause;
 use crate::version::is_older;
 
-/// The handle with which a driver reports its state.
 #[derive(Clone)]
 pub(crate) struct States {
     place: Place,
@@ -100,7 +99,6 @@ impl Whole {
         self.lock().version
     }
 
-    /// Returns a future that completes at the next change after this call.
     pub(crate) fn changed(&self) -> Notified<'_> {
         self.changed.notified()
     }
@@ -152,7 +150,6 @@ impl Whole {
     }
 }
 
-/// Returns the initial state of a driver, which is about to start its first list.
 fn initial_state() -> Arc<InformerState> {
     Arc::new(InformerState::Listing { progress: ListProgress::default() })
 }

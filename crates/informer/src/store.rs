@@ -67,7 +67,6 @@ pub(crate) trait Value: Clone {
     fn warm(&self) -> bool;
 }
 
-/// The change of one key in a commit.
 pub(crate) struct Write<V> {
     pub(crate) key: ObjectKey,
     /// The new value. `None` deletes the key.
@@ -97,7 +96,6 @@ impl<V: Value> Store<V> {
         self.now.lock().len
     }
 
-    /// Reads the resourceVersion of the last commit.
     pub(crate) fn resource_version<R>(&self, read: impl FnOnce(&str) -> R) -> R {
         read(&self.now.lock().resource_version)
     }

@@ -80,7 +80,6 @@ use crate::panic::isolated;
 pub struct Subscription<T> {
     queue: Arc<Queue<T>>,
     resyncs_changed: Arc<Notify>,
-    /// The informer's name, for logs.
     informer: Arc<str>,
 }
 
@@ -244,7 +243,6 @@ fn event<T: Object>(((_, change), lease): KnownChange<T>) -> ResourceEvent<T> {
     }
 }
 
-/// Polls until the result is ready, and parks the thread between the polls.
 fn blocking<R>(mut poll: impl FnMut(&mut Context<'_>) -> Poll<R>) -> R {
     struct Unpark(Thread);
     impl Wake for Unpark {

@@ -26,7 +26,6 @@ impl<T> Mutex<T> {
     }
 }
 
-/// A readers-writer lock that ignores poisoning.
 #[derive(Debug, Default)]
 pub(crate) struct RwLock<T>(imp::RwLock<T>);
 

@@ -32,7 +32,6 @@ use crate::store::Held;
 /// assert_eq!(view.resource_versions(), ["", "7"]);
 /// ```
 pub struct View {
-    /// The address and the snapshot of each cache.
     snapshots: Vec<(usize, Box<dyn Any + Send + Sync>)>,
     resource_versions: Vec<String>,
 }

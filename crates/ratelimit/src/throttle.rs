@@ -143,7 +143,6 @@ impl<C: Clock> Throttle<C> {
         }
     }
 
-    /// Returns the time `timeout` from now, or `None` if an `Instant` cannot represent that time.
     fn deadline(&self, timeout: Duration) -> Option<Instant> {
         self.shared.clock.now().checked_add(timeout)
     }

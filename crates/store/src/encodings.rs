@@ -163,7 +163,6 @@ impl Drop for Encodings {
     }
 }
 
-/// Returns the approximate memory size of a cached encoding, in bytes.
 fn used_bytes(bytes: &[u8]) -> usize {
     size_of::<(Encoding, Arc<[u8]>)>() + bytes.len()
 }

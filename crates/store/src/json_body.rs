@@ -84,7 +84,6 @@ const MEMBERS: [&str; 9] = [
 pub(super) struct JsonBody {
     /// The object's JSON without its interned values, followed by the offsets of the metadata members.
     bytes: Arc<[u8]>,
-    /// The interned values and their positions in the JSON.
     interned: Arc<[(u32, Arc<Interned>)]>,
 }
 
@@ -119,7 +118,6 @@ impl JsonBody {
         Self { bytes: json.into(), interned }
     }
 
-    /// Returns the JSON without interned values, and the number of bytes per offset.
     fn split(&self) -> (&[u8], usize) {
         let width = if self.bytes.len() - 2 * OFFSETS > MAX_NARROW_LEN { 4 } else { 2 };
         (&self.bytes[..self.bytes.len() - width * OFFSETS], width)
@@ -139,13 +137,11 @@ impl JsonBody {
         self.json().len() + self.interned.iter().map(|(_, interned)| interned.bytes().len()).sum::<usize>()
     }
 
-    /// Appends the object's JSON with this revision.
     pub(super) fn write(&self, revision: u64, to: &mut Vec<u8>) {
         to.reserve(self.len() + 20);
         self.write_part(0..self.json().len(), revision, to);
     }
 
-    /// Appends a part of the JSON, including its interned values.
     fn write_part(&self, part: Range<usize>, revision: u64, to: &mut Vec<u8>) {
         let revision = revision.to_string();
         let revision = self.revision_at().map(|at| (at, revision.as_bytes()));

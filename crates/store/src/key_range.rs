@@ -45,7 +45,6 @@ impl KeyRange {
         self.start = format!("{key}\0");
     }
 
-    /// Returns the range's exclusive upper bound, if any.
     pub(super) fn end(&self) -> Option<&str> {
         self.end.as_deref()
     }

@@ -385,7 +385,6 @@ impl VersionedStore {
         self.tables.get(resource).is_some_and(|table| table.is_expired(now, self.history))
     }
 
-    /// Calls `change` with a resource's table, and then updates the store's `log_bytes` and `by_oldest_change`.
     fn change_table<R>(&mut self, resource: &ResourceKey, change: impl FnOnce(&mut Table) -> R) -> R {
         let table = self.tables.entry(resource.clone()).or_default();
         self.log_bytes -= table.log_bytes();

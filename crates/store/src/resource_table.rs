@@ -14,7 +14,6 @@ use crate::stored::{ResourceKey, StoreChange};
 /// The maximum number of snapshots without readers that the change log of a resource keeps.
 pub(super) const MAX_UNUSED_SNAPSHOTS: usize = 8;
 
-/// The changes of one resource, oldest first.
 #[derive(Debug, Default)]
 pub(super) struct Table {
     log: VecDeque<Arc<StoreChange>>,
@@ -76,7 +75,6 @@ impl Table {
         self.log.get(self.log.partition_point(|change| change.at <= time))
     }
 
-    /// Returns the last change up to and including `revision`.
     pub(super) fn last_until(&self, revision: u64) -> Option<&Arc<StoreChange>> {
         let after = self.log.partition_point(|change| change.revision() <= revision);
         self.log.get(after.checked_sub(1)?)
@@ -134,7 +132,6 @@ impl Table {
         self.compact(revision);
     }
 
-    /// Drops the oldest changes if there are more than `history` allows.
     pub(super) fn trim(&mut self, history: History) {
         if let Some(at) = self.log.len().checked_sub(history.max_changes.saturating_add(1)) {
             self.compact(self.log[at].revision());
@@ -145,7 +142,6 @@ impl Table {
         }
     }
 
-    /// Returns `true` if the oldest change is older than `history` allows.
     pub(super) fn is_expired(&self, now: Instant, history: History) -> bool {
         self.log.front().is_some_and(|oldest| now.saturating_duration_since(oldest.at) > history.max_age)
     }

@@ -115,7 +115,6 @@ impl fmt::Debug for Stored {
 struct SelectableFields {
     form: u64,
     text: Box<str>,
-    /// The end offset of each value in `text`.
     ends: Box<[usize]>,
 }
 

@@ -66,7 +66,6 @@ fn read(objects: &Objects, namespace: Option<&str>) -> Vec<(String, u64, Json)> 
     read
 }
 
-/// Returns the result that [`read`] should have, according to the model.
 fn expected(world: &World, namespace: Option<&str>) -> Vec<(String, u64, Json)> {
     let within = |key: &str| namespace.is_none_or(|namespace| key.starts_with(&format!("{namespace}/")));
     let selected = world.iter().filter(|(key, _)| within(key));

@@ -19,7 +19,6 @@ enum Node<V> {
 
 #[derive(Debug)]
 pub(super) struct Branch<V> {
-    /// The number of values below this branch.
     len: usize,
     nodes: Vec<Node<V>>,
     /// The cached encodings of all values below this branch. A change of any of these values drops the encodings.

@@ -179,7 +179,6 @@ fn d17_d18_d19_d20_replacement_deletes_unlisted_objects() {
     // A change to the known key `baz` was queued before the list. The tombstone has the queued state, because it is newer than the known
     // state.
     check(&[|fifo| fifo.add(thing("baz", 10)).unwrap(), list], &["A baz10, D T(baz10)", "S foo5", "D T(bar6)"]);
-    // The object was deleted and recreated.
     check(
         &[|fifo| fifo.delete(thing("bar", 6)).unwrap(), |fifo| fifo.add(thing("bar", 100)).unwrap(), list],
         &["D bar6, A bar100, D T(bar100)", "S foo5", "D T(baz7)"],

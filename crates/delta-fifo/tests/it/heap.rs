@@ -26,7 +26,6 @@ fn s12_least_item_comes_first_with_concurrent_producers() {
         let fifo = fifo.clone();
         thread::spawn(move || {
             for number in 0..250 {
-                // The values are not sorted.
                 let value = (number * 7919 % 250) * 2 + side;
                 fifo.lock().add(thing(&format!("t{side}-{number}-"), value)).unwrap();
             }

@@ -85,7 +85,6 @@ fn s1_queue_has_synced_once_first_list_is_processed() {
     check(|fifo| fifo.replace(things("a1 b2"), "0").unwrap(), 1, false);
     check(|fifo| fifo.replace(things("a1 b2"), "0").unwrap(), 2, true);
     check(|fifo| fifo.replace(things("a1 a2"), "0").unwrap(), 1, true);
-    // The queue can sync although objects were deleted or their list was replaced.
     let deleted = |fifo: &mut Fifo| {
         fifo.replace(things("a1 b2"), "0").unwrap();
         fifo.delete(thing("b", 2)).unwrap();

@@ -31,7 +31,6 @@ fn operations() -> impl Strategy<Value = Vec<Operation>> {
     vec(operation, 0..80)
 }
 
-/// The model's number of unprocessed items in the first list, including popped items.
 #[derive(Default)]
 struct Initial {
     left: Option<usize>,

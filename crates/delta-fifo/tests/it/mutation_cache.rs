@@ -16,7 +16,6 @@ fn pod(name: &'static str, uid: u32, version: &str) -> Pod {
     Pod { name, uid, version: version.into(), node: "n1" }
 }
 
-/// A cache and a clock that only the test advances.
 struct Cache {
     cache: MutationCache<&'static str, Pod>,
     now: Instant,

@@ -45,7 +45,6 @@ fn name(key: usize) -> String {
     ["a", "b", "c", "d"][key].to_owned()
 }
 
-/// A model of the queue: a list of keys, each with its changes.
 #[derive(Default)]
 struct Model {
     queue: Vec<(String, Vec<Delta<String, Thing>>)>,

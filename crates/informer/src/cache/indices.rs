@@ -132,7 +132,6 @@ impl<T: Object> Cache<T> {
         failure.map_or(Ok(()), |error| Err(AddIndexError::Failed(error)))
     }
 
-    /// Returns `true` if the index function returns `value` for `object`.
     pub(crate) fn has_value(&self, name: &str, value: &str, key: &ObjectKey, object: &Arc<T>) -> bool {
         if name == NAMESPACE_INDEX {
             return key.namespace() == Some(value);
@@ -207,7 +206,6 @@ impl<T: Object> Cache<T> {
         std::mem::replace(&mut *self.indices.write().unwrap_or_else(PoisonError::into_inner), Arc::new(indices))
     }
 
-    /// Removes all index functions, but keeps the index values.
     pub(super) fn drop_functions(&self) {
         let writer = self.store.writer();
         let indices = self.indices().iter().map(|index| index.without_function()).collect();

@@ -16,7 +16,6 @@ pub(super) struct Moved {
     waiting: AtomicUsize,
 }
 
-/// Counts as a waiting task until it is dropped.
 pub(super) struct Waiting<'a>(&'a Moved);
 
 impl Moved {
@@ -32,7 +31,6 @@ impl Moved {
         self.notify.notify_waiters();
     }
 
-    /// Counts the caller as a waiting task until the returned `Waiting` is dropped.
     pub(super) fn wait(&self) -> Waiting<'_> {
         self.waiting.fetch_add(1, Ordering::Relaxed);
         Waiting(self)

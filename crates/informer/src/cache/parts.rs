@@ -36,13 +36,11 @@ pub(crate) struct Demand {
 struct Part {
     /// The revision up to which the source has delivered all changes. Empty before the first list.
     revision: String,
-    /// The revision up to which the store contains all changes.
     reached: String,
     /// The number of selector changes before the last list began. `None` before the first list.
     listed: Option<u64>,
 }
 
-/// The revision of a list or a change that a source delivered.
 #[derive(Clone, Copy)]
 pub(crate) enum Progress<'a> {
     /// The revision of a list. This revision may be lower than the revision of the previous list.
@@ -96,7 +94,6 @@ impl Parts {
         &self.newest
     }
 
-    /// Records that the store contains all lists and changes that the source of the part has delivered.
     pub(crate) fn stored(&mut self, place: &Place) {
         if let Some(part) = self.parts.get_mut(place) {
             part.reached.clone_from(&part.revision);
@@ -128,7 +125,6 @@ impl Parts {
         self.parts.values().map(|part| part.revision.as_str())
     }
 
-    /// Returns `true` if the part's revision is newer than the revision `of`.
     pub(crate) fn is_ahead(&self, place: &Place, of: &str) -> bool {
         self.parts.get(place).is_some_and(|part| version::is_older(of, &part.revision))
     }

@@ -52,7 +52,6 @@ impl<T: Object> Cache<T> {
         current.map(|found| (found.entry.key.clone(), found.entry)).collect()
     }
 
-    /// Returns `true` if the newest known state of the object with this key is undecodable.
     pub(crate) fn is_undecodable(&self, key: impl FnOnce() -> Option<ObjectKey>) -> bool {
         self.has_undecodable.load(atomic::Ordering::Relaxed)
             && key().is_some_and(|key| self.lock_undecodable().contains_key(&key))

@@ -10,7 +10,6 @@ use crate::stored::Stored;
 use crate::undecodable::Undecodable;
 
 pub(crate) struct WriteResult<T> {
-    /// The previous object, if it was replaced or deleted.
     pub(crate) before: Option<Stored<T>>,
     /// The error if the object was rejected and not stored.
     pub(super) refused: Option<IndexFailed>,
@@ -18,7 +17,6 @@ pub(crate) struct WriteResult<T> {
     pub(crate) unindexed: Vec<IndexFailed>,
 }
 
-/// The result of replacing all cached objects.
 pub(crate) struct Replaced<T> {
     /// The previously cached objects that the list does not contain, ordered by key.
     pub(crate) deleted: Vec<(ObjectKey, Stored<T>)>,

@@ -42,7 +42,6 @@ const RATIO: usize = 8;
 static DICTIONARIES: LazyLock<Mutex<BTreeMap<TypeId, Weak<Dictionary>>>> = LazyLock::new(Mutex::default);
 
 impl Dictionary {
-    /// Returns the dictionary for `T`.
     pub(super) fn of<T: 'static>() -> Arc<Self> {
         let mut dictionaries = DICTIONARIES.lock();
         let dictionary = dictionaries.entry(TypeId::of::<T>()).or_default();

@@ -14,7 +14,6 @@ use serde::de::Error as _;
 use super::common::Common;
 use super::dictionary::Dictionary;
 
-/// A compressed object of any type.
 pub(super) struct Record {
     dictionary: Arc<Dictionary>,
     common: Arc<Common>,
@@ -23,7 +22,6 @@ pub(super) struct Record {
     data: Box<[u8]>,
     /// The ends of the name, namespace, uid and resourceVersion in `data`.
     ends: [u32; 4],
-    /// The length of the JSON in bytes.
     size: u32,
     /// The length of the dictionary when this object was compressed, in bytes.
     learnt: u32,
@@ -35,7 +33,6 @@ pub(super) struct Record {
     annotations: OnceLock<Box<BTreeMap<String, String>>>,
 }
 
-/// An object's metadata, without its other fields.
 #[derive(Deserialize)]
 struct Skim {
     #[serde(default)]
@@ -89,12 +86,10 @@ impl Record {
         self.dictionary.decompress(before, compressed, self.learnt as usize, self.size as usize)
     }
 
-    /// Returns the decoded object, if it was decoded recently.
     pub(super) fn recent<T: Send + Sync + 'static>(&self) -> Option<Arc<T>> {
         self.dictionary.recent.find(self.place())?.downcast().ok()
     }
 
-    /// Keeps a decoded object for later reads.
     pub(super) fn keep(&self, decoded: Arc<dyn Any + Send + Sync>) {
         self.was_decoded.store(true, Ordering::Relaxed);
         self.dictionary.recent.put(self.place(), decoded);

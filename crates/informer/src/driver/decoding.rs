@@ -54,7 +54,6 @@ const MAX_BATCHES: usize = 4;
 /// a driver reads at most half a megabyte in one poll, which takes less than a millisecond.
 const BYTES_PER_UNIT: usize = 4 << 10;
 
-/// An item with a known number of bytes to decode.
 pub(super) trait RawSize {
     fn raw_size(&self) -> usize;
 }

@@ -25,7 +25,6 @@ pub(crate) struct Followers<T: Object, L> {
     driver: Box<MakeDriver<T, L>>,
     publisher: Arc<Publisher<T>>,
     whole: Arc<Whole>,
-    /// The stop token of each running driver.
     running: BTreeMap<Place, CancellationToken>,
     tasks: JoinSet<Place>,
 }

@@ -158,7 +158,6 @@ impl Drop for Permit {
     }
 }
 
-/// Returns the maximum number of offloaded functions that run at the same time on one runtime.
 fn permits() -> usize {
     static PERMITS: OnceLock<usize> = OnceLock::new();
     *PERMITS.get_or_init(|| thread::available_parallelism().map_or(2, |n| n.get().max(2)))

@@ -24,7 +24,6 @@ use crate::stored::Stored;
 /// Executes a driver's requests. Owns the open watch, and the permit of the list in progress.
 pub(super) struct Requests<T, L: ListWatch> {
     list_watch: L,
-    /// The method and path of the requests, for error messages.
     request: Arc<RequestLine>,
     decoder: Arc<Decoder<T>>,
     decode_event: Arc<Decode<WatchEvent<RawObject>, Change<T>>>,
@@ -33,7 +32,6 @@ pub(super) struct Requests<T, L: ListWatch> {
     is_anew: bool,
     states: States,
     limits: Limits,
-    /// The permit of the list in progress, paged or streaming.
     permit: Option<OwnedSemaphorePermit>,
     events: Option<Events<T, L>>,
 }

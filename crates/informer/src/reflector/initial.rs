@@ -18,7 +18,6 @@ pub(super) struct Initial<T> {
     /// The objects, in the order of the stream. When an object is deleted, the last object moves to its position. The
     /// same stream always yields the same order.
     objects: Vec<T>,
-    /// For each object, the hash of its key and its position in `objects`.
     places: HashTable<(u64, usize)>,
     hasher: DefaultHashBuilder,
     /// The time at which the last new object arrived, or the stream was opened.

@@ -10,12 +10,10 @@ use super::{Command, Output, Phase, Reflector, Step, Then};
 use crate::error::ReflectorError;
 use crate::state::ListProgress;
 
-/// The default page size.
 const PAGE_SIZE: u32 = 500;
 
 pub(super) struct Pages<T> {
     first: ListOptions,
-    /// The continue tokens of the requested pages.
     continue_tokens: HashSet<String>,
     objects: Vec<T>,
     /// The number of objects on later pages. `None` if the server did not report this number.

@@ -8,7 +8,6 @@ use super::{Command, Output, Phase, Reflector, Step, Then};
 use crate::error::ReflectorError;
 use crate::version;
 
-/// A watch that lasts less than this duration counts as short.
 pub(super) const SHORT_WATCH: Duration = Duration::from_secs(1);
 
 /// The number of consecutive short watches that are reopened without a delay, if they delivered events. After this
@@ -31,7 +30,6 @@ pub(super) struct Stream {
     /// The time at which the last event arrived, or the watch was opened.
     last_received: Instant,
     bookmarked: Option<Instant>,
-    /// The longest time between two bookmarks of this watch.
     bookmark_gap: Option<Duration>,
     has_news: bool,
     /// `true` while the server may still be sending synthetic events. A watch without a revision starts with synthetic

@@ -38,7 +38,6 @@ impl<V> Pages<V> {
         self.pages.get(slot / PAGE)?.value_at(slot % PAGE, self.stamp).map(|(_, value)| value)
     }
 
-    /// Calls `each` with every value in the pages, at any stamp.
     #[cfg(test)]
     pub(super) fn each_version(&self, mut each: impl FnMut(&V)) {
         self.pages.iter().for_each(|page| page.each_version(&mut each));

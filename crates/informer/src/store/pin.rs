@@ -98,7 +98,6 @@ impl<V: Value> Pin<V> {
         found
     }
 
-    /// Returns the distinct values of an index, in ascending order.
     pub(crate) fn values_of(&self, index: u32) -> Vec<String> {
         let mut values = Vec::new();
         for shard in &self.store.shards {
@@ -182,7 +181,6 @@ impl<V: Value> Pin<V> {
 /// The number of pages that are cloned under one acquisition of a shard's lock. Cloning them takes a few microseconds.
 const PAGES_SECTION: usize = 256;
 
-/// The position at which a scan of the store continues.
 #[derive(Default)]
 struct PageAt {
     shard: usize,

@@ -17,7 +17,6 @@ pub(crate) struct Page<V> {
     used: usize,
 }
 
-/// The stamp and the value of the newest version of a key.
 #[derive(Clone)]
 struct Head<V> {
     stamp: u64,
@@ -129,7 +128,6 @@ impl<V> Page<V> {
         Some(version)
     }
 
-    /// Returns `true` if any version of the record has the index value `term`.
     pub(super) fn has_term(&self, at: usize, term: u32) -> bool {
         self.bodies[at].as_ref().is_some_and(|body| {
             body.terms.contains(term) || body.older.iter().any(|older| older.version.terms.contains(term))

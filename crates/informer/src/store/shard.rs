@@ -19,14 +19,11 @@ pub(super) struct Shard<V> {
     /// An empty page, which replaces each page that becomes empty.
     empty: Arc<Page<V>>,
     free: Vec<u32>,
-    /// The number of slots that were ever used.
     slots: u32,
-    /// The number of superseded versions that are kept for pins.
     kept: usize,
     pub(super) terms: Terms,
 }
 
-/// The slot and the previous version of a written key.
 pub(super) type Put<V> = (u32, Option<Version<V>>);
 
 impl<V: Value> Shard<V> {
@@ -171,7 +168,6 @@ impl<V: Value> Shard<V> {
         }
     }
 
-    /// Removes the values of an index from the records in a page.
     pub(super) fn forget_index(&mut self, page: usize, index: u32) {
         let records = Arc::make_mut(&mut self.pages[page]);
         for place in 0..PAGE {
@@ -210,7 +206,6 @@ impl<V: Value> Shard<V> {
     }
 }
 
-/// Returns the position of a slot in its page.
 fn at(slot: u32) -> usize {
     slot as usize % PAGE
 }

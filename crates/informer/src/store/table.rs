@@ -19,7 +19,6 @@ struct Entry {
 }
 
 impl Table {
-    /// Returns the position of the entry with this hash for which `is_it` returns `true`.
     pub(super) fn find(&self, hash: u32, is_it: impl Fn(u32) -> bool) -> Option<u32> {
         let found = self.parts[part(hash)].find(spread(hash), |entry| entry.hash == hash && is_it(entry.at));
         found.map(|entry| entry.at)

@@ -13,7 +13,6 @@ pub(super) struct Terms {
     /// The terms, in pages, because reallocating a single large vector would take a long time.
     pages: Vec<Option<Box<Page>>>,
     free: Vec<u32>,
-    /// The number of ids that were ever used.
     ids: u32,
 }
 
@@ -34,7 +33,6 @@ struct Term {
     slots: Vec<u32>,
 }
 
-/// An index value to look up in each shard.
 #[derive(Clone, Copy)]
 pub(crate) struct TermQuery<'a> {
     pub(super) index: u32,

@@ -16,9 +16,7 @@ pub(crate) struct Writer<'a, V: Value> {
     _one: MutexGuard<'a, ()>,
 }
 
-/// The result of replacing a store's values.
 pub(crate) struct Replaced<V> {
-    /// The previous value of each write.
     pub(crate) before: Vec<Option<V>>,
     pub(crate) deleted: Vec<(ObjectKey, V)>,
 }
@@ -132,7 +130,6 @@ impl<'a, V: Value> Writer<'a, V> {
         Replaced { before, deleted }
     }
 
-    /// Changes the resourceVersion without a commit.
     pub(crate) fn set_version(&mut self, set_version: impl FnOnce(&mut String)) {
         set_version(&mut self.store.now.lock().resource_version);
     }

@@ -20,7 +20,6 @@ pub(super) type KnownChange<T> = (KeyedChange<T>, Option<Lease<T>>);
 struct Knowledge<T> {
     /// The change for the subscriber. `None` means that the subscriber receives nothing.
     change: Option<KnownChange<T>>,
-    /// `true` if the check decoded an object.
     has_decoded: bool,
 }
 
@@ -43,7 +42,6 @@ impl<T: Object> Queue<T> {
         }
     }
 
-    /// Returns the next change whose objects can be decoded, if one is waiting.
     pub(super) fn try_known(&self) -> Option<KnownChange<T>> {
         std::iter::from_fn(|| self.try_next()).find_map(|change| self.known(change).change)
     }

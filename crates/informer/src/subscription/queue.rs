@@ -31,11 +31,9 @@ pub(crate) struct Queue<T> {
     state: Mutex<State<T>>,
     pub(super) synced: watch::Sender<bool>,
     pub(super) unknown: Unknown,
-    /// Keeps the informer running, if a factory shares the informer.
     _user: Option<User>,
 }
 
-/// A change that all subscribers receive.
 pub(crate) enum Notification<T> {
     Added(HashedState<T>),
     Updated {
@@ -86,12 +84,10 @@ struct State<T> {
 /// Values that the queue no longer needs. These values are dropped without locks, because dropping them may run a
 /// user's `Drop`.
 struct Done<T> {
-    /// Finished sequences of initial objects.
     walks: Vec<Walk<T>>,
     /// The pages that the sequences have read. A page may contain the last reference to an object that was superseded
     /// in the meantime.
     pages: Vec<ReadPage<T>>,
-    /// States that the subscriber will not receive.
     undelivered: Vec<Stored<T>>,
 }
 
@@ -105,14 +101,12 @@ pub(crate) struct Aftermath<'a, T> {
     has_synced: bool,
 }
 
-/// The initial objects that were not delivered yet.
 struct InitialObjects<T> {
     /// The next initial object, in its newest state unless `is_behind` is set.
     next: Entry<T>,
     rest: Walk<T>,
 }
 
-/// A resync in progress.
 struct Reminder<T> {
     rest: Walk<T>,
     /// The keys that have changed since the resync started. The resync skips these keys, because the subscriber
@@ -120,10 +114,8 @@ struct Reminder<T> {
     changed: HashSet<ObjectKey>,
 }
 
-/// A change and the key of its object.
 pub(super) type KeyedChange<T> = (ObjectKey, Change<Stored<T>>);
 
-/// The result of removing the next event from the queue.
 enum Popped<T> {
     Change(KeyedChange<T>),
     Nothing,
@@ -135,7 +127,6 @@ enum Popped<T> {
 const SECTION: usize = 32;
 
 impl<T: Object> Queue<T> {
-    /// Creates a queue with the resync period `resync`.
     pub(crate) fn new(delivery: Delivery, resync: Option<Duration>, user: Option<User>) -> Self {
         let mut state = State {
             has_begun: false,

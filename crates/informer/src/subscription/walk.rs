@@ -10,14 +10,11 @@ use crate::stored::Stored;
 
 pub(crate) type Entry<T> = (ObjectKey, Stored<T>);
 
-/// A sequence of objects, read on demand.
 pub(crate) struct Walk<T> {
     objects: Objects<T>,
-    /// The number of remaining objects.
     pub(super) left: usize,
 }
 
-/// A store page that a sequence has read.
 pub(super) type ReadPage<T> = Arc<Page<Stored<T>>>;
 
 enum Objects<T> {

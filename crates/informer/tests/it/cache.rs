@@ -341,7 +341,6 @@ fn store_transaction_is_one_step() {
     let error = Store::transaction(&mut cache, writes).unwrap_err();
     assert_eq!((error.successful, error.total, error.causes.len()), (vec![0, 1, 3], 4, 1));
     assert_eq!(cache.resource_version(), "41", "one step has one revision");
-    // A transaction applies several writes to one key in order.
     Store::transaction(
         &mut cache,
         vec![

@@ -25,9 +25,7 @@ enum Operation {
     Compact,
     Fail(Verb, Outcome),
     Pass(u64),
-    /// Selects the pods with one label, or all pods.
     Select(usize),
-    /// Follows the namespaces whose bits are set, or all namespaces.
     Follow(usize),
     Take(usize),
 }

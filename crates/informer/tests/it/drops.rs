@@ -56,7 +56,6 @@ async fn panicking_drop_does_not_end_the_informer() {
             source.remove(&key("b"));
             settle().await;
         }
-        // Abandon a list in the middle, and then list a new state of every object.
         ["a", "c", "d"].iter().for_each(|name| put(&source, name));
         let fails = || Outcome::Fails(failure(500, Reason::InternalError));
         source.faults().next_of(Verb::List, [Outcome::Pass, fails(), Outcome::Pass, fails()]);

@@ -12,7 +12,6 @@ use crate::support::{expired, key, pod, pod_at, pods, requests, settle};
 
 const SECOND: Duration = Duration::from_secs(1);
 
-/// Returns a reflector whose watch has received bookmarks at intervals of `seconds`.
 fn with_bookmarks(seconds: &[u32]) -> Rig {
     let mut rig = Rig::watching(5);
     for &pause in seconds {
@@ -22,7 +21,6 @@ fn with_bookmarks(seconds: &[u32]) -> Rig {
     rig
 }
 
-/// Returns the number of seconds until the watch counts as dead.
 fn patience(rig: &Rig) -> u64 {
     (rig.until() - rig.now).as_secs()
 }

@@ -339,7 +339,6 @@ async fn informers_of_one_name_show_the_newest_version() {
 
 #[test]
 fn provider_is_called_without_the_factory_lock() {
-    /// A provider that lets another thread use the factory during each call.
     #[derive(Debug)]
     struct Curious(InMemoryProvider, InformerFactory);
     impl Curious {

@@ -57,7 +57,6 @@ pub(crate) fn held(informer: &SharedInformer<Pod>) -> String {
     keys.iter().filter_map(ObjectKey::namespace).collect()
 }
 
-/// Applies the waiting events to the set of known keys.
 fn fold(known: &mut BTreeSet<ObjectKey>, events: &mut Subscription<Pod>) {
     while let Some(event) = events.try_next() {
         let key = event.key();
@@ -201,7 +200,6 @@ async fn removed_namespace_does_not_block_sync() {
     assert!(informer.has_synced() && informer.state().is_synced());
 }
 
-/// Waits for a sync and for a revision end when the failing namespace is removed.
 #[tokio::test(start_paused = true)]
 async fn removing_a_namespace_ends_waits_for_it() {
     let source = source("ab");
@@ -347,7 +345,6 @@ async fn wait_after_namespace_removal_finds_no_objects() {
     assert_eq!(lister.len(), 0);
 }
 
-/// After the wait, the cache contains all objects of added namespaces and no objects of removed namespaces.
 #[tokio::test(start_paused = true)]
 async fn wait_after_a_set_change_covers_the_change() {
     let (source, namespaces, informer) = synced_with_a_and_b().await;

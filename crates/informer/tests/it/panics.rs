@@ -23,13 +23,11 @@ use crate::log::Log;
 use crate::support::scripted::{Scripted, list, silence};
 use crate::support::{Pod, drain, drain_sorted, failure, key, pod, pods, settle};
 
-/// Returns `key: error` for each undecodable object.
 fn shown<T: pintle_meta::Object>(informer: &SharedInformer<T>) -> Vec<String> {
     let entries = informer.lister().undecodable();
     entries.iter().map(|entry| format!("{}: {}", entry.key, entry.error)).collect()
 }
 
-/// Adds an index by node. The index function panics for bad nodes.
 fn by_node(informer: &SharedInformer<Pod>) -> Result<(), AddIndexError> {
     informer.add_index("node", |pod| {
         assert_ne!(pod.node, "bad", "wanted");
@@ -193,7 +191,6 @@ async fn panicking_deserialize_affects_only_its_object() {
 
 #[tokio::test(start_paused = true)]
 async fn panicking_metadata_affects_only_its_object() {
-    /// An object whose metadata panics when one field is read.
     #[derive(Deserialize)]
     struct Mute {
         metadata: Secretive,

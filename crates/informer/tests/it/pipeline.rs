@@ -15,7 +15,6 @@ use crate::support::{Pod, key, pod, pods};
 
 type Fifo = DeltaFifo<ObjectKey, Arc<Pod>>;
 
-/// Drives a reflector until its source has nothing left to read.
 async fn drive(
     source: &Collection<Pod>,
     reflector: &mut Reflector<Pod>,

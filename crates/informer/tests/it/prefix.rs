@@ -38,7 +38,6 @@ enum Operation {
     FailWatch(Outcome),
     FailList(Outcome),
     Pass(u64),
-    /// Lets a subscriber receive some of its events.
     Take(usize, usize),
     Subscribe,
 }
@@ -182,7 +181,6 @@ impl Recorded {
     }
 }
 
-/// A subscriber, and the state that results from its events.
 struct Folder {
     events: Events,
     known: BTreeMap<ObjectKey, Arc<Pod>>,

@@ -59,7 +59,6 @@ async fn changed_selectors_delete_and_add_objects() {
     }
 }
 
-/// After a selector change, waits for a sync and for an earlier revision end only when the change has taken effect.
 #[tokio::test(start_paused = true)]
 async fn wait_after_a_selector_change_covers_the_change() {
     for streaming_list in [false, true] {

@@ -8,7 +8,6 @@ use pintle_testing::Collection;
 
 use crate::support::{Pod, pod, pods, settle, shorthand};
 
-/// Adds a handler that reports each call, and blocks until the test releases it.
 fn blocking(informer: &SharedInformer<Pod>) -> (HandlerGuard, mpsc::Receiver<String>, mpsc::Sender<()>) {
     let ((sender, received), (release, released)) = (mpsc::channel(), mpsc::channel());
     let released = std::sync::Mutex::new(released);

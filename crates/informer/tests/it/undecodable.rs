@@ -12,7 +12,6 @@ use serde_json::{Value, json};
 use crate::support::scripted::{Items, Scripted, list, raw, silence};
 use crate::support::{Pod, drain, drain_sorted, expired, key, settle};
 
-/// Returns a source at revision 7 that has pods with these names, uids and nodes.
 fn listing(pods: &[(&str, &str, Value)]) -> Collection<Pod> {
     let source = Collection::default();
     pods.iter().for_each(|(name, uid, node)| put(&source, name, uid, node.clone()));
@@ -42,7 +41,6 @@ async fn start(source: &Collection<Pod>, streaming_list: bool) -> (SharedInforme
     (informer, events)
 }
 
-/// Returns `key@resourceVersion` for each entry.
 fn shown(informer: &SharedInformer<Pod>) -> Vec<String> {
     let entries = informer.lister().undecodable();
     assert!(entries.iter().all(|entry| entry.error.contains("expected a string")), "{entries:?}");

@@ -10,7 +10,6 @@ use pintle_testing::{Break, Collection, Outcome};
 use crate::namespaces::{held, informer, long, pod, received, set, synced_with_a_and_b};
 use crate::support::{Pod, key, pod_at};
 
-/// If a namespace is removed and added again, the wait ends only after its new list.
 #[tokio::test(start_paused = true)]
 async fn wait_for_a_readded_namespace_sees_its_objects() {
     for moment in 0..30 {
@@ -64,7 +63,6 @@ async fn healthy_state_implies_removed_namespace_is_gone() {
     tokio::join!(well, others);
 }
 
-/// A rejected object is listed as undecodable as soon as its revision is visible.
 #[test]
 fn rejected_object_is_listed_with_its_revision() {
     const LAST: u64 = 20_000;

@@ -43,7 +43,6 @@ fn batch(version: u64) -> Vec<(ObjectKey, Option<Arc<PartialObject>>)> {
     NAMES.iter().map(|name| (key(name), Some(pod(name, version)))).collect()
 }
 
-/// Returns a cache with three pods at version 1 and an index by version.
 fn pods() -> Pods {
     let cache = Cache::new();
     cache.add_index("version", |pod: &PartialObject| vec![pod.metadata.resource_version.clone()]).unwrap();
@@ -101,7 +100,6 @@ fn readers_never_see_a_partial_batch() {
     });
 }
 
-/// Successive reads of one key never go back in time, even without a snapshot.
 #[test]
 fn concurrent_reads_of_a_key_never_go_back() {
     explore(|| {

@@ -69,7 +69,6 @@ enum Next {
     End,
 }
 
-/// What a new sleep requires from the timer thread.
 #[derive(Debug, PartialEq, Eq)]
 enum Thread {
     Start,

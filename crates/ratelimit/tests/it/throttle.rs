@@ -66,7 +66,6 @@ fn t4_throttle() {
             clock.advance(until - clock.now());
         }
     }
-    // 5 tokens are available immediately, and then 10 per second.
     assert_eq!(clock.now() - start, 1100 * MS);
 }
 

@@ -48,7 +48,6 @@ async fn timed_events(mut events: Subscription<Pod>, lasts: Duration) -> Vec<Str
     received
 }
 
-/// Makes a source fail in many ways.
 async fn incident(source: Collection<Pod>) {
     let pause = || tokio::time::sleep(Duration::from_secs(5));
     pause().await;

@@ -114,7 +114,6 @@ impl<'i> BodyWriter<'i> {
         }
     }
 
-    /// Writes the members in `first`, in this order, and then all other members, sorted by name.
     fn members<'a>(
         &mut self,
         members: impl Iterator<Item = (&'a str, &'a Json)>,
@@ -136,14 +135,12 @@ impl<'i> BodyWriter<'i> {
         self.json.push(b'}');
     }
 
-    /// Writes and interns a value that may also occur in other objects or object versions.
     fn interned_value(&mut self, value: &Json) {
         let start = self.json.len();
         self.value(value);
         self.intern_since(start, MIN_MEMBER_LEN);
     }
 
-    /// Interns the bytes from `start` to the end if they are long enough.
     fn intern_since(&mut self, start: usize, min_len: usize) {
         if let Some(interner) = self.interner
             && self.json.len() - start >= min_len

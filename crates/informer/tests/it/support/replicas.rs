@@ -24,7 +24,6 @@ impl Tape {
     }
 }
 
-/// The source's history, and its open watch.
 pub(crate) struct Replicas {
     pub(crate) tape: Tape,
     /// For each revision, the change and the number of the changed pod. Revisions start at 1.
@@ -64,7 +63,6 @@ impl Replicas {
         state
     }
 
-    /// Changes a pod, uses a revision for another resource, or compacts the log.
     pub(crate) fn change(&mut self) {
         match self.tape.pick(4) {
             0 => self.write(),
@@ -84,7 +82,6 @@ impl Replicas {
         self.log.push((event, name));
     }
 
-    /// Executes `command`, and advances the time to the response.
     pub(crate) fn answer(&mut self, now: &mut Instant, command: &Command) -> Input<Pod> {
         match command {
             Command::List(options) => {
@@ -196,7 +193,6 @@ impl Replicas {
             4 => return Some(Some(Ok(error_event(expired())))),
             5 => return Some(Some(Err(ApiError::decode("an object without a name")))),
             6 => return None,
-            // Send the last event again with the same version.
             7 if stream.first.is_empty() && stream.last.is_some() => return Some(stream.last.clone().map(Ok)),
             _ => {}
         }

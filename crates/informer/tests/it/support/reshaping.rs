@@ -80,7 +80,6 @@ impl Inner {
         }
     }
 
-    /// Records which shape a watch sends.
     fn record(&mut self, object: &RawObject) {
         let Some((json, name, version)) = parts(object) else { return };
         let version = (name, version);
@@ -106,7 +105,6 @@ fn parts(object: &RawObject) -> Option<(Value, String, String)> {
     Some((json, name, version))
 }
 
-/// A page or a watch of the source.
 pub(crate) struct Reshaped<S, I> {
     stream: S,
     shapes: Shapes,
@@ -115,7 +113,6 @@ pub(crate) struct Reshaped<S, I> {
     record: fn(&mut Inner, &I, &mut bool),
     /// `true` if the items are watch events, `false` if they are listed objects.
     is_change: bool,
-    /// The repeated event, which is returned as the next item.
     echo: Option<I>,
 }
 

@@ -39,7 +39,6 @@ impl Rig {
         Self { reflector, now: Instant::now(), command, outputs: Vec::new(), errors: Vec::new() }
     }
 
-    /// Returns a reflector that has listed at this revision and has an open watch.
     pub(crate) fn watching(revision: u64) -> Self {
         let mut rig = Self::new();
         rig.list(&["a"], revision);
@@ -124,13 +123,11 @@ impl Rig {
         until
     }
 
-    /// Answers the read command with a timeout at its deadline.
     pub(crate) fn time_out(&mut self) -> String {
         self.now = self.until();
         self.answer(Input::TimedOut)
     }
 
-    /// Advances the clock by the delay of the last command.
     pub(crate) fn wake(&mut self) -> String {
         let Command::Sleep(delay) = self.command else { panic!("expected a delay, got {:?}", self.command) };
         self.pass(delay);
