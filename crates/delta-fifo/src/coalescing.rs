@@ -140,7 +140,7 @@ impl<K: Clone + Eq + Hash, T: Clone> CoalescingFifo<K, T> {
 
     /// Queues an update of an object. If the listener will no longer receive a queued state, returns that state. A
     /// caller that holds a lock can then drop the state after releasing the lock. The call can drop its arguments, but
-    /// no other objects.
+    /// it drops no queued objects.
     pub fn updated(&mut self, key: K, old: T, new: T) -> Option<T> {
         self.present(key, new, |fifo, new| {
             if (fifo.same_identity)(&old, &new) {
@@ -152,9 +152,9 @@ impl<K: Clone + Eq + Hash, T: Clone> CoalescingFifo<K, T> {
     }
 
     /// Queues the deletion of an object. `known` is the state before the deletion, and `last` is the last observed
-    /// state. If an addition of the key is queued, the queue drops both changes, and the listener receives neither of
-    /// them. If the listener will no longer receive a queued state, returns that state, as [`updated`](Self::updated)
-    /// does.
+    /// state. If an addition of the key is queued, the queue drops both changes, and the listener receives no event for
+    /// the object. If the listener will no longer receive a queued state, returns that state, as
+    /// [`updated`](Self::updated) does.
     pub fn deleted(&mut self, key: K, known: T, last: T, final_state_known: bool) -> Option<T> {
         let hash = self.line.hash(&key);
         let ended = |known: &T, same_identity: fn(&T, &T) -> bool| match same_identity(known, &last) {

@@ -11,7 +11,7 @@ pub enum Delta<K, T> {
     Updated(T),
     /// The object was deleted.
     Deleted(DeletedObject<K, T>),
-    /// The object is in a list that replaces all objects. It may be new, changed or unchanged.
+    /// The object is in a list that replaces all objects. The object may be new, changed or unchanged.
     Replaced(T),
     /// A resync delivers the object again without a change.
     Sync(T),

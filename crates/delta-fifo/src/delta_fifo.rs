@@ -132,7 +132,7 @@ impl<K: Clone + Eq + Hash, T: Clone> DeltaFifo<K, T> {
     /// key that is queued or known. The tombstone contains the object's newest queued state. If no state is queued, the
     /// tombstone contains the known state, or no state if the lookup fails.
     ///
-    /// This queue ignores `resource_version`. Other implementations of [`Store`](crate::Store) use it.
+    /// This queue ignores `resource_version`. Other stores use this argument.
     ///
     /// # Errors
     ///

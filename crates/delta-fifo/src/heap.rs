@@ -66,7 +66,7 @@ impl<K: Clone + Eq + Hash, T: Clone> Heap<K, T> {
         self.bulk_add(vec![object])
     }
 
-    /// Adds all objects, or none if one of them is rejected.
+    /// Adds all objects. If one object is rejected, adds none of the objects.
     ///
     /// # Errors
     ///

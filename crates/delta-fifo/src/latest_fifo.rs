@@ -116,7 +116,7 @@ impl<K: Clone + Eq + Hash, T: Clone> LatestFifo<K, T> {
 
     /// Replaces all queued objects with `objects`, in list order. Until the queue has synced, each new list counts as the first list.
     ///
-    /// This queue ignores `resource_version`. Other implementations of [`Store`] use it.
+    /// This queue ignores `resource_version`. Other stores use this argument.
     ///
     /// # Errors
     ///

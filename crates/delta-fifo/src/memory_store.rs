@@ -59,7 +59,8 @@ struct Index<K, T> {
 pub struct Replacement<T> {
     /// The objects that are not in the list, ordered by key.
     pub deleted: Vec<T>,
-    /// The listed objects, in list order. Each listed object follows the previous object with the same key, if any.
+    /// The listed objects, in list order. Each tuple contains the previous object with the same key, if any, and the
+    /// listed object.
     pub present: Vec<(Option<T>, T)>,
 }
 
@@ -175,7 +176,7 @@ impl<K: Clone + Eq + Hash + Ord, T: Clone> MemoryStore<K, T> {
     }
 
     /// Transforms an object and computes its index values. These calls to user code run before the store changes, so
-    /// the store stays consistent if they panic.
+    /// the store stays consistent if user code panics.
     fn transformed(&self, object: T) -> Result<Stored<T>, StoreError> {
         let object = match &self.transformer {
             Some(transformer) => transformer(object).map_err(StoreError::Transform)?,

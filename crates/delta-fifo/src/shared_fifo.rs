@@ -101,8 +101,8 @@ pub struct Guard<'a, Q: Queue> {
 
 /// Items that a consumer has taken from a [`SharedFifo`]. Dropping a `Taken` marks the items as processed.
 ///
-/// The caller can move the field `popped` out, but must keep the rest of the `Taken` until the items are processed.
-/// Dropping the rest takes the queue's lock, so do not drop it while holding a [`Guard`].
+/// The caller can move the field `popped` out, but must keep the `Taken` itself until the items are processed. Dropping
+/// a `Taken` takes the queue's lock, so do not drop it while holding a [`Guard`].
 pub struct Taken<'a, Q: Queue, P> {
     /// The popped items.
     pub popped: P,

@@ -93,7 +93,7 @@ impl<T: Object> Cache<T> {
 
     pub(crate) fn of(parts: Parts, source: Option<Arc<Source<T>>>) -> Self {
         // More shards reduce contention between readers, but each read of an index visits all shards. Loom needs the
-        // same locks in each run, but keys are assigned to shards at random. So use one shard under loom.
+        // same locks in each run, but keys are assigned to shards at random. Therefore, use one shard under loom.
         let shards =
             if cfg!(pintle_loom) { 1 } else { 2 * std::thread::available_parallelism().map_or(1, usize::from) };
         Self {

@@ -38,8 +38,8 @@ use record::Record;
 /// memory until the last `Compact<T>` is dropped:
 ///
 /// - The dictionary is built from the objects as they arrive. If the dictionary compresses an object badly, the object
-///   is added to the dictionary, up to 8 KiB of each object and 32 KiB in total. **So the content of the first Secrets,
-///   for example, stays in memory after their deletion.** If several kinds share one type, as with
+///   is added to the dictionary, up to 8 KiB of each object and 32 KiB in total. **Therefore, the content of the first
+///   Secrets, for example, stays in memory after their deletion.** If several kinds share one type, as with
 ///   [`DynamicObject`](pintle_meta::DynamicObject), the dictionary fits the first kinds best.
 /// - Up to 17 recently decoded objects are kept for later reads. A decoded object is dropped at the latest together
 ///   with its `Compact`.

@@ -92,7 +92,7 @@ pub enum ReflectorError {
     StreamingListUnfinished,
     /// The server returned an older state than before. The server may only lag behind, so the reflector first requests
     /// the newest state. If the server returns older states at least three times over a minute, the reflector assumes a
-    /// restore from a backup. The cache then switches to the older state. But before its first list, the reflector
+    /// restore from a backup. The cache then switches to the older state. Before its first list, however, the reflector
     /// waits until the server reaches [`not_older_than`](crate::ReflectorConfig::not_older_than).
     #[error(
         "the server returned its state at the resourceVersion {returned}, but it had returned {known} before: it lags, or it was restored from a backup (the older state is accepted after a minute)"

@@ -115,7 +115,7 @@ impl<T: Object> Index<T> {
 
     /// Records that the index function failed before the index was ready. The index then never becomes ready.
     pub(crate) fn fail(&self, error: IndexFailed) {
-        // `set` ignores all failures after the first one.
+        // If a failure is already recorded, `set` ignores the new failure.
         _ = self.failure.set(error);
     }
 

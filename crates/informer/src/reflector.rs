@@ -58,7 +58,7 @@ const RESTORE_ANSWERS: u32 = 3;
 ///
 /// Delays between retries grow after each failure, and a success resets them. A watch is successful if it lasts for a
 /// second. A shorter watch is successful if it delivers an event and is at most the fifth consecutive short watch. A
-/// complete list is successful. But after a failed watch, only a successful watch resets the delays. Otherwise, a
+/// complete list is successful, but after a failed watch, only a successful watch resets the delays. Otherwise, a
 /// server that rejects all watches would receive list requests without delays.
 ///
 /// A new round starts with a list. If streaming lists are enabled and have not failed recently, this list is a

@@ -11,9 +11,9 @@ use crate::stop_cause::StopCause;
 /// A missing custom resource or permission does not stop an informer, because an administrator may add it later. The
 /// state is then [`Degraded`](Self::Degraded), and its `cause` is the server's error.
 ///
-/// A [`StateWatch`](crate::StateWatch) wakes when the variant changes, at each failure and at each retry. It does not
-/// wake when a list progresses or the revision advances. Each read of the state returns the current progress and
-/// revision.
+/// A [`StateWatch`](crate::StateWatch) wakes when the variant changes, at each failure and at each retry. A
+/// `StateWatch` does not wake when a list progresses or the revision advances. Each read of the state returns the
+/// current progress and revision.
 ///
 /// # Examples
 ///

@@ -53,7 +53,7 @@ const SECTION: usize = 32;
 pub(crate) struct Store<V> {
     hasher: DefaultHashBuilder,
     shards: Box<[RwLock<Shard<V>>]>,
-    /// The stamp of the last visible commit. Only changed under the lock `now`.
+    /// The stamp of the last visible commit. The stamp changes only under the lock `now`.
     visible: AtomicU64,
     now: Mutex<Now>,
     writer: Mutex<()>,

@@ -89,7 +89,7 @@ impl Backoff {
         delay.saturating_add(self.jitter.up_to(scale(delay, self.config.jitter))).max(minimum)
     }
 
-    /// Starts over with the first delay. Call this method after each success.
+    /// Resets the backoff to its first delay. Call this method after each success.
     pub fn reset(&mut self) {
         self.delay = self.config.base.min(self.config.cap);
         self.steps = self.config.steps;

@@ -26,9 +26,9 @@ pub type Sleep = Pin<Box<dyn Future<Output = ()> + Send>>;
 
 /// A source of time that can also park threads until a deadline. To wait in async code, use a [`Timer`].
 ///
-/// - [`StdClock`] is the default. It uses the machine's monotonic clock. Its [`Timer`] implementation works with any
+/// - [`StdClock`], the default, uses the machine's monotonic clock. Its [`Timer`] implementation works with any
 ///   executor.
-/// - [`ManualClock`] is for tests and simulations. It advances only when [`advance`](ManualClock::advance) is called.
+/// - [`ManualClock`], for tests and simulations, advances only when [`advance`](ManualClock::advance) is called.
 /// - [`ThreadTimer`] is like `StdClock`, but has its own timer thread.
 /// - `TokioClock` (feature `tokio`) uses tokio's clock and timer, and follows tokio's paused time.
 pub trait Clock: Send + Sync + 'static {

@@ -21,7 +21,7 @@ use crate::bucket::TokenBucket;
 ///
 /// [`delay`](RateLimiter::delay) computes the delay without side effects. If the retry takes place, the owner calls
 /// [`charge`](RateLimiter::charge) and increments the failure count. A retry has no effect if an earlier retry of the
-/// same item is pending. The owner need not count such a retry.
+/// same item is pending. The owner need not count a retry without effect.
 ///
 /// # Examples
 ///

@@ -17,9 +17,9 @@ use crate::wake::{call_all, pass_on};
 /// A token bucket that threads and tasks can share and wait for, like client-go's `flowcontrol.RateLimiter`. Clones
 /// share the bucket.
 ///
-/// Waiters get tokens in order of arrival. Each waiter reserves a token that no other caller gets. If a wait is
-/// cancelled, its token is returned, and later waiters move up in the queue. A waiter whose future is not polled does
-/// not delay later waiters, because each waiter has reserved its own token. The number of waiters is not limited.
+/// Waiters get tokens in order of arrival. Each waiter reserves its own token. If a wait is cancelled, its token is
+/// returned, and later waiters move up in the queue. A waiter whose future is not polled does not delay later waiters,
+/// because each waiter has reserved its own token. The number of waiters is not limited.
 ///
 /// # Examples
 ///
@@ -117,7 +117,7 @@ impl<C: Clock> Throttle<C> {
     ///
     /// # Errors
     ///
-    /// [`ThrottleError::Never`] and [`ThrottleError::Stopped`].
+    /// Returns [`ThrottleError::Never`] or [`ThrottleError::Stopped`].
     pub fn blocking_accept(&self) -> Result<(), ThrottleError> {
         self.block(None)
     }
@@ -127,7 +127,7 @@ impl<C: Clock> Throttle<C> {
     ///
     /// # Errors
     ///
-    /// All variants of [`ThrottleError`].
+    /// Returns any variant of [`ThrottleError`].
     pub fn blocking_wait(&self, timeout: Duration) -> Result<(), ThrottleError> {
         self.block(self.deadline(timeout))
     }
@@ -154,7 +154,7 @@ impl<C: Timer> Throttle<C> {
     ///
     /// # Errors
     ///
-    /// [`ThrottleError::Never`] and [`ThrottleError::Stopped`].
+    /// Returns [`ThrottleError::Never`] or [`ThrottleError::Stopped`].
     ///
     /// # Cancel safety
     ///
@@ -168,7 +168,7 @@ impl<C: Timer> Throttle<C> {
     ///
     /// # Errors
     ///
-    /// All variants of [`ThrottleError`].
+    /// Returns any variant of [`ThrottleError`].
     ///
     /// # Cancel safety
     ///

@@ -1,4 +1,4 @@
-//! The storage engine of an API server. It stores Kubernetes objects as bytes, with one sequence of revisions.
+//! The storage engine of an API server, which stores Kubernetes objects as bytes with one sequence of revisions.
 //!
 //! - [`VersionedStore`] contains all objects, a log of changes, and the current revision. As in etcd, all resources
 //!   share one sequence of revisions. Each resource has its own log, so a watch of one resource never reads changes of

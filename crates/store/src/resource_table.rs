@@ -94,8 +94,7 @@ impl Table {
     }
 
     /// Returns the resource's state at `revision`, computed by undoing changes in a later state. The later state is the
-    /// oldest snapshot at or after `revision`. Without such a snapshot, it is `now`, which contains the current
-    /// objects.
+    /// oldest snapshot at or after `revision`. Without such a snapshot, the later state is `now`, the current objects.
     pub(super) fn past(&self, revision: u64, now: Objects) -> Past {
         let after = self.snapshots.range((revision, 0)..).find(|((_, era), _)| *era == self.era);
         let (at, objects) = after.map_or((u64::MAX, now), |((at, _), snapshot)| (*at, (**snapshot).clone()));

@@ -67,7 +67,7 @@ impl Origin {
         Arc::new(Self { resource: resource.clone(), version: version.into(), encoding_cache: encoding_cache.clone() })
     }
 
-    /// Creates the origin of an object outside a store. The store does not cache encodings of such an object.
+    /// Creates the origin of an object outside a store. Encodings of an object outside a store are not cached.
     fn detached(version: &str) -> Arc<Self> {
         Self::new(&ResourceKey::default(), version, &Arc::default())
     }

@@ -13,7 +13,7 @@ use crate::version;
 /// single part.
 ///
 /// The store's revision is the lowest revision of its parts. Until all parts have been listed, the store's revision is
-/// empty. So for every part, the store contains all changes up to its revision.
+/// empty. Therefore, the store contains all changes of every part up to the store's revision.
 #[derive(Default)]
 pub(crate) struct Parts {
     parts: BTreeMap<Place, Part>,

@@ -11,8 +11,8 @@ use super::common::{Common, Commons};
 use super::recent::Recent;
 use crate::sync::{Mutex, RwLock};
 
-/// The dictionary and the shared metadata of one type. Both are dropped together with the type's last compressed
-/// object.
+/// The dictionary and the shared metadata of one type. The dictionary is dropped together with the type's last
+/// compressed object.
 pub(super) struct Dictionary {
     learnt: RwLock<Arc<GrowingText>>,
     commons: Commons,

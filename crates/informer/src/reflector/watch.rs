@@ -234,7 +234,7 @@ impl Stream {
     }
 }
 
-/// Returns `true` if `error` is a lost connection or a timeout. Both are a normal end of a watch.
+/// Returns `true` if `error` is a lost connection or a timeout. A watch normally ends with one of these errors.
 pub(super) fn is_cut(error: &ApiError) -> bool {
     matches!(error.kind, ErrorKind::Transport(_) | ErrorKind::Timeout(_))
 }

@@ -142,7 +142,7 @@ impl<V: Value> Shard<V> {
         version.value
     }
 
-    /// Frees a version like [`discard`](Self::discard), but a version that was kept for a pin.
+    /// Frees a version that was kept for a pin, in the same way as [`discard`](Self::discard).
     pub(super) fn release(&mut self, hash: u32, slot: u32, stamp: u64) -> Option<V> {
         let version = Arc::make_mut(self.pages.get_mut(slot as usize / PAGE)?).release(at(slot), stamp)?;
         self.kept -= 1;

@@ -16,9 +16,9 @@ use crate::subscription::{SubscriptionStatus, SyncHandle};
 
 /// Delivers the newest state of each changed object, or `None` if the object was deleted.
 ///
-/// Works like a [`Subscription`](crate::Subscription), but keeps and delivers no previous states. Each object is
-/// decoded before it is delivered. Dropping the subscription unsubscribes from the informer. When the informer stops,
-/// the subscription delivers the remaining events and then ends.
+/// Unlike a [`Subscription`](crate::Subscription), a `NewestSubscription` keeps and delivers no previous states. Each
+/// object is decoded before it is delivered. Dropping the subscription unsubscribes from the informer. When the
+/// informer stops, the subscription delivers the remaining events and then ends.
 ///
 /// # Examples
 ///

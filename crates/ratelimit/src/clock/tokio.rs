@@ -12,8 +12,8 @@ use super::{Clock, Sleep, Timer};
 
 /// tokio's clock. The clock uses the current tokio runtime's timer, and follows the runtime's paused time in tests.
 ///
-/// Like [`tokio::time::sleep`], [`Timer::sleep_until`] panics outside of a tokio runtime. It also panics if the
-/// runtime's time driver is not enabled.
+/// Like [`tokio::time::sleep`], [`Timer::sleep_until`] panics outside of a tokio runtime, or if the runtime's time
+/// driver is not enabled.
 ///
 /// # Examples
 ///

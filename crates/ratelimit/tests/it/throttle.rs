@@ -278,8 +278,8 @@ fn special_rates_behave_as_documented() {
 }
 
 proptest! {
-    /// For any sequence of calls, the bucket provides at most its burst plus the tokens that it has gained. It never
-    /// returns a wait time that is too short.
+    /// For any sequence of calls, the bucket provides at most its burst plus the tokens that it has gained. The bucket
+    /// never returns a wait time that is too short.
     #[test]
     fn bucket_provides_only_earned_tokens(
         qps in 0.001f64..1e6,

@@ -75,8 +75,8 @@ impl<'i> BodyWriter<'i> {
         });
     }
 
-    /// Writes the managed fields. They are the largest part of the metadata, and often equal in objects of the same
-    /// template.
+    /// Writes the managed fields. Managed fields are the largest part of the metadata, and are often equal in objects
+    /// of the same template.
     fn managed_fields(&mut self, entries: &[Json]) {
         self.json.push(b'[');
         for (at, entry) in entries.iter().enumerate() {
