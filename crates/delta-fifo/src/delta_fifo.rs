@@ -54,7 +54,6 @@ pub struct DeltaFifo<K, T> {
 
 struct Entry<K, T> {
     deltas: Deltas<K, T>,
-    /// The value of `lists` when the key's last change was queued.
     list: u64,
 }
 

@@ -38,7 +38,6 @@ pub struct Heap<K, T> {
     closed: bool,
 }
 
-/// Returns `true` if the first object is popped before the second one.
 type Less<T> = Box<dyn Fn(&T, &T) -> bool + Send + Sync>;
 
 struct Entry<T> {

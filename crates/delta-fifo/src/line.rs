@@ -110,7 +110,6 @@ impl<K: Eq + Hash, V> Line<K, V> {
         self.nodes.find(hash, key)
     }
 
-    /// Hashes `key`, and returns the place of the listed entry with this key.
     pub(crate) fn place_of(&self, key: &K) -> Option<Place> {
         self.find(self.hash(key), key)
     }

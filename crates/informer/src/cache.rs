@@ -77,7 +77,6 @@ pub struct Cache<T> {
     /// `true` if `undecodable` has entries. Only changed under the writer lock. Most writes find the flag unset, and
     /// then need not lock `undecodable`.
     has_undecodable: AtomicBool,
-    /// The last commit whose failures are recorded in `undecodable`.
     noted: Noted,
     moved: Moved,
     is_closed: AtomicBool,
@@ -337,8 +336,6 @@ impl<T: Object> Cache<T> {
         }
     }
 
-    /// Stores and deletes objects like [`transaction`](Self::transaction), and also adds entries for undecodable
-    /// objects.
     pub(crate) fn write_all(
         &self,
         changes: Vec<(ObjectKey, Option<Stored<T>>)>,

@@ -41,7 +41,6 @@ pub(crate) use self::requests::Limits;
 /// Runs a reflector: executes the reflector's commands, reads the clock and stores the output.
 pub(crate) struct Driver<T, L> {
     pub(crate) name: String,
-    /// The namespace that this driver watches, or all namespaces.
     pub(crate) place: Place,
     pub(crate) list_watch: L,
     /// The number of selector changes before the last list began.

@@ -63,7 +63,6 @@ pub struct IndexFailed {
     pub key: ObjectKey,
     /// The name of the index.
     pub index: String,
-    /// The error or panic message.
     pub(crate) error: String,
 }
 

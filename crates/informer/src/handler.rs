@@ -283,7 +283,6 @@ async fn handle<T: Object>(mut events: Subscription<T>, handler: impl ResourceEv
 
 struct Called {
     has_panicked: bool,
-    /// `true` if the handler read an object that was stored as JSON.
     has_decoded: bool,
 }
 

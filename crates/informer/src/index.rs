@@ -67,7 +67,6 @@ pub(crate) struct Index<T> {
     /// The stamp (number) of the first commit at which the index contains all objects. `u64::MAX` if the index is not
     /// ready.
     ready: Arc<AtomicU64>,
-    /// The first failure of the index function before the index was ready.
     failure: Arc<OnceLock<IndexFailed>>,
 }
 
@@ -132,7 +131,6 @@ impl<T: Object> Index<T> {
         matches!(self.function, Some(Function::OfObject(_)))
     }
 
-    /// Calls the index function, and converts a panic to an error. Returns no values for an undecodable object.
     pub(crate) fn values(&self, key: &ObjectKey, object: &Stored<T>) -> Result<Vec<String>, IndexFailed> {
         let called = match &self.function {
             None => return Ok(Vec::new()),
@@ -182,7 +180,6 @@ pub(crate) fn values<T: Object>(
     (all, failures)
 }
 
-/// Returns the `number` of the index `name`, if the index was ready at the commit `stamp`.
 pub(crate) fn find<T>(indices: &[Index<T>], name: &str, stamp: u64) -> Result<u32, UnknownIndex> {
     let mut ready = indices.iter().filter(|index| index.ready.load(Ordering::Acquire) <= stamp);
     let found = ready.clone().find(|index| *index.name == *name).map(|index| index.number);

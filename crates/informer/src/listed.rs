@@ -24,7 +24,6 @@ impl<T> Listed<T> {
         self.pages.len() - self.unreadable.len()
     }
 
-    /// Returns the first object in or after `slot`, and sets `slot` to the slot after this object.
     pub(crate) fn next(&self, slot: &mut usize) -> Option<&Stored<T>> {
         loop {
             let object = self.pages.next(slot)?;

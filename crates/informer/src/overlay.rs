@@ -285,7 +285,6 @@ impl<T: Object> Overlay<T> {
         self.len() == 0
     }
 
-    /// Returns the recent writes, each with the cache's version for the written key.
     fn versioned(&self) -> HashMap<ObjectKey, (Write<T>, u64)> {
         let versioned = |(key, write): (ObjectKey, Write<T>)| {
             let version = self.version_of(&key);

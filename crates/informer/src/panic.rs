@@ -8,12 +8,10 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, Wake, Waker};
 
-/// Calls `part`. Returns its result, or its panic message.
 pub(crate) fn catch<T>(part: impl FnOnce() -> T) -> Result<T, String> {
     catch_unwind(AssertUnwindSafe(part)).map_err(message)
 }
 
-/// Awaits `part`. Returns its output, or its panic message.
 pub(crate) async fn caught<F: Future>(part: F) -> Result<F::Output, String> {
     let mut part = pin!(part);
     poll_fn(|context| match catch(|| part.as_mut().poll(context)) {
@@ -51,7 +49,6 @@ pub(crate) async fn isolated<F: Future>(future: F) -> F::Output {
     .await
 }
 
-/// Returns the message of a panic, and drops the panic's payload.
 fn message(panic: Box<dyn Any + Send>) -> String {
     let text = panic.downcast_ref::<&str>().map(|text| (*text).to_owned());
     let text = text.or_else(|| panic.downcast_ref::<String>().cloned()).unwrap_or_else(|| "(no message)".into());

@@ -312,7 +312,6 @@ impl<T: Object> Publisher<T> {
         }
     }
 
-    /// Marks the cache as synced and notifies the subscribers, if every watched namespace has been listed.
     fn sync(&self) {
         if self.has_synced() || !self.cache.parts().have_listed() {
             return;
@@ -440,7 +439,6 @@ impl<T: Object> Publisher<T> {
         (started, self.has_synced().then(|| queue.upstream_synced()))
     }
 
-    /// Returns `true` once every watched namespace has been listed.
     pub(crate) fn has_synced(&self) -> bool {
         self.has_synced.load(Ordering::Acquire)
     }
@@ -506,7 +504,6 @@ impl<T: Object> Audience<T> {
     }
 }
 
-/// Cached changes that subscribers have not received yet.
 #[must_use = "subscribers receive a change only through this"]
 pub(crate) struct Notifications<T> {
     queues: Vec<Arc<Queue<T>>>,

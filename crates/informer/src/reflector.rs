@@ -123,9 +123,7 @@ pub struct Reflector<T> {
     unfinished: u32,
     unanswered: u32,
     short_watches: u32,
-    /// The longest known time between two bookmarks.
     bookmark_gap: Option<Duration>,
-    /// The number of silent watches since the last bookmark.
     silent_watches: u32,
     /// The current failure, and the time of the first failure since the last success.
     trouble: Option<(ReflectorError, Instant)>,

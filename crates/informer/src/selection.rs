@@ -30,7 +30,6 @@ pub(crate) struct Selection {
 struct State {
     selectors: Selectors,
     choice: u64,
-    /// Cancelled when the selectors change.
     changed: CancellationToken,
 }
 

@@ -94,7 +94,6 @@ struct Owner<T: Object> {
     tasks: TaskTracker,
 }
 
-/// The properties that, together with the settings, identify an informer in a factory.
 pub(crate) struct Scope<T> {
     pub(crate) resource: ApiResource,
     pub(crate) covered: Covered,

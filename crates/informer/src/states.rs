@@ -37,14 +37,11 @@ struct Inner {
     stopped: Option<StopCause>,
     /// The time at which the state of any driver last changed its variant, or at which the informer ended.
     since: Option<Instant>,
-    /// The time of the last failure of any driver, and the degraded state that the failure caused.
     last_failure: Option<(Instant, Arc<InformerState>)>,
-    /// The number of state changes that have woken waiting tasks.
     version: u64,
 }
 
 impl Whole {
-    /// Returns the handle with which the driver of `place` reports its state.
     pub(crate) fn part(self: &Arc<Self>, place: &Place) -> States {
         self.lock().parts.entry(place.clone()).or_insert_with(initial_state);
         States { place: place.clone(), whole: self.clone() }
@@ -80,7 +77,6 @@ impl Whole {
         self.state_and_version().0
     }
 
-    /// Returns the state, and the number of state changes that have woken waiting tasks.
     pub(crate) fn state_and_version(&self) -> (InformerState, u64) {
         let inner = self.lock();
         let version = inner.version;

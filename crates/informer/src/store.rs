@@ -76,7 +76,6 @@ pub(crate) struct Write<V> {
 }
 
 impl<V: Value> Store<V> {
-    /// Creates a store with at least `shards` shards, rounded up to a power of two.
     pub(crate) fn new(shards: usize) -> Self {
         let shards = (0..shards.max(1).next_power_of_two()).map(|_| RwLock::new(Shard::new())).collect();
         Self {
@@ -104,7 +103,6 @@ impl<V: Value> Store<V> {
         self.visible()
     }
 
-    /// Pins the current state, and calls `read` with its resourceVersion.
     pub(crate) fn pin<R>(self: &Arc<Self>, read: impl FnOnce(&str) -> R) -> (Pin<V>, R) {
         self.hold().pin(read)
     }
@@ -114,7 +112,6 @@ impl<V: Value> Store<V> {
         Held { store: self, now: self.now.lock() }
     }
 
-    /// Waits for other writers, and returns a guard with the exclusive right to write.
     pub(crate) fn writer(&self) -> Writer<'_, V> {
         Writer::new(self, self.writer.lock())
     }
@@ -137,7 +134,6 @@ impl<V: Value> Store<V> {
         self.visible.load(Ordering::Acquire)
     }
 
-    /// Returns the shard of the key, and the hash of the key in the shard's table.
     fn home(&self, key: &str) -> (u32, u32) {
         let hash = self.hasher.hash_one(key);
         ((hash >> 32) as u32 & (self.shards.len() - 1) as u32, hash as u32)

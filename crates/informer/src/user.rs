@@ -20,7 +20,6 @@ pub(crate) struct User {
     standing: AtomicU8,
 }
 
-/// The user counts.
 const COUNTS: u8 = 0;
 /// A lister that was not read yet. The lister counts as a user.
 const UNDECIDED: u8 = 1;

@@ -99,7 +99,6 @@ mod sealed {
 
     /// A locked cache.
     pub trait Moment {
-        /// Unlocks the cache, and returns a snapshot with its resourceVersion.
         fn take(self: Box<Self>) -> (Box<dyn Any + Send + Sync>, String);
     }
 

@@ -193,7 +193,6 @@ fn eviction_beside_readers_drops_no_held_object() {
     });
 }
 
-/// A lease ends while another thread reads the object.
 #[test]
 fn read_beside_end_of_lease_returns_object() {
     let _turn = TURN.lock();

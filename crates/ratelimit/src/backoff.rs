@@ -32,7 +32,6 @@ use crate::jitter::{Jitter, scale};
 pub struct Backoff {
     config: BackoffConfig,
     jitter: Jitter,
-    /// The next delay without jitter.
     delay: Duration,
     /// How many more times the delay can grow. Decremented by each failure.
     steps: u32,

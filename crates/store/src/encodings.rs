@@ -59,7 +59,6 @@ pub(super) struct Encodings {
     cache: Arc<EncodingCache>,
     cached: Mutex<Vec<(Encoding, Arc<[u8]>)>>,
     is_queued: AtomicBool,
-    /// Whether a cached encoding of the object was used since the object was queued.
     is_used: AtomicBool,
 }
 

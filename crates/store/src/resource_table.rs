@@ -27,7 +27,6 @@ pub(super) struct Table {
     /// origin, so the number of origins is limited by the number of API versions of the resource.
     origins: Vec<Arc<Origin>>,
     log_bytes: usize,
-    /// The oldest available revision.
     floor: u64,
     /// The revision of the last dropped change. At most `floor`.
     dropped: u64,

@@ -23,7 +23,6 @@ pub type Key = Arc<str>;
 pub struct Draft {
     pub(super) body: JsonBody,
     pub(super) version: String,
-    /// The values that only one object in the store can own, such as an IP address.
     pub(super) claims: Vec<String>,
     /// The values of the selectable fields. Set only if the values are equal in all API versions of the kind.
     pub(super) fields: Vec<String>,
@@ -54,7 +53,6 @@ impl Draft {
     }
 }
 
-/// Data that a resource's objects with the same `apiVersion` share.
 #[derive(Debug)]
 pub(crate) struct Origin {
     resource: ResourceKey,

@@ -48,7 +48,6 @@ impl<V> Tree<V> {
         Some(&entries[at].1)
     }
 
-    /// Returns the number of keys that are less than `key`.
     pub(super) fn rank(&self, key: &str) -> usize {
         let (before, entries) = self.0.leaf(key);
         before + find(entries, key).unwrap_or_else(|at| at)
@@ -242,7 +241,6 @@ impl<V> Branch<V> {
         self.len
     }
 
-    /// Returns the values below a branch whose children are leaves.
     pub(super) fn values(&self) -> impl Iterator<Item = &V> {
         self.nodes.iter().flat_map(Node::entries).map(|(_, value)| value)
     }

@@ -123,7 +123,6 @@ fn check_real_fifo(operations: &[Operation]) -> Result<(), TestCaseError> {
     Ok(())
 }
 
-/// Compares a `LatestFifo` with a list of objects, each with a flag that is `true` for initial objects.
 fn check_latest_fifo(operations: &[Operation]) -> Result<(), TestCaseError> {
     let mut fifo = LatestFifo::new(key_of);
     let (mut model, mut populated, mut in_process) = (Vec::<(Thing, bool)>::new(), false, false);

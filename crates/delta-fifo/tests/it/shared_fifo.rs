@@ -20,7 +20,6 @@ use crate::support::{Known, Thing, fifo, fifo_with, key_of, shorthand, shorthand
 type Deltas = DeltaFifo<String, Thing>;
 type Real = RealFifo<String, Thing>;
 
-/// The timeout of waits that would otherwise hang.
 const PATIENCE: Duration = Duration::from_secs(30);
 
 fn shared<Q: Queue>(queue: Q) -> SharedFifo<Q> {

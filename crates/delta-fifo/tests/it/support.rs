@@ -50,7 +50,6 @@ pub(crate) fn tombstone(name: &str, object: Option<Thing>) -> DeletedFinalStateU
     DeletedFinalStateUnknown { key: name.into(), object }
 }
 
-/// The objects that a consumer knows. A test can make the lookups of these objects fail.
 #[derive(Clone, Default)]
 pub(crate) struct Known {
     pub(crate) objects: Arc<Mutex<BTreeMap<String, Thing>>>,

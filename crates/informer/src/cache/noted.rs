@@ -40,7 +40,6 @@ impl Noted {
         }
     }
 
-    /// Waits until the undecodable objects of the visible commit `stamp` are recorded.
     fn wait(&self, stamp: u64) {
         if self.stamp.load(Ordering::Acquire) >= stamp {
             return;

@@ -19,7 +19,6 @@ pub(crate) struct Parts {
     parts: BTreeMap<Place, Part>,
     /// The number of changes to the [`Namespaces`] when the parts were last set. `None` if the parts were never set.
     choice: Option<u64>,
-    /// `true` if the current parts have replaced other parts.
     has_changed: bool,
     /// The newest revision that any part has had so far, including removed parts. This revision goes back only if a
     /// list returns an older revision.

@@ -11,7 +11,6 @@ use crate::undecodable::Undecodable;
 
 pub(crate) struct WriteResult<T> {
     pub(crate) before: Option<Stored<T>>,
-    /// The error if the object was rejected and not stored.
     pub(super) refused: Option<IndexFailed>,
     /// The failures of index functions. The object is stored without values in the failed indices.
     pub(crate) unindexed: Vec<IndexFailed>,
@@ -20,9 +19,7 @@ pub(crate) struct WriteResult<T> {
 pub(crate) struct Replaced<T> {
     /// The previously cached objects that the list does not contain, ordered by key.
     pub(crate) deleted: Vec<(ObjectKey, Stored<T>)>,
-    /// The list's objects, each with the previous object of its key.
     pub(crate) present: Vec<(ObjectKey, Option<Stored<T>>, Stored<T>)>,
-    /// The failures of index functions. Objects are stored without values in the failed indices.
     pub(crate) unindexed: Vec<IndexFailed>,
 }
 

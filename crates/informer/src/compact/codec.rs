@@ -137,7 +137,6 @@ pub(super) fn decompress(mut data: &[u8], length: usize, text: &mut Vec<u8>) -> 
     (text.len() == end).then_some(())
 }
 
-/// Returns the length and the source position of the longest copy from one of `places`.
 fn longest(text: &[u8], at: usize, places: [Option<usize>; 2]) -> Option<(usize, usize)> {
     let in_reach = places.into_iter().flatten().filter(|from| at - from <= WINDOW);
     in_reach.map(|from| (common(text, from, at), from)).max().filter(|&(length, _)| length >= MIN_COPY)
@@ -197,7 +196,6 @@ fn digit(byte: u8) -> Option<u8> {
     }
 }
 
-/// Writes the first byte of a copy item, and the additional bytes of its length.
 fn put_length(least: u8, greatest: u8, n: usize, out: &mut Vec<u8>) {
     let Some(mut more) = n.checked_sub(usize::from(greatest - least)) else { return out.push(least + n as u8) };
     out.push(greatest);

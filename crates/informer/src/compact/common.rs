@@ -18,7 +18,6 @@ pub(super) struct Common {
 #[derive(Default)]
 pub(super) struct Commons {
     hasher: DefaultHashBuilder,
-    /// The shared metadata, keyed by the hash of the JSON.
     table: Mutex<HashTable<(u64, Weak<Common>)>>,
 }
 

@@ -20,7 +20,6 @@ pub(super) struct Record {
     /// The name, namespace, uid and resourceVersion, followed by the compressed JSON. All of these share one
     /// allocation, because allocators round up the size of each allocation.
     data: Box<[u8]>,
-    /// The ends of the name, namespace, uid and resourceVersion in `data`.
     ends: [u32; 4],
     size: u32,
     /// The length of the dictionary when this object was compressed, in bytes.

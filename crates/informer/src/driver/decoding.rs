@@ -24,7 +24,6 @@ pub(super) struct Decoding<S, I, O> {
     decode: Arc<Decode<I, O>>,
     gathered: Vec<Result<I, ApiError>>,
     gathered_bytes: usize,
-    /// The batches that are being decoded, oldest first.
     under_way: VecDeque<JoinHandle<Vec<Result<O, ApiError>>>>,
     ready: VecDeque<Result<O, ApiError>>,
 }

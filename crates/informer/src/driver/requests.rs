@@ -40,7 +40,6 @@ pub(super) struct Requests<T, L: ListWatch> {
 pub(crate) struct Limits {
     /// The time without data after which a request fails.
     pub(crate) idle: Duration,
-    /// The permits for lists, shared by all drivers of an informer.
     pub(crate) lists: Arc<Semaphore>,
 }
 
@@ -129,7 +128,6 @@ impl<T: Object + DeserializeOwned, L: ListWatch<Object = T>> Requests<T, L> {
         })
     }
 
-    /// Returns the decoder for a watch that starts with the existing objects.
     fn decode_initial(&self, is_anew: bool) -> Arc<Decode<WatchEvent<RawObject>, Change<T>>> {
         let (decoder, request) = (self.decoder.clone(), self.request.clone());
         Arc::new(move |event| match event {

@@ -20,7 +20,6 @@ pub(super) struct Initial<T> {
     objects: Vec<T>,
     places: HashTable<(u64, usize)>,
     hasher: DefaultHashBuilder,
-    /// The time at which the last new object arrived, or the stream was opened.
     pub(super) progressed: Instant,
 }
 

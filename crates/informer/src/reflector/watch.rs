@@ -27,7 +27,6 @@ const BOOKMARK_PERIOD: Duration = Duration::from_secs(60);
 pub(super) struct Stream {
     pub(super) opened: Instant,
     pub(super) until: Instant,
-    /// The time at which the last event arrived, or the watch was opened.
     last_received: Instant,
     bookmarked: Option<Instant>,
     bookmark_gap: Option<Duration>,
@@ -216,7 +215,6 @@ impl<T: Object> Reflector<T> {
 }
 
 impl Stream {
-    /// Turns the stream of a complete streaming list into a watch.
     pub(super) fn after_list(self, now: Instant) -> Self {
         Self { opened: now, last_received: now, has_news: true, is_synthetic: false, ..self }
     }

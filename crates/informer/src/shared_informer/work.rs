@@ -122,7 +122,6 @@ impl<T: Object> Work<T> {
         }
     }
 
-    /// Creates the informer. The informer runs `work` when it is started.
     pub(super) fn informer<F: Future<Output = ()> + Send + 'static>(
         &self,
         work: impl FnOnce(CancellationToken) -> F + Send + 'static,

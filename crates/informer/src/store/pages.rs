@@ -22,7 +22,6 @@ impl<V> Pages<V> {
         self.len
     }
 
-    /// Returns the first value in or after `slot`, and sets `slot` to the slot after this value.
     pub(crate) fn next(&self, slot: &mut usize) -> Option<&V> {
         loop {
             let page = self.pages.get(*slot / PAGE)?;

@@ -16,7 +16,6 @@ pub(crate) struct Pin<V: Value> {
     len: usize,
 }
 
-/// A key whose value differs between two pins, with its older and its newer value.
 pub(crate) type Difference<V> = (ObjectKey, Option<V>, Option<V>);
 
 impl<V: Value> Pin<V> {
@@ -48,7 +47,6 @@ impl<V: Value> Pin<V> {
         }
     }
 
-    /// Calls `each` with every value, like [`visit`](Self::visit), and also passes the key and the stamp of each value.
     pub(crate) fn visit_keys(&self, mut each: impl FnMut(&ObjectKey, u64, &V)) {
         let mut at = PageAt::default();
         while let Some(page) = self.page(&mut at) {
@@ -187,7 +185,6 @@ struct PageAt {
     page: usize,
 }
 
-/// An iterator over the values of a pin. The values are read page by page.
 pub(crate) struct Reading<V: Value, R> {
     pin: Pin<V>,
     at: PageAt,

@@ -36,7 +36,6 @@ struct Body<V> {
 #[derive(Clone)]
 struct Older<V> {
     version: Version<V>,
-    /// The stamp of the commit that superseded this version.
     until: u64,
 }
 
@@ -69,7 +68,6 @@ impl<V> Page<V> {
         self.bodies[at].as_ref().map(|body| &body.terms)
     }
 
-    /// Returns the value that is visible at `stamp`, and the stamp of that value.
     pub(super) fn value_at(&self, at: usize, stamp: u64) -> Option<(u64, &V)> {
         let head = &self.heads[at];
         if head.stamp <= stamp {
@@ -79,7 +77,6 @@ impl<V> Page<V> {
         }
     }
 
-    /// Returns the value that is visible at `stamp`, if it has the index value `term`.
     pub(super) fn value_with_term(&self, at: usize, stamp: u64, term: u32) -> Option<&V> {
         let head = &self.heads[at];
         if head.stamp <= stamp {
@@ -134,7 +131,6 @@ impl<V> Page<V> {
         })
     }
 
-    /// Returns the index values (terms) of each version. The newest version is last.
     pub(super) fn all_terms(&mut self, at: usize) -> impl Iterator<Item = &mut TermIds> {
         self.bodies[at]
             .iter_mut()

@@ -43,7 +43,6 @@ impl<V: Value> Shard<V> {
         self.table.find(hash, |slot| self.is_of(slot, key))
     }
 
-    /// Returns a slot whose key has this hash.
     pub(super) fn find_hash(&self, hash: u32) -> Option<u32> {
         self.table.find(hash, |_| true)
     }
@@ -149,7 +148,6 @@ impl<V: Value> Shard<V> {
         self.discard(hash, slot, version)
     }
 
-    /// Adds index values to the newest version in `slot`, if that version has the stamp `stamp`.
     pub(super) fn add_values(
         &mut self,
         hasher: &DefaultHashBuilder,

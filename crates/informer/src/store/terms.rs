@@ -65,7 +65,6 @@ impl Terms {
         ids
     }
 
-    /// Returns the term id of an index value, and adds `slot` to the slots of the term.
     pub(super) fn term_id(&mut self, sought: TermQuery<'_>, slot: u32) -> u32 {
         let id = self.find(sought).unwrap_or_else(|| self.insert(sought));
         if let Some(term) = self.term_mut(id) {

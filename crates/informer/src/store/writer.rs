@@ -134,7 +134,6 @@ impl<'a, V: Value> Writer<'a, V> {
         set_version(&mut self.store.now.lock().resource_version);
     }
 
-    /// Adds index values to the version that the commit `stamp` wrote. Does nothing if the version was superseded.
     pub(crate) fn add_values(&mut self, key: &ObjectKey, stamp: u64, index: u32, values: &[String]) {
         let (home, hash) = self.store.home(key.as_str());
         let mut shard = self.store.shards[home as usize].write();
@@ -157,7 +156,6 @@ impl<'a, V: Value> Writer<'a, V> {
         }
     }
 
-    /// If the write would not change the stored value, returns the position of the record and the stored value.
     fn same(&self, write: &Write<V>, is_same: impl Fn(&V, &V) -> bool) -> Option<(Place, V)> {
         let (home, hash) = self.store.home(write.key.as_str());
         let shard = self.store.shards[home as usize].read();

@@ -59,7 +59,6 @@ pub(crate) struct HashedState<T> {
 struct State<T> {
     has_begun: bool,
     beginning: Option<InitialObjects<T>>,
-    /// Further sequences of initial objects, which are delivered after the current sequence.
     more: VecDeque<Walk<T>>,
     /// `true` if the next initial object may have changed or been deleted since the snapshot.
     is_behind: bool,
@@ -123,7 +122,6 @@ enum Popped<T> {
     Unfinished,
 }
 
-/// The maximum number of entries that one critical section skips.
 const SECTION: usize = 32;
 
 impl<T: Object> Queue<T> {
@@ -198,12 +196,10 @@ impl<T: Object> Queue<T> {
         self.change(|state| state.upstream_synced = true)
     }
 
-    /// Ends the queue. An ended queue ignores later changes.
     pub(crate) fn close(&self) -> Aftermath<'_, T> {
         self.change(|state| state.is_closed = true)
     }
 
-    /// Records that the subscriber was dropped, and drops all waiting events.
     pub(crate) fn disconnect(&self) {
         let mut left = None;
         let aftermath = self.change(|state| {

@@ -34,7 +34,6 @@ impl<T> Walk<T> {
         Self { objects: Objects::Listed(list), left }
     }
 
-    /// Removes and returns the pages that were read since the last call.
     pub(super) fn take_read_pages(&mut self) -> Vec<ReadPage<T>> {
         match &mut self.objects {
             Objects::Snapshot(reading) => reading.take_read_pages(),

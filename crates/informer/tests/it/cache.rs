@@ -16,7 +16,6 @@ fn key(name: &str) -> ObjectKey {
     ObjectKey::new("ns", name)
 }
 
-/// Returns a cache with an index over the comma-separated words in `node`.
 fn by_words() -> Cache<Pod> {
     let cache = Cache::new();
     cache.add_index("words", |pod: &Pod| pod.node.split(',').map(str::to_owned).collect::<Vec<_>>()).unwrap();
@@ -129,7 +128,6 @@ fn cache_revision_follows_writes() {
     check("40");
 }
 
-/// Returns a cache whose index function fails for the node "bad" and panics for the node "worse".
 fn picky() -> Cache<Pod> {
     let cache = Cache::new();
     let add = cache.add_index("picky", |pod: &Pod| match pod.node.as_str() {

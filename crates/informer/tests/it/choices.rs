@@ -17,7 +17,6 @@ const APPS: [&str; 2] = ["web", "db"];
 
 #[derive(Clone, Debug)]
 enum Operation {
-    /// Stores a pod in the namespace and with the label of these numbers.
     Put(usize, usize),
     Delete(usize),
     Bookmark,

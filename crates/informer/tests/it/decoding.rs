@@ -19,7 +19,6 @@ use crate::log::Log;
 use crate::support::scripted::{Items, Scripted, list, raw, silence};
 use crate::support::settle;
 
-/// An object that records where and how often it is decoded.
 #[derive(Deserialize)]
 struct Told {
     metadata: ObjectMeta,

@@ -14,7 +14,6 @@ use serde_json::json;
 use crate::log::Log;
 use crate::support::{failure, key, settle};
 
-/// Waits longer than any informer delay.
 async fn long() {
     tokio::time::sleep(Duration::from_secs(120)).await;
 }

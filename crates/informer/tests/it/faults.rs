@@ -12,7 +12,6 @@ use crate::support::{
     too_large, too_many_requests,
 };
 
-/// A time longer than any informer delay.
 const LONG: Duration = Duration::from_secs(120);
 
 async fn synced(source: &Collection<Pod>) -> SharedInformer<Pod> {

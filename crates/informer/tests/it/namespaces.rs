@@ -67,7 +67,6 @@ fn fold(known: &mut BTreeSet<ObjectKey>, events: &mut Subscription<Pod>) {
     }
 }
 
-/// Waits longer than any informer delay or timeout.
 pub(crate) async fn long() {
     tokio::time::sleep(Duration::from_secs(90)).await;
 }
@@ -286,7 +285,6 @@ async fn overlay_shows_later_writes_despite_a_lagging_namespace() {
     assert!(overlay.list().iter().all(|pod| pod.node == "later") && overlay.is_empty());
 }
 
-/// While one namespace lags, an overlay does not show objects that other clients have deleted.
 #[tokio::test(start_paused = true)]
 async fn overlay_hides_later_deletions_despite_a_lagging_namespace() {
     let source = source("ab");
@@ -541,7 +539,6 @@ async fn removing_a_failing_namespace_clears_its_failure() {
     assert_eq!(informer.states_by_namespace().into_keys().collect::<Vec<_>>(), ["a"]);
 }
 
-/// While several threads change the set, all informers of the set converge to its last value.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn informers_of_one_set_follow_all_changes() {
     let source = source("abcd");

@@ -24,7 +24,6 @@ use crate::support::{
 enum Operation {
     Put(usize),
     PutSilently(usize),
-    /// Stores an object that cannot be decoded as a pod.
     PutBroken(usize),
     /// Changes the shape of an object (its field `node`) without changing its version. Lists return the new shape.
     Reshape(usize),

@@ -47,7 +47,6 @@ impl Resource for Watched {
 }
 
 thread_local! {
-    /// The informer that objects read when they are dropped or their metadata is read.
     static LOOKED_AT: RefCell<Option<SharedInformer<Nosy>>> = const { RefCell::new(None) };
 }
 

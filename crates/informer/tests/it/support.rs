@@ -25,7 +25,6 @@ pub(crate) fn pod(name: &str, node: &str) -> Pod {
     Pod { metadata: ObjectMeta::new("ns", name), node: node.into() }
 }
 
-/// Returns a source with these pods, whose revisions start at 1.
 pub(crate) fn pods(names: &[&str]) -> Collection<Pod> {
     names.iter().map(|name| pod(name, "")).collect()
 }

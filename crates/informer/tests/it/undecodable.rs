@@ -24,7 +24,6 @@ fn put(source: &Collection<Pod>, name: &str, uid: &str, node: impl Into<Value>) 
     source.put_raw(json!({"metadata": {"namespace": "ns", "name": name, "uid": uid}, "node": node.into()}));
 }
 
-/// Makes the watch expire, and waits until the informer has listed again.
 async fn expire(source: &Collection<Pod>) {
     source.compact();
     source.break_watches(Break::expired());

@@ -34,7 +34,6 @@ async fn wait_for_a_readded_namespace_sees_its_objects() {
     }
 }
 
-/// When the state becomes healthy, the cache no longer contains the objects of the removed failing namespace.
 #[tokio::test(start_paused = true)]
 async fn healthy_state_implies_removed_namespace_is_gone() {
     let source: Collection<Pod> = (0..20_000).map(|number| pod("b", &number.to_string())).collect();

@@ -118,7 +118,6 @@ fn concurrent_reads_of_a_key_never_go_back() {
     });
 }
 
-/// Threads create and drop snapshots while versions are superseded. In the end, only the newest versions are in memory.
 #[test]
 fn unpinned_versions_are_freed() {
     explore(|| {

@@ -59,7 +59,6 @@ struct Schedule {
 /// lasts.
 const LINGER: Duration = Duration::from_secs(10);
 
-/// How long a sleep waits before it tries again to start the thread.
 const RETRY: Duration = Duration::from_millis(1);
 
 #[derive(Debug)]
@@ -216,7 +215,6 @@ mod tests {
 
     const SECOND: Duration = Duration::from_secs(1);
 
-    /// Returns the schedule of a running thread that has checked its sleeps at `start`.
     fn running(start: Instant) -> Schedule {
         let mut schedule = Schedule::default();
         assert_eq!(schedule.insert(start + 5 * SECOND, 1, Waker::noop().clone()).0, Thread::Start);

@@ -79,7 +79,6 @@ impl<K: ?Sized> RateLimiter<K> for FastSlowRateLimiter {
     }
 }
 
-/// Returns `base * 2^doublings`, but at most `max`.
 pub(crate) fn exponential(base: Duration, max: Duration, doublings: u32) -> Duration {
     match 2u32.checked_pow(doublings).and_then(|factor| base.checked_mul(factor)) {
         Some(delay) => delay.min(max),

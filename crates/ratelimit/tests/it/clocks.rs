@@ -13,7 +13,6 @@ use pintle_ratelimit::{Clock, ManualClock, Sleep, StdClock, ThreadTimer, Throttl
 
 use crate::{MS, SECOND};
 
-/// The timeout of tests that would hang instead of failing.
 const LIMIT: Duration = Duration::from_secs(60);
 
 struct Bell(Mutex<Sender<()>>);

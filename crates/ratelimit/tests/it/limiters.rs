@@ -78,7 +78,6 @@ fn l4_max_of_no_limiters_is_zero() {
     assert_eq!((limiter.when(&"one", now), limiter.num_requeues(&"one", now)), (Duration::ZERO, 0));
 }
 
-/// A limiter whose delay is 5 ms in the first hundred calls, and then 1000 s.
 struct Stepped(u32);
 
 impl RateLimiter<&'static str> for Stepped {

@@ -39,7 +39,6 @@ fn config(streaming_list: bool) -> InformerConfig<Pod> {
     InformerConfig { reflector, seed: Some(7), ..InformerConfig::default() }
 }
 
-/// Returns the events of a subscriber, each with the seconds since the start.
 async fn timed_events(mut events: Subscription<Pod>, lasts: Duration) -> Vec<String> {
     let (began, mut received) = (Instant::now(), Vec::new());
     while let Ok(Some(event)) = tokio::time::timeout_at(began + lasts, events.next()).await {

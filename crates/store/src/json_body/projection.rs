@@ -8,7 +8,6 @@ use serde::de::{DeserializeSeed, Deserializer, IgnoredAny, MapAccess, SeqAccess,
 
 use super::BorrowedText;
 
-/// A serde seed that reads the values at these paths and skips all other values.
 pub(super) struct Projection<'p> {
     pub(super) paths: Vec<&'p [&'p str]>,
 }

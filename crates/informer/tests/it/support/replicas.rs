@@ -14,7 +14,6 @@ const NAMES: [&str; 4] = ["a", "b", "c", "d"];
 pub(crate) struct Tape(pub(crate) std::vec::IntoIter<u8>);
 
 impl Tape {
-    /// Picks one of `many` alternatives: the last one after the tape's end.
     fn pick(&mut self, many: u8) -> u8 {
         self.0.next().map_or(many - 1, |byte| byte % many)
     }
@@ -36,7 +35,6 @@ struct Stream {
     /// Events to send before the events of the log, in reverse order.
     first: Vec<WatchEvent<Pod>>,
     received: usize,
-    /// The number of revisions by which the server of the watch lags.
     lag: usize,
     last: Option<WatchEvent<Pod>>,
 }

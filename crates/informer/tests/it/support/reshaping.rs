@@ -29,7 +29,6 @@ struct Inner {
     /// The shape that a watch sent last, by name and version. 0 is the original shape.
     received: BTreeMap<(String, String), usize>,
     made: usize,
-    /// The number of upcoming events that the watch repeats in another shape.
     echoes: usize,
 }
 
@@ -41,12 +40,10 @@ impl Reshaping {
 }
 
 impl Shapes {
-    /// Adds a shape to this version of `pod`, without a watch event.
     pub(crate) fn reshape(&self, pod: &Pod) {
         self.0.lock().unwrap().reshape(&pod.metadata.name, &pod.metadata.resource_version);
     }
 
-    /// Makes the watch repeat its next event, with the same version in another shape.
     pub(crate) fn echo(&self) {
         self.0.lock().unwrap().echoes += 1;
     }
@@ -109,7 +106,6 @@ pub(crate) struct Reshaped<S, I> {
     stream: S,
     shapes: Shapes,
     reshape: fn(&mut Inner, I) -> (I, Option<I>),
-    /// Records the shape of an item that is about to be returned.
     record: fn(&mut Inner, &I, &mut bool),
     /// `true` if the items are watch events, `false` if they are listed objects.
     is_change: bool,

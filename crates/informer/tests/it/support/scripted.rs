@@ -47,7 +47,6 @@ impl<T> Scripted<T> {
     }
 }
 
-/// A stream of items. After its items, the stream ends or stays silent.
 pub(crate) struct Script<I> {
     items: Items<I>,
     ends: bool,
