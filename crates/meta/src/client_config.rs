@@ -45,8 +45,8 @@ pub struct ClientConfig {
     pub basic: Option<BasicAuth>,
     /// A program that prints credentials.
     pub exec: Option<ExecConfig>,
-    /// An OpenID Connect login. The client refreshes its tokens. A token or a password takes precedence over this
-    /// login.
+    /// An OpenID Connect login, whose tokens the client refreshes. If `token` or `basic` is also set, the client uses
+    /// that credential instead.
     pub oidc: Option<OidcConfig>,
     /// The credential programs that [`exec`](Self::exec) may run. By default, all programs may run.
     pub plugin_policy: PluginPolicy,
@@ -96,7 +96,7 @@ impl ClientConfig {
     /// ```
     #[must_use]
     pub fn anonymous(&self) -> Self {
-        // Lists the fields to keep, because a new field may be a credential.
+        // A list of the fields to keep cannot leak a credential field that is added later.
         Self {
             server: self.server.clone(),
             namespace: self.namespace.clone(),
@@ -136,7 +136,8 @@ crate::debug_fields!(ClientConfig {
 /// The TLS settings of a [`ClientConfig`].
 #[derive(Clone, Debug, Default)]
 pub struct TlsClientConfig {
-    /// The certificate authorities for verifying the server's certificate. `None` means the operating system's.
+    /// The certificate authorities for verifying the server's certificate. `None` uses the operating system's
+    /// certificate authorities.
     pub ca: Option<PemSource>,
     /// The client certificate, including its chain.
     pub certificate: Option<PemSource>,
@@ -232,7 +233,7 @@ pub struct ExecConfig {
     pub args: Vec<String>,
     /// Additional environment variables for the program. The program also inherits all variables of this process.
     pub env: BTreeMap<String, String>,
-    /// A hint for the error message if the program is missing.
+    /// A message that tells the user how to install the program. The error for a missing program contains this message.
     pub install_hint: Option<String>,
     /// Whether the program receives cluster information, such as the server's URL.
     pub provide_cluster_info: bool,
@@ -244,7 +245,6 @@ pub struct ExecConfig {
 }
 
 impl Drop for ExecConfig {
-    /// Wipes the arguments and the environment variables, because they may contain secrets.
     fn drop(&mut self) {
         self.args.zeroize();
         self.env.values_mut().for_each(Zeroize::zeroize);
@@ -278,8 +278,8 @@ pub enum InteractiveMode {
     Never,
 }
 
-/// An OpenID Connect login, like client-go's auth provider `oidc`. An id token authenticates each request. Before the
-/// id token expires, the client uses the refresh token to request a new id token from the issuer.
+/// An OpenID Connect login, like client-go's auth provider `oidc`. The client sends the id token with each request.
+/// Before the id token expires, the client uses the refresh token to request a new id token from the issuer.
 ///
 /// # Examples
 ///
@@ -297,7 +297,7 @@ pub enum InteractiveMode {
 /// ```
 #[derive(Clone, Default)]
 pub struct OidcConfig {
-    /// The issuer's `https` URL. To refresh tokens, the client reads `/.well-known/openid-configuration` under this
+    /// The issuer's `https` URL. The client finds the token endpoint in `/.well-known/openid-configuration` under this
     /// URL.
     pub issuer_url: String,
     /// The client ID at the issuer.
@@ -306,13 +306,13 @@ pub struct OidcConfig {
     pub client_secret: Option<Secret>,
     /// The current id token. The client replaces the token shortly before it expires.
     pub id_token: Option<Secret>,
-    /// The refresh token for requesting new id tokens. Without a refresh token, the login ends when the id token
-    /// expires.
+    /// The refresh token for requesting new id tokens. If `None`, the login ends when the id token expires.
     ///
     /// Most issuers accept a refresh token only once. Clients in one process that use the same refresh token at the
     /// same time therefore share one login. The shared login uses the first client's token store.
     pub refresh_token: Option<Secret>,
-    /// The certificate authorities for verifying the issuer's certificate. `None` means the operating system's.
+    /// The certificate authorities for verifying the issuer's certificate. `None` uses the operating system's
+    /// certificate authorities.
     pub ca: Option<PemSource>,
     /// Saves new tokens for the next start of the program. Most issuers accept a refresh token only once, so the next
     /// start needs the new token. `None` saves nothing.
@@ -333,13 +333,13 @@ pub trait TokenStore: Send + Sync {
     ///
     /// # Errors
     ///
-    /// Returns an error if the tokens cannot be stored. The client uses the new tokens anyway, and calls `store` again
+    /// Returns an error if the tokens cannot be stored. The client then still uses the new tokens, and retries `store`
     /// a few times.
     fn store(&self, id_token: &Secret, refresh_token: &Secret) -> Result<(), Box<dyn Error + Send + Sync>>;
 }
 
-/// The credential programs that may run, as in client-go. A policy can prevent an untrusted kubeconfig from starting
-/// arbitrary programs.
+/// The credential programs that may run, as in client-go. With a policy, an untrusted kubeconfig cannot start arbitrary
+/// programs.
 ///
 /// # Examples
 ///
@@ -390,7 +390,7 @@ mod tests {
         (config.namespace, config.user_agent) = ("team-a".into(), Some("agent".into()));
         (config.qps, config.burst, config.max_object) = (Some(1.0), Some(2), Some(3));
         (config.timeout, config.disable_compression) = (Some(Duration::from_secs(4)), true);
-        // The proxy's URL keeps its user name, which authenticates to the proxy and not to the server.
+        // `anonymous` keeps the user name in `proxy_url`, because the name authenticates the client only to the proxy.
         let (before, after) = (format!("{config:?}"), format!("{:?}", config.anonymous()));
         let secret = ["token", "token_file", "basic", "exec", "oidc", "impersonate", "certificate", "key"];
         for part in ["ca: Some", "name", "team-a", "agent", "qps: Some(1.0)", "burst: Some(2)", "Some(4s)", "socks5"] {

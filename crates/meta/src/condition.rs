@@ -18,7 +18,7 @@ pub struct Condition {
     /// The object's `metadata.generation` when this condition was computed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub observed_generation: Option<i64>,
-    /// The time of the last change of `status`. If this field is `None`, [`Conditions::set`] uses its `now` argument.
+    /// The time of the last change of `status`. If `None`, [`Conditions::set`] uses its `now` argument.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub last_transition_time: Option<Time>,
     /// A machine-readable reason for the status, as one word in upper camel case.
@@ -36,7 +36,8 @@ pub enum ConditionStatus {
     True,
     /// The condition is not met.
     False,
-    /// The controller does not know whether the condition is met. Unrecognized statuses are also decoded as `Unknown`.
+    /// The controller does not know whether the condition is met. Decoding an unrecognized status also returns
+    /// `Unknown`.
     #[default]
     #[serde(other)]
     Unknown,
@@ -77,8 +78,8 @@ impl From<Option<Vec<Condition>>> for Conditions {
 impl Conditions {
     /// Adds `condition`, or replaces the existing condition of the same type. Returns `true` if anything changed.
     ///
-    /// The transition time changes only if the status changes. The new transition time is the time in `condition`, or
-    /// `now` if `condition` has none.
+    /// The transition time changes only if the status changes. `set` then uses the transition time in `condition`, or
+    /// `now` if that time is `None`.
     pub fn set(&mut self, condition: Condition, now: Time) -> bool {
         let at = condition.last_transition_time.unwrap_or(now);
         let Some(present) = self.0.iter_mut().find(|other| other.condition_type == condition.condition_type) else {

@@ -40,8 +40,8 @@ impl Object for DynamicObject {
     }
 }
 
-/// An object with only its metadata, like Kubernetes' `PartialObjectMetadata`. Every object can be decoded as a
-/// `PartialObject`. Decoding skips all other fields.
+/// An object with only its metadata, like Kubernetes' `PartialObjectMetadata`. Any object's JSON can be decoded as a
+/// `PartialObject`, because decoding skips all fields except the three below.
 ///
 /// # Examples
 ///

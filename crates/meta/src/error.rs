@@ -10,8 +10,8 @@ use crate::status::{Reason, Status};
 /// An API request error. Every client implementation returns this type.
 ///
 /// An `ApiError` contains the kind of failure, the request, the server's retry delay, and whether the server may have
-/// executed the request. Informers, electors, recorders and controllers decide from these fields what to do next.
-/// Cloning an `ApiError` is cheap.
+/// executed the request. Informers, electors, recorders and controllers decide from these fields whether to retry, list
+/// again or give up. Cloning an `ApiError` is cheap.
 ///
 /// # Examples
 ///
@@ -27,11 +27,11 @@ pub struct ApiError {
     pub kind: ErrorKind,
     /// The request that failed, if the client provided it.
     pub request: Option<Arc<RequestLine>>,
-    /// The server's requested delay before a retry, if any. Clients also store the delay in the status
-    /// [details](crate::StatusDetails::retry_after_seconds).
+    /// The delay that the server requested before a retry, if any. Clients also store this delay in
+    /// [`StatusDetails::retry_after_seconds`](crate::StatusDetails::retry_after_seconds).
     pub retry_after: Option<Duration>,
-    /// Whether the server may have executed an earlier attempt of the same request. If `true`, a conflict can be caused
-    /// by that earlier attempt.
+    /// Whether the server may have executed an earlier attempt of the same request. If `true`, an earlier attempt may
+    /// be the reason for a conflict.
     pub earlier_may_have_acted: bool,
 }
 
@@ -57,9 +57,9 @@ pub struct ApiError {
 pub enum ErrorKind {
     /// The client could not establish a connection. Nothing was sent.
     Connect {
-        /// Whether the peer refused the connection, because no program listens on the address.
+        /// Whether the peer refused the connection because no program listens on the address.
         refused: bool,
-        /// The cause.
+        /// The underlying error.
         cause: Cause,
     },
     /// The client could not decode the response. For example, the JSON is invalid, a field is missing, or a watch frame
@@ -73,7 +73,7 @@ pub enum ErrorKind {
     Timeout(Cause),
     /// The connection failed. The server may or may not have executed the request.
     Transport(Cause),
-    /// The client could not obtain credentials. A later attempt may succeed. Nothing was sent.
+    /// The client could not obtain credentials. Nothing was sent. A later attempt may succeed.
     Unauthenticated(Cause),
     /// The connection failed or the server refused the stream before processing the request. The server executed
     /// nothing.
@@ -94,7 +94,7 @@ pub struct RequestLine {
 }
 
 impl RequestLine {
-    /// Returns the URL's path, without the server and the query.
+    /// Returns the URL's path, without the scheme, host and query.
     pub fn path(&self) -> &str {
         let rest = self.url.split_once("://").map_or(&*self.url, |(_, rest)| rest);
         let path = &rest[rest.find('/').unwrap_or(rest.len())..];
@@ -147,8 +147,8 @@ impl ApiError {
         self.status()?.reason.as_ref()
     }
 
-    /// Returns `true` if the server may have executed this attempt or an earlier one. The result is meaningless for
-    /// read requests.
+    /// Returns `true` if the server may have executed this attempt or an earlier attempt. Only call this method for
+    /// write requests.
     ///
     /// A 4xx status or status 501 means that the server did not execute this attempt. For other statuses from 500 on,
     /// the outcome is unknown, because a proxy may have sent the status. For example, Envoy returns 503 if a connection
@@ -195,7 +195,7 @@ impl ApiError {
     }
 
     /// Returns `true` if the API server reported that the object does not exist. Returns `false` for a 404 response
-    /// without a `Status` object. A proxy, or a server without the resource, sends such responses.
+    /// without a `Status` object, because a proxy or a server without the resource may have sent the response.
     pub fn is_object_not_found(&self) -> bool {
         self.is_not_found() && !self.is_unexpected_server_error()
     }
@@ -250,14 +250,14 @@ impl ApiError {
         self.is(&[Reason::UnsupportedMediaType], 415)
     }
 
-    /// Returns `true` for a 410 status with the reason `Gone`, or without a known reason: the resource no longer
+    /// Returns `true` for the reason `Gone`, and for a 410 status without a known reason. The resource no longer
     /// exists.
     pub fn is_gone(&self) -> bool {
         self.is(&[Reason::Gone], 410)
     }
 
-    /// Returns `true` for the reasons `Expired` and `Gone`, and for a 410 status without a known reason: the server no
-    /// longer has the requested revision. List again without a revision.
+    /// Returns `true` for the reasons `Expired` and `Gone`, and for a 410 status without a known reason. The server no
+    /// longer stores the requested revision. List again without a revision.
     pub fn is_expired(&self) -> bool {
         self.is(&[Reason::Expired, Reason::Gone], 410)
     }
@@ -301,7 +301,7 @@ impl ApiError {
         self.reason().is_some_and(|reason| reason.as_str() == "StorageReadError")
     }
 
-    /// Returns `true` if the server has not yet seen the requested revision.
+    /// Returns `true` if the requested revision is newer than the server's cache. Retry the request later.
     pub fn is_too_large_resource_version(&self) -> bool {
         const MESSAGE: &str = "Too large resource version";
         let Some(status) = self.status() else { return false };
@@ -317,8 +317,8 @@ impl ApiError {
         details.is_some_and(|details| details.causes.iter().any(|cause| cause.reason == reason))
     }
 
-    /// Returns `true` if the status has one of `reasons`. Without a known reason, compares the status code instead,
-    /// like client-go.
+    /// Returns `true` if the status has one of `reasons`. If the status has no known reason, compares the status code
+    /// with `code`, like client-go.
     fn is(&self, reasons: &[Reason], code: u16) -> bool {
         self.status().is_some_and(|status| match &status.reason {
             None | Some(Reason::Other(_)) => status.code == code,
@@ -352,9 +352,9 @@ impl fmt::Display for ApiError {
 }
 
 impl Error for ApiError {
-    /// Returns the [`Status`] in the response, or the cause of another failure. Some wrappers omit the `ApiError`
-    /// itself from the source chain, for example thiserror's `#[error(transparent)]`. The chain then still contains the
-    /// status.
+    /// Returns the [`Status`] in the response, or the underlying error of a failure without a response. A wrapper such
+    /// as thiserror's `#[error(transparent)]` omits the `ApiError` from the source chain, but the chain still contains
+    /// the `Status`.
     fn source(&self) -> Option<&(dyn Error + 'static)> {
         match &self.kind {
             ErrorKind::Status(status) => Some(&**status),

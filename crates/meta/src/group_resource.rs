@@ -6,8 +6,8 @@ use thiserror::Error;
 
 use crate::resource::GroupVersionResource;
 
-/// A resource without its version, such as `deployments.apps`. A core group resource is written without a group, such
-/// as `pods`.
+/// A resource without its version, such as `deployments.apps`. For a core resource, only the plural name is written,
+/// such as `pods`.
 ///
 /// # Examples
 ///

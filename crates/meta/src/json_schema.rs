@@ -46,7 +46,7 @@ schemas! {
         },
         "required": ["apiVersion", "kind", "name", "uid"],
     };
-    // The limits are `metav1.Condition`'s.
+    // The limits are from `metav1.Condition`.
     Condition: {
         "type": "object",
         "properties": {

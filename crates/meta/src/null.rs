@@ -7,14 +7,13 @@ use std::marker::PhantomData;
 use serde::de::{MapAccess, SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer};
 
-/// Decodes a value, for `#[serde(deserialize_with)]`. `null` becomes `T::default()`.
+/// Decodes `null` as `T::default()`. For `#[serde(deserialize_with)]`.
 pub(crate) fn or_empty<'de, D: Deserializer<'de>, T: Default + Deserialize<'de>>(
     deserializer: D,
 ) -> Result<T, D::Error> {
     Ok(Option::deserialize(deserializer)?.unwrap_or_default())
 }
 
-/// A value that decodes `null` as `T::default()`.
 pub(crate) struct OrEmpty<T>(pub(crate) T);
 
 impl<'de, T: Default + Deserialize<'de>> Deserialize<'de> for OrEmpty<T> {
@@ -51,7 +50,7 @@ impl<'de> Deserialize<'de> for Texts {
     }
 }
 
-/// A list that usually has few elements. Lists of one or two elements have no spare capacity. A `null` element becomes
+/// A list that usually has few elements, with no spare capacity for one or two elements. A `null` element becomes
 /// `T::default()`.
 pub(crate) struct Few<T>(pub(crate) Vec<T>);
 
@@ -76,7 +75,7 @@ impl<'de, T: Default + Deserialize<'de>> Deserialize<'de> for Few<T> {
                 let mut elements = Vec::new();
                 while let Some(OrEmpty(element)) = seq.next_element()? {
                     if elements.len() == elements.capacity() {
-                        // Grow from 1 to 2 to 4 elements. `Vec` would start with a capacity of four.
+                        // Reserve 1, 2 and then 4 elements. `Vec` would reserve four for the first element.
                         elements.reserve_exact(elements.len().max(1));
                     }
                     elements.push(element);

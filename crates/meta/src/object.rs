@@ -6,7 +6,7 @@ use crate::key::ObjectKey;
 use crate::resource::ApiResource;
 use crate::scope::ResourceScope;
 
-/// An API object. Any type with metadata can implement this trait.
+/// An API object. Any type that contains metadata can implement this trait.
 ///
 /// [`resource!`](crate::resource) implements this trait in one line. A manual implementation needs only one method.
 ///
@@ -113,10 +113,10 @@ pub trait Resource: Object {
     }
 }
 
-/// Read access to metadata. [`ObjectMeta`](crate::ObjectMeta) and other libraries' metadata types implement this trait.
-/// A program can also implement `Metadata` for its own type with fewer fields.
+/// Read access to an object's metadata. [`ObjectMeta`](crate::ObjectMeta) and other libraries' metadata types implement this trait. A
+/// program can also implement `Metadata` for a smaller type of its own.
 ///
-/// A method returns an empty value or 0 if its field is absent or the type does not have the field.
+/// A method returns an empty value or 0 if the object has no such field.
 ///
 /// # Examples
 ///
@@ -261,7 +261,7 @@ macro_rules! resource {
             }
         }
 
-        // Evaluates the constant, so that an invalid version does not compile even if no code uses the constant.
+        // Using the constant here rejects an invalid `apiVersion` at compile time, even if no other code uses the constant.
         const _: &str = <$type as $crate::Resource>::API_VERSION;
 
         impl $crate::Resource for $type {

@@ -13,13 +13,13 @@ use crate::time::Time;
 
 /// An object's `metadata`, like Kubernetes' `metav1.ObjectMeta`.
 ///
-/// A field that is absent or `null` in the JSON becomes empty, and serializing omits empty fields. As in Go, a `null`
-/// in a map or list of strings becomes an empty string. The field `other` contains unknown fields. Decoding and
-/// serializing an object therefore preserves all fields except `managedFields`.
+/// Decoding treats an absent or `null` field as empty, and serializing omits empty fields. As in Go, a `null` in a map
+/// or list of strings becomes an empty string. The field `other` keeps unknown fields. Decoding and serializing an
+/// object therefore preserves all fields except `managedFields`.
 ///
-/// Decoding skips `managedFields`, which is often more than half of an object and rarely needed by controllers. If a
-/// write omits `managedFields`, the server keeps the stored value (`docs/reference/using-api/server-side-apply`,
-/// "clearing managedFields"). To read `managedFields`, decode the object as a type with this field.
+/// Decoding skips `managedFields`, which often takes more than half of an object. If a write omits `managedFields`, the
+/// server keeps the stored value (`docs/reference/using-api/server-side-apply`, "clearing managedFields"). To read
+/// `managedFields`, decode the object as a type with this field.
 ///
 /// # Cost
 ///
@@ -98,7 +98,8 @@ impl ObjectMeta {
     }
 }
 
-/// Not derived, because a derived implementation with `#[serde(flatten)]` buffers the whole object as a tree of values.
+/// Written by hand, because a derived implementation with `#[serde(flatten)]` buffers the whole object as a tree of
+/// values.
 impl<'de> Deserialize<'de> for ObjectMeta {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         #[derive(Deserialize)]

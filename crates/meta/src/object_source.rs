@@ -114,7 +114,7 @@ impl<S: ObjectSource> ListWatch for Encoded<S> {
     }
 }
 
-/// A list page whose items are all in memory.
+/// A page of a list, whose items are all in memory.
 #[derive(Debug)]
 pub struct Parts(vec::IntoIter<Result<ListPart, ApiError>>);
 
@@ -133,7 +133,7 @@ impl Stream for Parts {
     }
 }
 
-/// The watch events of an [`Encoded`] source, with objects serialized as JSON.
+/// The watch events of an [`Encoded`] source. Each object is serialized as JSON.
 #[derive(Debug)]
 pub struct EncodedEvents<S>(S);
 

@@ -9,7 +9,8 @@ use crate::object::{Metadata, Object, OwnerRef, Resource};
 use crate::object_meta::OwnerReference;
 use crate::scope::{ClusterScope, NamespaceScope, ResourceScope};
 
-// Otherwise, the compiler reports that a type without `resource!` lacks `k8s_openapi::Metadata`.
+// This impl would make the compiler report that a type without `resource!` lacks `k8s_openapi::Metadata`. The attribute
+// hides the impl from that message.
 #[diagnostic::do_not_recommend]
 impl<T> Object for T
 where

@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use crate::selector::{FieldSelector, LabelSelector};
 
-/// List request options. By default, a list request returns the newest state of all objects in one page.
+/// List request options. The default options list the newest state of all objects in one page.
 ///
 /// # Examples
 ///
@@ -29,8 +29,8 @@ pub struct ListOptions {
     pub label_selector: LabelSelector,
     /// Returns only objects whose fields match. Each kind supports certain fields, and the server rejects other fields.
     pub field_selector: FieldSelector,
-    /// The revision to read. An empty string means the newest revision. `"0"` means any revision in the server's cache.
-    /// `resource_version_match` determines the meaning of other values.
+    /// The revision to read. An empty string reads the newest revision. `"0"` accepts any revision in the server's
+    /// cache. For other values, see `resource_version_match`.
     pub resource_version: String,
     /// How the server interprets `resource_version`.
     pub resource_version_match: Option<ResourceVersionMatch>,
@@ -72,8 +72,8 @@ pub struct WatchOptions {
     pub field_selector: FieldSelector,
     /// Watches only objects in a range of field hashes, as in [`ListOptions`].
     pub shard_selector: String,
-    /// The revision after which the watch starts. The watch sends only later events. With an empty string or `"0"`, the
-    /// watch starts with an added event for each existing object.
+    /// The revision after which the watch starts. The watch sends only events after this revision. With an empty string
+    /// or `"0"`, the watch first sends an added event for each existing object.
     pub resource_version: String,
     /// How the server interprets `resource_version`. A streaming list requires `NotOlderThan`.
     pub resource_version_match: Option<ResourceVersionMatch>,
@@ -257,8 +257,8 @@ pub enum PropagationPolicy {
 /// ```
 #[derive(Clone, Debug, PartialEq)]
 pub enum Patch {
-    /// A server-side apply patch. Include all fields that the field manager wants to own, because the server removes
-    /// its other fields.
+    /// A server-side apply patch. Include all fields that the field manager wants to own. The server removes all fields
+    /// that the manager owned before and that are missing from the patch.
     Apply(Value),
     /// A JSON patch (RFC 6902), which is a list of operations.
     Json(Value),

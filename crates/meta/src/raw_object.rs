@@ -10,8 +10,8 @@ use crate::error::ApiError;
 use crate::key::ObjectKey;
 use crate::redacted::DecodeError;
 
-/// An undecoded object: either its JSON bytes, or a description if the object exceeds the size limit. `Debug` prints
-/// only the number of JSON bytes, because the object may be a Secret.
+/// An object as JSON bytes, or a description if the object exceeds the size limit. `Debug` prints only the number of
+/// JSON bytes, because the object may be a Secret.
 ///
 /// # Examples
 ///
@@ -25,7 +25,8 @@ use crate::redacted::DecodeError;
 /// ```
 #[derive(Clone, PartialEq, Eq)]
 pub enum RawObject {
-    /// The JSON bytes. Only decoding detects invalid UTF-8 and values that are not objects.
+    /// The JSON bytes, which may contain invalid UTF-8 or a value that is not an object. [`decode`](Self::decode)
+    /// reports both.
     Json(Bytes),
     /// An object that exceeds the source's size limit. The source skips this object and delivers all following objects.
     Oversized(Box<Oversized>),
@@ -44,13 +45,13 @@ pub enum RawObject {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Error)]
 #[error("its size of {size} bytes exceeds the limit of {limit}")]
 pub struct Oversized {
-    /// The object's key, or `None` if no name was found.
+    /// The object's key, or `None` if the source found no name.
     pub key: Option<ObjectKey>,
     /// The uid, or an empty string if the object has none.
     pub uid: String,
     /// The resourceVersion, or an empty string if the object has none.
     pub resource_version: String,
-    /// The object's size in bytes. In a watch, the whole event's size.
+    /// The object's size in bytes. In a watch, the size of the whole event.
     pub size: u64,
     /// The source's size limit in bytes.
     pub limit: usize,

@@ -25,8 +25,8 @@ pub fn redacted_url(url: &str) -> String {
     }
 }
 
-/// Implements `Debug` for a struct whose fields can contain secrets. A call that does not list all fields does not
-/// compile, so a new field is never printed by accident. `field => show` prints `show(field)` instead of the field.
+/// Implements `Debug` for a struct whose fields can contain secrets. A call must list all fields, so that a new field
+/// is never printed by accident. `field => show` prints `show(field)` instead of the field.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! debug_fields {

@@ -9,7 +9,7 @@ use thiserror::Error;
 use crate::group_resource::GroupResource;
 use crate::scope::Scope;
 
-/// An API group and version, such as `apps/v1`. The core group is written without a group, such as `v1`.
+/// An API group and version, such as `apps/v1`. For the core group, only the version is written, such as `v1`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct GroupVersion {
     /// The group. Empty for the core group.
@@ -24,7 +24,8 @@ impl GroupVersion {
         Self { group: group.into(), version: version.into() }
     }
 
-    /// Returns `true` if [`parse`](str::parse) accepts `text`. This function is `const`, for compile-time checks.
+    /// Returns `true` if [`parse`](str::parse) accepts `text`. The [`resource!`](crate::resource) macro calls this
+    /// `const` function at compile time.
     pub const fn is_valid(text: &str) -> bool {
         let (bytes, mut slashes, mut at, mut since) = (text.as_bytes(), 0, 0, 0);
         while at < bytes.len() {
@@ -226,8 +227,8 @@ impl ApiResource {
         self.group_version.with_kind(&self.kind)
     }
 
-    /// Returns the URL path of the resource's collection, such as `/apis/apps/v1/namespaces/a/deployments`. Without a
-    /// namespace, returns the path for all namespaces or for a cluster-scoped resource.
+    /// Returns the URL path of the resource's collection, such as `/apis/apps/v1/namespaces/a/deployments`. Pass `None`
+    /// for all namespaces or for a cluster-scoped resource.
     pub fn path(&self, namespace: Option<&str>) -> String {
         match namespace {
             Some(namespace) => format!("{}/namespaces/{namespace}/{}", self.group_version.path(), self.plural),

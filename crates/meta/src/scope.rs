@@ -9,8 +9,9 @@ pub enum Scope {
     Namespaced,
 }
 
-/// A [`Scope`] as a type. The implementations are [`NamespaceScope`] and [`ClusterScope`]. Methods for one scope
-/// require its type in a trait bound, so calling a namespaced method for a cluster-scoped kind does not compile.
+/// A [`Scope`] as a type. The implementations are [`NamespaceScope`] and [`ClusterScope`]. A method for one scope
+/// requires the scope's type in a trait bound. Calling a method for namespaced kinds with a cluster-scoped kind
+/// therefore does not compile.
 pub trait ResourceScope: 'static {
     /// The corresponding [`Scope`].
     const SCOPE: Scope;

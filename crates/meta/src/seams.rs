@@ -16,10 +16,10 @@ use crate::watch::WatchEvent;
 
 /// Lists and watches the objects of one resource for a reflector, like client-go's `ListerWatcher`.
 ///
-/// Each `ListWatch` has a fixed resource and a fixed namespace. The request options contain the selectors. A
-/// `ListWatch` delivers objects as JSON bytes, and the caller decodes them. An undecodable or oversized object
-/// therefore does not affect the other objects in the list. For a source that has objects instead of JSON bytes,
-/// implement [`ObjectSource`](crate::ObjectSource).
+/// Each `ListWatch` has a fixed resource and a fixed namespace. The selectors are in the request options. A `ListWatch`
+/// delivers each object as JSON bytes, which the caller decodes. An undecodable or oversized object therefore does not
+/// affect the other objects in the list. For a source that has objects instead of JSON bytes, implement
+/// [`ObjectSource`](crate::ObjectSource).
 ///
 /// # Cancel safety
 ///
@@ -49,7 +49,7 @@ pub trait ListWatch: Send + Sync + 'static {
     /// The Rust type of a decoded object.
     type Object: 'static;
 
-    /// The stream of a page's parts. The stream ends after all items and the metadata.
+    /// The stream of list items and metadata in one page. The stream ends after all items and the metadata.
     type Page: Stream<Item = Result<ListPart, ApiError>> + Send + Unpin + 'static;
 
     /// The stream of watch events. The stream ends when the server closes the watch without an error.
@@ -61,15 +61,15 @@ pub trait ListWatch: Send + Sync + 'static {
     /// Returns the watched namespace. `None` means all namespaces, or a cluster-scoped resource.
     fn namespace(&self) -> Option<&str>;
 
-    /// Requests one page of objects. The future completes when the server accepts or rejects the request. To get the
-    /// next page, call `list` again with the page's `continue` token.
+    /// Requests one page of objects. The future completes when the server accepts or rejects the request. For the next
+    /// page, call `list` again with the `continue` token of this page.
     fn list(&self, options: &ListOptions) -> impl Future<Output = Result<Self::Page, ApiError>> + Send;
 
     /// Opens a watch. The future completes when the server accepts or rejects the request.
     fn watch(&self, options: &WatchOptions) -> impl Future<Output = Result<Self::Events, ApiError>> + Send;
 }
 
-/// A part of a page. Items arrive in list order. The metadata arrives once, before or after the items.
+/// A part of a list page. The parts contain the items in list order, and once, before or after the items, the metadata.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ListPart {
     /// An object.
@@ -80,7 +80,8 @@ pub enum ListPart {
 
 /// Reads and writes single objects of one resource.
 ///
-/// Keys must contain a namespace if the resource is namespaced, and must not contain one if it is cluster-scoped.
+/// For a namespaced resource, each key must contain a namespace. For a cluster-scoped resource, keys must not contain a
+/// namespace.
 ///
 /// # Cancel safety
 ///

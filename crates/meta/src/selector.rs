@@ -26,9 +26,8 @@ pub use label::{LabelRequirement, LabelSelector, SelectorOperator};
 pub use names::{label_key_faults, label_value_faults};
 pub use spec::{LabelSelectorExpression, LabelSelectorSpec};
 
-/// An error returned when parsing or building an invalid label or field selector.
-///
-/// The message is the same as kube-apiserver's.
+/// An error returned when parsing or building an invalid label or field selector. The message equals kube-apiserver's
+/// message.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[error("{message}")]
 pub struct InvalidSelector {
@@ -66,8 +65,8 @@ fn quoted(text: &str) -> String {
     out
 }
 
-/// Returns `true` if Go's `%q` prints `c` without an escape sequence. Rust escapes the same characters as Go, and also
-/// a combining character at the start of a string.
+/// Returns `true` if Go's `%q` prints `c` without an escape sequence. Rust's `escape_debug` escapes the same
+/// characters, and also a combining character at the start of a string.
 fn is_printed(c: char) -> bool {
     let after_another = ['a', c].iter().collect::<String>();
     after_another.escape_debug().nth(1) != Some('\\')

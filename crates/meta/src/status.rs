@@ -8,7 +8,7 @@ use crate::list::ListMeta;
 use crate::null::{Few, or_empty};
 use crate::object_meta::TypeMeta;
 
-/// A response without an object, such as an error response, like Kubernetes' `metav1.Status`.
+/// A response that contains no object, such as an error response, like Kubernetes' `metav1.Status`.
 ///
 /// # Examples
 ///
@@ -73,7 +73,7 @@ impl fmt::Display for Status {
     }
 }
 
-/// An [`ApiError`](crate::ApiError) with a status returns the `Status` as its source.
+/// The [`source`](std::error::Error::source) of an [`ApiError`](crate::ApiError) with this status.
 impl std::error::Error for Status {}
 
 /// Details of a [`Status`].
@@ -203,7 +203,6 @@ impl<'de> Deserialize<'de> for Reason {
     }
 }
 
-/// Decodes a reason. An empty reason becomes `None`.
 fn given<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Reason>, D::Error> {
     Ok(Option::deserialize(deserializer)?.filter(|reason: &Reason| !reason.as_str().is_empty()))
 }

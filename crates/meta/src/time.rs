@@ -111,8 +111,8 @@ fn parse<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Timestamp, D::Err
     deserializer.deserialize_str(Text)
 }
 
-/// Truncates the time to the written precision, as in Go. Writing the current time therefore never produces a time in
-/// the future.
+/// Truncates the time to the written precision, as in Go. Rounding could write the current time as a time in the
+/// future.
 fn truncated(timestamp: Timestamp, unit: Unit) -> Timestamp {
     let rule = TimestampRound::new().smallest(unit).mode(RoundMode::Trunc);
     timestamp.round(rule).unwrap_or(timestamp)

@@ -92,7 +92,7 @@ impl<T> WatchEvent<T> {
 
 impl WatchEvent<RawObject> {
     /// Parses a watch frame of the form `{"type": …, "object": …}`. The returned event shares the frame's memory. The
-    /// parser decodes the objects in bookmark and error events, but not the watched resource's objects.
+    /// parser decodes only the objects of bookmark and error events.
     ///
     /// # Errors
     ///
@@ -135,8 +135,8 @@ fn unreadable(what: &str, error: serde_json::Error) -> ApiError {
     ApiError::decode(format!("{what}: {}", DecodeError::from(error)))
 }
 
-/// Returns the frame as a string of the same length. Invalid bytes are replaced by `?`, which does not change the JSON
-/// structure, because they can occur only inside JSON strings.
+/// Returns the frame as a string of the same length, with each invalid byte replaced by `?`. The JSON structure does
+/// not change, because invalid bytes can occur only inside JSON strings.
 fn legible(frame: &[u8]) -> Cow<'_, str> {
     str::from_utf8(frame).map(Cow::Borrowed).unwrap_or_else(|_| {
         let mut text = String::with_capacity(frame.len());
@@ -148,7 +148,7 @@ fn legible(frame: &[u8]) -> Cow<'_, str> {
     })
 }
 
-/// The fields that the parser reads from a bookmark's object.
+/// The fields of a bookmark's object that the parser reads.
 #[derive(Deserialize)]
 struct Mark {
     metadata: MarkMeta,

@@ -25,7 +25,7 @@ pub enum WatchEventType {
     Modified,
     /// The object was deleted, or it no longer matches the selector.
     Deleted,
-    /// No object changed. The watch has sent all events up to the resourceVersion in the bookmark.
+    /// No object changed. The bookmark's resourceVersion covers all events that the watch has sent.
     Bookmark,
     /// The server ends the watch. The event contains a `Status` with the reason.
     Error,

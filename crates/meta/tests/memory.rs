@@ -1,5 +1,5 @@
-//! Tests how much memory a decoded object uses. The test has its own binary, because the allocator counts the memory of
-//! the whole process.
+//! Tests how much memory a decoded object uses. The allocator counts the memory of the whole process, so this test
+//! needs its own binary.
 #![allow(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
 
 use std::alloc::System;
@@ -28,10 +28,10 @@ struct Identity {
 }
 
 struct Cost {
-    /// All allocated bytes, including bytes that were freed later.
+    /// All allocated bytes, including freed bytes.
     bytes: usize,
     allocations: usize,
-    /// The bytes that are still allocated after decoding.
+    /// The bytes that are still in use after decoding.
     held: usize,
 }
 

@@ -13,8 +13,8 @@ use super::InvalidSelector;
 /// fields: `metadata.name` works for all kinds, and `metadata.namespace` for most. Pods, for example, also support
 /// `spec.nodeName` and `status.phase`.
 ///
-/// In a value, write `\`, `,` and `=` as the escape sequences `\\`, `\,` and `\=`. Parsing does not trim whitespace,
-/// and ignores empty parts between two commas.
+/// In a value, write `\`, `,` and `=` as the escape sequences `\\`, `\,` and `\=`. Parsing keeps whitespace and ignores
+/// empty parts between two commas.
 ///
 /// Requirements are sorted and deduplicated, so selectors with the same requirements are equal and print the same text.
 ///
@@ -104,7 +104,7 @@ impl FromIterator<FieldRequirement> for FieldSelector {
 impl FromStr for FieldSelector {
     type Err = InvalidSelector;
 
-    /// Parses a selector. Parsing `n` bytes takes O(n log n) time and O(n) memory. The parser does not recurse.
+    /// Parses a selector. Parsing `n` bytes takes O(n log n) time and O(n) memory. The parser is not recursive.
     ///
     /// # Errors
     ///

@@ -21,7 +21,7 @@ use super::{InvalidSelector, parse, quoted};
 /// | `key>7`, `key<7` | [`gt`](Self::gt), [`lt`](Self::lt) | is a greater or smaller integer |
 ///
 /// Requirements are separated by commas. Whitespace is allowed everywhere except inside words. A missing value is the empty string, as in
-/// `key=`, `key in ()` and `key in (a,)`. `in` and `notin` are operators only after a key, and ordinary words elsewhere. Numbers in a
+/// `key=`, `key in ()` and `key in (a,)`. `in` and `notin` are operators only after a key. Elsewhere, they are ordinary words. Numbers in a
 /// requirement must fit into an `i64`.
 ///
 /// Requirements are sorted and deduplicated, so selectors with the same requirements are equal and print the same text.
@@ -157,7 +157,7 @@ impl LabelSelector {
         Ok(self.and(LabelRequirement::new(key, SelectorOperator::LessThan, [bound.to_string()])?))
     }
 
-    /// Adds a requirement.
+    /// Adds `requirement`, unless the selector already contains an equal requirement.
     pub fn and(mut self, requirement: LabelRequirement) -> Self {
         if let Err(place) = self.requirements.binary_search(&requirement) {
             self.requirements.insert(place, requirement);
@@ -208,7 +208,7 @@ impl FromIterator<LabelRequirement> for LabelSelector {
 impl FromStr for LabelSelector {
     type Err = InvalidSelector;
 
-    /// Parses a selector. Parsing `n` bytes takes O(n log n) time and O(n) memory. The parser does not recurse.
+    /// Parses a selector. Parsing `n` bytes takes O(n log n) time and O(n) memory. The parser is not recursive.
     ///
     /// # Errors
     ///

@@ -35,9 +35,8 @@ pub fn label_key_faults(key: &str) -> Vec<String> {
     faults
 }
 
-/// Returns the reasons why `value` is not a valid label value, or an empty list if it is valid.
-///
-/// A valid label value is empty, or follows the same rules as the name in a label key.
+/// Returns the reasons why `value` is not a valid label value, or an empty list if it is valid. A valid label value is
+/// empty, or follows the same rules as the name in a label key.
 pub fn label_value_faults(value: &str) -> Vec<String> {
     let mut faults = Vec::new();
     if value.len() > LONGEST {

@@ -3,7 +3,6 @@
 use super::names::label_key_faults;
 use super::{InvalidSelector, LabelRequirement, SelectorOperator, quoted};
 
-/// Parses a selector's requirements. Returns the requirements in the order of the text.
 pub(super) fn requirements(text: &str) -> Result<Vec<LabelRequirement>, InvalidSelector> {
     let mut parser = Parser { rest: text.trim_start_matches(BLANKS) };
     parser.selector().map_err(InvalidSelector::new)
@@ -12,7 +11,8 @@ pub(super) fn requirements(text: &str) -> Result<Vec<LabelRequirement>, InvalidS
 const BLANKS: [char; 4] = [' ', '\t', '\r', '\n'];
 const SYMBOLS: [char; 7] = ['=', '!', '(', ')', ',', '>', '<'];
 
-/// A parser. `in` and `notin` are keywords only where an operator is allowed. The end of the text is an empty token.
+/// The parser state. `in` and `notin` are keywords only where an operator is allowed. The end of the text is an empty
+/// token.
 struct Parser<'a> {
     /// The remaining text, without leading whitespace.
     rest: &'a str,
@@ -51,7 +51,8 @@ impl<'a> Parser<'a> {
         }
         let faults = label_key_faults(key);
         if !faults.is_empty() {
-            // Kubernetes prints a field path at the start of this message, and the path is nil.
+            // Kubernetes prints a field path at the start of this message. The path is nil here, which prints as
+            // `<nil>`.
             return Err(format!("<nil>: Invalid value: {}: {}", quoted(key), faults.join("; ")));
         }
         let (operator, values) = match self.peek() {

@@ -38,8 +38,7 @@ pub struct LabelSelectorSpec {
 pub struct LabelSelectorExpression {
     /// The label key.
     pub key: String,
-    /// `In`, `NotIn`, `Exists` or `DoesNotExist`. Decoding accepts any text, and [`LabelSelector::from_spec`] rejects
-    /// other operators.
+    /// `In`, `NotIn`, `Exists` or `DoesNotExist`. Decoding accepts any text. [`LabelSelector::from_spec`] rejects unknown operators.
     pub operator: String,
     /// The values. Must be empty for `Exists` and `DoesNotExist`.
     #[serde(skip_serializing_if = "Vec::is_empty", deserialize_with = "null_default")]
@@ -47,8 +46,8 @@ pub struct LabelSelectorExpression {
 }
 
 impl LabelSelector {
-    /// Converts a selector in an object, like apimachinery's `LabelSelectorAsSelector`. `None` matches no objects, and an empty
-    /// selector matches all objects.
+    /// Converts an object's selector, like apimachinery's `LabelSelectorAsSelector`. `None` converts to a selector for no objects, and an
+    /// empty selector to a selector for all objects.
     ///
     /// # Errors
     ///

@@ -400,7 +400,7 @@ fn field_name_with_special_characters_panics() {
     let _ = FieldSelector::everything().equals("a=b,c", "d");
 }
 
-/// A recursive parser would overflow the stack, and a backtracking parser would not finish.
+/// A recursive parser would overflow the stack on these selectors, and a backtracking parser would not finish.
 #[test]
 fn long_selectors_parse_in_one_pass() {
     for unit in ["a,", "!", "(", "a in (", "=", "\\"] {
