@@ -1,4 +1,4 @@
-//! The type `Cluster`: a client configuration with its clients, informers, recorders and electors.
+//! The [`Cluster`] type, which creates a program's clients, informers, recorders and electors.
 
 mod elections;
 
@@ -25,9 +25,9 @@ const EVENTS: Duration = Duration::from_secs(5);
 
 /// A connection to a cluster, which creates clients, informers, recorders and electors.
 ///
-/// A program usually starts by creating a `Cluster`, which combines the other crates' types. All users of a `Cluster`
-/// share one client, and one informer for each resource and selector. Each elector has its own client, so other
-/// requests never delay a lease renewal. Cloning a `Cluster` only increments a reference count.
+/// All users of a `Cluster` share one client, and one informer for each resource and selector. Each elector has a
+/// separate client, so that other requests never delay a lease renewal. Cloning a `Cluster` only increments a reference
+/// count.
 ///
 /// By default, clients have no rate limit, because API Priority and Fairness protects the server. For a server without
 /// API Priority and Fairness, set [`ClientConfig::qps`].
@@ -74,17 +74,16 @@ struct Inner {
     server: Option<ApiServer>,
 }
 
-/// The Event writer.
 enum Events {
-    /// The Event broadcaster, which the first recorder creates.
+    /// The Event broadcaster, or `None` until the first recorder needs a broadcaster.
     Open(Option<EventBroadcaster>),
-    /// The cluster was shut down and creates no broadcaster.
+    /// The cluster was shut down, so no broadcaster may be created.
     Closed,
 }
 
 impl Cluster {
-    /// Connects to the cluster in this process's environment, like [`connect`](Self::connect) with the default
-    /// [`ClusterConfig`]. This method reads files, but sends no requests.
+    /// Connects to the cluster that the kubeconfig or the pod's service account describes. This method is the same as
+    /// [`connect`](Self::connect) with the default [`ClusterConfig`]. It reads files, but sends no requests.
     ///
     /// # Errors
     ///
@@ -93,13 +92,14 @@ impl Cluster {
         Self::connect(ClusterConfig::default())
     }
 
-    /// Connects to the cluster in `config`, which can be a [`ClientConfig`]. This method sends no requests, so only the
-    /// first request detects an unreachable server.
+    /// Connects to the cluster in `config`, which can be a [`ClientConfig`]. This method sends no requests. The first
+    /// request reports an unreachable server.
     ///
     /// # Errors
     ///
-    /// - Returns an error if the configuration contradicts itself, or contains an invalid certificate or key.
-    /// - Returns an error if `config` has no client configuration, and the environment has none or an invalid one.
+    /// - Returns an error if settings in the configuration contradict each other, or if a certificate or key is
+    ///   invalid.
+    /// - Returns an error if `config` has no client configuration, and the environment contains no valid configuration.
     pub fn connect(config: impl Into<ClusterConfig>) -> Result<Self, Error> {
         let ClusterConfig { client, metrics, transport } = config.into();
         let client = match client {
@@ -117,8 +117,8 @@ impl Cluster {
     }
 
     /// Starts an API server in this process, and connects to it on a loopback port. The server stops when the cluster's
-    /// last clone is dropped. To set a metrics provider, [`connect`](Self::connect) to the server with its
-    /// [`config`](Self::config).
+    /// last clone is dropped. To record metrics, pass this cluster's [`config`](Self::config) and a metrics provider to
+    /// [`connect`](Self::connect).
     ///
     /// # Errors
     ///
@@ -153,8 +153,8 @@ impl Cluster {
         Ok(Self { inner: Arc::new(inner) })
     }
 
-    /// Returns the embedded API server, if [`embedded`](Self::embedded) created this cluster. Tests can use the server
-    /// to inject faults.
+    /// Returns the embedded API server if [`embedded`](Self::embedded) created this cluster. Tests can inject faults
+    /// into the server.
     #[cfg(feature = "apiserver")]
     pub fn server(&self) -> Option<&ApiServer> {
         self.inner.server.as_ref()
@@ -182,8 +182,8 @@ impl Cluster {
 
     /// Returns the shared informer for `T` in all namespaces. Calls with the same type return the same informer.
     ///
-    /// The returned informer is already started, and runs until its last [user](InformerFactory) is dropped or the
-    /// cluster is [shut down](Self::shutdown). Informers that are created after the shutdown never run.
+    /// The returned informer is already started. The informer runs until its last [user](InformerFactory) is dropped or
+    /// the cluster is [shut down](Self::shutdown). Informers created after the shutdown never run.
     ///
     /// For one namespace, a selector or other settings, use [`informer_with`](Self::informer_with). For several
     /// namespaces, use [`informer_of_namespaces`](Self::informer_of_namespaces).
@@ -199,8 +199,8 @@ impl Cluster {
     }
 
     /// Returns the informer for `api` with the selectors and settings in `config`. Callers with the same settings share
-    /// one informer. [`InformerFactory`] lists the settings that require a separate informer. The returned informer is
-    /// already started.
+    /// one informer. [`InformerFactory`] lists the settings for which the factory creates a separate informer. The
+    /// returned informer is already started.
     ///
     /// To get an `Api`, call [`api`](Self::api) or [`namespaced`](Self::namespaced), or create a dynamic `Api` with the
     /// cluster's [`client`](Self::client).
@@ -236,13 +236,13 @@ impl Cluster {
     ) -> SharedInformer<T> {
         config.metrics = config.metrics.or_else(|| self.inner.metrics.clone());
         let informer = self.inner.informers.informer(api, config);
-        // After the shutdown, `start` does nothing.
+        // `start` does nothing after the cluster's shutdown.
         self.inner.informers.start();
         informer
     }
 
-    /// Returns the informer for `T` in a set of namespaces, which [may change](SharedInformer::of_namespaces). Callers
-    /// with clones of the same namespace set share one informer. Otherwise, this method works like
+    /// Returns the informer for `T` in a set of namespaces. The set [may change](SharedInformer::of_namespaces) later.
+    /// Callers that pass clones of one namespace set share one informer. In all other respects, this method works like
     /// [`informer_with`](Self::informer_with).
     ///
     /// # Panics
@@ -264,7 +264,8 @@ impl Cluster {
         informer
     }
 
-    /// Returns a reader that uses the cache of [`informer`](Self::informer), and starts this informer.
+    /// Returns a reader for the cache of the shared [`informer`](Self::informer) for `T`. This method starts that
+    /// informer.
     ///
     /// # Panics
     ///
@@ -278,12 +279,12 @@ impl Cluster {
         Reader::new(self.inner.client.clone(), None)
     }
 
-    /// Returns `true` if both are clones of one `Cluster`, which share a connection and its informers.
+    /// Returns `true` if `self` and `other` are clones of one `Cluster`, which share a connection and its informers.
     pub fn is_same(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.inner, &other.inner)
     }
 
-    /// Returns the factory for all informers of this cluster, for example to pass it to a manager.
+    /// Returns the factory for all informers of this cluster. Pass the factory to a manager, for example.
     pub fn informers(&self) -> &InformerFactory {
         &self.inner.informers
     }
@@ -299,8 +300,8 @@ impl Cluster {
         if let Events::Open(Some(events)) = &*self.events() {
             return events.recorder(source);
         }
-        // Create the broadcaster without holding a lock, because this calls the user's metrics provider. If another
-        // thread has also created one, one of the two is dropped.
+        // Creating the broadcaster calls the user's metrics provider, so this thread must not hold a lock. If two
+        // threads create a broadcaster at the same time, one broadcaster is dropped.
         let config = BroadcasterConfig { metrics: self.inner.metrics.clone(), ..BroadcasterConfig::default() };
         let started = EventBroadcaster::new(config);
         started.start_recording_to_sink(self.api());
@@ -316,8 +317,9 @@ impl Cluster {
         self.inner.events.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Stops this cluster's informers and Event broadcaster, for all of its clones. This method writes pending Events
-    /// for at most 5 s. If this is the cluster's last clone, the embedded server also stops.
+    /// Stops the informers and the Event broadcaster of this cluster and all its clones. Before stopping, the
+    /// broadcaster writes pending Events for at most 5 s. If this is the cluster's last clone, the embedded server also
+    /// stops.
     ///
     /// # Cancel safety
     ///

@@ -26,11 +26,11 @@ use pintle_restreq::TransportLayer;
 /// ```
 #[derive(Clone, Debug, Default)]
 pub struct ClusterConfig {
-    /// The client configuration. `None`, the default, means the kubeconfig in `KUBECONFIG` or in the home directory, or
-    /// else the pod's service account.
+    /// The client configuration. `None`, the default, reads the kubeconfig in `KUBECONFIG` or in the home directory. Without a kubeconfig,
+    /// `None` reads the pod's service account.
     pub client: Option<ClientConfig>,
-    /// The metrics provider for all components that the cluster creates. `None`, the default, disables metrics. A
-    /// component's series exist until the component is dropped.
+    /// The metrics provider for all components that the cluster creates. `None`, the default, disables metrics. Dropping a component
+    /// removes its metric series.
     ///
     /// | component | metrics |
     /// |---|---|
@@ -39,9 +39,9 @@ pub struct ClusterConfig {
     /// | [electors](pintle_leaderelect::LeaderElectionConfig::metrics), unless their configuration sets another provider | `leader_election_*` |
     /// | [the Event writer](pintle_events::BroadcasterConfig::metrics) | `event_broadcaster_*` |
     ///
-    /// A cluster does not create controllers, so set their provider in the [controller's
-    /// configuration](pintle_controller::ControllerConfig::metrics). Informers that you create with the
-    /// [factory](crate::Cluster::informers) also need their own provider.
+    /// A cluster creates no controllers, so set the provider in the [controller's
+    /// configuration](pintle_controller::ControllerConfig::metrics). Also set the provider for each informer that you create with the
+    /// [factory](crate::Cluster::informers).
     pub metrics: Option<Arc<dyn Provider>>,
     /// A layer that wraps the transport of all clients, including the electors' clients. `None` by default. With
     /// [`TransportLayer::in_place`], clients can reach an embedded server without a socket:

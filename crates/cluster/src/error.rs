@@ -1,4 +1,4 @@
-//! The error type of this crate.
+//! The crate's error type.
 
 use thiserror::Error as ThisError;
 
@@ -12,13 +12,13 @@ pub enum Error {
     /// The election configuration is invalid.
     #[error("leader election: {0}")]
     Election(pintle_leaderelect::InvalidConfig),
-    /// The environment contains no client configuration, or an invalid one.
+    /// The environment contains no valid client configuration.
     #[error(transparent)]
     Kubeconfig(pintle_kubeconfig::Error),
     /// The key of a lock is invalid.
     #[error("leader election: {0}")]
     Lease(pintle_meta::InvalidKey),
-    /// The API server for a plan could not start.
+    /// The embedded API server for a [`plan`](crate::Cluster::plan) could not start.
     #[cfg(feature = "apiserver")]
     #[error(transparent)]
     Plan(pintle_apiserver::PlanError),

@@ -1,4 +1,4 @@
-//! Plans. A plan is an embedded API server that reads from a live cluster and never writes to it.
+//! Plans for dry runs. A plan is an embedded API server that reads from a live cluster and never writes to the cluster.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -15,9 +15,8 @@ use tower_service::Service;
 use crate::cluster::Cluster;
 
 impl Cluster {
-    /// Starts an embedded API server for a controller's dry run. The server uses this `Cluster`'s client to read from
-    /// the live cluster, and never writes to it. The returned [`Plan`] stores all writes, and [`Plan::changes`] returns
-    /// them.
+    /// Starts an embedded API server for a controller's dry run. The server uses this `Cluster`'s client to read from the live cluster, and
+    /// never writes to it. The returned [`Plan`] keeps all writes in memory. [`Plan::changes`] returns the writes.
     ///
     /// # Examples
     ///
@@ -56,7 +55,7 @@ impl Cluster {
     }
 }
 
-/// Sends the embedded server's requests to the live cluster, and returns error responses like any other response.
+/// Forwards the embedded server's read requests to the live cluster. An error response of the cluster is a response, not an `Error`.
 #[derive(Clone)]
 struct Reading(RestClient);
 

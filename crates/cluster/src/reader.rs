@@ -1,4 +1,4 @@
-//! Reads that use a cache or the server.
+//! Reads objects from a cache or from the server.
 
 use std::fmt;
 use std::sync::Arc;
@@ -8,13 +8,14 @@ use pintle_meta::{ApiError, InvalidKey, LabelSelector, ListOptions, NamespaceSco
 use pintle_restreq::{Api, InvalidRequest, RestClient};
 use serde::de::DeserializeOwned;
 
-/// Reads the objects of one type, from the cache of an informer or from the server. With this type, one function can
-/// work with both, like a function that takes controller-runtime's `client.Reader`.
+/// Reads the objects of one type from an informer's cache or from the server. A function that takes a `Reader` works with both, like a
+/// function that takes controller-runtime's `client.Reader`.
 ///
-/// [`Cluster::reader`](crate::Cluster::reader) reads from the cache. Until the cache has synced, and after its informer
-/// has stopped, the reader sends a request for each read. Objects of the cache can be older than the objects on the
-/// server. [`Cluster::live_reader`](crate::Cluster::live_reader) sends a request for each read. Live reads return objects
-/// with `managedFields`, and cached reads without.
+/// [`Cluster::reader`](crate::Cluster::reader) returns a reader for the cache. The reader sends a request for each read until the cache has
+/// synced, and again after the informer has stopped. Cached objects can be older than the objects on the server.
+///
+/// [`Cluster::live_reader`](crate::Cluster::live_reader) returns a reader that sends a request for each read. Live reads return objects
+/// with `managedFields`, and cached reads return objects without `managedFields`.
 ///
 /// # Examples
 ///
@@ -54,21 +55,21 @@ impl<T: Resource + DeserializeOwned> Reader<T> {
         Self { client, informer }
     }
 
-    /// Returns whether the next read uses the cache.
+    /// Returns `true` if the next read uses the cache.
     pub fn is_cached(&self) -> bool {
         self.cache().is_some()
     }
 
-    /// Returns the object with this key, or `None` if it does not exist.
+    /// Returns the object with this key, or `None` if the object does not exist.
     ///
     /// # Errors
     ///
-    /// Returns an error if the key is invalid or the request fails. A 404 without a `Status` is also an error, because a proxy can
-    /// send it.
+    /// Returns an error if the key is invalid or the request fails. A 404 without a `Status` object is also an error, because the response
+    /// may come from a proxy.
     ///
     /// # Cancel safety
     ///
-    /// Dropping the future loses nothing, because the request only reads.
+    /// Dropping the future cancels the request, which changes nothing on the server.
     pub async fn get(&self, key: impl TryInto<ObjectKey, Error: Into<InvalidKey>>) -> Result<Option<Arc<T>>, ApiError> {
         let key = key.try_into().map_err(|error| InvalidRequest::Key(error.into()))?;
         if let Some(cache) = self.cache() {
@@ -89,7 +90,7 @@ impl<T: Resource + DeserializeOwned> Reader<T> {
     ///
     /// # Cancel safety
     ///
-    /// Dropping the future loses nothing, because the request only reads.
+    /// Dropping the future cancels the request, which changes nothing on the server.
     pub async fn list(&self, selector: &LabelSelector) -> Result<Vec<Arc<T>>, ApiError> {
         match self.cache() {
             Some(cache) => Ok(cache.select(selector)),
@@ -105,7 +106,7 @@ impl<T: Resource + DeserializeOwned> Reader<T> {
     ///
     /// # Cancel safety
     ///
-    /// Dropping the future loses nothing, because the request only reads.
+    /// Dropping the future cancels the request, which changes nothing on the server.
     pub async fn list_in(&self, namespace: &str, selector: &LabelSelector) -> Result<Vec<Arc<T>>, ApiError>
     where
         T: Resource<Scope = NamespaceScope>,

@@ -23,8 +23,8 @@ pub trait CustomResource: Resource + JsonSchema {
     ///
     /// # Panics
     ///
-    /// Panics if the type has no structural schema. Also panics if the path for a column, the scale subresource or a selectable field is
-    /// not in the schema. The result depends only on the type, so a single test that calls `crd` detects a panic.
+    /// Panics if the type has no structural schema. Also panics if the schema lacks the path of a column, the scale subresource or a
+    /// selectable field. The result depends only on the type, so a single test that calls `crd` detects a panic.
     fn crd() -> CustomResourceDefinition {
         match build::<Self>() {
             Ok(definition) => definition,
@@ -87,8 +87,8 @@ fn version<T: CustomResource + ?Sized>(name: &str) -> Result<Value, String> {
     Ok(version)
 }
 
-/// Returns the whole object's schema. The server itself validates `apiVersion`, `kind` and `metadata`, so the schema does not restrict
-/// them.
+/// Returns the schema for the whole object. The API server validates `apiVersion`, `kind` and `metadata`, so the schema does not restrict
+/// these fields.
 fn schema<T: CustomResource + ?Sized>() -> Result<Value, String> {
     let mut schema = structural::<T>().map_err(|error| error.to_string())?;
     schema.remove("title");
@@ -96,7 +96,7 @@ fn schema<T: CustomResource + ?Sized>() -> Result<Value, String> {
         return Err("the field `metadata` has another name in JSON; remove serde's rename from it".into());
     }
     if let Some(Value::Array(required)) = schema.get_mut("required") {
-        // The server drops a status subresource from a create request.
+        // The API server drops `status` from a create request if the status is a subresource, so the schema must not require `status`.
         required.retain(|name| name != "metadata" && !(T::DECLARATION.has_status && name == "status"));
         if required.is_empty() {
             schema.remove("required");

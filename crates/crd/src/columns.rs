@@ -6,7 +6,7 @@ use crate::declaration::Column;
 
 const AGE: &str = ".metadata.creationTimestamp";
 
-/// Returns a definition's printer columns. Adds the column `Age` to declared columns, because kubectl shows it only for a definition
+/// Returns a definition's printer columns. Adds the column `Age` to declared columns, because kubectl adds `Age` only to a definition
 /// without columns.
 pub(crate) fn columns(declared: &[Column], schema: &Value) -> Result<Vec<Value>, String> {
     let age =
@@ -39,7 +39,7 @@ fn written(column: &Column, schema: &Value) -> Result<Value, String> {
     Ok(written)
 }
 
-/// Why the schema has no column type for a path.
+/// The reason why a path has no column type.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum NoType {
     Absent,
@@ -108,7 +108,6 @@ fn segments(path: &str) -> Option<Vec<Segment>> {
     Some(found)
 }
 
-/// Returns a definition's scale subresource.
 pub(crate) fn scale(scale: crate::declaration::Scale, schema: &Value) -> Result<Map<String, Value>, String> {
     let paths = [
         ("specReplicasPath", ".spec.", Some(scale.spec_replicas)),

@@ -1,7 +1,6 @@
 //! Custom resource declarations.
 
-/// A custom resource's declarations beyond [`Resource`](pintle_meta::Resource). `#[derive(Resource)]` sets these fields
-/// from its attributes.
+/// The attributes of a custom resource that [`Resource`](pintle_meta::Resource) does not contain. `#[derive(Resource)]` sets these fields.
 #[derive(Clone, Copy, Debug)]
 pub struct Declaration {
     /// The singular name for kubectl.
@@ -18,7 +17,7 @@ pub struct Declaration {
     pub columns: &'static [Column],
     /// The JSON paths of the fields for field selectors.
     pub selectable_fields: &'static [&'static str],
-    /// The CEL rules for the whole object, each with an optional error message.
+    /// The CEL rules for the whole object. Each rule may have an error message.
     pub rules: &'static [(&'static str, Option<&'static str>)],
     /// Whether this version is deprecated. Clients that use a deprecated version get a warning.
     pub is_deprecated: bool,
@@ -28,12 +27,13 @@ pub struct Declaration {
     pub is_served: bool,
     /// Whether the API server stores objects in this version. Exactly one version in a definition must be stored.
     pub is_stored: bool,
-    /// The `Cargo.toml` version of the package that defines the resource, or `None` if unknown. If programs with different versions
-    /// install the definition, the one with the greatest version is kept.
+    /// The `Cargo.toml` version of the package that defines the resource, or `None` if unknown. If two programs install different versions
+    /// of the definition, the greater version wins.
     pub package_version: Option<&'static str>,
 }
 
-/// The declaration in the derive macro's code for wrong attributes, which never runs.
+/// A placeholder for a struct with invalid attributes. The derive macro reports the invalid attribute, so the program does not compile and
+/// never uses this value.
 pub const NO_DECLARATION: Declaration = Declaration {
     singular: "",
     short_names: &[],
@@ -68,7 +68,7 @@ pub struct Column {
     pub name: &'static str,
     /// The JSON path of the value.
     pub json_path: &'static str,
-    /// `integer`, `number`, `string`, `boolean` or `date`. `None` means the type of `json_path` in the schema.
+    /// `integer`, `number`, `string`, `boolean` or `date`. `None` uses the type that the schema declares for `json_path`.
     pub column_type: Option<&'static str>,
     /// The value's OpenAPI format, such as `int32`.
     pub format: Option<&'static str>,

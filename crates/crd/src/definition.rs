@@ -1,13 +1,12 @@
-//! The CustomResourceDefinition object.
+//! The CustomResourceDefinition type.
 
 use pintle_meta::{Conditions, ObjectMeta};
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::Value;
 use thiserror::Error;
 
-/// An `apiextensions.k8s.io/v1` CustomResourceDefinition with a JSON spec.
-///
-/// Serializing a definition includes `apiVersion` and `kind`, so kubectl can apply the YAML.
+/// An `apiextensions.k8s.io/v1` CustomResourceDefinition with a JSON spec. The serialized form contains `apiVersion` and `kind`, so kubectl
+/// can apply a definition that is written as YAML.
 #[derive(Clone, Debug, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct CustomResourceDefinition {
@@ -22,13 +21,13 @@ pub struct CustomResourceDefinition {
     /// The status, which only the server sets.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub status: Option<DefinitionStatus>,
-    /// The version of the package that built this definition. Not serialized, so that a manifest does not change with each release.
+    /// The `Cargo.toml` version of the package that built this definition. Not serialized, so that a release does not change the manifest.
     #[serde(skip)]
     built_by: Option<&'static str>,
 }
 
 impl PartialEq for CustomResourceDefinition {
-    /// Compares the serialized fields.
+    /// Compares the serialized fields, which exclude `built_by`.
     fn eq(&self, other: &Self) -> bool {
         (&self.api_version, &self.kind, &self.metadata) == (&other.api_version, &other.kind, &other.metadata)
             && self.spec == other.spec
@@ -62,7 +61,7 @@ pub struct DefinitionStatus {
     /// The conditions, such as `Established`.
     #[serde(default)]
     pub conditions: Conditions,
-    /// The versions that some objects may still be stored in.
+    /// The versions in which some objects may still be stored.
     #[serde(default, deserialize_with = "null_default")]
     pub stored_versions: Vec<String>,
 }
@@ -73,7 +72,6 @@ fn null_default<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<String
 }
 
 impl CustomResourceDefinition {
-    /// Creates a definition with this name and spec.
     pub(crate) fn new(name: &str, spec: Value, built_by: Option<&'static str>) -> Self {
         let metadata = ObjectMeta::new("", name);
         Self { api_version: api_version(), kind: kind(), metadata, spec, status: None, built_by }
@@ -113,14 +111,14 @@ impl CustomResourceDefinition {
         Ok(definition)
     }
 
-    /// Returns `true` if the condition `Established` is true, so that the server serves the resource.
+    /// Returns `true` if the condition `Established` is true. The server then serves the resource.
     pub fn is_established(&self) -> bool {
         self.status.as_ref().is_some_and(|status| status.conditions.is_true("Established"))
     }
 
-    /// Returns the version of the program that installs or has installed this definition, such as `1.4.0`. For an
-    /// installed definition, the version is in the annotation [`PACKAGE_VERSION`]. For a definition from
-    /// [`crd`](crate::CustomResource::crd), the version comes from the `Cargo.toml` of the type's package.
+    /// Returns the version of the program that installs or has installed this definition, such as `1.4.0`. The annotation
+    /// [`PACKAGE_VERSION`] contains the version of an installed definition. For a definition from [`crd`](crate::CustomResource::crd), the
+    /// version comes from the `Cargo.toml` of the type's package.
     pub fn package_version(&self) -> Option<&str> {
         let annotation = self.metadata.annotations.get(PACKAGE_VERSION).map(String::as_str);
         annotation.or(self.built_by)
@@ -140,14 +138,14 @@ impl CustomResourceDefinition {
         versions.filter(|version| version["served"] == true).filter_map(|version| version["name"].as_str()).collect()
     }
 
-    /// Merges a kind's versions into one definition. The versions keep their order, and the stored version determines
-    /// the resource's names.
+    /// Merges the definitions of a kind's versions into one definition. The versions keep their order. The names of the resource come from
+    /// the stored version.
     ///
     /// # Errors
     ///
     /// - The definitions have different names.
     /// - A version occurs twice.
-    /// - The number of stored versions is not one.
+    /// - No version is stored, or more than one.
     ///
     /// # Examples
     ///
@@ -206,7 +204,7 @@ pub enum MergeError {
     /// The definitions have different names, such as these two.
     #[error("{0:?} and {1:?} are different definitions; give all versions the same group and plural")]
     Names(String, String),
-    /// The number of stored versions is this number instead of one.
+    /// No version is stored, or more than one. Contains the number of stored versions.
     #[error("{}", stored(*.0))]
     Stored(usize),
     /// This version occurs twice.

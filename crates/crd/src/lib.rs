@@ -67,21 +67,21 @@
 //! [structural](https://kubernetes.io/docs/tasks/extend-kubernetes/custom-resources/custom-resource-definitions/#specifying-a-structural-schema)
 //! schema:
 //!
-//! - An enum of unit variants is a string with `enum`. An enum of objects, which can be tagged, untagged or flattened,
-//!   has the properties of all variants, and `oneOf` or `anyOf` describes each variant.
-//! - An `Option` field is not required, and kube-apiserver drops a `null` value. An `Option` in a list or a map becomes
-//!   `nullable` instead.
+//! - An enum of unit variants is a string with `enum`. A tagged, untagged or flattened enum of structs becomes an object with the
+//!   properties of all variants. `oneOf` or `anyOf` lists each variant's required properties.
+//! - An `Option` field is not required, and kube-apiserver drops a `null` value. An `Option` as a list item or a map value becomes
+//!   `nullable`.
 //! - A map has `additionalProperties`. `serde_json::Value` preserves unknown fields.
 //! - An integer or string, such as k8s-openapi's `IntOrString`, gets `x-kubernetes-int-or-string`.
 //! - A set of scalars is a list with the list type `set`. [`Conditions`](pintle_meta::Conditions) are a list with the list type `map`.
 //! - Formats that kube-apiserver does not support, such as `uint32`, are removed, but the numbers' bounds are kept.
 //! - Keywords with the prefix `x-kubernetes-` are kept: `#[schemars(extend("x-kubernetes-validations" = [{"rule": "self > 0"}]))]`.
 //!
-//! The field `status` of a status subresource must be an `Option` or have a serde default, because an object has no
-//! status before its operator sets one. Other types do not compile.
+//! If the status is a subresource, the field `status` must be an `Option` or have a serde default. Any other `status` type is a compile
+//! error, because a new object has no status.
 //!
-//! A recursive type has no structural schema, so [`crd`](CustomResource::crd) panics. The panic message names the
-//! field, and suggests the schema [`preserve_unknown_fields`]. A single test that calls `crd` detects this panic.
+//! A recursive type has no structural schema, so [`crd`](CustomResource::crd) panics. The panic message names the field, and suggests the
+//! schema [`preserve_unknown_fields`]. One test that calls `crd` detects the panic.
 //!
 //! # Main items
 //!
@@ -102,7 +102,7 @@ pub use definition::{CustomResourceDefinition, DefinitionStatus, MergeError, PAC
 pub use pintle_derive::Resource;
 pub use structural::preserve_unknown_fields;
 
-/// Items for the derive macro's code.
+/// Items that the derive macro's generated code uses.
 #[doc(hidden)]
 pub mod __private {
     pub use pintle_meta::{ClusterScope, Metadata, NamespaceScope, Object, Resource, resource};

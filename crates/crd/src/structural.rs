@@ -8,10 +8,10 @@ use serde_json::{Map, Value, json};
 
 use crate::union::{merge, union};
 
-/// A schema as a JSON object.
+/// A JSON Schema, as a JSON object.
 pub(crate) type Object = Map<String, Value>;
 
-/// The JSON Schema keywords in structural schemas, besides those with the prefix `x-kubernetes-`.
+/// The JSON Schema keywords that a structural schema may contain, in addition to keywords with the prefix `x-kubernetes-`.
 const KEPT: &[&str] = &[
     "type",
     "title",
@@ -81,7 +81,7 @@ const FORMATS: &[&str] = &[
 pub(crate) const PRESERVE: &str = "x-kubernetes-preserve-unknown-fields";
 pub(crate) const INT_OR_STRING: &str = "x-kubernetes-int-or-string";
 
-/// Why a type has no structural schema.
+/// The reason why a type has no structural schema.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct SchemaError {
     /// The invalid field's path, such as `spec.rules[]`.
@@ -104,12 +104,12 @@ impl fmt::Display for SchemaError {
 
 /// Returns a schema for any JSON value, for `#[schemars(schema_with = "pintle_crd::preserve_unknown_fields")]`.
 ///
-/// kube-apiserver does not validate or prune a field with this schema. Recursive types need this schema.
+/// kube-apiserver neither validates nor prunes a field with this schema. A recursive type needs this schema for the field that contains the
+/// type again.
 pub fn preserve_unknown_fields(_: &mut SchemaGenerator) -> Schema {
     json_schema!({ "x-kubernetes-preserve-unknown-fields": true })
 }
 
-/// Returns a type's structural schema.
 pub(crate) fn structural<T: JsonSchema + ?Sized>() -> Result<Object, SchemaError> {
     let settings = SchemaSettings::draft2020_12().with(|settings| {
         settings.meta_schema = None;
@@ -118,7 +118,7 @@ pub(crate) fn structural<T: JsonSchema + ?Sized>() -> Result<Object, SchemaError
     convert(settings.into_generator().into_root_schema_for::<T>().to_value(), "")
 }
 
-/// Converts the schema of a list item or a map value. Errors contain `path`.
+/// Converts the schema of a list item or a map value. `path` is the place to name in errors.
 pub(crate) fn convert(schema: Value, path: &str) -> Result<Object, SchemaError> {
     let mut schema = convert_nullable(schema, path)?;
     allow_null_beside_enum(&mut schema);
@@ -144,7 +144,7 @@ fn allow_null_beside_enum(schema: &mut Object) {
 /// Converts a property's schema. An `Option` property need not be nullable, because kube-apiserver removes a null value, and Rust
 /// decodes both null and an absent value as `None`.
 fn convert_property(schema: Value, path: &str) -> Result<Object, SchemaError> {
-    // A property with a default must be nullable. Otherwise, kube-apiserver would replace a null value with the default.
+    // If a property has a default, the property must be nullable. Otherwise, kube-apiserver would replace null with the default.
     let stays = schema.get("nullable").is_some() || schema.get("default").is_some_and(|default| !default.is_null());
     let mut schema = convert_nullable(schema, path)?;
     // Keep the schema of `()`, which allows only null.
@@ -189,7 +189,7 @@ fn convert_nullable(schema: Value, path: &str) -> Result<Object, SchemaError> {
     Ok(schema)
 }
 
-/// Returns `true` if a schema has no type of its own, such as `{"required": ["a"]}`, and only adds conditions to the enclosing schema.
+/// Returns `true` if a schema has no type, such as `{"required": ["a"]}`. Such a schema only adds conditions to the enclosing schema.
 fn is_condition(schema: &Value) -> bool {
     const TYPED: [&str; 5] = ["type", "$ref", "const", "items", "additionalProperties"];
     let is_typed = |schema: &Value| TYPED.iter().any(|key| schema.get(key).is_some());
@@ -211,7 +211,7 @@ fn condition(schema: Value) -> Value {
     schema.into()
 }
 
-/// Rewrites the keywords that are different in a structural schema.
+/// Rewrites the keywords that a structural schema does not allow or writes differently.
 fn normalize(schema: &mut Object) {
     if let Some(constant) = schema.remove("const") {
         schema.insert("enum".into(), json!([constant]));
@@ -259,7 +259,7 @@ fn normalize(schema: &mut Object) {
     if let Some(Value::Object(negated)) = schema.get_mut("not") {
         *negated = object(condition(std::mem::take(negated).into()));
     }
-    // A maximum replaces the format `uint32`, which kube-apiserver does not support.
+    // The bound of `uint32` becomes a maximum, because kube-apiserver does not support the format.
     if schema.get("format").is_some_and(|format| format == "uint32") && !schema.contains_key("maximum") {
         schema.insert("maximum".into(), u32::MAX.into());
     }
@@ -283,7 +283,7 @@ fn normalize(schema: &mut Object) {
     }
 }
 
-/// Removes null members, which a default must not contain.
+/// Removes null members recursively. A default must not contain null members.
 fn remove_nulls(value: &mut Value) {
     match value {
         Value::Object(members) => {
@@ -317,7 +317,7 @@ fn children(schema: &mut Object, path: &str) -> Result<(), SchemaError> {
         }
         Some(values) => {
             let values = convert(values, &format!("{path}.*"))?;
-            // A structural schema must not contain both `properties` and `additionalProperties`, so accept unknown fields instead.
+            // A structural schema must not contain both `properties` and `additionalProperties`. Accept unknown fields instead.
             if schema.contains_key("properties") {
                 schema.insert(PRESERVE.into(), true.into());
             } else {
@@ -341,8 +341,7 @@ fn children(schema: &mut Object, path: &str) -> Result<(), SchemaError> {
 
 /// Adds the keyword `type` if the other keywords imply it.
 fn finish(schema: &mut Object) {
-    // An enum's variants can lead to both `properties` and `additionalProperties`, which a structural schema must not
-    // contain.
+    // Merging an enum's variants can produce both `properties` and `additionalProperties`, which a structural schema must not contain.
     if schema.contains_key("properties") && schema.remove("additionalProperties").is_some() {
         schema.insert(PRESERVE.into(), true.into());
     }

@@ -4,10 +4,10 @@ use serde_json::{Value, json};
 
 use crate::structural::{INT_OR_STRING, Object, PRESERVE, SchemaError, convert};
 
-/// Merges a schema's alternatives into the schema itself. `key` is `oneOf` or `anyOf`.
+/// Merges the alternatives in `oneOf` or `anyOf` (`key`) into the schema.
 pub(crate) fn union(schema: &mut Object, key: &str, alternatives: Vec<Value>, path: &str) -> Result<(), SchemaError> {
     let mut variants = Vec::new();
-    // A flattened `Option` has an alternative that accepts every object.
+    // schemars writes a flattened `Option` with an alternative that accepts every object.
     let accepts_all = |alternative: &Value| *alternative == true || *alternative == json!({});
     let is_optional = alternatives.iter().any(accepts_all);
     for alternative in alternatives.into_iter().filter(|alternative| !accepts_all(alternative)) {
@@ -40,7 +40,8 @@ pub(crate) fn union(schema: &mut Object, key: &str, alternatives: Vec<Value>, pa
             schema.insert("type".into(), "number".into());
             Ok(())
         }
-        // One variant accepts every value of the type, such as a variant for unknown names.
+        // One variant accepts every value of the type. For example, an enum of strings can have a variant for unknown
+        // strings.
         _ if variants.windows(2).all(|pair| pair[0].get("type") == pair[1].get("type")) && is_scalar(&variants[0]) => {
             schema.extend(variants.remove(0).remove("type").map(|value_type| ("type".to_owned(), value_type)));
             Ok(())
@@ -78,7 +79,8 @@ fn same(one: &Object, other: &Object) -> bool {
     plain(one) == plain(other)
 }
 
-/// Collects the values of all variants into one `enum`. The description lists the values, as for built-in types.
+/// Collects the values of all variants into one `enum`. The description lists each value with its meaning, like the
+/// descriptions of built-in types.
 fn enumeration(schema: &mut Object, variants: Vec<Object>, path: &str) -> Result<(), SchemaError> {
     let (mut values, mut lines) = (Vec::new(), Vec::new());
     let value_type = variants.first().and_then(|variant| variant.get("type")).cloned();
@@ -103,7 +105,7 @@ fn enumeration(schema: &mut Object, variants: Vec<Object>, path: &str) -> Result
     Ok(())
 }
 
-/// Collects the properties of all variants, and adds a rule for each variant.
+/// Collects the properties of all variants, and adds a `oneOf` or `anyOf` entry for each variant.
 fn objects(schema: &mut Object, key: &str, variants: Vec<Object>, path: &str) -> Result<(), SchemaError> {
     let required: Vec<Vec<String>> = variants.iter().map(required).collect();
     let in_all = |name: &String| required.iter().all(|names| names.contains(name));
@@ -121,7 +123,7 @@ fn objects(schema: &mut Object, key: &str, variants: Vec<Object>, path: &str) ->
     if !names.is_empty() {
         schema.insert("required".into(), names.into_iter().collect());
     }
-    // If a variant has no condition, it matches every object, and rules would not restrict anything.
+    // A variant without a condition matches every object. The `oneOf` or `anyOf` would then restrict nothing.
     if rules.iter().all(|rule| !rule.is_empty()) {
         add_rules(schema, key, rules);
     }
@@ -133,7 +135,7 @@ fn required(schema: &Object) -> Vec<String> {
     names.filter_map(|name| name.as_str().map(str::to_owned)).collect()
 }
 
-/// Returns a condition for this variant: the fields that only this variant requires, and the variant's tag.
+/// Returns the condition that selects this variant: the fields that only this variant requires, and the variant's tag.
 fn rule(variant: &Object, names: &[String], common: &[String]) -> Object {
     let mut rule = Object::new();
     let own: Vec<&String> = names.iter().filter(|name| !common.contains(name)).collect();
@@ -151,7 +153,7 @@ fn rule(variant: &Object, names: &[String], common: &[String]) -> Object {
     rule
 }
 
-/// Adds alternatives. `allOf` combines the alternatives of several flattened enums.
+/// Adds a `oneOf` or `anyOf`. If the schema already has one from another flattened enum, `allOf` combines both.
 fn add_rules(schema: &mut Object, key: &str, rules: Vec<Object>) {
     let new = json!({ key: rules });
     if let Some(Value::Array(all)) = schema.get_mut("allOf") {
@@ -168,8 +170,8 @@ fn add_rules(schema: &mut Object, key: &str, rules: Vec<Object>) {
     }
 }
 
-/// Adds the keywords of `other`, which describes the same value as `schema`. The description of `schema` takes
-/// precedence.
+/// Adds the keywords of `other`, a schema for the same value. If both schemas have a description, the description in
+/// `schema` wins.
 pub(crate) fn merge(schema: &mut Object, other: Object, path: &str) -> Result<(), SchemaError> {
     for (key, value) in other {
         let Some(present) = schema.get_mut(&key) else {
@@ -202,7 +204,8 @@ pub(crate) fn merge(schema: &mut Object, other: Object, path: &str) -> Result<()
     Ok(())
 }
 
-/// Adds a property. Several variants may have the same property, such as a tag with a different value in each variant.
+/// Adds a property. Several variants may have the same property, for example a tag whose value differs between the
+/// variants.
 fn add_property(properties: &mut Object, name: String, new: Value, path: &str) -> Result<(), SchemaError> {
     let Some(Value::Object(present)) = properties.get_mut(&name) else {
         properties.insert(name, new);
@@ -217,7 +220,7 @@ fn add_property(properties: &mut Object, name: String, new: Value, path: &str) -
     {
         let more: Vec<Value> = more.into_iter().filter(|value| !values.contains(value)).collect();
         values.extend(more);
-        // The description belongs to only one of the variants.
+        // The description belongs to only one variant.
         present.remove("description");
         return Ok(());
     }

@@ -7,7 +7,6 @@ use syn::punctuated::Punctuated;
 use syn::token::Paren;
 use syn::{DeriveInput, Error, Ident, LitBool, LitInt, LitStr, Meta, Path, Result, Token, parenthesized, parse_quote};
 
-/// A struct's attributes.
 pub(crate) struct Attributes {
     pub(crate) group: LitStr,
     pub(crate) version: LitStr,
@@ -25,7 +24,7 @@ pub(crate) struct Attributes {
     pub(crate) deprecated: Option<Option<LitStr>>,
     pub(crate) served: bool,
     pub(crate) stored: bool,
-    /// The path of the crate with `CustomResource`.
+    /// The path of the crate that defines `CustomResource`.
     pub(crate) root: Path,
 }
 
@@ -44,7 +43,7 @@ pub(crate) struct Column {
     pub(crate) priority: Option<LitInt>,
 }
 
-/// The attributes found so far, possibly without the required `group` and `version`.
+/// The attributes read so far. `group` and `version` may still be missing, although they are required.
 struct Found {
     group: Option<LitStr>,
     version: Option<LitStr>,
@@ -52,7 +51,6 @@ struct Found {
 }
 
 impl Attributes {
-    /// Reads a struct's `#[resource(…)]` attributes.
     pub(crate) fn read(input: &DeriveInput) -> Result<Self> {
         let empty = LitStr::new("", Span::call_site());
         let rest = Self {
@@ -165,7 +163,6 @@ fn unknown(name: &str) -> String {
     )
 }
 
-/// Returns an attribute's name.
 fn name_of(meta: &ParseNestedMeta<'_>) -> String {
     meta.path.get_ident().map(Ident::to_string).unwrap_or_default()
 }
@@ -276,7 +273,8 @@ fn is_label(label: &str) -> bool {
     !label.is_empty() && label.bytes().all(letters) && !label.starts_with('-') && !label.ends_with('-')
 }
 
-/// Returns `true` if the server accepts `kind`, which must be a DNS label in lower case and begin with a letter.
+/// Returns `true` if the API server accepts `kind`. In lower case, a kind must be a DNS label that begins with a
+/// letter.
 pub(crate) fn is_kind(kind: &str) -> bool {
     let label = kind.to_lowercase();
     is_label(&label) && label.len() <= 63 && label.starts_with(|first: char| first.is_ascii_lowercase())

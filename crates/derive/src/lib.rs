@@ -1,6 +1,6 @@
 //! The derive macro for custom resources.
 //!
-//! Use this macro through the crate `pintle_crd` or `pintle`. The documentation of `pintle-crd` describes the
+//! Use this macro through the crates `pintle-crd` or `pintle`. The documentation of `pintle-crd` describes the
 //! attributes.
 //!
 //! - [`macro@Resource`] implements `Object`, `Resource` and `CustomResource`.

@@ -4,7 +4,7 @@ use proc_macro2::TokenTree;
 use quote::ToTokens;
 use syn::{Attribute, DeriveInput, Error, Field, Meta, Result, Type};
 
-/// Checks that an object without a status can be decoded, because the server accepts it.
+/// Checks that the status type can decode an object without a status. The API server accepts such an object.
 pub(crate) fn check_status(input: &DeriveInput, status: &Field) -> Result<()> {
     if is_option(&status.ty) || has_default(&status.attrs) || has_default(&input.attrs) {
         return Ok(());
@@ -17,7 +17,7 @@ pub(crate) fn check_status(input: &DeriveInput, status: &Field) -> Result<()> {
 fn is_option(found: &Type) -> bool {
     match found {
         Type::Path(found) => found.path.segments.last().is_some_and(|last| last.ident == "Option"),
-        // A type from a `macro_rules!` macro.
+        // A type that was passed to a `macro_rules!` macro is in a group.
         Type::Group(found) => is_option(&found.elem),
         Type::Paren(found) => is_option(&found.elem),
         _ => false,

@@ -1,11 +1,11 @@
-//! Stub implementations for a struct with wrong attributes.
+//! Stub implementations for a struct with invalid attributes.
 
 use proc_macro2::{TokenStream, TokenTree};
 use quote::quote;
 use syn::{DeriveInput, Meta, Path, parse_quote, parse2};
 
-/// Returns implementations that compile. Otherwise, the compiler reports another error at each use of the type, which
-/// hides the first error.
+/// Returns stub implementations of the macro's traits. Without stubs, the compiler would report an error at each use of
+/// the type, and hide the error about the attribute.
 pub(crate) fn stubs(input: &DeriveInput) -> TokenStream {
     if !input.generics.params.is_empty() {
         return TokenStream::new();
@@ -43,7 +43,7 @@ fn root(input: &DeriveInput) -> Path {
     parse2(path.collect()).unwrap_or_else(|_| parse_quote!(::pintle::crd))
 }
 
-/// Returns the tokens in all `#[resource(…)]` attributes.
+/// Returns the tokens of all `#[resource(…)]` attributes.
 fn words(input: &DeriveInput) -> impl Iterator<Item = TokenTree> {
     let attributes = input.attrs.iter().filter(|attribute| attribute.path().is_ident("resource"));
     attributes.flat_map(|attribute| match &attribute.meta {
@@ -52,7 +52,7 @@ fn words(input: &DeriveInput) -> impl Iterator<Item = TokenTree> {
     })
 }
 
-/// Returns a comma, which separates two attributes.
+/// Returns a comma, to put between the tokens of two attributes.
 fn comma() -> TokenTree {
     TokenTree::Punct(proc_macro2::Punct::new(',', proc_macro2::Spacing::Alone))
 }

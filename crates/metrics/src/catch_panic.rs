@@ -9,11 +9,13 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::provider::{Counter, Gauge, Histogram, Metric, Provider, Pulled};
 
-/// Wraps a metrics provider and catches its panics. A panic disables only the metrics, and the component keeps working.
+/// Wraps a metrics provider and catches its panics. A panic disables only the metrics. The component keeps working.
 ///
-/// `CatchPanic` reports the first panic, and then no longer calls the provider or its instruments. Panics are caught
-/// while creating, using and dropping instruments. A component that uses instruments in a `Drop` implementation needs
-/// this wrapper, because a second panic during unwinding aborts the process.
+/// After the first panic, `CatchPanic` reports the panic's message, and no longer calls the provider or its instruments. `CatchPanic`
+/// catches panics while creating, using and dropping instruments.
+///
+/// A component that uses instruments in a `Drop` implementation needs this wrapper, because a second panic during unwinding aborts the
+/// process.
 ///
 /// # Examples
 ///
@@ -63,7 +65,7 @@ impl Provider for CatchPanic {
     }
 }
 
-/// A provider or an instrument whose panics are caught, or `None` if creating the instrument panicked.
+/// A provider or an instrument, or `None` if creating the instrument panicked.
 struct Caught<T> {
     of: Option<T>,
     fuse: Arc<Fuse>,
@@ -107,7 +109,7 @@ impl<T: fmt::Debug> fmt::Debug for Caught<T> {
     }
 }
 
-/// Catches panics, reports the first panic, and then disables all instruments.
+/// The shared state of a provider and its instruments. After the first panic, all of them are disabled.
 struct Fuse {
     is_blown: AtomicBool,
     report: fn(&str),
@@ -123,7 +125,7 @@ impl Fuse {
             let text = panic.downcast_ref::<&str>().copied();
             (self.report)(text.or(panic.downcast_ref::<String>().map(|text| &**text)).unwrap_or("(no message)"));
         }
-        // Dropping a panic's payload can panic again. Forget the second payload, which could also panic on drop.
+        // Dropping a panic's payload can panic. The payload of that second panic could panic on drop too, so forget that payload.
         if let Err(again) = catch_unwind(AssertUnwindSafe(|| drop(panic))) {
             forget(again);
         }

@@ -1,4 +1,4 @@
-//! The distribution of a histogram's values.
+//! The distribution of the values in a histogram.
 
 use std::fmt;
 use std::iter::zip;
@@ -26,13 +26,13 @@ pub struct Distribution {
     /// The number of values in each of the metric's buckets. The last bucket counts the values above the last bound.
     buckets: Vec<u64>,
     sum: f64,
-    /// The number of values in each fine bucket, up to the bucket of the largest value. Quantiles need fine buckets,
-    /// whose width is at most one sixteenth of their values, because the metric's own buckets are too wide.
+    /// The number of values in each fine bucket, up to the bucket of the largest value. A fine bucket's width is at
+    /// most one sixteenth of its values. The metric's own buckets are too wide for quantiles.
     fine: Vec<u64>,
 }
 
-/// Shifting an `f64` right by this number of bits returns the index of its fine bucket. The exponent and the first four
-/// bits of the mantissa remain, so neighboring bounds differ by at most one sixteenth.
+/// The number of bits by which an `f64` is shifted right to compute the index of its fine bucket. The exponent and the
+/// first four bits of the mantissa remain, so the bounds of a fine bucket differ by at most one sixteenth.
 const FINE_SHIFT: u32 = 48;
 /// The index of the fine bucket for 10⁻⁹, which also counts all smaller values.
 const FINE_FIRST: usize = (1e-9f64.to_bits() >> FINE_SHIFT) as usize;
@@ -72,9 +72,9 @@ impl Distribution {
     }
 
     pub(crate) fn observe(&mut self, value: f64) {
-        // NaN counts as 0, because any comparison with NaN is false.
+        // NaN is recorded as 0, because any comparison with NaN is false.
         let value = if value > 0.0 { value.min(f64::MAX) } else { 0.0 };
-        // Most values are in one of the first buckets, so a linear search is faster than a binary search.
+        // A linear search is faster than a binary search, because most values are in one of the first buckets.
         let bucket = self.bounds.iter().position(|bound| value <= *bound);
         self.buckets[bucket.unwrap_or(self.bounds.len())] += 1;
         self.sum += value;

@@ -11,12 +11,12 @@ use dashmap::DashMap;
 use crate::distribution::Distribution;
 use crate::provider::{Counter, Gauge, Histogram, Metric, MetricKind, Provider, Pulled};
 
-/// A provider that stores the current series in memory, for tests and summaries. Clones share the series.
+/// A provider that keeps all series in memory, for tests and summaries. Clones share the series.
 ///
-/// With the feature `prometheus-client`, the provider is also a collector for a Prometheus registry, which then exports
-/// the same series.
+/// With the feature `prometheus-client`, the provider is also a collector for a Prometheus registry. The registry then exports the
+/// provider's series.
 ///
-/// The series are in a sharded map, so threads with different series rarely wait for each other.
+/// A sharded map contains the series, so threads that use different series rarely wait for each other.
 ///
 /// # Examples
 ///
@@ -73,8 +73,7 @@ impl InMemoryProvider {
         self.select(|_| true)
     }
 
-    /// Returns the sum of all counters or gauges with the name `name` and at least the labels `labels`, or `None` if
-    /// there are none.
+    /// Returns the sum of all counters or gauges with the name `name` and at least the labels `labels`, or `None` if no series matches.
     pub fn value(&self, name: &str, labels: &[(&str, &str)]) -> Option<f64> {
         let samples = self.select(|key| key.matches(name, labels)).into_iter();
         let numbers = samples.filter_map(|sample| match sample.value {
@@ -85,8 +84,8 @@ impl InMemoryProvider {
         numbers.reduce(|sum, value| sum + value)
     }
 
-    /// Returns the merged distribution of all histograms with the name `name` and at least the labels `labels`, or
-    /// `None` if there are none.
+    /// Returns the merged distribution of all histograms with the name `name` and at least the labels `labels`, or `None` if no series
+    /// matches.
     pub fn distribution(&self, name: &str, labels: &[(&str, &str)]) -> Option<Distribution> {
         let samples = self.select(|key| key.matches(name, labels)).into_iter();
         let distributions = samples.filter_map(|sample| match sample.value {
@@ -100,8 +99,8 @@ impl InMemoryProvider {
     }
 
     fn select(&self, wanted: impl Fn(&Key) -> bool) -> Vec<Sample> {
-        // Read the values under the series map's lock. Otherwise, an instrument that is dropped at the same time could
-        // be counted twice.
+        // Read the values under the lock of the series map. Otherwise, the value of an instrument that is dropped meanwhile could be
+        // counted twice.
         let wanted = self.series.iter().filter(|series| wanted(series.key()));
         let mut found: Vec<_> = wanted.map(|series| series.read(series.key())).collect();
         found.sort_by(|(one, _), (other, _)| (one.metric.name, &one.labels).cmp(&(other.metric.name, &other.labels)));
@@ -161,7 +160,7 @@ impl Sample {
             }
             (Value::Gauge(value), Value::Gauge(share)) => *value += share,
             (Value::Histogram(all), Value::Histogram(share)) => all.merge(&share),
-            // Not reached, because all of a metric's instruments have its kind.
+            // Unreachable, because all instruments of one metric have the same kind.
             _ => {}
         }
     }
@@ -192,15 +191,15 @@ impl Key {
     }
 }
 
-/// A series and its instruments' values. A series always has at least one instrument.
+/// A series and the values of its instruments. A series has at least one instrument.
 struct Series {
     metric: &'static Metric,
     shares: Vec<Arc<Cell>>,
 }
 
 impl Series {
-    /// Returns the series' combined value without its pulled gauges, and the pulled gauges, which the caller must read
-    /// without holding a lock.
+    /// Returns the series' combined value without its pulled gauges, and the pulled gauges. The caller must read the pulled gauges without
+    /// holding a lock.
     fn read(&self, key: &Key) -> (Sample, Vec<Arc<Cell>>) {
         let mut sample =
             Sample { metric: self.metric, labels: key.labels.to_vec(), value: Value::zero(self.metric.kind) };
@@ -211,7 +210,6 @@ impl Series {
     }
 }
 
-/// An instrument's value.
 enum Cell {
     Counter(AtomicU64),
     Gauge(AtomicI64),
@@ -237,26 +235,25 @@ impl Cell {
         }
     }
 
-    /// Adds a dropped counter's or histogram's value. Does nothing for gauges.
+    /// Adds the value of the dropped instrument `from`. Does nothing for gauges.
     fn take_over(&self, from: &Self) {
         match (self, from) {
             (Self::Counter(count), Self::Counter(other)) => {
                 count.fetch_add(other.load(Ordering::Relaxed), Ordering::Relaxed);
             }
             (Self::Histogram(distribution), Self::Histogram(other)) => lock(distribution).merge(&lock(other).clone()),
-            // A dropped gauge's value is removed from the series. Do not read a pulled gauge under the series map's
-            // lock.
+            // A dropped gauge no longer counts. A pulled gauge must not be read here, under the lock of the series map.
             _ => {}
         }
     }
 }
 
 fn lock(distribution: &Mutex<Distribution>) -> MutexGuard<'_, Distribution> {
-    // If a panic has poisoned this lock, its data is still consistent and can be used.
+    // A panic that poisoned this lock cannot have left the data inconsistent.
     distribution.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// An instrument, whose value in `cell` is combined with the series' other instruments.
+/// An instrument. `cell` contains this instrument's share of the series' value.
 struct Share {
     memory: InMemoryProvider,
     key: Key,

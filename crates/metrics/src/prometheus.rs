@@ -10,7 +10,7 @@ use prometheus_client::metrics::MetricType;
 use crate::memory::{InMemoryProvider, Value};
 use crate::provider::MetricKind;
 
-/// Encodes the existing series when the registry is scraped.
+/// Encodes the current series for each scrape of the registry.
 ///
 /// # Examples
 ///

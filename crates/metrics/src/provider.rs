@@ -1,9 +1,9 @@
-//! Metrics, providers and instruments.
+//! Metric descriptions and the traits for providers and instruments.
 
 use std::any::Any;
 use std::fmt::Debug;
 
-/// A static description of a metric. A metric and one value for each label identify a series.
+/// A static description of a metric. A series is a metric with one value for each label.
 ///
 /// # Examples
 ///
@@ -27,7 +27,7 @@ pub struct Metric {
     pub name: &'static str,
     /// A description of the metric, as one sentence without a full stop.
     pub help: &'static str,
-    /// The kind, which also determines how the values of a series' instruments are combined.
+    /// The kind, which also determines how a series combines the values of its instruments.
     pub kind: MetricKind,
     /// The label names.
     pub labels: &'static [&'static str],
@@ -41,23 +41,22 @@ pub enum MetricKind {
     Counter,
     /// A current amount. A series' value is the sum over its instruments.
     Gauge,
-    /// A value from a function, such as the oldest item's age. A series' value is the maximum over its instruments, and
-    /// at least 0.
+    /// A value that a function returns, such as the age of the oldest item. A series' value is the maximum over its instruments, and at
+    /// least 0.
     MaxGauge,
     /// A distribution of values in buckets with these upper bounds, in ascending order. An additional bucket counts the
     /// values above the last bound.
     Histogram(&'static [f64]),
 }
 
-/// Creates instruments, which the caller owns. A dropped gauge no longer contributes to its series, and a counter or
-/// histogram series keeps a dropped instrument's values. When a series' last instrument is dropped, the provider
-/// removes the series.
+/// Creates instruments, which the caller owns. Dropping a gauge removes its value from the series. Dropping a counter or histogram keeps
+/// its values in the series. The provider removes a series when the series' last instrument is dropped.
 ///
 /// In all methods, `labels` contains one value for each label, in the order of [`Metric::labels`].
 ///
 /// # Panics
 ///
-/// A provider may panic if the number of labels or the metric's kind is wrong, because both are bugs in the component.
+/// A provider may panic if the number of labels or the metric's kind is wrong. Both are bugs in the component.
 ///
 /// # Examples
 ///
@@ -85,8 +84,8 @@ pub trait Provider: Debug + Send + Sync {
     /// Creates an empty histogram.
     fn histogram(&self, metric: &'static Metric, labels: &[&str]) -> Box<dyn Histogram>;
 
-    /// Registers a gauge whose value the provider reads by calling `read`. Dropping the returned guard stops further
-    /// calls. A call of `read` that has already started may still be running after the drop.
+    /// Registers a gauge whose value the provider reads by calling `read`. After the returned guard is dropped, the provider starts no
+    /// further call of `read`. A call that has already started may still be running.
     ///
     /// The provider holds no lock while it calls or drops `read`, so `read` may take the component's locks.
     fn pulled(&self, metric: &'static Metric, labels: &[&str], read: Pulled) -> Box<dyn Any + Send + Sync>;

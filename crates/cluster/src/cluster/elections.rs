@@ -21,7 +21,7 @@ impl Cluster {
     /// - The elector uses a separate client with its own connections and no rate limit. The client's request timeout is
     ///   half the renew deadline, but at least one second.
     /// - The elector watches the Lease, so it immediately detects a released Lease.
-    /// - The elector records its leadership terms as Events on the Lease, unless `config` sets [another
+    /// - The elector records the start and end of its leadership as Events on the Lease, unless `config` sets [another
     ///   sink](LeaderElectionConfig::events).
     ///
     /// For other kinds of locks, see [`lock`](Self::lock).
@@ -42,8 +42,8 @@ impl Cluster {
     ///
     /// # Errors
     ///
-    /// Returns an error if `lease` is not a valid key, or for the first rule in
-    /// [`InvalidConfig`](pintle_leaderelect::InvalidConfig) that `config` breaks.
+    /// Returns an error if `lease` is not a valid key, or if `config` violates a rule in
+    /// [`InvalidConfig`](pintle_leaderelect::InvalidConfig). The error names the first violated rule.
     ///
     /// # Panics
     ///
@@ -61,9 +61,9 @@ impl Cluster {
         LeaderElector::new(lock, config).map_err(Error::Election)
     }
 
-    /// Creates a group of electors for many Leases in one namespace. An empty string means the configured namespace.
-    /// The electors share one task, one watch and one separate client, which has the same settings as for an
-    /// [`elector`](Self::elector). The electors record their leadership terms as Events, too.
+    /// Creates a group of electors for many Leases in one namespace. An empty string means the configured namespace. The electors share one
+    /// task, one watch and one separate client. The client has the same settings as the client of an [`elector`](Self::elector). The
+    /// electors also record the start and end of their leadership as Events.
     ///
     /// # Examples
     ///
@@ -84,8 +84,8 @@ impl Cluster {
     ///
     /// # Errors
     ///
-    /// Returns an error for the first rule in [`InvalidConfig`](pintle_leaderelect::InvalidConfig) that `config`
-    /// breaks.
+    /// Returns an error if `config` violates a rule in [`InvalidConfig`](pintle_leaderelect::InvalidConfig). The error names the first
+    /// violated rule.
     ///
     /// # Panics
     ///
@@ -97,9 +97,8 @@ impl Cluster {
         LeaseGroup::start(leases, &namespace, config).map_err(Error::Election)
     }
 
-    /// Creates this replica's [`Shards`], whose Leases are in `namespace`. An empty string means the configured
-    /// namespace. Like an [`elector`](Self::elector), the shards use a separate client and record their leadership
-    /// terms as Events.
+    /// Creates this replica's [`Shards`], whose Leases are in `namespace`. An empty string means the configured namespace. Like an
+    /// [`elector`](Self::elector), the shards use a separate client, and record the start and end of their leadership as Events.
     ///
     /// # Examples
     ///
@@ -129,8 +128,8 @@ impl Cluster {
     ///
     /// # Errors
     ///
-    /// Returns an error if `name` is not a valid label value, or for the first rule in
-    /// [`InvalidConfig`](pintle_leaderelect::InvalidConfig) that `config` breaks.
+    /// Returns an error if `name` is not a valid label value, or if `config` violates a rule in
+    /// [`InvalidConfig`](pintle_leaderelect::InvalidConfig). The error names the first violated rule.
     ///
     /// # Panics
     ///
@@ -191,9 +190,9 @@ impl Cluster {
         Ok(lock.observed_by(Observers { metrics: self.inner.metrics.clone(), events }))
     }
 
-    /// Returns a candidate in a coordinated leader election for the Lease that `spec` names. Run the candidate together
-    /// with a [coordinated](LeaderElectionConfig::coordinated) [`elector`](Self::elector) that has the same `identity`.
-    /// The candidate uses a separate client with its own connections.
+    /// Returns a candidate in a coordinated leader election for the Lease that `spec` names. Also run a
+    /// [coordinated](LeaderElectionConfig::coordinated) [`elector`](Self::elector) with the same `identity`. The candidate uses a separate
+    /// client with its own connections.
     ///
     /// # Examples
     ///
@@ -232,7 +231,7 @@ impl Cluster {
         Ok(Candidate::new(candidates, &namespace, identity, spec))
     }
 
-    /// Returns an `Api` for the Leases in a namespace, for electors with this renew deadline.
+    /// Returns an `Api` for the Leases in a namespace. The client's request timeout is half the renew deadline, but at least one second.
     fn leases(&self, namespace: &str, renew_deadline: Duration) -> Result<Api<Lease>, Error> {
         Ok(Api::namespaced(self.dedicated_client((renew_deadline / 2).max(Duration::from_secs(1)))?, namespace))
     }
@@ -245,7 +244,7 @@ impl Cluster {
         let client = RestClient::new(RestClientConfig {
             metrics: metrics.clone(),
             transport_layer: transport.clone(),
-            // After a timeout, the next request must use a new connection, because the old one may be lost.
+            // A request that times out may have lost its connection, so the next request must use a new connection.
             drop_connection_on_cancel: true,
             throttled: false,
             ..config.into()
@@ -253,12 +252,11 @@ impl Cluster {
         client.map_err(Error::Client)
     }
 
-    /// Contends for a Lease and runs the work in `callbacks` during one leadership term, like client-go's `RunOrDie`.
-    /// Returns why the term ended, and the result of the work. Returns `None` if `stop` was cancelled before this
-    /// process became the leader.
+    /// Competes for a Lease and runs the future from `callbacks` while this process is the leader, like client-go's `RunOrDie`. Returns why
+    /// the leadership ended and the future's result. Returns `None` if the `stop` token was cancelled before this process became the
+    /// leader.
     ///
-    /// Unlike `RunOrDie`, this method does not exit the process. A program that loses its leadership should usually
-    /// exit, to be restarted.
+    /// Unlike `RunOrDie`, this method does not exit the process. A program that loses its leadership should usually exit and be restarted.
     ///
     /// # Examples
     ///
@@ -287,7 +285,7 @@ impl Cluster {
     ///
     /// # Cancel safety
     ///
-    /// Dropping the future drops the work and ends the election immediately. The Lease is not released.
+    /// Dropping the future drops the future from `callbacks` and ends the election immediately. The Lease is not released.
     pub async fn run_or_die<W, Fut>(
         &self,
         lease: impl TryInto<ObjectKey, Error: Into<InvalidKey>>,

@@ -5,7 +5,7 @@ use pintle_meta::ObjectMeta;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// Returns the panic message for a resource with this spec and these attributes.
+/// Returns the panic message of `crd` for a resource with this spec type and these attributes.
 macro_rules! panic_of {
     ($spec:ty $(, $($attribute:tt)+)?) => {{
         #[derive(Resource, Deserialize, Serialize, JsonSchema)]

@@ -12,7 +12,6 @@ use crate::shapes::{
     Collections, Described, Enums, Extended, External, Flattened, Internal, More, Number, Plain, Scalars, Untagged,
 };
 
-/// Returns the `spec` schema of a resource with this spec type.
 macro_rules! spec_of {
     ($spec:ty) => {{
         #[derive(Resource, Deserialize, Serialize, JsonSchema)]

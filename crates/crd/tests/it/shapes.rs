@@ -1,4 +1,4 @@
-//! Rust types with all shapes of a spec.
+//! Spec types that use the features of serde and schemars which schemas must support.
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -186,13 +186,13 @@ fn values_that_rust_writes_match_the_schema() {
     assert_eq!(spec_of!(Numbers)["properties"]["signed"]["not"], json!({"enum": [0]}));
     let null = &spec_of!(Null)["properties"]["unit"];
     assert_eq!(null, &json!({"nullable": true, "x-kubernetes-preserve-unknown-fields": true}));
-    // All fields of an enum in a flattened `Option` are optional, because serde does not write them for `None`.
+    // serde writes no fields for a flattened `Option` that is `None`, so all fields of the enum are optional.
     let flat = spec_of!(FlatOption);
     assert!(flat.get("oneOf").is_none() && flat.get("anyOf").is_none(), "{flat}");
     assert_eq!(spec_of!(KnownOrOther), json!({"type": "string"}));
     assert_eq!(spec_of!(WholeOrPart), json!({"type": "number"}));
     assert_eq!(spec_of!(Conditional)["oneOf"], json!([{"required": ["a"]}, {"required": ["b"]}]));
-    // If kube-apiserver pruned the null value, it would set the default instead.
+    // kube-apiserver would replace a pruned null with the default.
     let five = &spec_of!(Defaults)["properties"]["five"];
     assert_eq!((&five["default"], &five["nullable"]), (&json!(5), &json!(true)));
     assert_eq!(spec_of!(Template)["properties"]["metadata"]["x-kubernetes-preserve-unknown-fields"], true);

@@ -10,17 +10,17 @@ static COUNTER: Metric = Metric { name: "a_total", help: "A", kind: MetricKind::
 static GAUGE: Metric = Metric { name: "b", help: "B", kind: MetricKind::Gauge, labels: &[] };
 static HISTOGRAM: Metric = Metric { name: "c", help: "C", kind: MetricKind::Histogram(&[]), labels: &[] };
 
-/// When the provider panics: while an instrument is created, used or dropped.
+/// The operation that panics.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum When {
     Made,
     Used,
     Dropped,
-    /// The provider panics while an instrument is used, and again when the panic's payload is dropped.
+    /// Using an instrument panics, and so does dropping that panic's payload.
     Twice,
 }
 
-/// A provider that panics during one kind of operation, and records its calls.
+/// A provider that panics in the operation `when`, and records its calls.
 #[derive(Clone, Debug)]
 struct Bad {
     when: When,

@@ -1,4 +1,4 @@
-//! The in-memory provider.
+//! Tests the in-memory provider.
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
@@ -45,7 +45,7 @@ fn dropped_gauge_removes_its_value() {
     assert_eq!(level(), None);
 }
 
-/// If a counter decreased, Prometheus would assume a reset and count the remaining value again.
+/// Prometheus interprets a decreasing counter as a reset, and would count the remaining value again.
 #[test]
 fn counters_and_histograms_never_decrease_while_shared() {
     let memory = InMemoryProvider::new();
@@ -109,7 +109,8 @@ fn missing_label_panics() {
     InMemoryProvider::new().histogram(&TIME, &["a"]);
 }
 
-/// A component creates and uses instruments while it holds its lock, which its pulled gauges' functions also take.
+/// The test component holds its lock while it creates and uses instruments. The functions of its pulled gauges take the
+/// same lock.
 #[test]
 fn concurrent_scrapes_and_components_do_not_deadlock() {
     let memory = InMemoryProvider::new();
@@ -156,7 +157,7 @@ fn concurrent_scrapes_and_components_do_not_deadlock() {
     assert!(scrapes > 0 && memory.samples().is_empty());
 }
 
-/// The provider must not hold its own locks while calling `read`, which may take the component's locks.
+/// `read` may take the component's locks, so the provider must hold no lock while it calls `read`.
 #[test]
 fn dropped_gauge_is_not_read() {
     let (memory, reads) = (InMemoryProvider::new(), Arc::new(AtomicUsize::new(0)));
