@@ -14,12 +14,12 @@ use zeroize::Zeroizing;
 
 use crate::types::Data;
 
-/// Decodes base64 like Go: padding is required, and unused trailing bits may have any value.
+/// Decodes base64 like Go, which requires padding and ignores unused trailing bits.
 const BASE64: GeneralPurpose =
     GeneralPurpose::new(&STANDARD, GeneralPurposeConfig::new().with_decode_allow_trailing_bits(true));
 
-/// Reads a value. `null` becomes `T::default()`, because kubectl writes an empty list as `null`, and other programs
-/// write any empty value as `null`.
+/// Decodes `null` as `T::default()`. kubectl writes an empty list as `null`, and other programs write any empty value
+/// as `null`.
 pub(crate) fn null_default<'de, D, T>(deserializer: D) -> Result<T, D::Error>
 where
     D: Deserializer<'de>,
@@ -44,20 +44,17 @@ pub(crate) fn text_lists<'de, D: Deserializer<'de>>(
     Ok(lists.unwrap_or_default().into_iter().map(|(name, Texts(texts))| (name, texts)).collect())
 }
 
-/// Reads an optional path. An empty string means `None`.
 pub(crate) fn optional_path<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<PathBuf>, D::Error> {
     let text: Option<String> = Option::deserialize(deserializer)?;
     Ok(text.filter(|text| !text.is_empty()).map(PathBuf::from))
 }
 
-/// Reads optional bytes. An empty string means `None`.
 pub(crate) fn optional_data<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Data>, D::Error> {
     let data: Option<Data> = Option::deserialize(deserializer)?;
     Ok(data.filter(|data| !data.0.is_empty()))
 }
 
-/// Defines a module that reads and writes a map by name. The file contains the map as a list of
-/// `{name: …, $member: …}`.
+/// Defines a module that reads and writes a map by name. In the file, the map is a list of `{name: …, $member: …}`.
 macro_rules! named_list {
     ($module:ident, $member:literal, $type:ty) => {
         pub(crate) mod $module {
@@ -109,7 +106,7 @@ named_list!(contexts, "context", crate::types::Context);
 named_list!(users, "user", crate::types::AuthInfo);
 named_list!(extensions, "extension", serde_json::Value);
 
-/// A secret string. Error messages never contain the text, and dropping it wipes its memory.
+/// A secret string. Error messages never contain the string, and dropping a `HiddenText` wipes the string from memory.
 struct HiddenText(Option<Zeroizing<String>>);
 
 impl<'de> Deserialize<'de> for HiddenText {
@@ -152,7 +149,7 @@ impl<'de> Deserialize<'de> for HiddenText {
     }
 }
 
-/// An optional secret. An empty string means `None`.
+/// Reads an optional secret. An empty string means `None`.
 pub(crate) mod secret {
     use super::*;
 
@@ -166,7 +163,6 @@ pub(crate) mod secret {
     }
 }
 
-/// A map of secrets.
 pub(crate) mod secrets {
     use super::*;
 

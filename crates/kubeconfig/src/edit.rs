@@ -35,7 +35,7 @@ impl Kubeconfig {
     }
 
     /// Returns a copy that contains certificates and keys inline instead of their file paths, for use on another
-    /// machine. The copy keeps the paths of token files, because tokens are rotated.
+    /// machine. The copy keeps the paths of token files, because token files change over time.
     ///
     /// # Errors
     ///
@@ -52,9 +52,9 @@ impl Kubeconfig {
         Ok(flat)
     }
 
-    /// Returns a copy that contains no secrets and can be printed. The copy contains no tokens, passwords or keys, and
-    /// no user names or passwords in URLs. The copy also omits the arguments and variables of credential plugins, and
-    /// the values of extensions and unknown fields.
+    /// Returns a copy without secrets, for printing. The copy contains no tokens, passwords or keys, and no user names
+    /// or passwords in URLs. The copy also omits the arguments and variables of credential plugins, and the values of
+    /// extensions and unknown fields.
     ///
     /// # Examples
     ///
@@ -135,7 +135,7 @@ fn read(path: &Path) -> io::Result<Data> {
     if size > yaml::MAX_SIZE as u64 {
         return Err(io::Error::new(io::ErrorKind::InvalidInput, format!("it is larger than {} bytes", yaml::MAX_SIZE)));
     }
-    // Reserve the full capacity, because a growing vector would leave unwiped copies of the secrets in memory.
+    // Reserve the full capacity. A growing vector would leave copies of the secrets in memory.
     let mut data = Data(Vec::with_capacity(size as usize + 1));
     file.take(yaml::MAX_SIZE as u64).read_to_end(&mut data.0)?;
     Ok(data)

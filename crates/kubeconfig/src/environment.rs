@@ -1,12 +1,12 @@
-//! The environment variables and paths for loading a configuration.
+//! Environment variables and paths.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
-/// The environment variables and paths for loading a configuration.
+/// The environment variables and paths that determine where a configuration is loaded from.
 ///
-/// Tests can create an `Environment` with other values. The default `Environment` has no variables and the root
-/// directory `/`.
+/// A test can create an `Environment` with values of its own. The default `Environment` has no variables, no home
+/// directory and the root directory `/`.
 ///
 /// # Examples
 ///
@@ -59,12 +59,11 @@ impl Environment {
         }
     }
 
-    /// Returns the directory of the service account's token, CA certificate and namespace.
+    /// The directory contains the service account's token, CA certificate and namespace.
     pub(crate) fn service_account(&self) -> PathBuf {
         self.root.join("var/run/secrets/kubernetes.io/serviceaccount")
     }
 
-    /// Returns the default kubeconfig files, ordered by precedence and without duplicates.
     pub(crate) fn default_files(&self) -> Vec<PathBuf> {
         match self.kubeconfig.as_ref().filter(|list| !list.is_empty()) {
             Some(list) => {

@@ -9,7 +9,7 @@ use thiserror::Error as ThisError;
 
 /// An error from loading, using or writing a configuration.
 ///
-/// Messages name the file and the fix, and never contain a secret.
+/// Messages name the file and suggest a fix, and never contain a secret.
 ///
 /// # Examples
 ///
@@ -33,7 +33,7 @@ pub enum Error {
         kind: &'static str,
         /// The requested name.
         name: String,
-        /// The existing names.
+        /// The names of all existing contexts, clusters or users.
         known: Vec<String>,
     },
     /// No kubeconfig exists, and the program does not run in a pod.
@@ -48,7 +48,7 @@ pub enum Error {
     /// The kubeconfig has no current context, and the overrides choose none.
     #[error("no context is chosen: set current-context in the kubeconfig, or choose a context; {}", choices(.known))]
     NoContext {
-        /// The existing names.
+        /// The names of all contexts.
         known: Vec<String>,
     },
     /// The configuration is inconsistent or incomplete. Contains all problems.

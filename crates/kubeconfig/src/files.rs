@@ -11,7 +11,7 @@ use crate::error::Error;
 use crate::types::Kubeconfig;
 use crate::{relative, yaml};
 
-/// The files that make up a configuration, ordered by precedence.
+/// The list of files that a configuration is merged from, ordered by precedence.
 ///
 /// # Examples
 ///
@@ -37,7 +37,7 @@ use crate::{relative, yaml};
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Files {
     paths: Vec<PathBuf>,
-    /// Whether the files come from [`Files::explicit`] and must exist.
+    /// Whether the files must exist. Set by [`Files::explicit`].
     explicit: bool,
 }
 
@@ -60,15 +60,15 @@ impl Files {
 
     /// Reads and merges the files.
     ///
-    /// - If several files contain an entry with the same name, the first file takes precedence. The first non-empty
-    ///   `current-context` applies.
-    /// - Relative paths start at their file's directory.
+    /// - If several files contain an entry with the same name, the first file takes precedence. The current context is
+    ///   the first non-empty `current-context`.
+    /// - A relative path in a file starts at the file's directory.
     /// - If no file exists, the configuration is empty.
     ///
     /// # Errors
     ///
-    /// Returns [`Error::Read`] or [`Error::Parse`] if a file cannot be read or parsed, and [`Error::Many`] if this
-    /// happens for several files.
+    /// Returns [`Error::Read`] or [`Error::Parse`] if a file cannot be read or parsed. Returns [`Error::Many`] if
+    /// several files have errors.
     pub fn load(&self) -> Result<Kubeconfig, Error> {
         let (config, mut errors) = self.load_partial();
         match errors.len() {
@@ -79,7 +79,7 @@ impl Files {
     }
 
     /// Reads and merges the files like [`load`](Self::load), but skips files with errors. Returns the merged
-    /// configuration and the errors.
+    /// configuration and the errors of the skipped files.
     pub fn load_partial(&self) -> (Kubeconfig, Vec<Error>) {
         let mut config = Kubeconfig::default();
         let mut errors = Vec::new();
@@ -107,20 +107,20 @@ impl Files {
     }
 }
 
-/// Reads a file as text. Reads at most one byte more than [`yaml::MAX_SIZE`], so that the parser rejects an endless
-/// file for its size. Dropping the text wipes its memory, because it can contain keys.
+/// Reads a file as text. Reads at most one byte more than [`yaml::MAX_SIZE`], so that the parser can reject a file that
+/// is too large or endless. Dropping the returned text wipes its memory, because the file can contain keys.
 pub(crate) fn read_bounded(path: &Path) -> io::Result<Zeroizing<String>> {
     let file = File::open(path)?;
     let most = yaml::MAX_SIZE as u64 + 1;
     let size = file.metadata().map_or(0, |file| file.len()).min(most);
-    // Reserve the full capacity, because a growing vector would leave unwiped copies of the text in memory.
+    // Reserve the full capacity. A growing vector would leave copies of the secrets in memory.
     let mut bytes = Zeroizing::new(Vec::with_capacity(size as usize + 1));
     file.take(most).read_to_end(&mut bytes)?;
     yaml::decode(bytes)
 }
 
-/// Opens a regular file. Rejects pipes and devices, because opening a pipe blocks, a device can be endless, and neither
-/// can be read twice.
+/// Opens a regular file. Rejects pipes and devices, which cannot be read twice. Opening a pipe blocks, and a device can
+/// be endless.
 pub(crate) fn open_regular(path: &Path) -> io::Result<File> {
     if path.metadata()?.is_file() {
         File::open(path)
@@ -129,10 +129,10 @@ pub(crate) fn open_regular(path: &Path) -> io::Result<File> {
     }
 }
 
-/// Returns the directory of `file`, where the relative paths in a kubeconfig start.
+/// Returns the directory of `file`. A kubeconfig's relative paths start at this directory.
 pub(crate) fn directory(file: &Path) -> PathBuf {
     let directory = file.parent().unwrap_or(Path::new(""));
-    // Make the path absolute, so that a later change of the working directory has no effect.
+    // An absolute path stays valid when the working directory changes.
     std::path::absolute(directory).unwrap_or_else(|_| directory.into())
 }
 
@@ -146,8 +146,8 @@ impl Kubeconfig {
         yaml::parse(text, Path::new("the text"))
     }
 
-    /// Formats the configuration as YAML, **including all secrets**. To omit secrets, use [`redacted`](Self::redacted)
-    /// first.
+    /// Formats the configuration as YAML, **including all secrets**. To omit the secrets, call
+    /// [`redacted`](Self::redacted) first.
     ///
     /// # Errors
     ///

@@ -9,8 +9,8 @@ use crate::resolve::Overrides;
 use crate::types::Kubeconfig;
 use crate::yaml::{self, Lines};
 
-/// Parses a file. For a valid file, checks that writing and reading the configuration returns an equal one, with and
-/// without its secrets. Also checks that all problems have existing line numbers.
+/// Parses a file. If the file is valid, checks that writing and parsing the configuration returns an equal
+/// configuration, with and without its secrets. Also checks that the file has the line numbers that problems report.
 pub fn kubeconfig(bytes: &[u8]) {
     let Ok(text) = yaml::decode(Zeroizing::new(bytes.to_vec())) else { return };
     let Ok(config) = Kubeconfig::parse(&text) else { return };
@@ -27,7 +27,6 @@ pub fn kubeconfig(bytes: &[u8]) {
             assert!(line.is_none_or(|line| (1..=last).contains(&line)), "{line:?} of {problem}");
         }
     }
-    // These calls must not panic.
     let _ = config.client_config(&Overrides::default());
     let _ = config.minified();
 }

@@ -1,4 +1,4 @@
-//! The configuration of a program in a pod. [`infer`] uses this configuration if there is no kubeconfig file.
+//! The configuration of a program that runs in a pod. [`infer`] uses this configuration if no kubeconfig file exists.
 
 use std::io;
 use std::path::PathBuf;
@@ -20,15 +20,16 @@ const NAME: &str = "in-cluster";
 /// 2. The files in `KUBECONFIG`, or `.kube/config` in the home directory.
 /// 3. The pod's service account.
 ///
-/// Overrides apply to a service account in the same way as to a kubeconfig. Each override replaces only its own
-/// setting: if only the server is overridden, the client still uses the service account's token.
+/// Overrides apply to a service account as they apply to a kubeconfig. Each override replaces only one setting. If only
+/// the server is overridden, for example, the client still uses the service account's token.
 ///
-/// `infer` does not try the next source after an error. Errors include an unreadable or invalid kubeconfig, and
-/// overrides that choose a missing context, cluster or user.
+/// After an error, `infer` does not try the next source. An unreadable or invalid kubeconfig is an error. An override
+/// that chooses a missing context, cluster or user is also an error.
 ///
 /// # Errors
 ///
-/// Returns [`Error::Empty`] if no source is available. If the first available source is invalid, returns its error.
+/// Returns [`Error::Empty`] if no source is available. Returns the first available source's error if that source is
+/// invalid.
 ///
 /// # Examples
 ///
@@ -55,17 +56,17 @@ pub fn infer(path: Option<PathBuf>, overrides: &Overrides, env: &Environment) ->
     }
     match service_account(env) {
         Ok(pod) => pod.client_config(overrides),
-        // A server in the overrides works without a service account.
+        // If the overrides contain a server, a client needs no service account.
         Err(error) if overrides.server.is_some() && is_absent(&error) => kubeconfig.client_config(overrides),
         Err(Error::NotInCluster { .. }) => Err(Error::Empty { looked_at: files.paths().to_vec() }),
         Err(error) => Err(error),
     }
 }
 
-/// Returns a pod's client configuration, based on its service account and environment variables.
+/// Returns the client configuration of a program in a pod, from the pod's service account and environment variables.
 ///
-/// The configuration contains the paths of the token file and the CA file, so that a client can read them again after a
-/// rotation. Without a CA file, clients use the system's CA certificates.
+/// The configuration contains the paths of the token file and the CA file, so that a client can read a changed file
+/// again. Without a CA file, clients use the operating system's certificate authorities.
 ///
 /// # Errors
 ///
@@ -86,7 +87,7 @@ pub fn in_cluster(env: &Environment) -> Result<ClientConfig, Error> {
     service_account(env)?.client_config(&Overrides::default())
 }
 
-/// Returns the pod's service account as a kubeconfig, so that overrides apply in the same way.
+/// Returns the pod's service account as a kubeconfig, so that overrides can be applied.
 fn service_account(env: &Environment) -> Result<Kubeconfig, Error> {
     let set = |value: &Option<String>, variable| match value.as_deref() {
         None | Some("") => Err(Error::NotInCluster { variable }),
@@ -96,7 +97,7 @@ fn service_account(env: &Environment) -> Result<Kubeconfig, Error> {
     let port = set(&env.service_port, "KUBERNETES_SERVICE_PORT")?;
     let account = env.service_account();
     let token = account.join("token");
-    // Only check that the token file can be opened. The client reads the token later.
+    // Checks only that the token file can be opened. The client reads the token later.
     open_regular(&token).map_err(|cause| Error::Read { path: token.clone(), cause })?;
     let host = if host.contains(':') { format!("[{host}]") } else { host };
     let cluster = ClusterInfo {
@@ -124,7 +125,7 @@ fn namespace(env: &Environment) -> String {
     text.trim().to_owned()
 }
 
-/// Returns `true` if the pod has no service account. Returns `false` for an error while reading an existing file.
+/// Returns `true` if the pod has no service account. Returns `false` if reading an existing file failed.
 fn is_absent(error: &Error) -> bool {
     match error {
         Error::NotInCluster { .. } => true,

@@ -24,16 +24,16 @@
 //!
 //! # Main types
 //!
-//! - [`Kubeconfig`] contains the [`ClusterInfo`]s, [`AuthInfo`]s and [`Context`]s of one file or of several merged
-//!   files, by name.
-//! - [`Files`] lists the files that make up a configuration, loads and merges them, and writes each changed entry back
-//!   to its file.
+//! - [`Kubeconfig`] contains named [`ClusterInfo`]s, [`AuthInfo`]s and [`Context`]s, from one file or from several
+//!   merged files.
+//! - [`Files`] is a list of kubeconfig files. `Files` loads and merges them, and writes each changed entry back to its
+//!   file.
 //! - [`Overrides`] replace values in the files, usually with command-line flags. An [`Environment`] contains the
 //!   environment variables and paths for loading a configuration.
 //! - [`infer`] and [`in_cluster`] return a [`ClientConfig`](pintle_meta::ClientConfig) for creating a client.
 //! - An [`Error`] names the file, the field and the fix. A [`Problem`] is one validation error.
 //!
-//! `Debug` output and error messages never contain secrets. Functions read their files on each call and cache nothing.
+//! `Debug` output and error messages never contain secrets. No function caches a file's content.
 
 mod de;
 mod edit;

@@ -1,4 +1,4 @@
-//! The auth provider `oidc`: reads its settings, and writes new tokens to the kubeconfig.
+//! Reads the settings of the auth provider `oidc`, and writes new tokens to the kubeconfig.
 
 use std::collections::BTreeMap;
 use std::error::Error as StdError;
@@ -17,8 +17,8 @@ const CLIENT: &str = "client-id";
 const ID_TOKEN: &str = "id-token";
 const REFRESH_TOKEN: &str = "refresh-token";
 
-/// Returns a user's login settings, or an error message if they are invalid. `origin` is the file with the user's
-/// entry. As in client-go, `extra-scopes` has no effect, because a refresh requests the same scopes as the original
+/// Returns a user's login settings, or an error message if the settings are invalid. `origin` is the file that contains
+/// the user. As in client-go, `extra-scopes` has no effect, because a refresh requests the same scopes as the original
 /// login.
 pub(crate) fn config(provider: &AuthProvider, user: &str, origin: Option<&Path>) -> Result<OidcConfig, String> {
     if provider.name != "oidc" {
@@ -39,7 +39,7 @@ pub(crate) fn config(provider: &AuthProvider, user: &str, origin: Option<&Path>)
     };
     let (issuer_url, client_id) = (needed(ISSUER)?, needed(CLIENT)?);
     let login = [ISSUER, CLIENT].map(|name| provider.config[name].clone());
-    // Make the path absolute, so that a later change of the working directory has no effect.
+    // An absolute path stays valid when the working directory changes.
     let file = origin.map(|file| std::path::absolute(file).unwrap_or_else(|_| file.into()));
     let entry = file.map(|file| Entry { file, user: user.into(), login });
     Ok(OidcConfig {
@@ -53,11 +53,11 @@ pub(crate) fn config(provider: &AuthProvider, user: &str, origin: Option<&Path>)
     })
 }
 
-/// A user's entry in a kubeconfig file, which new tokens are written to.
+/// The user's entry in a kubeconfig file, to which new tokens are written.
 struct Entry {
     file: PathBuf,
     user: String,
-    /// The login's issuer and client ID.
+    /// The issuer and the client ID.
     login: [Secret; 2],
 }
 
@@ -77,7 +77,7 @@ impl TokenStore for Entry {
         })?;
         match is_there {
             true => Ok(()),
-            // Nothing was written.
+            // `modify` did not find the login and wrote nothing.
             false => Err(format!("{}: this login of {:?} no longer exists", self.file.display(), self.user).into()),
         }
     }

@@ -1,5 +1,5 @@
 //! Converts between absolute paths and a kubeconfig file's relative paths, which start at the file's directory. This
-//! module does no I/O.
+//! module does not access the file system.
 
 use std::path::{Component, Path, PathBuf};
 
@@ -14,18 +14,18 @@ pub(crate) fn resolve(config: &mut Kubeconfig, directory: &Path) {
     });
 }
 
-/// Makes a cluster's paths relative to `directory` if they are inside it.
+/// Makes each path in a cluster relative, if the path is inside `directory`.
 pub(crate) fn relativize_cluster(cluster: &mut ClusterInfo, directory: &Path) {
     cluster_paths(cluster).for_each(|path| relativize(path, directory));
 }
 
-/// Makes a user's paths relative to `directory` if they are inside it.
+/// Makes each path in a user relative, if the path is inside `directory`.
 pub(crate) fn relativize_user(user: &mut AuthInfo, directory: &Path) {
     user_paths(user, |path| relativize(path, directory));
 }
 
-/// Makes `path` relative to `directory` if it is inside it. Other paths stay absolute, because a path with `..` would
-/// break when the kubeconfig or the file is moved.
+/// Makes `path` relative if it is inside `directory`. Otherwise `path` stays absolute, because a path with `..` would
+/// become invalid if the kubeconfig were moved.
 fn relativize(path: &mut PathBuf, directory: &Path) {
     if let Ok(rest) = path.strip_prefix(directory)
         && !rest.as_os_str().is_empty()
@@ -51,15 +51,15 @@ fn user_paths(user: &mut AuthInfo, mut change: impl FnMut(&mut PathBuf)) {
     for path in [&mut user.client_certificate, &mut user.client_key, &mut user.token_file].into_iter().flatten() {
         change(path);
     }
-    // A command without a path separator is looked up in `PATH`, and is not a path.
+    // A command without a path separator is a name to look up in `PATH`.
     if let Some(exec) = &mut user.exec
         && exec.command.contains(std::path::is_separator)
     {
         let mut path = PathBuf::from(&exec.command);
         change(&mut path);
-        // Leave the command unchanged if the joined path is not UTF-8.
+        // If the joined path is not UTF-8, the command stays unchanged.
         if let Ok(text) = path.into_os_string().into_string() {
-            // Without a path separator, the client would look up the command in `PATH`.
+            // The prefix `./` keeps the client from looking up a file name in `PATH`.
             exec.command = if text.contains(std::path::is_separator) { text } else { format!("./{text}") };
         }
     }

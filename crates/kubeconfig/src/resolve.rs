@@ -14,7 +14,7 @@ use crate::oidc;
 use crate::types::{AuthInfo, ClusterInfo, Context, Data, Exec, Kubeconfig};
 use crate::validate::Report;
 
-/// Values that replace those in the kubeconfig files. Each override corresponds to a kubectl flag.
+/// Values that replace values of the kubeconfig files. Each override corresponds to a kubectl flag.
 ///
 /// A field that is `None` or empty replaces nothing. Some overrides replace several values:
 ///
@@ -97,9 +97,9 @@ debug_fields!(Overrides {
 impl Kubeconfig {
     /// Returns the client configuration for the chosen context's cluster and user.
     ///
-    /// As in client-go, credentials and CA certificates require `https`. For an `http` server, such as `kubectl proxy`,
-    /// the result contains neither. This method opens the certificate files to check that they are readable, but does
-    /// not read them.
+    /// As in client-go, the client sends credentials and checks certificates only with `https`. For an `http` server,
+    /// such as `kubectl proxy`, the result contains no credentials and no CA certificates. This method opens the
+    /// certificate files to check that they are readable, but does not read them.
     ///
     /// # Errors
     ///
@@ -119,7 +119,7 @@ impl Kubeconfig {
             self.users.get(name).ok_or_else(|| self.not_found("user", name))?;
         }
         if !context_name.is_empty() && overrides.cluster.is_none() && overrides.user.is_none() {
-            // Report a missing cluster or user as a problem in the context's file.
+            // Reports a missing cluster or user as a problem of the context.
             self.references(context_name)?;
         }
         let cluster = overrides.on_cluster(self.clusters.get(cluster_name).cloned().unwrap_or_default());
@@ -158,8 +158,8 @@ impl Kubeconfig {
         Ok(config)
     }
 
-    /// Returns the chosen context's namespace, and whether the overrides set it. A context without a namespace has the
-    /// namespace `default`.
+    /// Returns the chosen context's namespace, and `true` if the overrides set the namespace. A context without a
+    /// namespace has the namespace `default`.
     ///
     /// # Errors
     ///
@@ -180,7 +180,7 @@ impl Kubeconfig {
         match self.contexts.get_key_value(name) {
             Some((name, context)) => Ok((name, context.clone())),
             None if !name.is_empty() => Err(self.not_found("context", name)),
-            // A cluster or server in the overrides needs no context.
+            // The overrides name a cluster or a server, so the client needs no context.
             None if overrides.cluster.is_some() || overrides.server.is_some() => Ok(("", Context::default())),
             None => Err(Error::NoContext { known: self.contexts.keys().cloned().collect() }),
         }
@@ -199,7 +199,7 @@ impl Kubeconfig {
 }
 
 impl Overrides {
-    /// Returns a copy without empty strings, because programs may pass an empty string for an unset flag.
+    /// Returns a copy without empty strings. A program may pass an empty string for a flag that is not set.
     pub(crate) fn without_empty(&self) -> Self {
         let mut set = self.clone();
         let texts = [&mut set.context, &mut set.cluster, &mut set.user, &mut set.namespace, &mut set.server];
@@ -236,7 +236,7 @@ impl Overrides {
         if let Some(proxy) = &self.proxy_url {
             cluster.proxy_url.clone_from(proxy);
         }
-        // A leading space would hide the prefix `https`, and the client would not send the credentials.
+        // With a leading space, the URL would not start with `https`, and the client would send no credentials.
         cluster.server = cluster.server.trim().to_owned();
         cluster.disable_compression = self.disable_compression.unwrap_or(cluster.disable_compression);
         cluster
@@ -261,7 +261,7 @@ impl Overrides {
         if let Some(password) = &self.password {
             user.password = Some(password.clone());
         }
-        // A credential in the overrides replaces the files' other credentials.
+        // A credential in the overrides replaces all other credentials of the files.
         if has_token {
             (user.username, user.password) = (String::new(), None);
         } else if self.username.is_some() || self.password.is_some() {
@@ -290,7 +290,7 @@ fn credentials(config: &mut ClientConfig, cluster: &ClusterInfo, user: AuthInfo)
         server_name: Some(cluster.tls_server_name.clone()).filter(|name| !name.is_empty()),
         insecure_skip_verify: cluster.insecure_skip_tls_verify,
     };
-    // A key has no effect without a certificate.
+    // A private key is useless without a certificate.
     if config.tls.certificate.is_none() {
         config.tls.key = None;
     }
@@ -299,7 +299,7 @@ fn credentials(config: &mut ClientConfig, cluster: &ClusterInfo, user: AuthInfo)
     if !user.username.is_empty() || user.password.is_some() {
         config.basic = Some(BasicAuth { username: user.username, password: user.password.unwrap_or_default() });
     }
-    // All other credentials take precedence over the credential plugin.
+    // The client runs the credential plugin only if the user has no other credentials.
     let has_token = config.token.is_some() || config.token_file.is_some();
     let has_other = has_token || config.basic.is_some() || config.tls.certificate.is_some();
     if !has_other {
@@ -330,7 +330,7 @@ fn exec_config(exec: Exec, cluster: &ClusterInfo) -> ExecConfig {
     }
 }
 
-/// Inline data takes precedence over a file.
+/// Returns inline data, or else the file.
 fn pem(file: Option<PathBuf>, data: Option<Data>) -> Option<PemSource> {
     match data {
         Some(mut data) => Some(PemSource::Inline(std::mem::take(&mut data.0))),

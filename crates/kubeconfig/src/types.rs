@@ -15,9 +15,9 @@ use crate::de::{self, null_default, optional_data, optional_path, text_lists, te
 
 /// A kubeconfig: clusters, users, and contexts that combine them.
 ///
-/// Clusters, users and contexts are maps by name in this struct, and lists of named entries in a file. Reading and
-/// writing a file keeps unknown fields, and loses only comments and the order of the fields. `Debug` shows no secrets.
-/// To print a configuration as YAML without secrets, use [`redacted`](Self::redacted).
+/// Clusters, users and contexts are maps by name in this struct, and lists of named entries in a file. Reading and writing a file keeps
+/// unknown fields. Only comments and the order of the fields are lost. `Debug` shows no secrets. To print a configuration as YAML without
+/// secrets, use [`redacted`](Self::redacted).
 ///
 /// # Examples
 ///
@@ -154,8 +154,8 @@ pub struct AuthInfo {
     /// The password for basic authentication.
     #[serde(default, with = "de::secret", skip_serializing_if = "Option::is_none")]
     pub password: Option<Secret>,
-    /// A built-in login method. Only `oidc` is supported. Other methods, which [`exec`](Self::exec) has replaced, are
-    /// kept in the file but never used.
+    /// A built-in login method. Only `oidc` is supported. Writing a file keeps all other methods, which [`exec`](Self::exec) has replaced,
+    /// but clients cannot use them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub auth_provider: Option<AuthProvider>,
     /// A credential plugin.
@@ -179,7 +179,7 @@ pub struct Context {
     /// The cluster's name.
     #[serde(default, deserialize_with = "null_default")]
     pub cluster: String,
-    /// The user's name. With an empty name, the client sends no credentials.
+    /// The user's name. If empty, the client sends no credentials.
     #[serde(default, deserialize_with = "null_default")]
     pub user: String,
     /// The default namespace. An empty string means `default`.
@@ -212,7 +212,7 @@ pub struct Exec {
     /// Additional environment variables for the program. The program also inherits all variables of this process.
     #[serde(default, skip_serializing_if = "Vec::is_empty", deserialize_with = "null_default")]
     pub env: Vec<ExecEnv>,
-    /// A hint for the error message if the program is not installed.
+    /// A message that tells the user how to install the program. The error for a missing program contains this message.
     #[serde(default, skip_serializing_if = "String::is_empty", deserialize_with = "null_default")]
     pub install_hint: String,
     /// Whether the program receives cluster information, such as the server's URL.
@@ -248,8 +248,8 @@ pub struct AuthProvider {
     pub config: BTreeMap<String, Secret>,
 }
 
-/// Certificate or key bytes, which a kubeconfig stores as base64. `Debug` shows only the number of bytes. Dropping a
-/// `Data` wipes its memory.
+/// The bytes of a certificate or key, which a kubeconfig contains as base64. `Debug` shows only the number of bytes. Dropping a `Data`
+/// wipes the bytes from memory.
 #[derive(Clone, Default, PartialEq, Eq)]
 pub struct Data(pub Vec<u8>);
 

@@ -60,7 +60,7 @@ impl Kubeconfig {
     ///
     /// # Errors
     ///
-    /// Returns [`Error::NotFound`] if the context does not exist, and [`Error::Invalid`] with all problems.
+    /// Returns [`Error::NotFound`] if the context does not exist. Returns [`Error::Invalid`] with all problems.
     pub fn validate_context(&self, name: &str) -> Result<(), Error> {
         let context = self.contexts.get(name).ok_or_else(|| self.not_found("context", name))?;
         let mut report = Report::default();
@@ -84,11 +84,10 @@ impl Kubeconfig {
     }
 }
 
-/// Collects problems.
 #[derive(Default)]
 pub(crate) struct Report {
     problems: Vec<Problem>,
-    /// The file that contains the entry under validation.
+    /// The file that contains the entry that is being validated.
     file: Option<PathBuf>,
 }
 
@@ -97,11 +96,11 @@ impl Report {
         if self.problems.is_empty() {
             return Ok(());
         }
-        // Read the files again to find the problems' line numbers, which are only needed after a problem.
+        // A problem's line number requires reading the file again, so do this only if there is a problem.
         let mut files: BTreeMap<PathBuf, Option<Lines>> = BTreeMap::new();
         for problem in &mut self.problems {
             let Some(file) = &problem.file else { continue };
-            // Only read regular files, because a pipe cannot be read twice.
+            // A pipe can be read only once, so read only regular files.
             let lines = || open_regular(file).and_then(|_| read_bounded(file)).ok().and_then(|text| Lines::of(&text));
             let lines = files.entry(file.clone()).or_insert_with(lines);
             problem.line = lines.as_ref().and_then(|lines| lines.find(&problem.field));
@@ -114,7 +113,6 @@ impl Report {
         self.problems.push(Problem { file: self.file.clone(), line: None, field, message });
     }
 
-    /// Adds a problem if the auth provider is invalid.
     pub(crate) fn provider(&mut self, name: &str, origin: Option<PathBuf>, message: String) {
         self.file = origin;
         self.add(format!("users[{name:?}].auth-provider"), message);
@@ -130,7 +128,7 @@ impl Report {
             }
             _ => {}
         }
-        // Without a user, the client sends no credentials.
+        // A context without a user is valid. The client then sends no credentials.
         let user = &context.user;
         if !user.is_empty() && !config.users.contains_key(user) {
             self.add(at("user"), format!("user {user:?} does not exist; add it or choose another one"));
@@ -146,7 +144,7 @@ impl Report {
         self.file.clone_from(&cluster.origin);
         let at = |member: &str| format!("clusters[{name:?}].{member}");
         if cluster.server.is_empty() {
-            // Report no other problems for a cluster without a server.
+            // Without a server, the cluster's other fields are irrelevant.
             return self.add(at("server"), "it is empty; set it to the URL of the API server");
         }
         let has_ca = cluster.certificate_authority.is_some() || cluster.certificate_authority_data.is_some();
@@ -232,7 +230,7 @@ impl Report {
         }
     }
 
-    /// Checks that either the file or the data is set, not both, and that the file can be opened.
+    /// Checks that only one of `file` and `data` is set, and that the file can be opened.
     fn pair(&mut self, field: &str, file: &Option<PathBuf>, data: &Option<Data>) {
         let Some(file) = file else { return };
         if data.is_some() {

@@ -1,4 +1,4 @@
-//! Writes only the changed entries of a configuration, each to its original file.
+//! Writes the changed entries of a configuration, each to its original file.
 
 use std::collections::{BTreeMap, HashSet};
 use std::fs::{self, File, OpenOptions};
@@ -17,29 +17,29 @@ impl Files {
     ///
     /// - New entries, the current context, and changes of extensions and unknown fields are written to the first
     ///   existing file, or to the first file if none exists.
-    /// - Unchanged entries are kept. Writing a file removes its comments, anchors and repeated keys, and encodes it as
-    ///   UTF-8.
+    /// - Unchanged entries are kept. Writing a file removes its comments, anchors and repeated keys. The written file
+    ///   is UTF-8.
     /// - Like kubectl, this method writes each file in place, so the file keeps its owner, mode, inode and links. A new
     ///   file has mode 0600. Missing directories are created.
-    /// - The new content is written in a single write without truncating the file first. A crash leaves the old or the
-    ///   new content, except that a crash during this write can leave a mixture of both. A process that reads the file
-    ///   without the lock can also see a mixture for a short time. kubectl truncates the file first, so its crash can
-    ///   leave an empty or incomplete file.
-    /// - A file with several names in the list, such as links or relative paths, is written only once, under its first
-    ///   name.
-    /// - Each file is locked by a lock file `FILE.lock` in the same directory, which kubectl also respects. If `change`
+    /// - The new content is written in a single write, without truncating the file first. After a crash, the file has
+    ///   the old or the new content, unless the program crashed during the single write. A process that reads the file
+    ///   without the lock can also see a mixture of both for a short time. kubectl truncates the file first, so a crash
+    ///   of kubectl can leave an empty or incomplete file.
+    /// - If the list contains a file under several names, such as links or relative paths, the file is written once,
+    ///   under its first name.
+    /// - A lock file `FILE.lock` in the same directory locks each file. kubectl uses the same lock file. If `change`
     ///   panics, the lock files are removed and no file is written.
     ///
     /// # Errors
     ///
-    /// No file was changed after one of these errors:
+    /// After one of these errors, no file has changed:
     ///
     /// - [`Error::Read`] or [`Error::Parse`] if a file cannot be used.
     /// - [`Error::Locked`] if another program is writing a file.
     /// - [`Error::Empty`] if there is no file path to write to.
     ///
     /// Returns [`Error::Write`] or [`Error::Print`] if a file cannot be opened for writing, the disk is full, or a path
-    /// is not valid UTF-8. That file is then unchanged, but other files may have been changed.
+    /// is not valid UTF-8. The file named in the error is unchanged, but other files may have changed.
     pub fn modify(&self, change: impl FnOnce(&mut Kubeconfig)) -> Result<(), Error> {
         let paths = distinct(self.paths());
         let mut sorted = paths.clone();
@@ -47,9 +47,9 @@ impl Files {
         let _locks = sorted.iter().map(|path| Lock::take(path)).collect::<Result<Vec<_>, _>>()?;
         let mut contents: Vec<(PathBuf, Option<Kubeconfig>)> = Vec::new();
         for path in &paths {
-            // The file may be missing, even after [`Files::explicit`].
+            // A file of [`Files::explicit`] may be missing, because this method can create the file.
             let content = match path.exists() {
-                // Reject named pipes, which have no content to change and block when opened.
+                // Opening a named pipe would block, and a pipe has no content to change.
                 true => open_regular(path)
                     .map_err(|cause| Error::Read { path: path.clone(), cause })
                     .and_then(|_| self.read(path))?,
@@ -67,7 +67,7 @@ impl Files {
         for (path, content) in &contents {
             let mut fresh = content.clone().unwrap_or_default();
             apply(&mut fresh, &before, &after, path, &main);
-            // Do not create an empty file, but allow an existing file to become empty.
+            // Writes no file that would be both new and empty. An existing file may become empty.
             if fresh != content.clone().unwrap_or_default() {
                 if fresh.kind.is_empty() {
                     (fresh.api_version, fresh.kind) = ("v1".into(), "Config".into());
@@ -86,8 +86,8 @@ impl Kubeconfig {
     ///
     /// - [`Error::Locked`] if another program is writing the file.
     /// - [`Error::Print`] if the configuration contains a path that is not valid UTF-8.
-    /// - [`Error::Write`] if the file cannot be written. The file is unchanged if it cannot be opened or the disk is
-    ///   full.
+    /// - [`Error::Write`] if the file cannot be written. If the file cannot be opened or the disk is full, the file is
+    ///   unchanged.
     pub fn write_to(&self, path: impl AsRef<Path>) -> Result<(), Error> {
         let path = path.as_ref();
         let _lock = Lock::take(path)?;
@@ -95,11 +95,11 @@ impl Kubeconfig {
     }
 }
 
-/// Returns each file only once, under its first name. Otherwise, a file with two names would be locked twice, and its
-/// second write would overwrite the first.
+/// Returns each file once, under its first name. Locking a file under two names would fail, and the second write would
+/// overwrite the first write.
 fn distinct(paths: &[PathBuf]) -> Vec<PathBuf> {
     let mut files = HashSet::new();
-    // For a missing file, canonicalize its directory.
+    // A missing file cannot be canonicalized, so canonicalize its directory.
     let file = |path: &Path| match (path.canonicalize(), directory(path).canonicalize(), path.file_name()) {
         (Ok(file), ..) => file,
         (_, Ok(folder), Some(name)) => folder.join(name),
@@ -120,7 +120,7 @@ fn merged(contents: &[(PathBuf, Option<Kubeconfig>)]) -> Kubeconfig {
     whole
 }
 
-/// Applies the differences between `before` and `after` that belong to the file `path`.
+/// Changes `file`, the content of `path`, by the differences between `before` and `after` that belong in this file.
 fn apply(file: &mut Kubeconfig, before: &Kubeconfig, after: &Kubeconfig, path: &Path, main: &Path) {
     let is_main = path == main;
     let home = directory(path);
@@ -164,7 +164,7 @@ fn apply(file: &mut Kubeconfig, before: &Kubeconfig, after: &Kubeconfig, path: &
             file.current_context.clone_from(&after.current_context);
         }
     } else if after.current_context.is_empty() && !before.current_context.is_empty() {
-        // Remove the current context from all files. Otherwise, a later file's current context would take effect.
+        // Clear the current context in all files. Otherwise, the current context of a later file would apply.
         file.current_context.clear();
     }
 }
@@ -176,11 +176,11 @@ fn changes<V: Clone + PartialEq>(
     of_file: impl Fn(&V) -> bool,
     prepare: impl Fn(&mut V),
 ) {
-    // Remove the deleted entries from all files. Otherwise, a later file's entry with the same name would take effect.
+    // Remove the deleted entries from all files. Otherwise, an entry of the same name in a later file would apply.
     file.retain(|name, _| after.contains_key(name) || !before.contains_key(name));
     for (name, value) in after {
         let old = before.get(name);
-        // A replaced entry stays in the old entry's file, whatever the new entry's `origin`.
+        // A replaced entry stays in its original file. The `origin` of the new entry has no effect.
         if old != Some(value) && of_file(old.unwrap_or(value)) {
             let mut value = value.clone();
             prepare(&mut value);
@@ -203,9 +203,9 @@ fn write(path: &Path, config: &Kubeconfig) -> Result<(), Error> {
 /// 2. Overwrite the whole file in a single write, with the new content followed by line breaks.
 /// 3. Remove the trailing line breaks.
 ///
-/// Between the steps, the file contains the whole old or the whole new configuration, so only a crash during the single
-/// write can damage the file. If the disk is full, the first step fails, and the function removes the appended line
-/// breaks.
+/// Before and after the single write, the file contains the whole old or the whole new configuration, so only a crash
+/// during this write can damage the file. If the disk is full, the first step fails, and the function removes the
+/// appended line breaks.
 fn overwrite(path: &Path, text: &[u8]) -> io::Result<()> {
     if path.metadata().is_ok_and(|found| !found.is_file()) {
         return Err(io::Error::new(io::ErrorKind::InvalidInput, "it is not a regular file"));
@@ -222,7 +222,7 @@ fn overwrite(path: &Path, text: &[u8]) -> io::Result<()> {
         file.sync_data()
     };
     if let Err(cause) = grow(&mut file) {
-        // Return the error from the write, not an error from removing the line breaks.
+        // Report the error from the write, even if `set_len` also fails.
         let _ = file.set_len(old);
         return Err(cause);
     }
@@ -235,7 +235,7 @@ fn overwrite(path: &Path, text: &[u8]) -> io::Result<()> {
     file.sync_all()
 }
 
-/// A lock file, which is removed on drop.
+/// A lock file. Dropping a `Lock` removes the file.
 struct Lock(PathBuf);
 
 impl Lock {
@@ -255,7 +255,7 @@ impl Lock {
 
 impl Drop for Lock {
     fn drop(&mut self) {
-        // Ignore errors, because the next writer reports a remaining lock file by its path.
+        // If the lock file cannot be removed, the next writer's error names its path.
         let _ = fs::remove_file(&self.0);
     }
 }

@@ -1,5 +1,5 @@
-//! `Debug` implementations without secrets. For unknown fields and extensions, `Debug` shows only the names, because
-//! their values can be secrets, such as a misspelt `tokn`.
+//! `Debug` implementations without secrets. For unknown fields and extensions, `Debug` shows only the names. The value
+//! of an unknown field can be a secret, for example if `token` is misspelt as `tokn`.
 
 use std::fmt;
 
@@ -7,7 +7,6 @@ use pintle_meta::{debug_fields, redacted_url};
 
 use super::{AuthInfo, ClusterInfo, Context, Exec, Kubeconfig};
 
-/// Shows only the field names.
 fn names<'a, V: 'a>(fields: impl IntoIterator<Item = (&'a String, &'a V), IntoIter: Clone>) -> impl fmt::Debug {
     Names(fields.into_iter().map(|(name, _)| name))
 }
@@ -41,7 +40,7 @@ debug_fields!(Context {
 });
 
 impl fmt::Debug for Exec {
-    /// Shows the number of arguments and the names of the environment variables, but not their values.
+    /// Shows the number of arguments and the names of the environment variables. Their values can be secrets.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Exec")
             .field("api_version", &self.api_version)

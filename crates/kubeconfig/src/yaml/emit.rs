@@ -5,9 +5,9 @@ use zeroize::{Zeroize, Zeroizing};
 
 use super::scalar::{Meaning, resolve};
 
-/// Formats a value as a YAML document, and wipes the value's memory.
+/// Formats a value as a YAML document. Wipes the value's memory.
 pub(super) fn document(mut value: Value) -> Zeroizing<String> {
-    // Reserve the full capacity, because a growing string would leave unwiped copies of secrets in memory.
+    // Reserve enough capacity, because a growing string would leave copies of secrets in memory.
     let mut out = Zeroizing::new(String::with_capacity(2 * size(&value, 0)));
     if is_block(&value) {
         block(&mut out, &value, 0, false)
@@ -28,7 +28,7 @@ fn is_block(value: &Value) -> bool {
     }
 }
 
-/// Writes a map or a list. `continues` means that the first line is already indented.
+/// Writes a map or a list. If `continues` is true, the first line is already indented.
 fn block(out: &mut String, value: &Value, indent: usize, mut continues: bool) {
     let mut begin = |out: &mut String| {
         if !std::mem::take(&mut continues) {
@@ -43,7 +43,7 @@ fn block(out: &mut String, value: &Value, indent: usize, mut continues: bool) {
                 out.push(':');
                 if is_block(value) {
                     out.push('\n');
-                    // Like kubectl, do not indent list items.
+                    // kubectl does not indent list items.
                     block(out, value, if value.is_array() { indent } else { indent + 2 }, false);
                 } else {
                     out.push(' ');
@@ -98,7 +98,7 @@ fn text(out: &mut String, text: &str) {
     out.push('"');
 }
 
-/// Returns `true` if parsers read `text` without quotes as the same string.
+/// Returns `true` if all parsers read `text` without quotes as the same string.
 fn is_plain(text: &str) -> bool {
     let fits = |byte: u8| byte.is_ascii_alphanumeric() || b"-_./:@+=".contains(&byte);
     let is_time_like = text.bytes().all(|byte| byte.is_ascii_digit() || b":._-+".contains(&byte));

@@ -1,5 +1,5 @@
-//! A YAML document as a tree with line numbers. Deep nesting and large alias expansions are rejected before the tree
-//! uses much memory.
+//! A YAML document as a tree with line numbers. The parser rejects deep nesting and large alias expansions before they
+//! use much memory.
 
 use std::collections::HashMap;
 use std::rc::Rc;
@@ -11,9 +11,9 @@ use zeroize::Zeroizing;
 
 use super::scalar::{Meaning, resolve};
 
-/// The maximum size in bytes of the text, and of all values after alias expansion.
+/// The maximum size of the text in bytes. Also the maximum size of all values after alias expansion.
 pub(crate) const MAX_SIZE: usize = 16 << 20;
-/// The bytes that each value adds to the total size, in addition to its text.
+/// The assumed size of a value in bytes, in addition to its text.
 const NODE: usize = 64;
 /// The maximum nesting depth of lists and maps.
 const MAX_NESTING: usize = 128;
@@ -29,7 +29,7 @@ pub(super) struct Document {
     pub(super) repeated: Vec<(String, usize)>,
 }
 
-/// A value. Dropping a node wipes its text.
+/// A value. Dropping a node wipes its text from memory.
 pub(super) struct Node {
     /// The line where the value starts, counted from 1.
     pub(super) line: usize,
@@ -58,7 +58,7 @@ pub(super) struct Member {
 }
 
 impl Document {
-    /// Reads the first document. Like kubectl, ignores all other documents.
+    /// Reads the first document. Like kubectl, ignores all following documents.
     pub(super) fn read(text: &str) -> Result<Self, String> {
         let text = text.strip_prefix('\u{feff}').unwrap_or(text);
         if text.len() > MAX_SIZE {
@@ -78,7 +78,7 @@ impl Document {
 }
 
 fn options() -> Options {
-    // Where libyaml differs from the YAML specification, follow libyaml, like kubectl.
+    // libyaml, which kubectl uses, differs from the YAML specification in these options.
     granit_parser::options! {
         strict_indentation: false,
         block_scalar_eof_without_line_feed: true,
@@ -97,7 +97,7 @@ struct Reader<'a> {
 }
 
 impl<'a> Reader<'a> {
-    /// Returns the parser's next event that starts or ends a value, or `None` at the end of the document or of the
+    /// Returns the next parser event that starts or ends a value. Returns `None` at the end of the document or the
     /// text.
     fn next(&mut self) -> Result<Option<(Event<'a>, Span)>, String> {
         loop {
@@ -123,7 +123,6 @@ impl<'a> Reader<'a> {
         self.next()?.ok_or_else(|| "it ends within a list or a map".into())
     }
 
-    /// Reads the value that starts with `event`.
     fn node(&mut self, event: Event<'a>, span: Span) -> Result<Rc<Node>, String> {
         let (line, before) = (span.start.line(), self.weight);
         let (content, anchor, inner) = match event {
@@ -204,8 +203,8 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// Returns `true` if a double-quoted scalar contains the escape `\/`, which is valid in YAML 1.2 and JSON but not
-    /// in YAML 1.1.
+    /// Returns `true` if a double-quoted scalar contains the escape sequence `\/`. This escape is valid in YAML 1.2 and
+    /// JSON, but not in YAML 1.1.
     fn has_escaped_slash(&self, span: &Span) -> bool {
         let mut source = span.slice(self.text).unwrap_or_default().bytes();
         while let Some(byte) = source.next() {
@@ -217,7 +216,7 @@ impl<'a> Reader<'a> {
     }
 }
 
-/// Adds a field. If the key is repeated, replaces the earlier field and returns the new field's key and line.
+/// Adds a field. If the key is repeated, replaces the earlier field, and returns the key and the line of the new field.
 fn set(members: &mut Vec<Member>, places: &mut HashMap<String, usize>, member: Member) -> Option<(String, usize)> {
     let Some(&place) = places.get(&member.key) else {
         places.insert(member.key.clone(), members.len());
@@ -279,7 +278,7 @@ mod tests {
         Document::read(text).err()
     }
 
-    /// Creates a YAML text in which each row refers to the previous row nine times.
+    /// Creates a YAML text in which each line refers to the previous line nine times.
     fn bomb(rows: usize) -> String {
         let mut text = String::from("a0: &a0 [x, x, x, x, x, x, x, x, x]\n");
         for n in 1..rows {

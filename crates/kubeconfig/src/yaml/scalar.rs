@@ -1,9 +1,9 @@
-//! Determines a plain scalar's type by the YAML 1.1 rules of kubectl's Go library.
+//! Determines the type of a plain scalar by the YAML 1.1 rules of kubectl's Go library.
 
 use serde_json::Number;
 use zeroize::Zeroizing;
 
-/// A scalar's value. `Text` means that the scalar's text is a string.
+/// The value of a scalar. `Text` means a string, which is the scalar's text.
 #[derive(Debug, PartialEq)]
 pub(super) enum Meaning {
     Null,
@@ -14,7 +14,6 @@ pub(super) enum Meaning {
     Text,
 }
 
-/// Returns a plain scalar's value.
 pub(super) fn resolve(text: &str) -> Meaning {
     match text {
         "" | "~" | "null" | "Null" | "NULL" => Meaning::Null,
@@ -34,7 +33,7 @@ fn number(text: &str) -> Option<Number> {
     if !text.starts_with(|first: char| first.is_ascii_digit() || matches!(first, '+' | '-' | '.')) {
         return None;
     }
-    // Wipe the copy, because a token can look like a number.
+    // Wipe the copy, because the scalar can be a token that looks like a number.
     let plain = Zeroizing::new(text.replace('_', ""));
     integer(&plain).or_else(|| float(&plain))
 }
@@ -52,7 +51,7 @@ fn integer(text: &str) -> Option<Number> {
         [b'0', _, ..] => (8, &digits[1..]),
         _ => (10, digits),
     };
-    // `from_str_radix` accepts a sign, but this code has already removed the sign.
+    // `from_str_radix` would accept a second sign.
     let amount =
         u64::from_str_radix(digits, radix).ok().filter(|_| digits.starts_with(|c: char| c.is_ascii_hexdigit()))?;
     if is_negative { 0_i64.checked_sub_unsigned(amount).map(Number::from) } else { Some(amount.into()) }
@@ -68,7 +67,7 @@ fn float(text: &str) -> Option<Number> {
 mod tests {
     use super::*;
 
-    /// Measured with kubectl.
+    /// The expected values were measured with kubectl.
     #[test]
     fn plain_scalars_resolve_as_in_kubectl() {
         let number = |value: serde_json::Value| match value {

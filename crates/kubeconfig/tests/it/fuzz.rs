@@ -3,7 +3,7 @@
 use pintle_kubeconfig::{Kubeconfig, Overrides};
 use proptest::prelude::*;
 
-/// Generates pieces of valid and invalid kubeconfigs.
+/// Generates fragments of valid and invalid kubeconfigs.
 fn piece() -> impl Strategy<Value = String> {
     let fixed = [
         "apiVersion: v1\n",
@@ -51,7 +51,6 @@ proptest! {
             let printed = config.to_yaml().unwrap();
             let again = Kubeconfig::parse(&printed).unwrap();
             prop_assert_eq!(&again, &config, "{}", printed);
-            // These calls must not panic.
             let _ = config.validate();
             let _ = config.client_config(&Overrides::default());
             let _ = config.minified();

@@ -1,4 +1,4 @@
-//! Tests `in_cluster`, and the source that `infer` chooses.
+//! Tests `in_cluster`, and which source `infer` chooses.
 
 use std::path::Path;
 use std::time::Duration;
@@ -8,7 +8,7 @@ use pintle_meta::{PemSource, Secret};
 
 const ACCOUNT: &str = "var/run/secrets/kubernetes.io/serviceaccount";
 
-/// Creates a pod's environment whose service account directory contains `files`.
+/// Creates an environment whose service account directory contains `files`.
 fn pod(root: &Path, files: &[(&str, &str)]) -> Environment {
     let account = root.join(ACCOUNT);
     std::fs::create_dir_all(&account).unwrap();

@@ -107,7 +107,7 @@ fn kubectl_output_is_read() {
     assert_eq!(Kubeconfig::parse(nulls).unwrap().users.len(), 2);
 }
 
-/// kubectl converts each file to JSON with the rules of YAML 1.1.
+/// kubectl converts each file from YAML 1.1 to JSON.
 #[test]
 fn unusual_files_are_read_as_by_kubectl() {
     const PLAIN: &str = "apiVersion: v1\nkind: Config\ncurrent-context: x\n\
@@ -171,7 +171,6 @@ fn ca_file_is_used_if_ca_data_is_empty() {
     assert!(matches!(&config.tls.ca, Some(PemSource::File(path)) if *path == ca), "{config:?}");
 }
 
-/// Creates a configuration with additional lines in its cluster.
 fn example(cluster: &str) -> String {
     format!(
         "apiVersion: v1\nkind: Config\ncurrent-context: x\nclusters:\n- name: c\n  cluster:\n    server: https://127.0.0.1:1\n{cluster}\
@@ -179,7 +178,7 @@ fn example(cluster: &str) -> String {
     )
 }
 
-/// kubectl 1.32 reads these files with the same result.
+/// kubectl 1.32 returns the same result for these files.
 #[test]
 fn files_that_kubectl_reads_are_read() {
     let plain = example("");
@@ -282,9 +281,9 @@ fn repeated_key_logs_a_warning_with_its_line() {
     let log = Log::default();
     let writer = log.clone();
     let subscriber = || tracing_subscriber::fmt().with_ansi(false);
-    // With only one subscriber in the process, tracing caches for all threads whether the first thread's subscriber
-    // enables an event. That thread may have no subscriber. A second subscriber makes tracing ask each thread's
-    // subscriber.
+    // With only one subscriber in the process, tracing asks the first thread's subscriber whether an event is enabled,
+    // and caches the result for all threads. The first thread may have no subscriber. With a second subscriber, tracing
+    // asks the subscriber of each thread.
     let _another = tracing::Dispatch::new(subscriber().with_writer(io::sink).finish());
     let file = tempfile::NamedTempFile::new().unwrap();
     std::fs::write(file.path(), "users:\n- name: u\n  user:\n    token: hush\n    token: t\n").unwrap();

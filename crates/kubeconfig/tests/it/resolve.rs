@@ -1,4 +1,4 @@
-//! Tests the client configurations for kubeconfigs and overrides.
+//! Tests the client configurations that kubeconfigs and overrides produce.
 
 use std::path::PathBuf;
 use std::time::Duration;

@@ -1,5 +1,5 @@
-//! Tests that no output contains a secret. The tests collect the `Debug` output of all public types, and the errors and
-//! their sources for many mistakes in a file.
+//! Tests that no output contains a secret. The tests collect the `Debug` output of all public types, and the error
+//! chains for many mistakes in a file.
 
 use std::error::Error as StdError;
 use std::fmt::Debug;
@@ -8,10 +8,10 @@ use pintle_kubeconfig::{Environment, Error, Files, Kubeconfig, Overrides, in_clu
 use pintle_meta::{ApiError, Secret};
 use serde_json::{Value, json};
 
-/// The value of all secrets in these tests, as text and as base64.
+/// The value of every secret in these tests, as text and as base64.
 const CANARIES: [&str; 2] = ["hush-0815", "aHVzaC0wODE1"];
 
-/// The collected output, and the names of the printed types.
+/// The collected output, and the names of all printed types.
 #[derive(Default)]
 struct Shown {
     text: String,
@@ -24,7 +24,7 @@ impl Shown {
         self.types += &format!("{} ", std::any::type_name::<T>());
     }
 
-    /// Adds the messages of an error, its sources and its conversions to the output.
+    /// Adds an error's messages to the output, including the messages of its sources and conversions.
     fn error(&mut self, error: Error) {
         for error in std::iter::successors(Some(&error as &dyn StdError), |error| StdError::source(*error)) {
             self.text += &format!("{error}\n{error:?}\n");
@@ -95,7 +95,7 @@ fn overrides() -> Overrides {
     }
 }
 
-/// Returns a valid configuration in which each field that can be secret contains one of the [`CANARIES`].
+/// Returns a valid configuration. Each field that can be secret contains one of the [`CANARIES`].
 fn full() -> Value {
     let [text, base64] = CANARIES;
     let extensions = json!([{"name": "client.authentication.k8s.io/exec", "extension": {"key": text}}]);
@@ -128,7 +128,7 @@ fn full() -> Value {
     })
 }
 
-/// Returns copies of the configuration with one wrong field each.
+/// Returns many copies of the configuration. Each copy has one wrong field.
 fn spoilt() -> Vec<Value> {
     fn pointers(value: &Value, at: String, all: &mut Vec<String>) {
         let members: Vec<(String, &Value)> = match value {
@@ -145,7 +145,7 @@ fn spoilt() -> Vec<Value> {
     let text = CANARIES[0];
     let mut spoilt = Vec::new();
     for pointer in &all {
-        // Names and URLs without a user are not secret, and error messages may show them, so put no secret there.
+        // Names, and URLs without a user, are not secret, so error messages may show them.
         let is_name = |text: &str| text.contains('@') || !CANARIES.iter().any(|canary| text.contains(canary));
         let as_text = !whole.pointer(pointer).unwrap().as_str().is_some_and(is_name);
         for other in [json!(text), json!([text]), json!({"x": text}), json!([{"name": "x", "user": text}])] {
@@ -164,7 +164,6 @@ fn public_types_and_errors_show_no_secret() {
     let mut shown = Shown::default();
     for config in std::iter::once(full()).chain(spoilt()) {
         shown.kubeconfig(&serde_json::to_string_pretty(&config).unwrap());
-        // Use each user in turn.
         for user in ["basic", "old", "gone"] {
             let mut config = config.clone();
             if let Some(name) = config.pointer_mut("/contexts/0/context/user") {
@@ -176,7 +175,7 @@ fn public_types_and_errors_show_no_secret() {
     // Truncated and malformed YAML.
     let yaml = Kubeconfig::parse(&full().to_string()).unwrap().to_yaml().unwrap();
     for (at, _) in yaml.char_indices() {
-        // The end of a truncated URL `https://me:…@a` can be read as a host and a port. Hosts and ports are not secret.
+        // The truncated URL `https://me:…` can be read as a host and a port, which are not secret.
         Kubeconfig::parse(&yaml[..at]).map_or_else(|error| shown.error(error), drop);
     }
     for (at, _) in yaml.match_indices(CANARIES[0]) {
@@ -226,7 +225,7 @@ fn file_and_pod_configurations_show_no_secret() {
     shown.check();
 }
 
-/// Checks that these tests print all public types, so that no new type is forgotten.
+/// A new public type must be added to the tests above.
 #[test]
 fn secret_test_covers_every_public_type() {
     let mut shown = Shown::default();

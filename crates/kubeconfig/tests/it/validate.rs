@@ -2,8 +2,7 @@
 
 use pintle_kubeconfig::{Environment, Error, Files, Kubeconfig};
 
-/// Validates a configuration with the fields `cluster`, `user` and `context`. Checks that exactly the `expected` fields
-/// have problems.
+/// Validates a configuration with these YAML fields. Checks that exactly the fields in `expected` have problems.
 fn check(cluster: &str, user: &str, context: &str, expected: &[&str]) {
     let text = format!(
         "contexts: [{{name: c, context: {{cluster: eu, user: me, {context}}}}}]\n\
@@ -135,8 +134,8 @@ fn problems_name_file_field_and_fix() {
     assert!(config.validate_context("other").unwrap_err().is_context_not_found());
 }
 
-/// After a merge, each problem still has the line number in its own file. Without a file, problems have no line
-/// numbers.
+/// After a merge, each problem has the line number in the file that contains the entry. Without a file, problems have
+/// no line numbers.
 #[test]
 fn problems_name_the_line_of_field_or_parent() {
     let dir = tempfile::tempdir().unwrap();
@@ -166,7 +165,7 @@ fn problems_name_the_line_of_field_or_parent() {
     let shown = files.load().unwrap().validate().unwrap_err().to_string();
     assert!(shown.contains(&format!("{}:5: clusters", ours.display())), "{shown}");
     assert!(problems(Kubeconfig::parse(text).unwrap()).iter().all(|problem| problem.line.is_none()));
-    // Problems in a deleted file have no line numbers.
+    // A problem in a deleted file has no line number.
     let config = files.load().unwrap();
     std::fs::remove_file(&ours).unwrap();
     assert_eq!(problems(config).iter().filter_map(|problem| problem.line).collect::<Vec<_>>(), [2, 4]);
@@ -179,7 +178,7 @@ fn entry_without_name_is_reported() {
     assert!(error.contains("clusters: an entry has no name"), "{error}");
 }
 
-/// For `--kubeconfig <(…)`, a shell passes a pipe, which can be read only once.
+/// With `--kubeconfig <(…)`, a shell passes a pipe, which can be read only once.
 #[cfg(unix)]
 #[test]
 fn pipe_is_read_once_without_blocking() {

@@ -101,8 +101,7 @@ fn new_file_is_private_and_directories_are_created() {
     assert_eq!(left, ["config"], "no lock or temporary file remains");
 }
 
-/// If `sudo tool` created a new file instead of overwriting the old one, the file would belong to root, and the user
-/// could not read it.
+/// A new file that `sudo tool` creates would belong to root, and the user could not read the file.
 #[test]
 fn written_file_keeps_inode_owner_mode_and_links() {
     let dir = tempfile::tempdir().unwrap();
@@ -149,7 +148,7 @@ fn symlink_stays_a_symlink() {
     assert_eq!(read(&target).current_context, "x");
 }
 
-/// Locking a file twice would make each change fail. Writing two copies to one file would lose half of a change.
+/// The second lock of the same file would fail. Two writes to the same file would lose half of a change.
 #[test]
 fn file_with_several_names_is_written_once() {
     let dir = tempfile::tempdir().unwrap();
@@ -173,7 +172,7 @@ fn file_with_several_names_is_written_once() {
         assert_eq!(written.clusters["a"].server, "https://new", "{names:?}");
         assert!(std::fs::symlink_metadata(&link).unwrap().is_symlink());
     }
-    // A missing file can also have several names.
+    // A file that does not exist yet can also have several names.
     std::fs::remove_file(&file).unwrap();
     files(&[&detour, &file]).modify(|config| config.current_context = "x".into()).unwrap();
     assert_eq!(read(&file).current_context, "x");
