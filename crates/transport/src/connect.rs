@@ -23,7 +23,7 @@ use crate::reads::Reads;
 use crate::tls::TlsSettings;
 use crate::{eyeballs, tunnel};
 
-/// Opens connections to one server, with one deadline for TCP, the proxy and the TLS handshake.
+/// Opens connections to one server. A single deadline covers TCP, the proxy and the TLS handshake.
 #[derive(Clone)]
 pub(super) struct Connector {
     pub(super) host: String,
@@ -37,8 +37,8 @@ pub(super) struct Connector {
     pub(super) metrics: Option<Arc<LookUps>>,
 }
 
-/// The idle time before TCP keepalive sends three probes. Without keepalive, a watch over HTTP/1.1 would detect a dead
-/// peer only after hours, or never. HTTP/2 connections also use HTTP/2 pings.
+/// The idle time before TCP keepalive sends three probes. Without keepalive, a watch over HTTP/1.1 could miss a dead
+/// peer for hours, or forever. HTTP/2 connections also use HTTP/2 pings.
 const KEEP_ALIVE: Duration = Duration::from_secs(30);
 const KEEP_ALIVE_AGAIN: Duration = Duration::from_secs(5);
 /// How long sent data may stay unacknowledged before the system closes the connection. Linux's default is 15 minutes.
@@ -87,7 +87,7 @@ impl Connector {
     }
 }
 
-/// Establishes TLS. The peer's certificate must be valid for `name`.
+/// Performs a TLS handshake. The peer's certificate must be valid for `name`.
 async fn secure(stream: Stream, tls: &TlsSettings, name: &str) -> Result<TlsStream<Stream>, BoxError> {
     let name = ServerName::try_from(name.to_owned())?;
     Ok(TlsConnector::from(tls.config.clone()).connect(name, stream).await?)
@@ -106,7 +106,6 @@ async fn reach(host: &str, port: u16, metrics: Option<&LookUps>) -> io::Result<T
     Ok(tcp)
 }
 
-/// An open connection.
 pub struct Conn {
     stream: Stream,
     /// Whether TLS negotiated HTTP/2.
@@ -121,7 +120,7 @@ trait Io: AsyncRead + AsyncWrite + Send + Sync + Unpin {}
 
 impl<T: AsyncRead + AsyncWrite + Send + Sync + Unpin> Io for T {}
 
-/// Records the connection's reads in [`Reads`].
+/// Records the time of each read from the connection in [`Reads`].
 struct ReadObserver {
     reads: Arc<Reads>,
     has_read: bool,
@@ -129,8 +128,8 @@ struct ReadObserver {
 }
 
 impl Conn {
-    /// Stores the time of each read in `reads`. Notifies [`Reads::settled`] after the peer's first data has been
-    /// processed, which is when the reader polls for more data.
+    /// Stores the time of each read in `reads`. Notifies [`Reads::settled`] once the reader has processed the peer's
+    /// first data, which is when the reader polls for more data.
     pub(super) fn observed_by(mut self, reads: Arc<Reads>) -> Self {
         self.observer = Some(ReadObserver { reads, has_read: false, is_settled: false });
         self

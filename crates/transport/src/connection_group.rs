@@ -1,5 +1,5 @@
-//! Connections shared by a group of requests: one group for short requests, and one for watches and streams. This
-//! module executes the [`Pool`]'s actions.
+//! Connections that a group of requests shares. Short requests are one group, and watches and streams are the other group. This module
+//! executes the actions that the [`Pool`] returns.
 
 mod http2;
 
@@ -30,8 +30,7 @@ use crate::pool::{Acquired, Actions, ConnId, IDLE_TIMEOUT, Pool, Protocol, Ticke
 use crate::reads::Reads;
 use crate::request_body::RequestBody;
 
-/// Connections for one group of requests. A connection closes after the group and the connection's last response are
-/// dropped.
+/// The connections of one group of requests. After the group is dropped, a connection closes when its last response is dropped.
 pub(super) struct ConnectionGroup {
     connector: Connector,
     /// Whether cancelling a request also drops its connection.
@@ -47,21 +46,20 @@ struct State {
     waiting: HashMap<Ticket, oneshot::Sender<Result<PooledConnection, Failure>>>,
     dials: HashMap<u64, Dial>,
     last_dial: u64,
-    /// The runtime of the last request that waited for a connection, which new connections use.
+    /// The runtime for new connections. The last request that waited for a connection ran on this runtime.
     runtime: Option<Handle>,
 }
 
-/// A dial in progress.
+/// An attempt to open a connection.
 struct Dial {
     since: Instant,
-    /// The dial's task, or `None` until it is spawned.
+    /// The task that dials, or `None` until the task is spawned.
     task: Option<AbortHandle>,
 }
 
-/// An open connection and its sender.
 struct Link {
     sender: Sender,
-    /// Whether the connection has served a request. A reused connection may have died while idle.
+    /// Whether the connection has served a request. A connection that has served a request may have died while idle.
     has_served: bool,
 }
 
@@ -70,8 +68,8 @@ enum Sender {
     Http2(Http2),
 }
 
-/// How much longer than the connect timeout a request waits for a new connection. A request needs its own timeout,
-/// because the dial's timer does not fire if its runtime is blocked.
+/// A request waits for a new connection for the connect timeout plus this time. The request needs its own timeout, because the dial's timer
+/// does not fire if the dial's runtime is blocked.
 const GRACE: Duration = Duration::from_secs(1);
 
 impl ConnectionGroup {
@@ -79,7 +77,6 @@ impl ConnectionGroup {
         Arc::new(Self { connector, drop_connection_on_cancel, state: Mutex::default() })
     }
 
-    /// Returns a connection for one request.
     pub(super) async fn acquire(self: &Arc<Self>) -> Result<PooledConnection, Failure> {
         loop {
             let mut connection = match self.ask() {
@@ -91,8 +88,7 @@ impl ConnectionGroup {
             }
             let has_served = connection.has_served();
             connection.discard();
-            // Do not retry if a new connection ends immediately, because another one would most likely end in the same
-            // way.
+            // Do not retry if a new connection ends immediately, because the next connection would most likely also end.
             if !has_served {
                 let ended = "the peer ended the connection before it could be used";
                 let source = io::Error::new(io::ErrorKind::ConnectionAborted, ended);
@@ -111,7 +107,8 @@ impl ConnectionGroup {
             Acquired::Wait(ticket, actions) => {
                 let (result_tx, result_rx) = oneshot::channel();
                 state.waiting.insert(ticket, result_tx);
-                // Outside of a tokio runtime, a request uses an earlier request's runtime, and fails if there is none.
+                // Outside of a tokio runtime, a request uses the runtime of an earlier request. Without an earlier request, the request
+                // fails.
                 state.runtime = Handle::try_current().ok().or(state.runtime.take());
                 self.apply(state, actions, None);
                 Err(Waiting { group: self, ticket, result_rx })
@@ -120,7 +117,7 @@ impl ConnectionGroup {
     }
 
     async fn wait(self: &Arc<Self>, mut waiting: Waiting<'_>) -> Result<PooledConnection, Failure> {
-        // Outside of a tokio runtime there are no timers, so wait without a timeout.
+        // Outside of a tokio runtime, there are no timers, so wait without a timeout.
         let Ok(runtime) = Handle::try_current() else { return waiting.await };
         let max_wait = self.connector.timeout.saturating_add(GRACE);
         match tokio::time::timeout(max_wait, &mut waiting).await {
@@ -133,7 +130,7 @@ impl ConnectionGroup {
         }
     }
 
-    /// Abandons overdue dials, whose runtime is blocked, and starts new dials on `runtime` for the waiting requests.
+    /// Abandons dials that are overdue because their runtime is blocked. Starts new dials on `runtime` for the waiting requests.
     fn replace_stuck_dials(self: &Arc<Self>, runtime: Handle, max_wait: Duration) {
         let now = Instant::now();
         let mut state = self.lock();
@@ -149,7 +146,7 @@ impl ConnectionGroup {
         PooledConnection { group: Arc::downgrade(self), conn, link, is_used: false, upload: None }
     }
 
-    /// Calls `decide` with the pool, and executes the actions that it returns.
+    /// Calls `decide` with the pool, and executes the returned actions.
     fn update_pool(self: &Arc<Self>, decide: impl FnOnce(&mut Pool) -> Actions) {
         let mut state = self.lock();
         let actions = decide(&mut state.pool);
@@ -179,20 +176,21 @@ impl ConnectionGroup {
         drop(state);
         drop(closed);
         for (result_tx, result) in results {
-            // If the request was cancelled, `send` fails and drops the [`PooledConnection`], which returns it to the pool.
+            // If the request was cancelled, `send` fails and drops the [`PooledConnection`]. Dropping the `PooledConnection` returns the
+            // connection to the pool.
             drop(result_tx.send(result));
         }
         for dial in dials {
             let dial_guard = DialGuard { group: Arc::downgrade(self), dial };
             let connector = self.connector.clone();
             let task = async move {
-                // Boxed, to free the dial's memory before the driver starts.
+                // The box frees the dial's memory before the driver starts.
                 let opened = Box::pin(open(connector)).await;
                 if let Some(driver) = dial_guard.end(opened) {
                     driver.await;
                 }
             };
-            // Without a runtime, the task is dropped, and the waiting requests fail.
+            // Without a runtime, dropping the task makes the waiting requests fail.
             let Some(runtime) = &runtime else { continue };
             let task = runtime.spawn(task).abort_handle();
             if let Some(dial) = self.lock().dials.get_mut(&dial) {
@@ -201,8 +199,8 @@ impl ConnectionGroup {
         }
     }
 
-    /// Returns `true` if an idle HTTP/1 connection has ended. Otherwise, registers the watcher task for data from the peer and for the
-    /// end of the connection. An idle connection has no request body to send, so no user code runs under the lock.
+    /// Returns `true` if an idle HTTP/1 connection has ended. Otherwise, registers the watcher task, which the socket then wakes when data
+    /// arrives or the connection ends. An idle connection has no request body to send, so no user code runs under the lock.
     fn has_ended(&self, conn: ConnId) -> bool {
         match self.lock().links.get_mut(&conn) {
             Some(Link { sender: Sender::Http1(http1), .. }) => !http1.hand_to_watcher(),
@@ -210,7 +208,7 @@ impl ConnectionGroup {
         }
     }
 
-    /// Returns when an idle connection must close. Closes the connection and returns `None` if that time has passed.
+    /// Returns the time at which an idle connection must close. If that time has passed, closes the connection and returns `None`.
     fn idle_deadline(&self, conn: ConnId) -> Option<Instant> {
         let mut state = self.lock();
         let until = state.pool.idle_deadline(conn, Instant::now());
@@ -221,13 +219,13 @@ impl ConnectionGroup {
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
-        // If a panic has poisoned this lock, its data is still consistent and can be used.
+        // A panic that poisoned this lock cannot have left the data inconsistent.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl State {
-    /// Returns a connection's sender: the only one with HTTP/1, and a clone with HTTP/2.
+    /// Returns a connection's sender. For HTTP/1, removes the only sender from the pool. For HTTP/2, returns a clone.
     fn link(&mut self, conn: ConnId) -> Option<Link> {
         if let Some(Link { sender: Sender::Http2(sender), has_served }) = self.links.get_mut(&conn) {
             let has_served = std::mem::replace(has_served, true);
@@ -243,7 +241,6 @@ impl Drop for ConnectionGroup {
     }
 }
 
-/// A waiting request.
 struct Waiting<'a> {
     group: &'a Arc<ConnectionGroup>,
     ticket: Ticket,
@@ -270,18 +267,19 @@ impl Drop for Waiting<'_> {
     }
 }
 
-/// A dial in progress. Dropping this guard early, for example because its runtime shuts down, counts as a failed dial.
+/// A dial in progress. Dropping the guard without [`end`](Self::end) counts as a failed dial. This happens, for example, when the dial's
+/// runtime shuts down.
 struct DialGuard {
     group: Weak<ConnectionGroup>,
     dial: u64,
 }
 
 impl DialGuard {
-    /// Finishes the dial. Returns the future that drives the new connection, or `None` if the dial failed.
+    /// Ends the dial. Returns the future that drives the new connection, or `None` if the dial failed.
     fn end(self, opened: Result<Opened, Failure>) -> Option<Driver> {
         let group = self.group.upgrade()?;
         let mut state = group.lock();
-        // `None` means that this dial was abandoned.
+        // This dial was abandoned if its ID is missing.
         state.dials.remove(&self.dial)?;
         match opened {
             Ok(Opened { protocol, sender, drive }) => {
@@ -310,7 +308,6 @@ impl Drop for DialGuard {
     }
 }
 
-/// A response body, without its connection.
 pub(super) enum Incoming {
     Http1(http1::ResponseBody),
     Http2(http2::ResponseBody),
@@ -332,7 +329,6 @@ impl Incoming {
     }
 }
 
-/// A new connection.
 struct Opened {
     protocol: Protocol,
     sender: Sender,
@@ -365,7 +361,8 @@ async fn http2(conn: Conn, config: Http2Config) -> Result<Opened, h2::Error> {
     Ok(Opened { protocol: Protocol::Http2, sender: Sender::Http2(http2), drive: Box::new(drive) })
 }
 
-/// Watches an idle HTTP/1 connection. Removes the connection from the pool when the server closes it, or after the idle timeout.
+/// Watches an idle HTTP/1 connection. When the server closes the connection or the idle timeout passes, removes the connection from the
+/// pool.
 async fn watch_idle(group: Weak<ConnectionGroup>, conn: ConnId, idle_signal: Arc<IdleSignal>) {
     let mut idle_timer = pin!(tokio::time::sleep(IDLE_TIMEOUT));
     loop {
@@ -388,8 +385,8 @@ async fn watch_idle(group: Weak<ConnectionGroup>, conn: ConnId, idle_signal: Arc
     }
 }
 
-/// Drives an HTTP/2 connection, and reports the server's stream limit to the pool. Closes the connection after the idle
-/// timeout, or after an unanswered ping.
+/// Drives an HTTP/2 connection, and reports the server's stream limit to the pool. Closes the connection after the idle timeout, or if the
+/// server does not answer a ping.
 async fn drive(
     group: Weak<ConnectionGroup>,
     conn: ConnId,
@@ -402,9 +399,10 @@ async fn drive(
     let mut is_wanted = true;
     let (mut is_settled, mut reported) = (false, None);
     loop {
-        // The server can change its stream limit at any time. This task sees the new limit with the next request at the latest.
+        // The server can change its stream limit at any time. This task reads the limit when it is woken, at the latest by the next
+        // request.
         let changed = poll_fn(|cx| {
-            // Ignore the error, which the requests on this connection return.
+            // Ignore the error, because each request on this connection returns it.
             if keep_alive.as_mut().is_some_and(|keep_alive| keep_alive.poll(cx).is_ready())
                 || connection.as_mut().poll(cx).is_ready()
             {
@@ -437,15 +435,14 @@ async fn drive(
     }
 }
 
-/// A pooled connection for one request. Dropping a `PooledConnection` while its request is in flight closes an HTTP/1 connection. With
-/// HTTP/2, only the request's stream is reset, unless `drop_connection_on_cancel` is set.
+/// A pooled connection that one request uses. Dropping a `PooledConnection` while its request is in flight closes an HTTP/1 connection. For
+/// HTTP/2, dropping only resets the request's stream, unless `drop_connection_on_cancel` is set.
 pub(super) struct PooledConnection {
     group: Weak<ConnectionGroup>,
     conn: ConnId,
     link: Option<Link>,
-    /// Whether a request was sent.
     is_used: bool,
-    /// A guard for the request body's upload. Dropping the guard stops the upload.
+    /// Dropping this guard stops the upload of the request body.
     upload: Option<oneshot::Sender<()>>,
 }
 
@@ -467,7 +464,7 @@ impl PooledConnection {
         matches!(&self.link, Some(Link { sender: Sender::Http1(_), .. }))
     }
 
-    /// Sends a request. The request is unchanged if the error has `is_unsent` set.
+    /// Sends a request. If the error has `is_unsent` set, the request is unchanged.
     pub(super) async fn send(
         &mut self,
         request: &mut Request<RequestBody>,
@@ -480,7 +477,6 @@ impl PooledConnection {
         })
     }
 
-    /// Polls the next frame of the response body.
     pub(super) fn poll_frame(
         &mut self,
         incoming: &mut Incoming,
@@ -491,12 +487,11 @@ impl PooledConnection {
                 http1.poll_frame(incoming, cx).map_ok(Frame::data)
             }
             (_, Incoming::Http2(incoming)) => incoming.poll_frame(cx),
-            // Without its connection, a response is over.
+            // The connection is gone, so the response has ended.
             (_, Incoming::Http1(_)) => Poll::Ready(None),
         }
     }
 
-    /// Removes the connection from the pool.
     pub(super) fn discard(&mut self) {
         let link = self.link.take();
         if let Some(group) = self.group.upgrade() {
@@ -505,12 +500,11 @@ impl PooledConnection {
         drop(link);
     }
 
-    /// Returns the connection to the pool.
     pub(super) fn release(&mut self) {
         let (Some(mut link), Some(group)) = (self.link.take(), self.group.upgrade()) else { return };
         let idle_signal = match &mut link.sender {
-            // Do not reuse the connection during an upload. If the server responded early, the upload might never end.
-            // The upload may also run user code, which must not run under the lock.
+            // If the request is still being uploaded, do not reuse the connection. After an early response, the upload might never end. The
+            // upload may also run user code, which must not run under the lock.
             Sender::Http1(http1) => {
                 if !(http1.hand_to_watcher() && http1.is_ready()) {
                     return group.update_pool(|pool| pool.lost(self.conn));

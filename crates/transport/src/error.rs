@@ -11,11 +11,11 @@ use thiserror::Error as ThisError;
 /// A boxed error of any type.
 pub type BoxError = Box<dyn StdError + Send + Sync>;
 
-/// An error from creating a client. Each message names the invalid configuration field.
+/// An error from creating a client. The message names the invalid configuration field.
 #[derive(Clone, Debug, ThisError)]
 #[non_exhaustive]
 pub enum ConfigError {
-    /// The configuration sets two fields that exclude each other.
+    /// Two fields are set, but they exclude each other.
     #[error("{first} and {second} exclude each other; set one of them")]
     Conflict {
         /// The first field.
@@ -26,14 +26,14 @@ pub enum ConfigError {
     /// A file cannot be read.
     #[error("{field}: {path} cannot be read: {source}", path = path.display())]
     File {
-        /// The field with the file's path.
+        /// The field that contains the file's path.
         field: &'static str,
-        /// The file.
+        /// The file's path.
         path: PathBuf,
         /// The I/O error.
         source: Arc<io::Error>,
     },
-    /// A field is set without another field that it requires.
+    /// A field is set, but a field that it requires is missing.
     #[error("{present} is set, but {missing} is not; set both or none")]
     Missing {
         /// The field that is set.
@@ -41,7 +41,7 @@ pub enum ConfigError {
         /// The missing field.
         missing: &'static str,
     },
-    /// A value cannot be used.
+    /// A field's value cannot be used.
     #[error("{field}: {why}")]
     Value {
         /// The field.

@@ -1,4 +1,4 @@
-//! Definitions for both HTTP/1.1 and HTTP/2.
+//! Types for exchanging a request and a response over HTTP/1.1 or HTTP/2.
 
 use std::time::Duration;
 
@@ -11,30 +11,30 @@ use crate::error::BoxError;
 pub enum ConnectionUse {
     /// Until the response ends.
     Short,
-    /// Until the client stops reading the response, for watches and streams.
+    /// Until the client stops reading the response. For watches and streams.
     Long,
-    /// Forever, because the connection is upgraded to another protocol.
+    /// Indefinitely, because the connection is upgraded to another protocol.
     Upgrade,
 }
 
-/// The options for sending one request.
+/// Options for sending one request.
 #[derive(Clone, Copy, Debug)]
 pub struct ExchangeOptions {
     /// How long the request uses its connection.
     pub usage: ConnectionUse,
-    /// The timeout for the response headers after the request was sent.
+    /// The maximum time from sending the request until the response headers arrive.
     pub headers: Option<Duration>,
 }
 
-/// An error for a request without a response.
+/// The error of a request that got no response.
 pub(crate) struct SendError {
     pub(crate) source: BoxError,
-    /// Whether no byte of the request was sent, so that the caller can use another connection.
+    /// Whether no byte of the request was sent. The caller can then send the request over another connection.
     pub(crate) is_unsent: bool,
 }
 
-/// Returns `true` if requests with this method usually have a body. These requests contain a `Content-Length` even for
-/// an empty body.
+/// Returns `true` if requests with this method usually have a body. A request with such a method has a `Content-Length`
+/// header even if the body is empty.
 pub(crate) fn has_body(method: &Method) -> bool {
     [Method::POST, Method::PUT, Method::PATCH].contains(method)
 }

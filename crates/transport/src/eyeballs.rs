@@ -1,5 +1,5 @@
-//! Opens TCP connections to hosts with several addresses ("Happy Eyeballs", RFC 8305). Shortly after an attempt with
-//! one address, the client also tries the next one.
+//! Opens TCP connections to hosts with several addresses ("Happy Eyeballs", RFC 8305). If an address does not respond quickly, the client
+//! also tries the next address.
 
 use std::future::poll_fn;
 use std::io;
@@ -13,22 +13,22 @@ use tokio::time::{Instant, sleep, timeout};
 
 use crate::metrics::LookUps;
 
-/// How long to wait before also trying the next address.
+/// The delay between the attempts for two addresses.
 const HEAD_START: Duration = Duration::from_millis(250);
 /// The timeout for connecting to one address.
 const TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Connects to the first address that accepts the connection. If all addresses fail, the error contains each failure.
+/// Connects to the first address that accepts a connection. If all addresses fail, the error lists each failure.
 pub(super) async fn connect(host: &str, port: u16, metrics: Option<&LookUps>) -> io::Result<TcpStream> {
-    // An IP address needs no lookup.
+    // An IP address needs no DNS lookup, so do not measure it.
     let looking_up = metrics.filter(|_| host.parse::<IpAddr>().is_err()).map(LookUps::start);
     let addresses = tokio::net::lookup_host((host, port)).await;
     drop(looking_up);
     race(in_turns(addresses?.collect()), TcpStream::connect).await
 }
 
-/// Alternates between IPv4 and IPv6 addresses, starting with the resolver's first family. A family that does not work then delays the
-/// connection by only one [`HEAD_START`].
+/// Alternates between IPv4 and IPv6 addresses, starting with the family of the resolver's first address. A broken address family then
+/// delays the connection by only one [`HEAD_START`].
 fn in_turns(addresses: Vec<SocketAddr>) -> Vec<SocketAddr> {
     let preferred = addresses.first().is_some_and(SocketAddr::is_ipv6);
     let (first, second): (Vec<_>, Vec<_>) = addresses.into_iter().partition(|address| address.is_ipv6() == preferred);
@@ -74,7 +74,7 @@ where
     }
 }
 
-/// Waits until one of the attempts ends, removes it, and returns its output.
+/// Waits until an attempt ends. Removes the attempt and returns its output.
 async fn first<F: Future>(attempts: &mut Vec<Pin<Box<F>>>) -> F::Output {
     poll_fn(|cx| {
         for at in 0..attempts.len() {
@@ -88,7 +88,7 @@ async fn first<F: Future>(attempts: &mut Vec<Pin<Box<F>>>) -> F::Output {
     .await
 }
 
-/// Combines all failures. The kind is `ConnectionRefused` only if all addresses refused the connection.
+/// Combines all failures into one error. The error kind is `ConnectionRefused` only if all addresses refused the connection.
 fn combined_error(failures: &[(SocketAddr, io::Error)]) -> io::Error {
     let kinds = failures.iter().map(|(_, error)| error.kind());
     let kind = kinds.reduce(|one, other| if one == io::ErrorKind::ConnectionRefused { other } else { one });
@@ -119,8 +119,8 @@ mod tests {
         list.iter().map(|address| format!("{address}:1").parse().unwrap()).collect()
     }
 
-    /// Connects to test addresses. Addresses ending with 9 never respond, addresses ending with 8 refuse the
-    /// connection, and all others accept after a second.
+    /// Connects to a list of test addresses. An address that ends with 9 never responds, an address that ends with 8 refuses the
+    /// connection, and any other address accepts after one second.
     async fn try_all(list: &[&str]) -> (Result<String, String>, Duration) {
         let started = Instant::now();
         let connected = race(addresses(list), |address| async move {

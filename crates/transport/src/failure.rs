@@ -1,4 +1,4 @@
-//! Why a request got no response, and whether the server may have processed it.
+//! The reasons why a request got no response, and whether the server may have processed the request.
 
 use std::error::Error as StdError;
 use std::fmt;
@@ -9,7 +9,7 @@ use std::time::Duration;
 use crate::error::{BoxError, causes};
 use crate::malformed::is_invalid_response;
 
-/// A transport failure without a response.
+/// The reason why a request got no response.
 #[derive(Clone, Debug)]
 pub enum Failure {
     /// The client could not connect. Nothing was sent.
@@ -21,13 +21,13 @@ pub enum Failure {
     },
     /// The client could not connect in time. Nothing was sent.
     ConnectTimeout,
-    /// The response headers did not arrive in time after the request was sent.
+    /// The request was sent, but the response headers did not arrive in time. Contains the timeout.
     HeadersTimeout(Duration),
     /// The server did not process the request, and will not do so later.
     Unprocessed(Arc<dyn StdError + Send + Sync>),
     /// The exchange failed. The server may or may not have processed the request.
     Exchange {
-        /// Whether the connection was reused. A reused connection most likely died while idle.
+        /// Whether the connection was reused. A reused connection has most likely died while idle.
         is_stale: bool,
         /// The underlying error.
         source: Arc<dyn StdError + Send + Sync>,
@@ -65,8 +65,8 @@ impl Failure {
     pub(crate) fn of_exchange(error: BoxError, is_unsent: bool, is_fresh: bool) -> Self {
         let source: Arc<dyn StdError + Send + Sync> = error.into();
         let is_unprocessed = is_unsent || causes(&*source).any(|cause| cause.downcast_ref().is_some_and(is_refused));
-        // In TLS 1.3, the server can reject the client's certificate after the client has finished the handshake. After other TLS
-        // errors, or on a reused connection, the server may have processed the request.
+        // In TLS 1.3, the server can reject the client's certificate after the client has finished the handshake. If the connection was
+        // reused, or after any other TLS error, the server may have processed the request.
         let is_turned_away = is_fresh && causes(&*source).any(is_refused_handshake);
         if is_turned_away {
             Self::Connect { refused: false, source }
@@ -78,13 +78,13 @@ impl Failure {
         }
     }
 
-    /// Returns the error for a dial whose task ended early.
+    /// Returns the error for a dial whose task was dropped.
     pub(crate) fn interrupted() -> Self {
         Self::Connect { refused: false, source: Arc::new(Interrupted) }
     }
 }
 
-/// A dial was dropped together with its runtime or its client.
+/// The source of the error for a dropped dial. A dial is dropped together with its runtime or its client.
 #[derive(Debug)]
 struct Interrupted;
 
@@ -96,18 +96,18 @@ impl fmt::Display for Interrupted {
 
 impl StdError for Interrupted {}
 
-/// Returns `true` if the server reported that it has not processed the stream and will not do so later (RFC 9113, sections 6.8 and 8.7). h2
-/// reports a GOAWAY only to streams above the last stream ID in the GOAWAY.
+/// Returns `true` if the server reported that it has not processed the stream and never will (RFC 9113, sections 6.8 and 8.7). h2 reports a
+/// GOAWAY only to streams whose ID is above the last stream ID in the GOAWAY.
 fn is_refused(error: &h2::Error) -> bool {
     error.is_remote() && (error.is_go_away() || error.reason() == Some(h2::Reason::REFUSED_STREAM))
 }
 
-/// Returns `true` if an error affects only one stream, so the connection can still be used.
+/// Returns `true` if an error affects only one stream. The connection can still be used.
 pub(crate) fn is_of_stream(error: &(dyn StdError + 'static)) -> bool {
     causes(error).any(|cause| cause.downcast_ref().is_some_and(h2::Error::is_reset))
 }
 
-/// Returns `true` if the peer rejected the TLS handshake. Searches the error's text, because an HTTP/2 error contains its cause only as
+/// Returns `true` if the peer rejected the TLS handshake. Searches the error message, because an HTTP/2 error contains its cause only as
 /// text.
 fn is_refused_handshake(error: &(dyn StdError + 'static)) -> bool {
     let text = error.to_string();
@@ -115,11 +115,11 @@ fn is_refused_handshake(error: &(dyn StdError + 'static)) -> bool {
     REFUSALS.iter().any(|refusal| alert.starts_with(refusal))
 }
 
-/// The start of rustls's error message for an alert from the peer.
+/// The start of rustls's error message for a TLS alert from the peer.
 const ALERT: &str = "received fatal alert: ";
 
-/// Alerts that a peer sends only during a handshake (RFC 8446, section 6.2, and older TLS versions). After any other
-/// alert, such as an internal error, the server may have processed the request.
+/// TLS alerts that a peer sends only during a handshake (RFC 8446, section 6.2, and older TLS versions). After any other alert, such as an
+/// internal error, the server may have processed the request.
 const REFUSALS: [&str; 18] = [
     "AccessDenied",
     "BadCertificate",

@@ -1,4 +1,4 @@
-//! Reads small files that can change, such as tokens, certificates and keys.
+//! Reads small files whose content can change, such as tokens, certificates and keys.
 
 use std::fs::{self, File};
 use std::io::{self, Read};
@@ -11,13 +11,13 @@ use tokio::sync::{oneshot, watch};
 use tokio::time::{Instant, timeout_at};
 use zeroize::Zeroizing;
 
-/// The maximum size of a file in bytes. CA bundles have about 256 KiB.
+/// The maximum size of a file in bytes. A typical CA bundle has about 256 KiB.
 const MAX_SIZE: u64 = 4 << 20;
 /// The maximum time that a request waits for a file.
 const TIMEOUT: Duration = Duration::from_secs(5);
 
-/// Returns a file's content, whose memory is wiped on drop. Returns an error for pipes and devices, because a pipe cannot be read twice and
-/// may have no writer, and a device can be endless.
+/// Returns a file's content, which is wiped from memory when it is dropped. Returns an error for pipes and devices. A pipe cannot be read
+/// twice and may have no writer, and a device can be endless.
 pub fn read(path: &Path) -> io::Result<Zeroizing<Vec<u8>>> {
     let refused = |why: String| Err(io::Error::new(io::ErrorKind::InvalidInput, why));
     // Check the file type first, because opening a pipe blocks.
@@ -25,7 +25,7 @@ pub fn read(path: &Path) -> io::Result<Zeroizing<Vec<u8>>> {
     if !found.is_file() {
         return refused("it is not a regular file".into());
     }
-    // Reserve the full capacity, because a growing vector would leave unwiped copies of the content in memory.
+    // Reserve the full capacity. A growing vector would leave copies of the content in memory.
     let mut content = Zeroizing::new(Vec::with_capacity(found.len().min(MAX_SIZE) as usize + 1));
     File::open(path)?.take(MAX_SIZE + 1).read_to_end(&mut content)?;
     if content.len() as u64 > MAX_SIZE {
@@ -34,13 +34,13 @@ pub fn read(path: &Path) -> io::Result<Zeroizing<Vec<u8>>> {
     Ok(content)
 }
 
-/// Reads files in a background thread. Only one read is in progress at any time, and all callers share its result. The read continues
-/// even if a caller is cancelled.
+/// Reads files in a background thread. A reader runs at most one read at a time, and all callers share its result. Cancelling a caller does
+/// not cancel the read.
 ///
-/// A network file system may block a read forever, so callers wait only for a limited time, and a tokio runtime's shutdown does not wait
-/// for a read. The next caller gets the result of a read that finishes after the timeout.
+/// A network file system may block a read forever. Callers therefore wait only for a limited time, and a tokio runtime's shutdown does not
+/// wait for a read. If a read finishes after the timeout, the next caller gets its result.
 pub struct FileReader<T> {
-    /// A description of the files for log messages.
+    /// A description of the files, for log messages.
     what: &'static str,
     reading: Mutex<Option<Reading>>,
     last: Arc<Mutex<Option<T>>>,
@@ -50,7 +50,6 @@ pub struct FileReader<T> {
 #[derive(Clone)]
 struct Reading {
     began: Instant,
-    /// A channel that closes when the read ends.
     end: watch::Receiver<()>,
 }
 
@@ -68,8 +67,8 @@ impl<T: Clone + Send + 'static> FileReader<T> {
         Self { what, reading: Mutex::default(), last: Arc::default() }
     }
 
-    /// Calls `read` in the background thread and returns its result, or waits for a read that is already in progress.
-    /// After the timeout, returns the previous result, or an error if there is none.
+    /// Runs `read` in the background thread and returns its result. If a read is already in progress, waits for that read instead. After
+    /// the timeout, returns the previous result, or an error if there is no previous result.
     pub async fn read(&self, read: impl FnOnce() -> T + Send + 'static) -> Result<T, &'static str> {
         let (reading, is_own) = self.begin(read);
         let _held = (is_own && is_clock_paused()).then(hold_paused_clock);
@@ -81,7 +80,7 @@ impl<T: Clone + Send + 'static> FileReader<T> {
         lock(&self.last).clone().ok_or(why)
     }
 
-    /// Works like [`read`](Self::read), but ignores a read that started before this call.
+    /// Works like [`read`](Self::read), but does not return the result of a read that started before this call.
     pub async fn read_again(&self, read: impl FnOnce() -> T + Send + 'static) -> Result<T, &'static str> {
         let earlier = lock(&self.reading).clone();
         if let Some(earlier) = earlier {
@@ -90,7 +89,7 @@ impl<T: Clone + Send + 'static> FileReader<T> {
         self.read(read).await
     }
 
-    /// Returns the read in progress, or starts one. The boolean is `true` if this call started the read.
+    /// Returns the read in progress, or starts a read. The boolean is `true` if this call started the read.
     fn begin(&self, read: impl FnOnce() -> T + Send + 'static) -> (Reading, bool) {
         let mut reading = lock(&self.reading);
         if let Some(reading) = reading.as_ref().filter(|reading| reading.end.has_changed().is_ok()) {
@@ -100,8 +99,8 @@ impl<T: Clone + Send + 'static> FileReader<T> {
         let begun = reading.insert(Reading { began: Instant::now(), end }).clone();
         drop(reading);
         let last = self.last.clone();
-        // Use a thread, because a tokio runtime's shutdown would wait for a blocking task, and a blocked system call
-        // cannot be cancelled. Each reader runs at most one thread.
+        // Use a thread, because a blocked system call cannot be cancelled, and a tokio runtime's shutdown would wait for a blocking task. A
+        // reader runs at most one thread.
         let thread = thread::Builder::new().name("pintle-files".into()).spawn(move || {
             let content = read();
             *lock(&last) = Some(content);
@@ -121,11 +120,11 @@ fn is_clock_paused() -> bool {
     !(before..=std::time::Instant::now()).contains(&shown)
 }
 
-/// Prevents a paused clock from advancing until the returned guard is dropped. Otherwise, all deadlines would pass
-/// during a file read, because tokio cannot see that another thread is reading.
+/// Prevents a paused tokio clock from advancing until the returned guard is dropped. Without the guard, all deadlines would pass during a
+/// file read, because tokio does not know that another thread is reading.
 ///
-/// The guard uses a blocking task that ends when the guard is dropped. A runtime's shutdown waits for the blocking
-/// task, but does not deadlock, because the runtime first drops the task that owns the guard.
+/// The guard is a blocking task that ends when the guard is dropped. A runtime's shutdown waits for blocking tasks. The shutdown does not
+/// deadlock, because the runtime first drops the task that owns the guard.
 fn hold_paused_clock() -> oneshot::Sender<()> {
     let (held, end) = mpsc::channel::<()>();
     drop(tokio::task::spawn_blocking(move || end.recv_timeout(TIMEOUT)));
@@ -138,7 +137,7 @@ fn hold_paused_clock() -> oneshot::Sender<()> {
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    // A panic under one of these locks leaves the data consistent, so ignore poisoning.
+    // A panic that poisoned this lock cannot have left the data inconsistent.
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
@@ -160,11 +159,10 @@ mod tests {
         read(Path::new("/")).unwrap_err();
     }
 
-    /// Returns a function that blocks until the returned sender sends a value.
+    /// Returns a function that blocks until the returned sender sends a value or is dropped.
     fn gated(value: u32) -> (mpsc::Sender<()>, impl FnOnce() -> u32 + Send) {
         let (go, gate) = mpsc::channel();
         let read = move || {
-            // Dropping the sender also ends the read.
             gate.recv().ok();
             value
         };
@@ -216,7 +214,7 @@ mod tests {
     async fn paused_clock_does_not_advance_during_a_read() {
         let reader = FileReader::new("a file");
         let read = || {
-            // Long enough for the paused clock to advance without the guard.
+            // Without the guard, the paused clock would advance during this time.
             thread::sleep(Duration::from_millis(10));
             1
         };

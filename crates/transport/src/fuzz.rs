@@ -1,5 +1,5 @@
-//! Entry points for the fuzz targets in `crates/fuzz/` and for the tests below. Each function panics if the input violates a
-//! property.
+//! Entry points for the fuzz targets in `crates/fuzz/` and for the tests below. A function panics if the code violates a property for the
+//! input.
 
 #![allow(clippy::unwrap_used, reason = "failed checks panic")]
 
@@ -17,15 +17,14 @@ use crate::tunnel;
 /// A secret that must not appear in any error.
 const SECRET: &str = "hush";
 
-/// Checks a PEM file. No error contains text from the file.
+/// Checks that no error for a PEM file contains text from the file.
 pub fn pem(bytes: &[u8]) {
     for error in pem_faults(bytes) {
         assert!(!error.to_string().contains(SECRET), "{error}");
     }
 }
 
-/// Checks a proxy's response to `CONNECT`. Chunk boundaries do not affect the result, and errors do not quote the
-/// response.
+/// Checks a proxy's response to `CONNECT`. The result must not depend on chunk boundaries, and errors must not quote the response.
 pub fn proxy_answer(bytes: &[u8]) {
     let connect = |step| now(tunnel::connect(&mut Peer { said: bytes, step }, "host", 443, None));
     let (whole, parts) = (connect(usize::MAX), connect(1));
@@ -43,7 +42,7 @@ pub fn proxy_answer(bytes: &[u8]) {
     }
 }
 
-/// A connection whose reads return chunks of `step` bytes, and whose writes are ignored.
+/// A connection whose reads return chunks of `step` bytes. Writes are ignored.
 struct Peer<'a> {
     said: &'a [u8],
     step: usize,
@@ -72,7 +71,7 @@ impl AsyncWrite for Peer<'_> {
     }
 }
 
-/// Polls a future that never waits, and returns its output.
+/// Polls a future that is always ready, and returns its output.
 fn now<F: Future>(future: F) -> F::Output {
     match pin!(future).poll(&mut Context::from_waker(Waker::noop())) {
         Poll::Ready(output) => output,
@@ -80,8 +79,8 @@ fn now<F: Future>(future: F) -> F::Output {
     }
 }
 
-/// Checks an HTTP/1.1 response. Read boundaries do not affect the result, and the client reads nothing after the end of
-/// the response.
+/// Checks an HTTP/1.1 response. The result must not depend on read boundaries, and the client must read nothing after the end of the
+/// response.
 pub fn http1_response(bytes: &[u8]) {
     for is_head in [false, true] {
         let whole = http1_read(bytes, bytes.len().max(1), is_head);
@@ -91,7 +90,7 @@ pub fn http1_response(bytes: &[u8]) {
         let Ok((status, body, left)) = whole else { continue };
         assert!(status.as_u16() >= 200 && body.len() + left < bytes.len(), "{status}");
         assert!(!is_head || body.is_empty());
-        // Data after the end of a response does not change the response.
+        // Data after the end of a response must not change the response.
         if left > 0 {
             let end = bytes.len() - left;
             assert_eq!(http1_read(&bytes[..end], 7, is_head), Ok((status, body, 0)));
@@ -99,7 +98,7 @@ pub fn http1_response(bytes: &[u8]) {
     }
 }
 
-/// Checks a gzip body. Chunk boundaries do not affect the result, and `flate2`'s decoder returns the same data.
+/// Checks a gzip body. The result must not depend on chunk boundaries, and must equal the output of `flate2`'s decoder.
 #[cfg(feature = "gzip")]
 pub fn gzip(bytes: &[u8]) {
     use std::io::Read as _;

@@ -1,4 +1,4 @@
-//! An HTTP/1.1 connection, which the request in progress reads and writes itself, without a separate task.
+//! An HTTP/1.1 connection. The current request reads and writes the socket itself, without a separate task.
 
 mod body;
 mod head;
@@ -28,17 +28,17 @@ use crate::request_body::RequestBody;
 
 /// One HTTP/1.1 connection.
 ///
-/// Only one request uses the connection at any time, and polls the socket itself. A separate task and the request would
-/// wake each other, often across CPUs. While the connection is idle, the socket notifies a watcher task when the peer
-/// sends data or closes the connection.
+/// At most one request uses the connection at a time, and the request polls the socket itself. A separate connection task and the request
+/// would wake each other, often across CPUs. While the connection is idle, the socket notifies a watcher task when the peer sends data or
+/// closes the connection.
 pub(super) struct Http1 {
     conn: Conn,
-    /// Data from the socket that was not returned yet.
+    /// Data that was read from the socket, but not processed yet.
     buf: BytesMut,
-    /// The number of bytes to read at once.
+    /// The maximum number of bytes in the next read.
     room: usize,
     upload: Upload,
-    /// Why the upload has failed.
+    /// The error of the upload, if the upload has failed.
     upload_error: Option<BoxError>,
     /// Whether a response is in progress.
     is_busy: bool,
@@ -47,10 +47,10 @@ pub(super) struct Http1 {
     idle: Idle,
 }
 
-/// The number of bytes to read at once, which grows to `MAX_ROOM` for long responses.
+/// The number of bytes to read at once. The number grows up to `MAX_ROOM` during a long response.
 const MIN_ROOM: usize = 8 << 10;
 const MAX_ROOM: usize = 64 << 10;
-/// With less free space than this, the buffer grows before a read.
+/// If the buffer has less free space than this, it grows before a read.
 const LEAST_ROOM: usize = 1 << 10;
 
 impl Http1 {
@@ -67,12 +67,11 @@ impl Http1 {
         }
     }
 
-    /// Returns the watcher's signal for an idle connection.
+    /// Returns the signal for the watcher of this idle connection.
     pub(super) fn idle_signal(&self) -> Arc<IdleSignal> {
         self.idle.0.clone()
     }
 
-    /// Returns `true` if another request can use the connection.
     pub(super) fn is_ready(&self) -> bool {
         self.is_reusable && !self.is_busy && self.buf.is_empty() && self.upload.is_done()
     }
@@ -85,7 +84,7 @@ impl Http1 {
         self.exchange(request, false).await
     }
 
-    /// Sends an upgrade request. After a response with status 101, the connection uses the new protocol.
+    /// Sends an upgrade request. After a response with status 101, the peer uses the new protocol on this connection.
     pub(super) async fn upgrade(
         &mut self,
         request: &mut Request<RequestBody>,
@@ -109,7 +108,7 @@ impl Http1 {
         let closes = asks_to_close(request.headers());
         self.upload_error = None;
         self.upload.start(request);
-        // The check for unrequested data has already registered the waker for the response.
+        // `poll_unrequested` has already registered the waker.
         let mut is_registered = true;
         let head = poll_fn(|cx| self.poll_head(asked, std::mem::take(&mut is_registered), cx)).await;
         let Head { response, body, keeps_alive } = head.map_err(|source| SendError { source, is_unsent: false })?;
@@ -118,7 +117,7 @@ impl Http1 {
         Ok(response.map(|()| body))
     }
 
-    /// Polls the next piece of the response body, and continues to send the request body.
+    /// Polls the next part of the response body. Also continues to send the request body.
     pub(super) fn poll_frame(
         &mut self,
         body: &mut ResponseBody,
@@ -127,12 +126,12 @@ impl Http1 {
         if !self.upload.is_over()
             && let Poll::Ready(Err(error)) = self.upload.poll(&mut self.conn, cx)
         {
-            // The response can still be complete. The connection is not used again.
+            // The response can still be complete, so report the upload error only if the response fails. The connection is not used again.
             self.upload_error = Some(error);
         }
         let piece = match self.poll_piece(body, cx) {
             Poll::Ready(piece) => piece,
-            // The server waits for the rest of the request body, which never arrives.
+            // The request body failed, so the server waits for data that never arrives.
             Poll::Pending if self.upload.has_body_failed() => match self.upload_error.take() {
                 Some(error) => Some(Err(error)),
                 None => return Poll::Pending,
@@ -146,12 +145,12 @@ impl Http1 {
         Poll::Ready(piece)
     }
 
-    /// Returns the socket, and the peer's data after the response.
+    /// Returns the socket, and the data that the peer sent after the response.
     pub(super) fn into_parts(self) -> (Conn, Bytes) {
         (self.conn, self.buf.freeze())
     }
 
-    /// Hands the idle connection to its watcher. Returns `true` if the connection is still open.
+    /// Makes the watcher responsible for the idle connection. Returns `true` if the connection is still open.
     pub(super) fn hand_to_watcher(&mut self) -> bool {
         let signal = self.idle.0.clone();
         signal.is_set.store(false, Ordering::Release);
@@ -163,16 +162,16 @@ impl Http1 {
         is_open
     }
 
-    /// Sends the request and polls the response headers. If `is_registered`, the waker is already registered, so the
-    /// method does not read.
+    /// Sends the request and polls the response headers. If `is_registered`, the waker is already registered for the socket, and the method
+    /// does not read.
     fn poll_head(&mut self, asked: Asked, is_registered: bool, cx: &mut Context<'_>) -> Poll<Result<Head, BoxError>> {
         match self.upload.poll(&mut self.conn, cx) {
             Poll::Ready(Err(error)) => self.upload_error = Some(error),
             _ if is_registered => return Poll::Pending,
             _ => {}
         }
-        // The upload can fail although there is a response, because the server can reject a request before reading all
-        // of it and close the connection.
+        // A server can send an error response and close the connection before reading the whole request. The upload then fails although a
+        // response arrives, so read the response.
         loop {
             match self.poll_read(cx) {
                 Poll::Ready(Ok(0)) => {
@@ -184,7 +183,7 @@ impl Http1 {
                     }
                 }
                 Poll::Ready(Err(error)) => return Poll::Ready(Err(error.into())),
-                // If the socket has failed, the next read returns the server's data or the end.
+                // If the socket failed during the upload, the next read returns the server's data or the end of the stream.
                 Poll::Pending if !self.upload.has_body_failed() => return Poll::Pending,
                 Poll::Pending => {
                     return self.upload_error.take().map_or(Poll::Pending, |error| Poll::Ready(Err(error)));
@@ -209,7 +208,7 @@ impl Http1 {
         }
     }
 
-    /// Returns `Ready` if the peer has closed the connection, or has sent data without a request.
+    /// Returns `Ready` if the peer has closed the connection, or has sent data although no request is in flight.
     fn poll_unrequested(&mut self, cx: &mut Context<'_>) -> Poll<BoxError> {
         Poll::Ready(match ready!(self.poll_read(cx)) {
             Ok(0) => Malformed::Closed.into(),
@@ -218,7 +217,7 @@ impl Http1 {
         })
     }
 
-    /// Reads from the socket. Returns the number of bytes read, which is 0 at the end.
+    /// Reads from the socket. Returns the number of bytes read, which is 0 at the end of the stream.
     fn poll_read(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<usize>> {
         if self.buf.capacity() - self.buf.len() < LEAST_ROOM {
             self.buf.reserve(self.room);
@@ -239,8 +238,8 @@ fn asks_to_close(headers: &HeaderMap) -> bool {
     options.any(|option| option.trim_ascii().eq_ignore_ascii_case(b"close"))
 }
 
-/// Reads a response in pieces of `step` bytes from a server that then closes the connection. Returns the response's status and body, and
-/// the number of bytes after it.
+/// Reads a response from a server that sends `bytes` in parts of `step` bytes and then closes the connection. Returns the response's status
+/// and body, and the number of bytes after the response.
 #[cfg(any(test, fuzzing))]
 pub(crate) fn http1_read(
     bytes: &[u8],
@@ -268,7 +267,7 @@ pub(crate) fn http1_read(
     Ok((head.response.status(), data, left + buf.len()))
 }
 
-/// Ends the watcher when the connection is dropped.
+/// Ends the watcher task when the connection is dropped.
 struct Idle(Arc<IdleSignal>);
 
 impl Drop for Idle {
@@ -287,13 +286,13 @@ pub(super) struct IdleSignal {
 }
 
 impl IdleSignal {
-    /// Waits for a notification. Returns `false` if the connection no longer exists.
+    /// Waits for a notification. Returns `false` if the connection was dropped.
     pub(super) async fn notified(&self) -> bool {
         self.notify.notified().await;
         !self.is_over.load(Ordering::Acquire)
     }
 
-    /// Repeats a notification that the watcher may have missed while it took over the connection.
+    /// Repeats the last notification. The watcher may have missed the notification while it took over the connection.
     pub(super) fn repeat(&self) {
         if self.is_set.load(Ordering::Acquire) {
             self.notify.notify_one();

@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-/// A client's HTTP/2 settings, with client-go's defaults. The settings apply if the server agrees on HTTP/2 during the
-/// TLS handshake.
+/// A client's HTTP/2 settings, with client-go's defaults. The settings take effect if the server agrees on HTTP/2
+/// during the TLS handshake.
 ///
 /// # Examples
 ///
@@ -18,10 +18,10 @@ use std::time::Duration;
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Http2Config {
-    /// Whether to offer HTTP/2 to the server. Without HTTP/2, each request in flight uses its own connection.
+    /// Whether to offer HTTP/2 to the server. If `false`, each request in flight uses its own connection.
     pub enabled: bool,
-    /// How long the server may be silent before the client sends a ping. 30 s by default. `None` disables pings, so
-    /// that only TCP detects a lost server.
+    /// How long the server may be silent before the client sends a ping. 30 s by default. `None` disables pings, so the
+    /// client detects a lost server only through TCP.
     pub ping_after: Option<Duration>,
     /// How long to wait for the response to a ping before closing the connection. 15 s by default.
     pub ping_timeout: Duration,
@@ -33,11 +33,11 @@ impl Default for Http2Config {
     }
 }
 
-/// The maximum duration, to which longer durations are reduced.
+/// The maximum duration. Longer durations are reduced to this value.
 const LONGEST: Duration = Duration::from_secs(365 * 24 * 60 * 60);
 
 impl Http2Config {
-    /// Limits all durations, so that adding them to an instant does not panic.
+    /// Limits all durations, because adding a very long duration to an instant panics.
     pub(crate) fn countable(self) -> Self {
         let ping_after = self.ping_after.map(|after| after.min(LONGEST));
         Self { ping_after, ping_timeout: self.ping_timeout.min(LONGEST), ..self }
@@ -66,7 +66,7 @@ impl Http2Config {
                 Some(Duration::ZERO) => None,
                 asked => asked.or(ping_after),
             },
-            // With a ping timeout of zero, every connection would close after its first ping.
+            // A ping timeout of zero would close every connection after its first ping.
             ping_timeout: seconds("HTTP2_PING_TIMEOUT_SECONDS").filter(|time| !time.is_zero()).unwrap_or(ping_timeout),
         }
     }

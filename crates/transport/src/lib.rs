@@ -4,14 +4,15 @@
 //!
 //! - [`Transport`] sends a request over a pooled connection and returns the response. [`TransportConfig`] describes the
 //!   server, its certificates and its proxy.
-//! - [`RequestBody`] and [`ResponseBody`] are the bodies. A response body owns its connection until its end.
+//! - [`RequestBody`] and [`ResponseBody`] are the bodies of requests and responses. A response body owns its connection until the body
+//!   ends.
 //! - [`ExchangeOptions`] are the options for sending one request. [`Failure`] states why a request got no response.
 //! - [`Upgraded`] is a connection after a protocol upgrade.
 //! - [`Timers`] adds a timeout to a short future, and is cheaper than a new tokio timer for each future.
 //! - [`authorization`] creates `Authorization` headers. [`files`] reads files that change.
 //!
-//! The crate contains no code for particular resources or verbs, and retries a request only if a reused connection fails before any byte
-//! was sent. To read the code, start with `transport.rs`.
+//! The crate contains no code for particular resources or verbs. It retries a request only if a reused connection fails before any byte was
+//! sent. To read the code, start with `transport.rs`.
 //!
 //! ```
 //! # use std::time::Duration;

@@ -5,14 +5,14 @@ use std::fmt;
 
 use crate::error::causes;
 
-/// A violation of HTTP/1.1.
+/// A server's violation of HTTP/1.1.
 #[derive(Debug)]
 pub(crate) enum Malformed {
     /// The server closed the connection before it sent response headers.
     Closed,
     /// The server closed the connection before the end of the response body.
     Truncated,
-    /// The server sent data without a request.
+    /// The server sent data although no request was in flight.
     Unrequested,
     /// The headers are larger than this limit in bytes.
     HeadTooLarge(usize),
@@ -24,7 +24,7 @@ pub(crate) enum Malformed {
     Chunk(&'static str),
 }
 
-/// Returns `true` if one of the error's causes is a response that is not valid HTTP. A received but invalid response does not count as
+/// Returns `true` if `error` was caused by a response that is not valid HTTP. The client received such a response, so the response was not
 /// lost.
 pub fn is_invalid_response(error: &(dyn StdError + 'static)) -> bool {
     let malformed = causes(error).find_map(|cause| cause.downcast_ref());

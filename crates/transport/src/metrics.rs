@@ -12,12 +12,12 @@ static RESOLVED: Metric = Metric {
     labels: &["host"],
 };
 
-/// Measures the DNS lookups for one host: the server or its proxy.
+/// Measures the DNS lookups of one host, which is the server or its proxy.
 #[derive(Debug)]
 pub(crate) struct LookUps {
     provider: Arc<dyn Provider>,
     host: String,
-    /// Created by the first lookup, so that an IP address has no histogram.
+    /// Created at the first DNS lookup. A connection to an IP address needs no histogram.
     resolved: OnceLock<Box<dyn Histogram>>,
 }
 
@@ -26,13 +26,12 @@ impl LookUps {
         Self { provider, host, resolved: OnceLock::new() }
     }
 
-    /// Measures a lookup until the returned guard is dropped, even if the lookup is cancelled.
+    /// Measures a DNS lookup until the returned guard is dropped. A cancelled lookup is also measured.
     pub(crate) fn start(&self) -> LookUp<'_> {
         LookUp { all: self, start: Instant::now() }
     }
 }
 
-/// Measures a DNS lookup.
 pub(crate) struct LookUp<'a> {
     all: &'a LookUps,
     start: Instant,
@@ -42,7 +41,8 @@ impl Drop for LookUp<'_> {
     fn drop(&mut self) {
         let LookUps { provider, host, resolved } = self.all;
         if resolved.get().is_none() {
-            // Call the provider before setting the cell, so that no other thread waits. The first thread's histogram is used.
+            // Call the provider outside of the cell's initialization, so that no other thread waits for the provider. If two threads create
+            // a histogram, the first one is used.
             let made = provider.histogram(&RESOLVED, &[host]);
             drop(resolved.set(made));
         }

@@ -3,7 +3,7 @@
 /// The scheme and the authority of a server's URL.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Origin {
-    /// Whether the scheme is `https` and not `http`.
+    /// Whether the scheme is `https`. Otherwise, the scheme is `http`.
     pub https: bool,
     /// `host` or `host:port`. IPv6 addresses are in brackets.
     pub authority: String,
@@ -20,7 +20,7 @@ impl Origin {
         if self.https { "https" } else { "http" }
     }
 
-    /// Returns the host without brackets, and the port, which defaults to the scheme's port.
+    /// Returns the host without brackets, and the port. The default port depends on the scheme.
     pub fn host_and_port(&self) -> (String, u16) {
         let (host, port) = split_port(&self.authority);
         (host.to_owned(), port.unwrap_or(if self.https { 443 } else { 80 }))
@@ -33,7 +33,7 @@ impl Origin {
     }
 }
 
-/// Splits an authority into the host, without brackets, and the optional port.
+/// Splits an authority into the host without brackets and the optional port.
 pub(crate) fn split_port(authority: &str) -> (&str, Option<u16>) {
     let (host, port) = match authority.rsplit_once(':') {
         // The last colon in a bracketed IPv6 address is part of the address.

@@ -1,5 +1,5 @@
-//! The connection pool, which assigns connections to requests, and decides when to dial and what to close. The pool
-//! does no I/O, reads no clock and takes no locks.
+//! The connection pool. The pool assigns connections to requests, and decides when to dial and which connections to close. The pool does no
+//! I/O, reads no clock and takes no locks.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -8,7 +8,7 @@ use tokio::time::Instant;
 
 /// A connection's ID. Older connections have lower IDs.
 pub(super) type ConnId = u64;
-/// A waiting request's ID. Older requests have lower IDs.
+/// The ID of a request that waits for a connection. Older requests have lower IDs.
 pub(super) type Ticket = u64;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -21,29 +21,29 @@ pub(super) enum Protocol {
 
 /// A connection pool for one group of requests.
 ///
-/// - A request gets the most recently used idle HTTP/1 connection, or else a stream on the oldest HTTP/2 connection
-///   with free streams. Otherwise, the request waits in FIFO order until a connection is returned or established.
-/// - Until the first dial shows the server's protocol, all requests share one dial. After that, the pool starts as many
+/// - A request gets the most recently used idle HTTP/1 connection. If none is idle, the request gets a stream on the oldest HTTP/2
+///   connection with free streams. Otherwise, the request waits in FIFO order until a connection is returned or established.
+/// - Until the first dial reveals the server's protocol, all requests share one dial. After the first dial, the pool starts as many
 ///   concurrent dials as the waiting requests need.
-/// - An HTTP/2 connection has only one stream until the server's settings arrive.
-/// - If a dial fails and the remaining dials cannot serve all waiting requests, the requests that have waited longest fail. If a request
-///   has waited too long for an unfinished dial, the pool abandons the dial and starts new dials for the other waiting requests.
+/// - Until the server's settings arrive, a new HTTP/2 connection has only one stream.
+/// - If a dial fails, the remaining dials may be too few for all waiting requests. The requests that have waited longest then fail.
+/// - If a request has waited too long for an unfinished dial, the pool abandons the dial. The pool then starts new dials for the other
+///   waiting requests.
 #[derive(Debug, Default)]
 pub(super) struct Pool {
-    /// The last successful dial's protocol.
+    /// The protocol of the last successful dial.
     protocol: Option<Protocol>,
-    /// The idle HTTP/1 connections, and when each became idle. The pool does not contain busy HTTP/1 connections.
+    /// The idle HTTP/1 connections, each with the time at which it became idle. Busy HTTP/1 connections are not in the pool.
     idle: Vec<(ConnId, Instant)>,
     streams: BTreeMap<ConnId, Streams>,
     /// The waiting requests, in FIFO order.
     waiting: BTreeSet<Ticket>,
     dials: usize,
-    /// The most recent stream limit on any connection.
+    /// The last stream limit that the server sent on any connection.
     last_limit: Option<usize>,
     last_id: u64,
 }
 
-/// An HTTP/2 connection.
 #[derive(Debug)]
 struct Streams {
     used: usize,
@@ -53,17 +53,17 @@ struct Streams {
     idle_since: Instant,
 }
 
-/// Actions for the caller, to execute immediately and in the order of the fields.
+/// The actions that the caller must execute, immediately and in the order of the fields.
 #[derive(Debug, Default, PartialEq, Eq)]
 #[must_use]
 pub(super) struct Actions {
-    /// The connections for waiting requests.
+    /// Connections to assign to waiting requests.
     pub(super) assign: Vec<(Ticket, ConnId)>,
-    /// The waiting requests that fail because a dial failed.
+    /// Waiting requests that fail because a dial failed.
     pub(super) fail: Vec<Ticket>,
     /// The connections to close.
     pub(super) close: Vec<ConnId>,
-    /// The number of new connections to dial.
+    /// The number of new dials to start.
     pub(super) dial: usize,
 }
 
@@ -74,19 +74,18 @@ pub(super) enum Acquired {
     Wait(Ticket, Actions),
 }
 
-/// How long a connection may be idle, as in Go.
+/// The maximum time that a connection may be idle. Go has the same limit.
 pub(super) const IDLE_TIMEOUT: Duration = Duration::from_secs(90);
-/// The maximum number of idle HTTP/1 connections. With Go's limit of 25, each burst of more than 25 requests would dial again. Because the
-/// most recently used connection is reused first, connections that smaller bursts do not need are closed after [`IDLE_TIMEOUT`].
+/// The maximum number of idle HTTP/1 connections. Go's limit is 25, but then each burst of more than 25 requests would dial again. The most
+/// recently used connection is reused first, so connections that smaller bursts do not need are closed after [`IDLE_TIMEOUT`].
 const MAX_IDLE: usize = 256;
-/// The maximum number of streams on one connection, even if the server allows more. All these streams' flow-control
-/// windows fit into the connection's (`CONNECTION_WINDOW` in http2.rs).
+/// The maximum number of streams on one connection, even if the server allows more. The flow-control windows of all streams fit into the
+/// connection's window (`CONNECTION_WINDOW` in http2.rs).
 pub(super) const MAX_STREAMS: usize = 511;
 
 impl Pool {
-    /// Requests a connection.
     pub(super) fn acquire(&mut self) -> Acquired {
-        // Waiting requests take precedence over new ones.
+        // Requests that are already waiting take precedence.
         if self.waiting.is_empty()
             && let Some(conn) = self.take()
         {
@@ -97,12 +96,11 @@ impl Pool {
         Acquired::Wait(ticket, self.next_actions())
     }
 
-    /// Removes a waiting request. Other requests can use the connection that was dialled for it.
+    /// Removes a waiting request. Another request can use the connection that is being dialled.
     pub(super) fn cancel(&mut self, ticket: Ticket) {
         self.waiting.remove(&ticket);
     }
 
-    /// Records a successful dial.
     pub(super) fn dialled(&mut self, protocol: Protocol, now: Instant) -> (ConnId, Actions) {
         self.dials -= 1;
         self.protocol = Some(protocol);
@@ -116,7 +114,6 @@ impl Pool {
         (conn, self.next_actions())
     }
 
-    /// Records a failed dial.
     pub(super) fn dial_failed(&mut self) -> Actions {
         self.dials -= 1;
         let able = match self.protocol {
@@ -130,8 +127,8 @@ impl Pool {
         Actions { fail, ..self.next_actions() }
     }
 
-    /// Abandons `dials` overdue dials, and connections that are at least `max_wait` old and have not received the server's settings.
-    /// Starts new dials for the waiting requests.
+    /// Abandons `dials` overdue dials. Also abandons connections that are at least `max_wait` old and have received no settings from the
+    /// server. Starts new dials for the waiting requests.
     pub(super) fn give_up(&mut self, dials: usize, now: Instant, max_wait: Duration) -> Actions {
         self.dials -= dials;
         let is_stuck = |streams: &Streams| now.saturating_duration_since(streams.since) >= max_wait;
@@ -142,7 +139,8 @@ impl Pool {
         actions
     }
 
-    /// Records the server's stream limit, which may change. Open streams above a lower limit continue until they end.
+    /// Records the server's stream limit, which the server may change. If the limit decreases, open streams above the limit continue until
+    /// they end.
     pub(super) fn settled(&mut self, conn: ConnId, limit: usize) -> Actions {
         let limit = limit.clamp(1, MAX_STREAMS);
         if let Some(streams) = self.streams.get_mut(&conn) {
@@ -152,13 +150,12 @@ impl Pool {
         self.next_actions()
     }
 
-    /// Returns an HTTP/1 connection to the pool after a request.
+    /// Returns an HTTP/1 connection to the pool.
     pub(super) fn give_back(&mut self, conn: ConnId, now: Instant) -> Actions {
         self.idle.push((conn, now));
         self.next_actions()
     }
 
-    /// Records the end of a stream on an HTTP/2 connection.
     pub(super) fn stream_ended(&mut self, conn: ConnId, now: Instant) -> Actions {
         if let Some(streams) = self.streams.get_mut(&conn) {
             streams.used -= 1;
@@ -167,8 +164,7 @@ impl Pool {
         self.next_actions()
     }
 
-    /// Removes a connection that was lost or that the server is closing. The connection's requests continue if
-    /// possible.
+    /// Removes a connection that was lost or that the server is closing. Requests on the connection continue if possible.
     pub(super) fn lost(&mut self, conn: ConnId) -> Actions {
         self.streams.remove(&conn);
         self.idle.retain(|(other, _)| *other != conn);
@@ -177,7 +173,7 @@ impl Pool {
         actions
     }
 
-    /// Returns when an idle connection must close. Removes the connection and returns `None` if that time has passed.
+    /// Returns the time at which an idle connection must close. If that time has passed, removes the connection and returns `None`.
     pub(super) fn idle_deadline(&mut self, conn: ConnId, now: Instant) -> Option<Instant> {
         let is_conn = |(other, _): &(ConnId, Instant)| *other == conn;
         let since = match (self.streams.get(&conn), self.idle.iter().find(|entry| is_conn(entry))) {
@@ -194,7 +190,7 @@ impl Pool {
         None
     }
 
-    /// Takes an idle connection or a free stream from the pool.
+    /// Takes an idle connection, or a stream on an HTTP/2 connection, from the pool.
     fn take(&mut self) -> Option<ConnId> {
         if let Some((conn, _)) = self.idle.pop() {
             return Some(conn);
@@ -204,7 +200,7 @@ impl Pool {
         Some(*conn)
     }
 
-    /// Assigns connections to waiting requests, closes unneeded connections, and dials for the remaining requests.
+    /// Assigns connections to waiting requests, closes connections that are no longer needed, and dials for the requests that still wait.
     fn next_actions(&mut self) -> Actions {
         let mut actions = Actions::default();
         while !self.waiting.is_empty()
@@ -227,7 +223,7 @@ impl Pool {
         actions
     }
 
-    /// Returns the expected total number of streams on connections without settings.
+    /// Returns the expected number of streams on all connections that have not received the server's settings.
     fn expected_streams(&self) -> usize {
         let unsettled = self.streams.values().filter(|streams| streams.limit.is_none());
         unsettled.map(|streams| self.expected_limit().saturating_sub(streams.used)).sum()

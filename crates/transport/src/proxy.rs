@@ -1,4 +1,4 @@
-//! Chooses the proxy.
+//! Chooses a client's proxy.
 
 pub(crate) mod bypass;
 
@@ -11,17 +11,17 @@ use crate::authorization::basic;
 use crate::error::ConfigError;
 use crate::origin::{Origin, split_port};
 
-/// The proxy for all of a client's requests. A client has only one server, so it chooses the proxy only once.
+/// The proxy for all requests of a client. A client has only one server, so one choice applies to all requests.
 #[derive(Clone)]
 pub(crate) enum Proxy {
-    /// An HTTP proxy, which opens a tunnel to an https server, and forwards each request to an http server. The
+    /// An HTTP proxy. The proxy opens a tunnel to an `https` server, and forwards each request to an `http` server. The
     /// connection to the proxy may use TLS.
     Http { is_tls: bool, host: String, port: u16, auth: Option<HeaderValue> },
-    /// A SOCKS5 proxy that resolves the host names.
+    /// A SOCKS5 proxy, which resolves the server's host name.
     Socks5 { host: String, port: u16, auth: Option<(String, String)> },
 }
 
-/// The proxy settings from the environment variables.
+/// The values of the proxy environment variables.
 #[derive(Default)]
 pub(crate) struct Environment {
     https: Option<String>,
@@ -31,8 +31,9 @@ pub(crate) struct Environment {
 }
 
 impl Proxy {
-    /// Returns the configured proxy, or else the proxy from the environment variables `HTTPS_PROXY`, `HTTP_PROXY`,
-    /// `ALL_PROXY` and `NO_PROXY`. Requests to localhost never use a proxy from these variables.
+    /// Returns the configured proxy. Without a configured proxy, returns the proxy in the environment variables
+    /// `HTTPS_PROXY`, `HTTP_PROXY`, `ALL_PROXY` and `NO_PROXY`. Requests to localhost never use a proxy from the
+    /// environment.
     pub(crate) fn choose(
         origin: &Origin,
         configured: Option<&str>,
@@ -80,7 +81,7 @@ impl Proxy {
         });
         let host = host.to_owned();
         let http = |is_tls, default| {
-            // Base64 is always a valid header value.
+            // A base64 text is always a valid header value.
             let auth = auth.as_ref().and_then(|(user, password)| basic("proxy_url", user, password).ok());
             Ok(Self::Http { is_tls, host: host.clone(), port: port.unwrap_or(default), auth })
         };
@@ -92,7 +93,6 @@ impl Proxy {
         }
     }
 
-    /// Returns the proxy's host.
     pub(crate) fn host(&self) -> &str {
         let (Self::Http { host, .. } | Self::Socks5 { host, .. }) = self;
         host
@@ -107,7 +107,7 @@ impl Environment {
             let mut set = names.iter().filter_map(|name| std::env::var(name).ok());
             set.find(|value| !value.trim().is_empty())
         };
-        // In a CGI program, `HTTP_PROXY` can come from a request header named `Proxy`, so ignore it.
+        // In a CGI program, a request header named `Proxy` sets `HTTP_PROXY`, so ignore the variable.
         let http = if std::env::var_os("REQUEST_METHOD").is_some() {
             &["http_proxy"][..]
         } else {
@@ -208,7 +208,7 @@ mod tests {
         }
     }
 
-    /// A direct connection is not a fallback, because the proxy may be there to prevent direct connections.
+    /// The client must not fall back to a direct connection, because the proxy may exist to prevent direct connections.
     #[test]
     fn malformed_environment_proxy_is_an_error_naming_its_variable() {
         for url in ["http://me:hush@p:port", "::", "ftp://me:hush@p"] {

@@ -1,4 +1,4 @@
-//! State shared by an HTTP/2 connection's socket and requests.
+//! The state that an HTTP/2 connection's socket shares with its requests.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
@@ -6,12 +6,12 @@ use std::time::Duration;
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
-/// When a connection was last read, and whether its peer is lost.
+/// The time of a connection's last read, and whether the peer is lost.
 pub(super) struct Reads {
-    /// Notified after the peer's first data has been processed.
+    /// Notified when the peer's first data has been processed.
     pub(super) settled: Notify,
     start: Instant,
-    /// The last read, in milliseconds after `start`.
+    /// The time of the last read, in milliseconds after `start`.
     last: AtomicU64,
     /// Whether the peer did not answer a ping in time.
     is_dead: AtomicBool,
@@ -24,23 +24,19 @@ impl Default for Reads {
 }
 
 impl Reads {
-    /// Records a read.
     pub(super) fn mark(&self) {
         let millis = u64::try_from(self.start.elapsed().as_millis()).unwrap_or(u64::MAX);
         self.last.store(millis, Ordering::Relaxed);
     }
 
-    /// Returns `true` if the peer did not answer a ping in time.
     pub(super) fn is_dead(&self) -> bool {
         self.is_dead.load(Ordering::Acquire)
     }
 
-    /// Records that the peer did not answer a ping in time.
     pub(super) fn mark_dead(&self) {
         self.is_dead.store(true, Ordering::Release);
     }
 
-    /// Returns the time of the last read.
     pub(super) fn last(&self) -> Instant {
         self.start + Duration::from_millis(self.last.load(Ordering::Relaxed))
     }

@@ -15,7 +15,7 @@ use tokio::sync::oneshot;
 
 use crate::error::BoxError;
 
-/// A stream of body pieces.
+/// A stream of the parts of a body.
 pub type ByteSource = Pin<Box<dyn Stream<Item = io::Result<Bytes>> + Send>>;
 
 /// A request body. Empty by default.
@@ -25,8 +25,7 @@ pub struct RequestBody {
     over: Option<oneshot::Receiver<()>>,
 }
 
-/// A request body's content. The mutexes are never contended, and only make the body `Sync`, which a shared connection
-/// requires.
+/// The content of a request body. A mutex here is never contended. The mutex makes the body `Sync`, which a shared connection requires.
 enum Pieces {
     Whole(Option<Bytes>),
     Stream(Mutex<ByteSource>),
@@ -66,7 +65,7 @@ impl RequestBody {
         Self::new(Pieces::Whole(Some(bytes).filter(|bytes| !bytes.is_empty())))
     }
 
-    /// Creates a body from a stream of its pieces.
+    /// Creates a body from a stream of its parts.
     pub fn of_stream(source: ByteSource) -> Self {
         Self::new(Pieces::Stream(Mutex::new(source)))
     }
@@ -76,12 +75,10 @@ impl RequestBody {
         Self::new(Pieces::Layer(Mutex::new(body)))
     }
 
-    /// Returns a guard for a streamed body. If the guard is dropped before the whole body was sent, the body ends with
-    /// an error.
+    /// Returns a guard for a streamed body. If the guard is dropped before the whole body was sent, the body ends with an error.
     ///
-    /// Without the guard, HTTP/2 would continue to send the body after the response is dropped. If the server responded
-    /// early, without reading the whole body or resetting the stream, the body would stay in memory until the connection
-    /// ends.
+    /// Without the guard, HTTP/2 would continue to send the body after the response is dropped. A server can respond without reading the
+    /// whole body or resetting the stream. The body would then stay in memory until the connection ends.
     pub(crate) fn cancel_guard(&mut self) -> Option<oneshot::Sender<()>> {
         if let Pieces::Whole(_) = self.pieces {
             return None;
@@ -91,7 +88,7 @@ impl RequestBody {
         Some(lease)
     }
 
-    /// Takes the content of a body in memory. Returns `None` for other bodies.
+    /// Takes the content of a body in memory. Returns `None` for a streamed body.
     pub(crate) fn take_whole(&mut self) -> Option<Bytes> {
         match &mut self.pieces {
             Pieces::Whole(bytes) => Some(bytes.take().unwrap_or_default()),
@@ -146,13 +143,13 @@ impl http_body::Body for RequestBody {
 impl Drop for RequestBody {
     fn drop(&mut self) {
         let pieces = mem::replace(&mut self.pieces, Pieces::Whole(None));
-        // Ignore a panic in the destructor after a panic in the body.
+        // A panic in the destructor is caught too.
         caught(|| drop(pieces));
     }
 }
 
-/// Runs user code, such as the body's stream or a layer. Returns `None` if the code panics. Over HTTP/2, user code runs
-/// in the task of a shared connection, which must not panic.
+/// Runs user code, such as the stream of a body or a layer. Returns `None` if the code panics. Over HTTP/2, user code runs in the task of a
+/// shared connection, and that task must not panic.
 fn caught<T>(run: impl FnOnce() -> T) -> Option<T> {
     catch_unwind(AssertUnwindSafe(run)).ok()
 }

@@ -10,11 +10,13 @@ use tokio::runtime::{Handle, Id};
 use tokio::task::unconstrained;
 use tokio::time::{Instant, Sleep, sleep_until};
 
-/// Reusable timers for the deadlines of a `Transport`'s requests.
+/// Reusable timers for the deadlines of a [`Transport`](crate::Transport)'s requests.
 ///
 /// Starting and cancelling a tokio timer takes a runtime lock, and can wake another thread. Most requests end long before their deadline,
-/// so `Timers` keeps their timers running for the next request. If a timer's deadline is early enough, the next request moves the deadline
-/// only when the timer fires.
+/// so `Timers` keeps a finished request's timer running for the next request.
+///
+/// A kept timer usually fires before the next request's deadline. The timer is then reset only if the request is still waiting when the
+/// timer fires. Most requests therefore touch no runtime lock.
 #[derive(Default)]
 pub struct Timers(Mutex<Vec<Timer>>);
 
@@ -24,12 +26,12 @@ const MAX_UNUSED: usize = 256;
 struct Timer {
     /// The timer's runtime.
     runtime: Id,
-    /// Never fires later than the deadline of the request that uses it.
+    /// A timer that never fires later than the deadline of the request that uses it.
     sleep: Pin<Box<Sleep>>,
 }
 
 impl Timers {
-    /// Waits for `future` for at most `limit` from the first poll. Returns `None` if the limit passes first.
+    /// Waits for `future`, but at most for `limit` after the first poll. Returns `None` if the limit passes first.
     ///
     /// # Panics
     ///
@@ -41,7 +43,7 @@ impl Timers {
                 return Poll::Ready(Some(output));
             }
             if running.is_none() {
-                // A deadline that the clock cannot represent needs no timer.
+                // A deadline that `Instant` cannot represent needs no timer.
                 running = Instant::now().checked_add(limit).map(|deadline| (self.take(deadline), deadline));
             }
             match &mut running {
@@ -71,9 +73,9 @@ impl Timers {
 
     /// Keeps a timer for another request.
     fn put_back(&self, mut timer: Timer) {
-        // A timer panics if its runtime has ended, so keep it only inside its runtime.
+        // Keep a timer only inside its runtime, because a timer panics if its runtime has ended.
         if Handle::try_current().is_ok_and(|handle| handle.id() == timer.runtime) {
-            // Release the request's waker, which would keep the memory of the request's task.
+            // Replace the request's waker, which would keep the memory of the request's task.
             let _ = timer.poll_once(&mut Context::from_waker(Waker::noop()));
             let mut unused = self.lock();
             if unused.len() < MAX_UNUSED {
@@ -83,13 +85,12 @@ impl Timers {
     }
 
     fn lock(&self) -> MutexGuard<'_, Vec<Timer>> {
-        // If a panic has poisoned this lock, its data is still consistent and can be used.
+        // A panic that poisoned this lock cannot have left the data inconsistent.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl Timer {
-    /// Returns `Ready` when the deadline has passed.
     fn poll(&mut self, deadline: Instant, cx: &mut Context<'_>) -> Poll<()> {
         loop {
             ready!(self.poll_once(cx));
@@ -100,8 +101,7 @@ impl Timer {
         }
     }
 
-    /// Polls the timer without tokio's cooperative budget. Otherwise, a future that exhausts the budget would have no
-    /// deadline.
+    /// Polls the timer outside of tokio's cooperative budget. Otherwise, a future that exhausts the budget would have no deadline.
     fn poll_once(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         pin!(unconstrained(self.sleep.as_mut())).poll(cx)
     }

@@ -1,4 +1,4 @@
-//! TLS settings from certificate and key files that can change.
+//! TLS settings from certificate and key files whose content can change.
 
 mod listed;
 
@@ -24,14 +24,12 @@ use self::listed::ListedVerifier;
 use crate::error::ConfigError;
 use crate::files::{self, FileReader};
 
-/// The TLS settings for a connection.
 pub(super) struct TlsSettings {
     pub(super) config: Arc<ClientConfig>,
     pub(super) server_name: Option<String>,
 }
 
 impl TlsSettings {
-    /// Returns a copy of these settings without HTTP/2.
     pub(super) fn without_http2(&self) -> Self {
         let mut config = ClientConfig::clone(&self.config);
         config.alpn_protocols = vec![HTTP1.to_vec()];
@@ -42,31 +40,31 @@ impl TlsSettings {
 /// The ALPN name for HTTP/1.1.
 const HTTP1: &[u8] = b"http/1.1";
 
-/// A configuration's certificates and keys, inline or in files.
+/// The certificates and keys of a configuration, inline or in files.
 ///
-/// Requests check the files, but at most once every 10 s. New content is used only if all files are valid and match each other, so a
-/// certificate is never combined with the wrong key, and a partly written file has no effect. From a partly written CA bundle, the
-/// complete certificates are used until the next check.
+/// Requests check the files, but at most once every 10 s. New content is used only if all files are valid and match each other. A
+/// certificate is therefore never combined with the wrong key, and a partly written certificate or key file has no effect. If a CA bundle
+/// is partly written, its complete certificates are used until the next check.
 pub(super) struct TlsSource {
     config: TlsClientConfig,
     /// Whether to offer HTTP/2.
     offers_http2: bool,
-    /// `None` without files.
+    /// The reader of the files, or `None` if the configuration names no files.
     files: Option<FileReader<Result<Arc<Material>, ConfigError>>>,
     looked_at: StdMutex<Instant>,
-    /// The credential plugin run that returned the current certificate.
+    /// The number of the credential plugin run whose certificate is in use.
     run: AtomicU64,
     state: Mutex<State>,
 }
 
 struct State {
-    /// The configured certificates and keys, with file content from the last check.
+    /// The configured certificates and keys. Files have the content from the last check.
     configured: Arc<Material>,
-    /// The client certificate from a credential plugin, which replaces the configured one.
+    /// The client certificate from a credential plugin, which replaces the configured client certificate.
     pair: Option<ClientPair>,
 }
 
-/// The certificate from a credential plugin run.
+/// The client certificate from one run of a credential plugin.
 #[derive(Clone, Copy)]
 pub struct PluginCertificate<'a> {
     /// The run's number, starting at 1.
@@ -84,7 +82,6 @@ pub struct ClientPair {
     pub key: Zeroizing<Vec<u8>>,
 }
 
-/// A configuration's PEM texts.
 #[derive(Clone, PartialEq, Eq)]
 struct Material {
     ca: Option<Vec<u8>>,
@@ -119,11 +116,11 @@ impl TlsSource {
         Ok((Self { config, offers_http2, files, looked_at: StdMutex::new(Instant::now()), run, state }, settings))
     }
 
-    /// Passes new settings to `replace` if the files have changed. Only one caller at a time checks the files. During
-    /// the check, other callers continue with the current settings.
+    /// Calls `replace` with new settings if the files have changed. Only one caller at a time checks the files. During the check, all other
+    /// callers continue with the current settings.
     ///
-    /// As in [`show`](Self::show), `replace` runs under the certificate lock, so newer settings can be set only after
-    /// `replace` returns.
+    /// `replace` runs under the certificate lock, as in [`show`](Self::show). Newer settings are therefore passed on only after `replace`
+    /// returns.
     pub(super) async fn look(&self, replace: impl FnOnce(Arc<TlsSettings>)) {
         if let Some(files) = self.files.as_ref().filter(|_| self.is_due()) {
             Box::pin(self.reload(files, replace)).await;
@@ -156,7 +153,7 @@ impl TlsSource {
         }
     }
 
-    /// Returns `true` if the caller must check the files now, for only one caller in each check period.
+    /// Returns `true` if the caller must check the files now. Only one caller in each check period gets `true`.
     fn is_due(&self) -> bool {
         let Ok(mut looked_at) = self.looked_at.try_lock() else { return false };
         let is_due = looked_at.elapsed() >= CHECK_PERIOD;
@@ -166,13 +163,13 @@ impl TlsSource {
         is_due
     }
 
-    /// Passes new settings to `replace` if the plugin's certificate has changed.
+    /// Calls `replace` with new settings if the credential plugin's certificate has changed.
     pub(super) async fn show(
         &self,
         shown: PluginCertificate<'_>,
         replace: impl FnOnce(Arc<TlsSettings>),
     ) -> Result<(), ConfigError> {
-        // Ignore an earlier run. Otherwise, a slow request could restore an old certificate.
+        // Ignore a run that is older than the current run. Otherwise, a slow request could restore an old certificate.
         if self.run.load(Ordering::Acquire) >= shown.run {
             return Ok(());
         }
@@ -188,7 +185,7 @@ impl TlsSource {
         if let Some(settings) = settings {
             replace(settings);
         }
-        // Store the number last, because requests that read it rely on the new settings.
+        // Store the run's number last, because a request that reads the number relies on the new settings.
         self.run.store(shown.run, Ordering::Release);
         Ok(())
     }
@@ -218,7 +215,7 @@ impl Material {
     }
 
     fn settings(&self, config: &TlsClientConfig, offers_http2: bool) -> Result<Arc<TlsSettings>, ConfigError> {
-        // Name the crypto provider, because a process with several providers has no default one.
+        // A process with several crypto providers has no default provider, so choose the provider explicitly.
         let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
         let fault = |field| move |error: rustls::Error| ConfigError::Value { field, why: error.to_string() };
         let builder = ClientConfig::builder_with_provider(provider.clone());
@@ -265,7 +262,6 @@ pub fn ca_pem(source: &PemSource) -> Result<Zeroizing<Vec<u8>>, ConfigError> {
     pem(CA, source)
 }
 
-/// Returns a configuration field's PEM text, inline or from a file.
 fn pem(field: &'static str, source: &PemSource) -> Result<Zeroizing<Vec<u8>>, ConfigError> {
     match source {
         PemSource::Inline(text) => Ok(Zeroizing::new(text.clone())),
@@ -277,11 +273,11 @@ fn pem(field: &'static str, source: &PemSource) -> Result<Zeroizing<Vec<u8>>, Co
     }
 }
 
-/// An error message without text from the file. The parser's own message quotes a line, which contains the whole key if the key has no
-/// line breaks.
+/// An error message that quotes nothing from the file. The parser's own message quotes a line. If a key has no line breaks, that line is
+/// the whole key.
 const PEM: &str = "it needs a BEGIN line, lines of base64, and an END line";
 
-/// Parses a PEM text as certificates and as keys, and returns the errors.
+/// Parses a PEM text as certificates and as keys. Returns the errors.
 #[cfg(any(test, fuzzing))]
 pub(crate) fn pem_faults(pem: &[u8]) -> Vec<ConfigError> {
     let pair = ClientPair { certificate: pem.to_vec(), key: Zeroizing::new(pem.to_vec()) };
@@ -289,7 +285,7 @@ pub(crate) fn pem_faults(pem: &[u8]) -> Vec<ConfigError> {
     faults.into_iter().flatten().collect()
 }
 
-/// Parses CA certificates. Like Go, skips unusable ones.
+/// Parses CA certificates. Like Go, skips unusable certificates.
 fn roots(pem: &[u8]) -> Result<(RootCertStore, Vec<CertificateDer<'static>>), ConfigError> {
     let (mut roots, mut listed) = (RootCertStore::empty(), Vec::new());
     let (mut broken, mut fault) = (0, "it contains no PEM certificate".to_owned());
@@ -339,8 +335,8 @@ impl fmt::Debug for TlsSource {
     }
 }
 
-/// Accepts any certificate, for `insecure-skip-tls-verify`. Handshake signatures are not checked either: without a
-/// trusted certificate they prove nothing, and rustls cannot check them for some certificates that Go accepts.
+/// Accepts any certificate, for `insecure-skip-tls-verify`. Handshake signatures are not checked either. Without a trusted certificate, a
+/// signature proves nothing, and rustls cannot check the signatures of some certificates that Go accepts.
 #[derive(Debug)]
 struct AcceptAnyCertificate(Arc<CryptoProvider>);
 

@@ -33,16 +33,16 @@ pub struct TransportConfig {
     pub tls: TlsClientConfig,
     /// The proxy's URL.
     pub proxy_url: Option<String>,
-    /// Whether to use the environment's proxy if [`proxy_url`](Self::proxy_url) is `None`.
+    /// Whether to use the proxy in the environment variables if [`proxy_url`](Self::proxy_url) is `None`.
     pub proxy_from_environment: bool,
-    /// The deadline for opening a connection.
+    /// The maximum time for opening a connection.
     pub connect_timeout: Duration,
     /// The HTTP/2 settings.
     pub http2: Http2Config,
     /// Whether cancelling a request also drops its connection.
     pub drop_connection_on_cancel: bool,
-    /// The provider for the metric `rest_client_dns_resolution_duration_seconds`. The provider must not panic, because destructors call
-    /// it.
+    /// The provider for the metric `rest_client_dns_resolution_duration_seconds`. The provider must not panic, because destructors call the
+    /// provider.
     pub metrics: Option<Arc<dyn Provider>>,
 }
 
@@ -56,14 +56,14 @@ pub struct Transport {
     /// The server's scheme and authority, for absolute URIs.
     origin: (uri::Scheme, uri::Authority),
     drop_connection_on_cancel: bool,
-    /// The connections with the current TLS settings. After a change, new requests use new connections, and requests in
-    /// progress finish on the old ones.
+    /// The connections that use the current TLS settings. After the settings change, new requests use new connections, and requests in
+    /// progress finish on their old connections.
     groups: RwLock<Arc<ConnectionGroups>>,
     timers: Timers,
 }
 
-/// Watches and streams use separate connections, because they would occupy HTTP/2 streams for a long time and make
-/// short requests wait. A client with `drop_connection_on_cancel` sends few requests, so all requests share one group.
+/// The connections for short requests, and the connections for watches and streams. A watch would occupy an HTTP/2 stream for a long time
+/// and make short requests wait. A client with `drop_connection_on_cancel` sends few requests, so all its requests share one group.
 struct ConnectionGroups {
     connector: Connector,
     short: Arc<ConnectionGroup>,
@@ -81,7 +81,7 @@ impl Transport {
         let TransportConfig { origin, tls, http2, drop_connection_on_cancel, .. } = config;
         let env = if config.proxy_from_environment { Environment::of_process() } else { Environment::default() };
         let proxy = Proxy::choose(&origin, config.proxy_url.as_deref(), &env)?;
-        // Verify the proxy with the server's CA certificates. The client certificate and the server name are only for
+        // The proxy's certificate is verified with the server's CA certificates. The client certificate and the server name apply only to
         // the server.
         let trust = matches!(proxy, Some(Proxy::Http { is_tls: true, .. })).then(|| TlsClientConfig {
             certificate: None,
@@ -164,21 +164,22 @@ impl Transport {
             if is_unsent || !is_of_stream(&*source) {
                 connection.discard();
             }
-            // A reused connection may have died while idle, or the server may have shut it down.
+            // Retry if a reused connection failed before anything was sent. The connection may have died while idle, or the server may have
+            // shut it down.
             if !is_unsent || is_fresh {
                 return Err(Failure::of_exchange(source, is_unsent, is_fresh));
             }
         }
     }
 
-    /// Sets the URI and the `Host` header for the connection, and replaces an earlier attempt's values.
+    /// Sets the URI and the `Host` header for the chosen connection. Replaces the values of an earlier attempt.
     fn address(&self, request: &mut Request<RequestBody>, is_http1: bool, proxy: Option<&Proxy>) {
         let mut is_whole = !is_http1;
         if !is_http1 {
             request.headers_mut().remove(HOST);
         } else {
             request.headers_mut().insert(HOST, self.host.clone());
-            // A forwarding proxy needs an absolute URI and the proxy's credentials.
+            // A proxy that forwards requests needs an absolute URI and the proxy credentials.
             if let Some(Proxy::Http { auth, .. }) = proxy.filter(|_| self.tls.is_none()) {
                 is_whole = true;
                 if let Some(auth) = auth {
@@ -200,14 +201,13 @@ impl Transport {
             let mut parts = uri::Parts::default();
             parts.path_and_query = request.uri().path_and_query().cloned();
             (parts.scheme, parts.authority) = (Some(self.origin.0.clone()), Some(self.origin.1.clone()));
-            // Cannot fail, because all parts are valid.
+            // `from_parts` cannot fail here, because all parts are valid.
             *request.uri_mut() = Uri::from_parts(parts).unwrap_or_default();
         }
     }
 
-    /// Sets the client certificate from a credential plugin run for new connections. If the run returned no
-    /// certificate, new connections use the configured one. Does nothing if a later run has already set the
-    /// certificate.
+    /// Uses the client certificate from a credential plugin run for new connections. If the run returned no certificate, new connections
+    /// use the configured certificate. Does nothing if a later run has already set a certificate.
     pub async fn show(&self, shown: PluginCertificate<'_>) -> Result<(), ConfigError> {
         match &self.tls {
             Some(tls) => tls.show(shown, |settings| self.replace(|connector| connector.tls = Some(settings))).await,
@@ -215,7 +215,7 @@ impl Transport {
         }
     }
 
-    /// Sets the TLS settings for new connections.
+    /// Changes the TLS settings for new connections.
     fn replace(&self, change: impl FnOnce(&mut Connector)) {
         let mut groups = self.groups.write().unwrap_or_else(PoisonError::into_inner);
         let mut connector = groups.connector.clone();

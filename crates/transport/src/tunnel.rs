@@ -8,7 +8,7 @@ use http::HeaderValue;
 use memchr::memmem;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 
-/// Why a proxy could not connect to the server.
+/// The reason why a proxy could not connect to the server.
 #[derive(Debug)]
 pub(super) struct ProxyError(String);
 
@@ -48,7 +48,7 @@ pub(crate) async fn connect<S: AsyncRead + AsyncWrite + Unpin>(
     let mut words = line.split(|byte| *byte == b' ');
     let is_http = words.next().is_some_and(|word| word.starts_with(b"HTTP/1."));
     match words.next().filter(|_| is_http).and_then(|code| std::str::from_utf8(code).ok()?.parse::<u16>().ok()) {
-        // Reject data after the response headers, because the client must send data before the server.
+        // The client must send data before the server does, so data after the response headers is invalid.
         Some(200..300) if answer.len() > head_ends => Err(fault("the proxy sent data before the tunnel was used")),
         Some(200..300) => Ok(()),
         Some(407) => Err(fault("the proxy rejected the user and password")),
@@ -61,14 +61,14 @@ const VERSION: u8 = 5;
 const NO_AUTH: u8 = 0;
 const PASSWORD: u8 = 2;
 
-/// Connects to the server through a SOCKS5 proxy, which resolves the server's name.
+/// Connects to the server through a SOCKS5 proxy. The proxy resolves the server's name.
 pub(crate) async fn socks5<S: AsyncRead + AsyncWrite + Unpin>(
     stream: &mut S,
     host: &str,
     port: u16,
     auth: Option<&(String, String)>,
 ) -> io::Result<()> {
-    // Offer both methods, because a proxy without passwords may not support password authentication.
+    // Offer both methods, because a proxy that requires no password may not support password authentication.
     match auth {
         Some(_) => stream.write_all(&[VERSION, 2, NO_AUTH, PASSWORD]).await?,
         None => stream.write_all(&[VERSION, 1, NO_AUTH]).await?,
@@ -117,7 +117,7 @@ pub(crate) async fn socks5<S: AsyncRead + AsyncWrite + Unpin>(
                 4 => 16,
                 _ => usize::from(stream.read_u8().await?),
             };
-            // Skip the proxy's own address and port.
+            // The response contains the proxy's own address and port, which the client ignores.
             stream.read_exact(&mut vec![0; length + 2]).await.map(drop)
         }
         2 => Err(fault("the proxy does not allow this server")),
@@ -150,8 +150,8 @@ impl std::error::Error for ProxyError {}
 mod tests {
     use super::*;
 
-    /// Runs the handshake with a proxy that sends its whole response at once. Returns the client's bytes, and the
-    /// result.
+    /// Runs the handshake with a proxy that sends its whole response at once. Returns the bytes that the client sent,
+    /// and the result.
     async fn asked(host: &str, auth: Option<&HeaderValue>, answer: &[u8]) -> (String, Result<(), String>) {
         let (mut client, mut proxy) = tokio::io::duplex(20 << 10);
         proxy.write_all(answer).await.unwrap();
@@ -222,7 +222,7 @@ mod tests {
             (&[5, 2, 1, 1], "rejected the user"),
             (&[5, 2, 1, 0, 5, 2, 0, 1, 0, 0, 0, 0, 0, 0], "does not allow"),
             (&[5, 2, 1, 0, 5, 5, 0, 1, 0, 0, 0, 0, 0, 0], "refused"),
-            // A proxy may close the connection here.
+            // A proxy may close the connection after these bytes.
             (&[5, 2, 1, 0, 5, 2, 0, 1], "does not allow"),
         ] {
             let error = socks("host", Some(&auth), answer).await.1.unwrap_err();

@@ -13,22 +13,22 @@ use crate::http1::{self, Http1};
 use crate::request_body::RequestBody;
 use crate::response_body::ResponseBody;
 
-/// A connection after its upgrade.
+/// A connection after its upgrade to another protocol.
 pub struct Upgraded {
     /// The connection.
     pub io: Conn,
-    /// The peer's data immediately after the response headers.
+    /// The data that arrived together with the response headers, after the headers.
     pub received: Bytes,
 }
 
-/// The response extension with the upgraded connection. Extensions must be `Clone`, so all clones of a `Slot` share one connection,
-/// which only the first call of [`Upgraded::take`] returns.
+/// The response extension that contains the upgraded connection. An extension must be `Clone`, so all clones of a `Slot` share one
+/// connection. Only the first call of [`Upgraded::take`] returns the connection.
 #[derive(Clone)]
 struct Slot(Arc<Mutex<Option<Upgraded>>>);
 
-/// The maximum number of bytes to read from the body of a rejection.
+/// The maximum number of bytes to read from the body of a response that rejects the upgrade.
 const MAX_REFUSAL: usize = 64 << 10;
-/// The timeout for reading the body of a rejection.
+/// The timeout for reading the body of a response that rejects the upgrade.
 const REFUSAL_TIMEOUT: Duration = Duration::from_secs(10);
 
 impl Upgraded {
@@ -40,10 +40,10 @@ impl Upgraded {
     }
 }
 
-/// Sends an upgrade request on a separate connection. If the server accepts, the response's extensions contain the
-/// connection. Otherwise, the response contains the server's body.
+/// Sends an upgrade request on a separate connection. If the server accepts the upgrade, the response's extensions contain the connection.
+/// Otherwise, the response contains the server's response body.
 ///
-/// The connection is not pooled, because the caller owns it after the upgrade.
+/// The connection is not pooled, because the caller owns the connection after the upgrade.
 pub(super) async fn round_trip(
     connector: &Connector,
     request: &mut Request<RequestBody>,
@@ -53,7 +53,7 @@ pub(super) async fn round_trip(
     let response = response.map_err(|error| Failure::of_exchange(error.source, false, true))?;
     let (head, body) = response.into_parts();
     if head.status != StatusCode::SWITCHING_PROTOCOLS {
-        // If the body cannot be read, return the rejection without it.
+        // If reading the body fails, return the rejection with the part of the body that was read.
         let mut whole = BytesMut::new();
         drop(tokio::time::timeout(REFUSAL_TIMEOUT, read(&mut http1, body, &mut whole)).await);
         whole.truncate(MAX_REFUSAL);

@@ -1,5 +1,5 @@
-//! An HTTP/2 connection. Requests use h2 directly, without hyper, so that fewer tasks wake each other, and a request's
-//! headers and body are written together.
+//! An HTTP/2 connection. This module uses h2 without hyper, so that fewer tasks wake each other. A request's headers and body are written
+//! together.
 
 mod keep_alive;
 
@@ -27,30 +27,30 @@ use crate::pool::MAX_STREAMS;
 use crate::reads::Reads;
 use crate::request_body::RequestBody;
 
-/// The maximum size of unread data in one response in bytes, as in Go.
+/// The maximum size of one response's unread data, in bytes. Go has the same limit.
 const STREAM_WINDOW: u32 = 4 << 20;
-/// A connection's flow-control window, which is the maximum in RFC 9113, section 6.9.1.
+/// A connection's flow-control window in bytes. RFC 9113, section 6.9.1, allows no larger window.
 const CONNECTION_WINDOW: u32 = (1 << 31) - 1;
-/// The connection's window has room for all streams' windows, so an unread response does not block other responses.
+/// The connection's window must have room for the windows of all streams. Otherwise, unread responses could block other responses.
 const _: () = assert!(MAX_STREAMS as u64 * STREAM_WINDOW as u64 <= CONNECTION_WINDOW as u64);
 /// The maximum size of the response headers in bytes. hyper has the same default.
 const MAX_HEADERS: u32 = 16 << 10;
-/// The maximum number of streams before the server has sent its limit. hyper has the same default.
+/// The maximum number of streams until the server sends its limit. hyper has the same default.
 const INITIAL_STREAMS: usize = 100;
 
-/// Sends requests over one connection. All clones share the connection.
+/// Sends requests over one HTTP/2 connection. All clones share the connection.
 #[derive(Clone)]
 pub(super) struct Http2 {
     sender: SendRequest<Bytes>,
     reads: Arc<Reads>,
-    /// The connection's runtime, whose tasks send streamed request bodies.
+    /// The connection's runtime. Tasks on this runtime send streamed request bodies.
     runtime: Handle,
 }
 
-/// The future that reads and writes all frames on a connection.
+/// The future that reads and writes the connection's frames.
 pub(super) type Connection = client::Connection<Conn, Bytes>;
 
-/// Opens a connection. Call this function within a tokio runtime.
+/// Performs the HTTP/2 handshake. Call this function within a tokio runtime.
 pub(super) async fn handshake(
     conn: Conn,
     config: Http2Config,
@@ -63,7 +63,7 @@ pub(super) async fn handshake(
         .initial_connection_window_size(CONNECTION_WINDOW)
         .max_header_list_size(MAX_HEADERS)
         .initial_max_send_streams(INITIAL_STREAMS)
-        // A server can send frames before it sees that the client cancelled their stream. Late frames must not end the
+        // A server can send frames for a stream before it learns that the client has cancelled the stream. Late frames must not end the
         // connection.
         .max_concurrent_reset_streams(MAX_STREAMS)
         .max_local_error_reset_streams(None)
@@ -78,12 +78,10 @@ impl Http2 {
         &self.reads
     }
 
-    /// Returns `true` if the connection can send a request.
     pub(super) async fn is_ready(&mut self) -> bool {
         poll_fn(|cx| self.sender.poll_ready(cx)).await.is_ok()
     }
 
-    /// Sends a request and waits for the response headers.
     pub(super) async fn send(
         &mut self,
         request: &mut Request<RequestBody>,
@@ -99,7 +97,6 @@ impl Http2 {
         Ok(ResponseBody::new(answer, self.reads.clone()))
     }
 
-    /// Queues a request's frames.
     fn start(&mut self, request: Request<RequestBody>) -> Result<ResponseFuture, h2::Error> {
         let (mut head, mut body) = request.into_parts();
         for name in CONNECTION_HEADERS {
@@ -122,7 +119,7 @@ impl Http2 {
     }
 }
 
-/// Headers forbidden in HTTP/2 (RFC 9113, section 8.2.2).
+/// Headers that HTTP/2 forbids (RFC 9113, section 8.2.2).
 const CONNECTION_HEADERS: [HeaderName; 5] = [
     CONNECTION,
     TRANSFER_ENCODING,
@@ -131,7 +128,7 @@ const CONNECTION_HEADERS: [HeaderName; 5] = [
     HeaderName::from_static("proxy-connection"),
 ];
 
-/// Converts an h2 error. Returns [`PingTimeout`] if the connection was closed after an unanswered ping, which h2 does not know.
+/// Converts an h2 error. Returns [`PingTimeout`] if the connection was closed because of an unanswered ping. h2 does not know this reason.
 fn failure(error: h2::Error, reads: &Reads) -> BoxError {
     if reads.is_dead() { Box::new(PingTimeout) } else { error.into() }
 }
@@ -147,15 +144,15 @@ impl fmt::Display for PingTimeout {
 
 impl StdError for PingTimeout {}
 
-/// Sends a body as fast as the peer reads it.
+/// Sends a request body at the rate at which the peer reads it.
 async fn upload(mut body: RequestBody, mut stream: SendStream<Bytes>) {
     if let Some(reason) = poll_fn(|cx| poll_upload(&mut body, &mut stream, cx)).await {
         stream.send_reset(reason);
     }
 }
 
-/// Sends a body until the flow-control window is full or the body is pending. Returns `None` if the whole body was sent or the
-/// stream has ended, or else the reason for resetting the stream.
+/// Sends a request body until the flow-control window is full or the body is pending. Returns `None` if the whole body was sent or the
+/// stream has ended. Otherwise, returns the reason for resetting the stream.
 fn poll_upload(body: &mut RequestBody, stream: &mut SendStream<Bytes>, cx: &mut Context<'_>) -> Poll<Option<Reason>> {
     loop {
         if body.poll_abandoned(cx).is_ready() {
@@ -164,7 +161,7 @@ fn poll_upload(body: &mut RequestBody, stream: &mut SendStream<Bytes>, cx: &mut 
         if stream.poll_reset(cx).is_ready() {
             return Poll::Ready(None);
         }
-        // Read the body only if the flow-control window has room. Otherwise, h2 would queue a large body in memory.
+        // Read the body only while the flow-control window has room. Otherwise, h2 would queue a large body in memory.
         stream.reserve_capacity(1);
         while stream.capacity() == 0 {
             if !matches!(ready!(stream.poll_capacity(cx)), Some(Ok(_))) {
@@ -176,7 +173,7 @@ fn poll_upload(body: &mut RequestBody, stream: &mut SendStream<Bytes>, cx: &mut 
             None => stream.send_data(Bytes::new(), true),
             Some(Ok(frame)) => match frame.into_data() {
                 Ok(data) => stream.send_data(data, body.is_end_stream()),
-                // kube-apiserver ignores trailers.
+                // Skip trailers, because kube-apiserver ignores them.
                 Err(_) => continue,
             },
         };
@@ -186,13 +183,12 @@ fn poll_upload(body: &mut RequestBody, stream: &mut SendStream<Bytes>, cx: &mut 
     }
 }
 
-/// A response body.
 pub(crate) struct ResponseBody {
     stream: RecvStream,
     reads: Arc<Reads>,
     /// The `Content-Length` minus the number of bytes read.
     left: Option<u64>,
-    /// Whether all data was read, and only the trailers are left.
+    /// Whether all data was read. Only the trailers are left.
     is_read: bool,
 }
 
@@ -207,13 +203,13 @@ impl ResponseBody {
         if !self.is_read {
             match ready!(self.stream.poll_data(cx)) {
                 Some(Ok(data)) => {
-                    // Cannot fail, because `data` reduced the flow-control window by its length.
+                    // This call cannot fail, because receiving `data` has reduced the flow-control window by the same length.
                     let _ = self.stream.flow_control().release_capacity(data.len());
                     self.left = self.left.map(|left| left.saturating_sub(data.len() as u64));
                     return Poll::Ready(Some(Ok(Frame::data(data))));
                 }
-                // The server has sent the whole response without reading the rest of the request body (RFC 9113,
-                // section 8.1).
+                // The server has sent the whole response, and then reset the stream because it did not need the rest of the request body
+                // (RFC 9113, section 8.1).
                 Some(Err(error)) if self.is_complete(&error) => return Poll::Ready(None),
                 Some(Err(error)) => return Poll::Ready(Some(Err(failure(error, &self.reads)))),
                 None => self.is_read = true,
@@ -226,8 +222,8 @@ impl ResponseBody {
         }
     }
 
-    /// Returns `true` if the body is complete although the server reset the stream with the reason `NO_ERROR`. A GOAWAY with this
-    /// reason does not prove that the body is complete.
+    /// Returns `true` if the body is complete and the server then reset the stream with the reason `NO_ERROR`. A GOAWAY with this reason
+    /// does not prove that the body is complete.
     fn is_complete(&self, error: &h2::Error) -> bool {
         error.is_reset() && error.reason() == Some(Reason::NO_ERROR) && self.left.is_none_or(|left| left == 0)
     }

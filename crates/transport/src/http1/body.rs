@@ -1,4 +1,4 @@
-//! Finds the end of a response body. This module does no I/O.
+//! Finds the end of an HTTP/1.1 response body. This module does no I/O.
 
 use bytes::{Buf as _, Bytes, BytesMut};
 use http_body::SizeHint;
@@ -6,7 +6,6 @@ use memchr::memchr;
 
 use crate::malformed::Malformed;
 
-/// A response body, without its connection.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct ResponseBody(State);
 
@@ -16,18 +15,18 @@ enum State {
     Length(u64),
     /// The body ends when the server closes the connection.
     UntilClose,
-    /// Before the line with a chunk's size.
+    /// Before the line that contains the size of a chunk.
     Size,
-    /// Within a chunk, with this number of bytes left.
+    /// Inside a chunk, with this number of bytes left.
     Chunk(u64),
-    /// After a chunk's data.
+    /// After the data of a chunk, before the line break.
     ChunkEnd,
     /// After the last chunk.
     Trailers,
     Over,
 }
 
-/// The maximum length of the line with a chunk's size, which can contain extensions.
+/// The maximum length in bytes of the line that contains a chunk's size. The line can also contain extensions.
 const MAX_SIZE_LINE: usize = 4 << 10;
 /// The maximum size of the trailers in bytes. hyper has the same limit.
 const MAX_TRAILERS: usize = 16 << 10;
@@ -53,7 +52,6 @@ impl ResponseBody {
         self.0 == State::UntilClose
     }
 
-    /// Returns `true` if the whole body was read.
     pub(crate) fn is_over(&self) -> bool {
         self.0 == State::Over
     }
@@ -66,8 +64,8 @@ impl ResponseBody {
         }
     }
 
-    /// Removes the next piece of the body from the buffer. Returns `None` if the body is over or the buffer contains no
-    /// more of it.
+    /// Removes the next part of the body from the buffer. Returns `None` if the buffer contains no more of the body, or
+    /// the body has ended.
     pub(super) fn take(&mut self, buf: &mut BytesMut) -> Result<Option<Bytes>, Malformed> {
         loop {
             match &mut self.0 {
@@ -110,7 +108,7 @@ impl ResponseBody {
         }
     }
 
-    /// Checks that the body is complete after the server has closed the connection.
+    /// Checks that the body is complete. Called after the server has closed the connection.
     pub(super) fn end(&mut self) -> Result<(), Malformed> {
         match self.0 {
             State::Over => Ok(()),
@@ -123,14 +121,13 @@ impl ResponseBody {
     }
 }
 
-/// Removes at most `left` bytes from the buffer.
 fn split_to(buf: &mut BytesMut, left: &mut u64) -> Bytes {
     let length = usize::try_from(*left).unwrap_or(usize::MAX).min(buf.len());
     *left -= length as u64;
     buf.split_to(length).freeze()
 }
 
-/// Removes the line with a chunk's size. Returns `None` if the line is incomplete.
+/// Removes the line that contains a chunk's size. Returns `None` if the line is incomplete.
 fn take_size(buf: &mut BytesMut) -> Result<Option<u64>, Malformed> {
     let Some(line_feed) = memchr(b'\n', &buf[..buf.len().min(MAX_SIZE_LINE)]) else {
         return if buf.len() < MAX_SIZE_LINE { Ok(None) } else { Err(Malformed::Chunk("its first line is too long")) };
@@ -147,8 +144,8 @@ fn take_size(buf: &mut BytesMut) -> Result<Option<u64>, Malformed> {
     size.map(Some).ok_or(Malformed::Chunk("its size is not a hexadecimal number"))
 }
 
-/// Removes the trailers, including the empty line at the end. Returns `true` if they are complete. kube-apiserver sends
-/// no trailers, so the client only validates them.
+/// Removes the trailers and the empty line after them. Returns `true` if the trailers are complete. The trailers are
+/// validated and dropped, because kube-apiserver sends no trailers.
 fn take_trailers(buf: &mut BytesMut) -> Result<bool, Malformed> {
     let mut slots = [httparse::EMPTY_HEADER; MAX_TRAILER_COUNT];
     match httparse::parse_headers(buf, &mut slots).map_err(Malformed::Syntax)? {
@@ -173,8 +170,8 @@ fn is_in_crlf_lines(lines: &[u8]) -> bool {
 mod tests {
     use super::*;
 
-    /// Reads a body in pieces of `step` bytes from a server that then closes the connection. Returns the data, how the
-    /// body ends, and the number of bytes after it.
+    /// Reads a body from a server that sends `text` in parts of `step` bytes and then closes the connection. Returns
+    /// the data, the result at the end of the body, and the number of bytes after the body.
     fn read(mut body: ResponseBody, text: &[u8], step: usize) -> (String, Result<(), String>, usize) {
         let (mut buf, mut data, mut left) = (BytesMut::new(), Vec::new(), text.len());
         for piece in text.chunks(step) {

@@ -1,4 +1,4 @@
-//! Parses response headers. This module does no I/O.
+//! Parses HTTP/1.1 response headers. This module does no I/O.
 
 use std::mem::MaybeUninit;
 
@@ -16,16 +16,15 @@ const MAX_HEAD: usize = 64 << 10;
 /// The maximum number of response headers. hyper has the same default.
 const MAX_HEADERS: usize = 100;
 
-/// The request's properties that determine the response's format.
+/// The properties of a request that determine the format of its response.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Asked {
-    /// Whether the method is HEAD, whose response has no body.
+    /// Whether the method is HEAD. The response then has no body.
     pub(super) is_head: bool,
     /// Whether the request asks the server to switch to another protocol.
     pub(super) upgrades: bool,
 }
 
-/// A response's headers.
 #[derive(Debug)]
 pub(super) struct Head {
     pub(super) response: Response<()>,
@@ -34,8 +33,8 @@ pub(super) struct Head {
     pub(super) keeps_alive: bool,
 }
 
-/// Removes response headers from the buffer. Skips interim responses, such as `100 Continue`. Returns `None` if the
-/// headers are incomplete.
+/// Removes the response headers from the buffer. Skips interim responses, such as `100 Continue`. Returns `None` if the headers are
+/// incomplete.
 pub(super) fn take(buf: &mut BytesMut, asked: Asked) -> Result<Option<Head>, Malformed> {
     while let Some(length) = length(buf)? {
         if let Some(head) = parse(buf.split_to(length).freeze(), asked)? {
@@ -45,8 +44,8 @@ pub(super) fn take(buf: &mut BytesMut, asked: Asked) -> Result<Option<Head>, Mal
     Ok(None)
 }
 
-/// Returns the length of the headers, including the empty line at the end. Rejects lines without CR, because a proxy and the client could
-/// see different headers.
+/// Returns the length of the headers, including the empty line after them. Rejects a line break without CR, because a proxy and the client
+/// could disagree about the headers.
 fn length(buf: &[u8]) -> Result<Option<usize>, Malformed> {
     for line_feed in memchr_iter(b'\n', &buf[..buf.len().min(MAX_HEAD)]) {
         if line_feed == 0 || buf[line_feed - 1] != b'\r' {
@@ -59,7 +58,6 @@ fn length(buf: &[u8]) -> Result<Option<usize>, Malformed> {
     if buf.len() < MAX_HEAD { Ok(None) } else { Err(Malformed::HeadTooLarge(MAX_HEAD)) }
 }
 
-/// Parses complete headers. Returns `None` for an interim response.
 fn parse(head: Bytes, asked: Asked) -> Result<Option<Head>, Malformed> {
     let mut slots = [const { MaybeUninit::uninit() }; MAX_HEADERS];
     let mut parsed = httparse::Response::new(&mut []);
@@ -98,7 +96,7 @@ fn parse(head: Bytes, asked: Asked) -> Result<Option<Head>, Malformed> {
     Ok(Some(Head { response, body, keeps_alive }))
 }
 
-/// The headers that determine where a response ends (RFC 9112, section 6.3).
+/// The headers that determine the end of a response (RFC 9112, section 6.3).
 #[derive(Default)]
 struct Framing {
     length: Option<u64>,
@@ -143,7 +141,8 @@ impl Framing {
             if version == Version::HTTP_10 {
                 return Err(Malformed::Head("HTTP/1.0 has no Transfer-Encoding"));
             }
-            // With both headers, a proxy and the client could disagree about the response's end.
+            // If `Content-Length` and `Transfer-Encoding` are both present, a proxy and the client could disagree about the end of the
+            // response. Close the connection after the response.
             self.closes |= self.length.is_some();
             return Ok(ResponseBody::chunked());
         }
@@ -163,7 +162,7 @@ mod tests {
 
     const GET: Asked = Asked { is_head: false, upgrades: false };
 
-    /// Returns the status, the body and whether the connection stays open, or the error, as text.
+    /// Parses the headers. Returns the status, the body and whether the connection stays open, or the error, as text.
     fn taken(text: &str, asked: Asked) -> String {
         let mut buf = BytesMut::from(text);
         match take(&mut buf, asked) {
@@ -211,7 +210,7 @@ mod tests {
         assert_eq!(taken(text, head), r#"200 ResponseBody(Over) open b"""#);
     }
 
-    /// Programs could interpret these headers in different ways and see different responses.
+    /// Programs disagree about the meaning of these headers, and could see different responses.
     #[test]
     fn ambiguous_headers_are_rejected() {
         for (headers, expected) in [

@@ -1,4 +1,4 @@
-//! Writes a request.
+//! Writes an HTTP/1.1 request.
 
 use std::io::{self, IoSlice};
 use std::mem;
@@ -15,32 +15,30 @@ use crate::error::BoxError;
 use crate::exchange::has_body;
 use crate::request_body::RequestBody;
 
-/// A request that is being written.
 #[derive(Default)]
 pub(super) struct Upload {
-    /// The headers, or the lines around a chunk, which precede `data`.
+    /// The bytes to write before `data`: the request headers, or the lines around a chunk.
     framing: Vec<u8>,
-    /// The number of written bytes in `framing`.
+    /// The number of bytes of `framing` that were written.
     written: usize,
     data: Bytes,
-    /// Whether `data` is a chunk, which ends with a line break.
+    /// Whether `data` is a chunk. A line break follows a chunk.
     is_chunk: bool,
     stream: Option<BodyStream>,
     needs_flush: bool,
     has_failed: bool,
-    /// Whether the body has failed, and not the socket.
+    /// Whether writing failed because of the request body and not because of the socket.
     has_body_failed: bool,
 }
 
-/// A streamed request body.
 struct BodyStream {
     body: RequestBody,
-    /// The announced number of unread bytes, or `None` for a chunked body.
+    /// The number of bytes that the body must still produce, or `None` for a chunked body.
     left: Option<u64>,
 }
 
 impl Upload {
-    /// Starts to write a request, and takes its body.
+    /// Starts to write a request. Takes the request's body.
     pub(super) fn start(&mut self, request: &mut Request<RequestBody>) {
         let mut body = mem::take(request.body_mut());
         let framing = mem::take(&mut self.framing);
@@ -72,7 +70,6 @@ impl Upload {
         out.extend_from_slice(b"\r\n");
     }
 
-    /// Returns `true` if the whole request was written.
     pub(super) fn is_done(&self) -> bool {
         self.is_over() && !self.has_failed
     }
@@ -87,7 +84,7 @@ impl Upload {
         self.has_body_failed
     }
 
-    /// Writes as much as possible.
+    /// Writes as much of the request as the socket accepts.
     pub(super) fn poll(
         &mut self,
         conn: &mut (impl AsyncWrite + Unpin),
@@ -122,7 +119,7 @@ impl Upload {
         self.poll_flush(conn, cx).map_err(BoxError::from)
     }
 
-    /// Queues a stream's next data, or its end.
+    /// Queues the next data of a streamed body. `None` is the end of the body.
     fn queue(&mut self, data: Option<Bytes>) {
         let is_chunk = self.stream.as_ref().is_some_and(|stream| stream.left.is_none());
         match data {
@@ -187,7 +184,7 @@ impl Upload {
 }
 
 impl BodyStream {
-    /// Polls the next non-empty data. Returns an error if the stream's length differs from the announced length.
+    /// Polls the body for non-empty data. Returns an error if the body's length differs from the announced length.
     fn poll_data(&mut self, cx: &mut Context<'_>) -> Poll<Result<Option<Bytes>, BoxError>> {
         loop {
             let data = match ready!(Pin::new(&mut self.body).poll_frame(cx)) {
@@ -210,20 +207,20 @@ impl BodyStream {
     }
 }
 
-/// Returns a streamed body's length, if the body or the caller knows it.
+/// Returns the length of a streamed body, if the body or the request's `Content-Length` header states the length.
 fn announced(request: &Request<RequestBody>, body: &RequestBody) -> Option<u64> {
     let given = || request.headers().get(CONTENT_LENGTH)?.to_str().ok()?.parse().ok();
     body.size_hint().exact().or_else(given)
 }
 
-/// Writes the request line and the headers, except those that depend on the body's length.
+/// Writes the request line and all headers that do not depend on the body's length.
 fn render(request: &Request<RequestBody>, out: &mut Vec<u8>) {
     let uri = request.uri();
     out.extend_from_slice(request.method().as_str().as_bytes());
     out.push(b' ');
     match (uri.scheme_str(), uri.authority(), uri.path_and_query()) {
         (Some(scheme), Some(authority), target) => {
-            // Only a proxy gets an absolute URI.
+            // A request to a proxy has an absolute URI.
             let target = target.map_or("/", |target| target.as_str());
             for part in [scheme, "://", authority.as_str(), target] {
                 out.extend_from_slice(part.as_bytes());
@@ -298,7 +295,8 @@ mod tests {
             (Method::POST, "/", &[], empty(), "POST / HTTP/1.1\r\ncontent-length: 0\r\n\r\n"),
             (Method::DELETE, "/", &[], empty(), "DELETE / HTTP/1.1\r\n\r\n"),
             (Method::DELETE, "/", &[], bytes(), "DELETE / HTTP/1.1\r\ncontent-length: 2\r\n\r\n{}"),
-            // The client replaces a wrong length from the caller. Otherwise, the server would read a part of the body as the next request.
+            // The client replaces a wrong `Content-Length` from the caller. Otherwise, the server would read a part of the body as the next
+            // request.
             (
                 Method::PUT,
                 "/",

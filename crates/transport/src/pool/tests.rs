@@ -1,10 +1,9 @@
-//! Tests the pool against a model of servers, requests and failures.
+//! Tests the pool against a model of the server, the connections and the requests.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::*;
 
-/// The pool under test, and a model of the server, the connections and the requests.
 struct World {
     pool: Pool,
     http2: bool,
@@ -14,9 +13,10 @@ struct World {
     waiting: BTreeSet<Ticket>,
     dials_in_flight: usize,
     has_dialled: bool,
-    /// The usable connections, each with its number of requests, and whether the server's settings have arrived.
+    /// The usable connections. For each connection, contains the number of its requests, and whether the server's
+    /// settings have arrived.
     open: BTreeMap<ConnId, (usize, bool)>,
-    /// The connection of each request in flight.
+    /// The connections of the requests in flight, one entry for each request.
     used: Vec<ConnId>,
 }
 

@@ -4,7 +4,8 @@ use std::net::IpAddr;
 
 use crate::origin::split_port;
 
-/// Returns `true` if the comma-separated `NO_PROXY` list excludes a server from the proxy. An entry is one of:
+/// Returns `true` if the comma-separated `NO_PROXY` list excludes a server from the proxy. Each entry in the list is
+/// one of:
 ///
 /// - `*`: every server
 /// - `10.0.0.0/8`: all addresses in a network
@@ -23,7 +24,7 @@ pub(crate) fn bypasses(list: &str, host: &str, port: u16) -> bool {
         if let Some((network, bits)) = entry.split_once('/') {
             return address.is_some_and(|address| is_within(address, network, bits));
         }
-        // An IPv6 address without brackets has no port.
+        // An entry that parses as an IP address, such as an IPv6 address without brackets, has no port.
         let (name, of_port) = if entry.parse::<IpAddr>().is_ok() { (&*entry, None) } else { split_port(&entry) };
         if of_port.is_some_and(|of_port| of_port != port) {
             return false;

@@ -11,13 +11,13 @@ use http_body::{Body as _, Frame};
 use super::ResponseBody;
 use crate::error::BoxError;
 
-/// A gzip body. Each frame contains at most about 64 KiB of decompressed data, even with a high compression ratio. The
-/// reader applies its size limits to the decompressed data.
+/// A gzip body that is decompressed while it is read. Each frame contains at most about 64 KiB of decompressed data,
+/// even with a high compression ratio. The reader of the body must limit the total size.
 pub(super) struct Inflate {
     body: ResponseBody,
     /// The remaining compressed input.
     input: Bytes,
-    /// `None` before the first input, and after the end or an error.
+    /// The decoder, or `None` before the first input, and after the end or an error.
     decoder: Option<MultiGzDecoder<Vec<u8>>>,
     is_over: bool,
 }
@@ -32,14 +32,13 @@ impl Inflate {
             let made = if self.input.is_empty() {
                 match ready!(Pin::new(&mut self.body).poll_frame(cx)) {
                     Some(Ok(frame)) => {
-                        // Ignore trailers.
                         self.input = frame.into_data().unwrap_or_default();
                         continue;
                     }
                     Some(Err(error)) => Err(error),
                     None => {
                         self.is_over = true;
-                        // The gzip stream must be complete, but an empty body is also valid.
+                        // The end of the body must also be the end of the gzip stream, unless the body is empty.
                         self.decoder.take().map_or(Ok(Vec::new()), MultiGzDecoder::finish).map_err(BoxError::from)
                     }
                 }
@@ -60,7 +59,6 @@ impl Inflate {
     }
 }
 
-/// Decompresses some of the input.
 fn go_on(decoder: &mut MultiGzDecoder<Vec<u8>>, input: &mut Bytes) -> io::Result<Vec<u8>> {
     let taken = decoder.write(input)?;
     input.advance(taken);
@@ -76,7 +74,7 @@ fn go_on(decoder: &mut MultiGzDecoder<Vec<u8>>, input: &mut Bytes) -> io::Result
     Ok(std::mem::take(decoder.get_mut()))
 }
 
-/// Decompresses a body in `pieces`, up to `most` bytes.
+/// Decompresses a body that consists of `pieces`, up to `most` bytes.
 #[cfg(any(test, fuzzing))]
 pub(crate) fn inflated<'a>(pieces: impl Iterator<Item = &'a [u8]>, most: usize) -> io::Result<Vec<u8>> {
     let mut decoder = MultiGzDecoder::new(Vec::new());

@@ -1,4 +1,4 @@
-//! Accepts servers whose own certificate is in the CA bundle.
+//! Accepts a server certificate that is itself in the CA bundle.
 
 use std::sync::Arc;
 
@@ -8,13 +8,12 @@ use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
 use rustls::server::ParsedCertificate;
 use rustls::{CertificateError, DigitallySignedStruct, Error, SignatureScheme};
 
-/// Verifies a server's certificate against the CA certificates. Like Go, also accepts a certificate that is in the
-/// bundle itself, even if it is self-signed or has an unknown issuer. The server's name and the validity period are
-/// always checked.
+/// Verifies a server's certificate against the CA certificates. Like Go, also accepts a certificate that is itself in the CA bundle, even
+/// if the certificate is self-signed or its issuer is unknown. The server's name and the validity period are always checked.
 #[derive(Debug)]
 pub(super) struct ListedVerifier {
     pub(super) authorities: Arc<WebPkiServerVerifier>,
-    /// All certificates in the bundle, including those that are not CA certificates.
+    /// All certificates in the bundle, including certificates that are not CA certificates.
     pub(super) listed: Vec<CertificateDer<'static>>,
 }
 
@@ -61,12 +60,12 @@ impl ServerCertVerifier for ListedVerifier {
     }
 }
 
-/// Returns `true` if the certificate was rejected only for its issuer: the issuer is unknown, the signature does not match the CA with
-/// the issuer's name, or the server uses a CA certificate. webpki checks the validity period before it returns any of these errors.
+/// Returns `true` if the certificate was rejected only because of its issuer. The issuer is unknown, the signature does not match the CA
+/// with the issuer's name, or the server uses a CA certificate. webpki checks the validity period before it returns any of these errors.
 fn fails_only_for_its_issuer(refused: &CertificateError) -> bool {
     match refused {
         CertificateError::UnknownIssuer | CertificateError::BadSignature => true,
-        // rustls has no separate variant for this webpki error.
+        // rustls has no error variant for this webpki error.
         CertificateError::Other(other) => other.0.to_string() == "CaUsedAsEndEntity",
         _ => false,
     }

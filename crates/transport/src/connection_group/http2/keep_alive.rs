@@ -13,12 +13,11 @@ use crate::connect::Conn;
 use crate::http2_config::Http2Config;
 use crate::reads::Reads;
 
-/// Sends a ping when the peer has been silent for `after`.
+/// Sends a ping if the peer has been silent for `after`.
 pub(crate) struct KeepAlive {
     ping: PingPong,
-    /// How long the peer may be silent before a ping.
     after: Duration,
-    /// How long to wait for the response to a ping.
+    /// The maximum time until the peer answers a ping.
     timeout: Duration,
     reads: Arc<Reads>,
     timer: Pin<Box<Sleep>>,
@@ -56,7 +55,7 @@ impl KeepAlive {
                 continue;
             }
             if self.ping.send_ping(Ping::opaque()).is_err() {
-                // The connection has ended, and polling it returns the error.
+                // The connection has ended. Polling the connection returns the error.
                 return Poll::Pending;
             }
             self.is_waiting = true;
