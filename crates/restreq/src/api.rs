@@ -57,14 +57,14 @@ use crate::list::{self, ListStream};
 use crate::request::Request;
 use crate::watch::{RawWatch, Watch};
 
-/// A typed client for one resource, in one namespace or in all namespaces.
+/// A typed client for one resource, in one namespace or in all namespaces. Cloning an `Api` is cheap.
 ///
-/// Cloning an `Api` is cheap. Methods identify an object by its [`ObjectKey`] or by a string. The string is only the
-/// name if the `Api` has a namespace or the kind is cluster-scoped, and `namespace/name` otherwise.
+/// Methods identify an object by its [`ObjectKey`] or by a string. If the `Api` has a namespace or the kind is
+/// cluster-scoped, the string is the object's name. Otherwise, the string is `namespace/name`.
 ///
 /// # Cancel safety
 ///
-/// Dropping a future cancels its request. The server may or may not have applied a cancelled write.
+/// Dropping a future cancels its request. The server may or may not have executed a cancelled write.
 ///
 /// # Examples
 ///
@@ -109,7 +109,7 @@ pub struct Api<T> {
 
 impl<T: Resource> Api<T> {
     /// Creates an `Api` for a cluster-scoped resource, or for a namespaced resource in all namespaces. To read or write
-    /// one namespaced object, pass a key with the namespace and the name.
+    /// one namespaced object with an `Api` for all namespaces, pass a key that contains the namespace.
     pub fn all(client: RestClient) -> Self {
         Self::new(client, T::api_resource(), None)
     }
@@ -118,7 +118,7 @@ impl<T: Resource> Api<T> {
 impl<T: Resource<Scope = NamespaceScope>> Api<T> {
     /// Creates an `Api` for one namespace. An empty string means the client's default namespace.
     ///
-    /// A cluster-scoped kind causes a compile error:
+    /// Calling `namespaced` for a cluster-scoped kind does not compile:
     ///
     /// ```compile_fail,E0271
     /// use pintle_meta::ObjectMeta;
@@ -137,8 +137,8 @@ impl<T: Resource<Scope = NamespaceScope>> Api<T> {
 }
 
 impl<T> Api<T> {
-    /// Creates an `Api` for a resource that is known only at run time. `None` means all namespaces, and an empty string
-    /// means the client's default namespace.
+    /// Creates an `Api` for a resource that is known only at run time. For `namespace`, `None` means all namespaces,
+    /// and an empty string means the client's default namespace.
     ///
     /// # Errors
     ///
@@ -162,7 +162,7 @@ impl<T> Api<T> {
         Self { client, resource: Arc::new(resource), namespace, representation, object: PhantomData }
     }
 
-    /// Returns an `Api` for the same resource and namespace with another object type.
+    /// Returns an `Api` for the same resource and namespace, whose objects have the type `U`.
     fn cast<U>(&self) -> Api<U> {
         Api {
             client: self.client.clone(),
@@ -188,7 +188,8 @@ impl<T> Api<T> {
         &self.client
     }
 
-    /// Returns a request for an object or a watch, with the `Accept` header for whole objects or only their metadata.
+    /// Returns a request for an object or a watch. The `Accept` header asks for whole objects or only for their
+    /// metadata, depending on this `Api`.
     fn request(&self, method: Method) -> Request {
         self.accepting(self.client.verb(method), self.representation.object())
     }
@@ -204,7 +205,6 @@ impl<T> Api<T> {
         }
     }
 
-    /// Adds the collection's path to the request.
     fn on_collection(&self, request: Request) -> Request {
         let request = match &self.namespace {
             Some(namespace) => request.namespace(&**namespace),
@@ -213,7 +213,6 @@ impl<T> Api<T> {
         request.resource(&self.resource.plural)
     }
 
-    /// Adds an object's path to the request.
     fn on_object(&self, request: Request, key: impl TryInto<ObjectKey, Error: Into<InvalidKey>>) -> Request {
         let key = match key.try_into() {
             Ok(key) => key,
@@ -229,8 +228,8 @@ impl<T> Api<T> {
         }
     }
 
-    /// Adds an object's path like [`on_object`](Self::on_object). The request fails if the resource is not one of
-    /// `plurals` in the API group `group`.
+    /// Adds an object's path like [`on_object`](Self::on_object). Sending the request fails if the resource is not one
+    /// of `plurals` in the API group `group`.
     fn on_object_of(
         &self,
         group: &str,
@@ -254,7 +253,7 @@ impl<T> Api<T> {
         Err(InvalidRequest::Mismatch(format!("only {plurals} support this request, {resource} do not")))
     }
 
-    /// Returns the namespace for an object's request. `given` is the namespace in the object's metadata.
+    /// Returns the namespace for a request. `given` is the namespace in the object's metadata.
     fn namespace_of<'a>(&'a self, given: Option<&'a str>) -> Result<Option<&'a str>, InvalidRequest> {
         let resource = &self.resource;
         match (resource.scope, self.namespace.as_deref(), given) {
@@ -283,14 +282,14 @@ impl<T: DeserializeOwned> Api<T> {
         Ok(self.on_object(self.request(Method::GET), key).object().await?)
     }
 
-    /// Lists one page of objects, or all objects if `options` sets no limit. Each object is decoded as soon as it
-    /// arrives. To process the objects one by one, or to get their undecoded bytes, use the [`ListWatch`]
-    /// implementation.
+    /// Lists one page of objects, or all objects if `options` sets no limit. The client decodes each object as soon as
+    /// it arrives. To process the objects one by one, or to get their JSON bytes, use the [`ListWatch`] implementation.
     ///
     /// # Errors
     ///
-    /// Returns an error if the request fails. The error `Expired` means that the revision or the continue token is too
-    /// old. A decoding error contains the object's index in the list, and its name if the name could be decoded.
+    /// Returns an error if the request fails. The error `Expired` means that the server no longer stores the requested
+    /// revision, or the revision of the continue token. A decoding error contains the object's index in the list. The
+    /// error also contains the object's name if the name could be decoded.
     pub async fn list(&self, options: &ListOptions) -> Result<List<T>, ApiError> {
         let mut page = self.page(options).await?;
         let mut list = List { types: TypeMeta::default(), metadata: ListMeta::default(), items: Vec::new() };
@@ -309,13 +308,12 @@ impl<T: DeserializeOwned> Api<T> {
         Ok(list)
     }
 
-    /// Opens a [`Watch`] that decodes its objects. The stream ends when the server ends the watch. To resume a watch
-    /// automatically, use [`retry_watch`](Self::retry_watch) or an informer.
+    /// Opens a [`Watch`] whose objects are decoded as `T`. The stream ends when the server ends the watch. To resume a
+    /// watch automatically, use [`retry_watch`](Self::retry_watch) or an informer.
     ///
     /// # Errors
     ///
-    /// Returns an error if the request fails before the response headers arrive. Later errors are returned by the
-    /// stream.
+    /// Returns an error if the request fails before the response headers arrive. The stream returns later errors.
     ///
     /// # Examples
     ///

@@ -1,4 +1,4 @@
-//! Request credentials: the `Authorization` header, client certificates and impersonation.
+//! A client's credentials: the `Authorization` header, client certificates and impersonation.
 
 pub(crate) mod exec;
 mod impersonate;
@@ -23,20 +23,20 @@ use token::TokenFile;
 use crate::error::AuthError;
 use crate::metrics::Instruments;
 
-/// A request's credentials.
+/// The credentials that a request sends.
 #[derive(Clone, Default)]
 pub(crate) struct Login {
     /// The `Authorization` header.
     pub(crate) header: Option<HeaderValue>,
-    /// The client certificate, which replaces the configured one.
+    /// The client certificate. Replaces the configured client certificate.
     pub(crate) pair: Option<Arc<ClientPair>>,
-    /// The sequence number of the renewal that returned the credentials, starting at 1. 0 for credentials that are
-    /// never renewed.
+    /// The number of the renewal that returned the credentials, starting at 1. 0 for credentials that are never
+    /// renewed.
     pub(crate) run: u64,
 }
 
 impl Login {
-    /// Returns `true` if both logins have the same credentials, even from different renewals.
+    /// Returns `true` if both logins have the same credentials. The renewals may differ.
     fn is_same(&self, other: &Self) -> bool {
         self.header == other.header && self.pair == other.pair
     }
@@ -48,10 +48,10 @@ impl From<HeaderValue> for Login {
     }
 }
 
-/// The source of the credentials.
+/// The source of a client's credentials.
 pub(crate) enum Credentials {
     None,
-    /// A constant header with a configured password or token.
+    /// A constant `Authorization` header with the configured password or token.
     Fixed(HeaderValue),
     TokenFile(TokenFile),
     Exec(Renewal<ExecPlugin>),
@@ -72,13 +72,13 @@ impl Credentials {
         Ok(match (&config.token_file, token) {
             (Some(path), token) => Self::TokenFile(TokenFile::new(path.clone(), token)),
             (None, Some(token)) => Self::Fixed(token),
-            // A configured client certificate takes precedence over the credential plugin.
+            // A configured client certificate takes precedence over the credential plugin and the OpenID Connect login.
             (None, None) => match (config.exec.clone().filter(|_| config.tls.certificate.is_none()), &config.oidc) {
                 (Some(_), Some(_)) => return Err(ConfigError::Conflict { first: "exec", second: "oidc" }),
                 (Some(exec), None) => Self::Exec(Renewal::new(ExecPlugin::new(exec, config, metrics)?, None)),
                 #[cfg(feature = "oidc")]
                 (None, Some(oidc)) => Self::Oidc(oidc::open(oidc)?),
-                // Without the feature `oidc`, the client uses only its certificate.
+                // The feature `oidc` is disabled, so the client certificate is the only usable credential.
                 #[cfg(not(feature = "oidc"))]
                 (None, Some(_)) if config.tls.certificate.is_some() => Self::None,
                 #[cfg(not(feature = "oidc"))]
@@ -91,7 +91,6 @@ impl Credentials {
         })
     }
 
-    /// Returns the credentials for the next request.
     pub(crate) async fn login(&self) -> Result<Login, AuthError> {
         match self {
             Self::None => Ok(Login::default()),
@@ -103,13 +102,13 @@ impl Credentials {
         }
     }
 
-    /// Returns new credentials after the server rejected `used`, or `None` if there are none.
+    /// Returns new credentials after the server rejected `used`. Returns `None` if there are no new credentials.
     pub(crate) async fn after_refusal(&self, used: &Login) -> Result<Option<Login>, AuthError> {
         let fresh = match self {
             Self::None | Self::Fixed(_) => None,
             Self::TokenFile(file) => file.reread().await.ok().map(Login::from),
             Self::Exec(plugin) => Some(plugin.renew(used).await?),
-            // Without a refresh token, the login cannot request new credentials.
+            // A login without a refresh token cannot get new credentials.
             #[cfg(feature = "oidc")]
             Self::Oidc(oidc) if !oidc.source().may_refresh() => None,
             #[cfg(feature = "oidc")]

@@ -1,4 +1,4 @@
-//! Back-off for an overloaded server.
+//! Delays requests while the server is overloaded.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -7,8 +7,8 @@ use http::StatusCode;
 use pintle_ratelimit::{ItemBackoff, ItemBackoffConfig};
 use tokio::time::Instant;
 
-/// The back-off for all of a client's requests, like client-go's `URLBackoff` for a single host. Each response with
-/// status 429 or 5xx increases the back-off, and any other response resets it. A request without a response does not
+/// The back-off that delays all requests of a client, like client-go's `URLBackoff` for a single host. A response with
+/// status 429 or 5xx increases the back-off, and any other response resets it. A request that gets no response does not
 /// change the back-off.
 #[derive(Debug)]
 pub(crate) struct ServerBackoff(Mutex<State>);
@@ -16,7 +16,7 @@ pub(crate) struct ServerBackoff(Mutex<State>);
 #[derive(Debug)]
 struct State {
     backoff: ItemBackoff<()>,
-    /// When the back-off was last increased.
+    /// The time at which the back-off was last increased.
     since: Option<Instant>,
 }
 
@@ -25,7 +25,6 @@ impl ServerBackoff {
         Self(Mutex::new(State { backoff: ItemBackoff::new(config, fastrand::u64(..)), since: None }))
     }
 
-    /// Returns how long to wait before sending a request.
     pub(crate) fn wait(&self, now: Instant) -> Duration {
         let State { backoff, since } = &*self.lock();
         match since {
@@ -36,7 +35,6 @@ impl ServerBackoff {
         }
     }
 
-    /// Records a response.
     pub(crate) fn answered(&self, code: StatusCode, now: Instant) {
         let State { backoff, since } = &mut *self.lock();
         if code == StatusCode::TOO_MANY_REQUESTS || code.is_server_error() {
@@ -48,7 +46,7 @@ impl ServerBackoff {
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
-        // If a panic has poisoned this lock, its data is still consistent and can be used.
+        // A panic that poisoned this lock cannot have left the data inconsistent.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -1,4 +1,4 @@
-//! The server's address.
+//! Parses the server's address.
 
 use std::fmt;
 
@@ -7,7 +7,7 @@ use pintle_transport::{ConfigError, Origin};
 
 use crate::path;
 
-/// The base of all request URLs: scheme, host and path prefix.
+/// The scheme, host and path prefix of all request URLs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Base {
     pub(crate) origin: Origin,
@@ -16,9 +16,9 @@ pub(crate) struct Base {
 }
 
 impl Base {
-    /// Parses a server address: a host, `host:port` or a URL. The default scheme is `https` if `tls` is `true`, and
-    /// `http` otherwise. A path without a scheme is an error, because `host/path` usually is a mistake. The URL's
-    /// query, fragment and user information are ignored.
+    /// Parses a server address, which is a host, `host:port` or a URL. The default scheme is `https` if `tls` is
+    /// `true`, and `http` otherwise. A path without a scheme is an error, because `host/path` is usually a mistake. The
+    /// query, fragment and user information of a URL are ignored.
     pub(crate) fn parse(server: &str, tls: bool) -> Result<Self, ConfigError> {
         let fault = |why: &str| ConfigError::Server { server: redacted_url(server), why: why.into() };
         let server = server.trim();
@@ -34,7 +34,7 @@ impl Base {
         let rest = rest.split(['?', '#']).next().unwrap_or_default();
         let (authority, prefix) = rest.split_at(rest.find('/').unwrap_or(rest.len()));
         let authority = authority.rsplit_once('@').map_or(authority, |(_, host)| host);
-        // As in Go's dialer, a port without a host means localhost.
+        // A port without a host means localhost, as in Go's dialer.
         let authority = if authority.starts_with(':') { format!("localhost{authority}") } else { authority.to_owned() };
         let parsed: Option<http::uri::Authority> = authority.parse().ok();
         let host = parsed.as_ref().map(http::uri::Authority::host).filter(|host| !matches!(*host, "" | "[]"));

@@ -9,13 +9,12 @@ use pintle_transport::{ByteSource, RequestBody};
 
 use crate::error::InvalidRequest;
 
-/// A request body.
 #[derive(Clone, Default)]
 pub(crate) enum Body {
     #[default]
     Empty,
     Bytes(Bytes),
-    /// A stream, which the first attempt consumes. A request with a stream is never retried.
+    /// A stream, which only the first attempt can send. The client therefore never retries a request with a stream.
     Stream(Arc<Mutex<Option<ByteSource>>>),
 }
 
@@ -24,7 +23,7 @@ impl Body {
         Self::Stream(Arc::new(Mutex::new(Some(Box::pin(source)))))
     }
 
-    /// Returns the body's size in bytes, or `None` for a stream.
+    /// Returns the body's size in bytes. Returns `None` for a stream.
     pub(crate) fn size(&self) -> Option<usize> {
         match self {
             Self::Empty => Some(0),
@@ -51,7 +50,7 @@ impl Body {
 }
 
 impl fmt::Debug for Body {
-    /// Prints only the size, because a body can be a Secret.
+    /// Prints only the size, because the body may contain a Secret.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Empty => f.write_str("empty"),

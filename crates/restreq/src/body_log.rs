@@ -8,16 +8,18 @@ use serde_json::{Map, Value};
 use crate::body::Body;
 use crate::request::Request;
 
-/// The maximum size of a logged JSON body, before it is shortened.
+/// The maximum size of a JSON body that is parsed for logging, in bytes.
 const MAX_PARSED: usize = 1 << 20;
 /// The placeholder for a secret.
 const REDACTED: &str = "[redacted]";
-/// The annotation in which `kubectl apply` stores the whole object, which may be a Secret.
+/// The annotation in which `kubectl apply` stores the whole object. The object may be a Secret.
 const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
-/// A field's value is redacted if its name contains one of these words, ignoring case, `-` and `_`.
+/// Words that mark a field as secret. A field's value is redacted if the field's name contains one of these words,
+/// ignoring case, `-` and `_`.
 const SECRET_NAMES: [&str; 9] =
     ["apikey", "authorization", "credential", "keydata", "passphrase", "passw", "privatekey", "secret", "token"];
-/// Bodies are not logged if the request path contains one of these resources or subresources.
+/// Resources and subresources that contain secrets. A body is not logged if the request's path contains one of these
+/// names.
 const SECRET_PARTS: [&str; 4] = ["secrets", "token", "tokenrequests", "tokenreviews"];
 
 impl Request {
@@ -47,8 +49,8 @@ impl Request {
 
     fn shown(&self, body: &[u8], most: usize) -> String {
         let is_secret = |part: &str| SECRET_PARTS.iter().any(|secret| part.eq_ignore_ascii_case(secret));
-        // Check the path, because a body alone does not always identify a Secret: a Secret's patch does not contain the
-        // kind.
+        // A Secret cannot always be recognized by the body alone. A patch of a Secret does not contain the kind, for
+        // example. Check the path as well.
         if self.path().split('/').any(is_secret) { size(body) } else { shown(body, most) }
     }
 }
@@ -57,8 +59,8 @@ fn size(body: &[u8]) -> String {
     format!("[{} bytes]", body.len())
 }
 
-/// Returns the text to log for a JSON body, with at most `most` bytes. For a very large body or another format, returns
-/// only the size.
+/// Returns the text to log for a JSON body, with at most `most` bytes. If the body is very large or is not JSON,
+/// returns only the size.
 fn shown(body: &[u8], most: usize) -> String {
     let parsed = (body.len() <= MAX_PARSED).then(|| serde_json::from_slice(body).ok()).flatten();
     let Some(mut value) = parsed else { return size(body) };
@@ -80,7 +82,7 @@ fn redact(value: &mut Value) {
     match value {
         Value::Array(values) => values.iter_mut().for_each(redact),
         Value::Object(members) => redact_members(members),
-        // JSON web tokens are redacted in all fields.
+        // Redact JSON web tokens in all fields.
         Value::String(text) if text.starts_with("eyJ") => *value = REDACTED.into(),
         Value::String(_) | Value::Null | Value::Bool(_) | Value::Number(_) => {}
     }
@@ -89,7 +91,8 @@ fn redact(value: &mut Value) {
 fn redact_members(members: &mut Map<String, Value>) {
     let text = |name: &str| members.get(name).and_then(Value::as_str).unwrap_or_default();
     let is_secret = text("kind") == "Secret";
-    // For environment variables and JSON patch operations.
+    // The name of an environment variable, or the path of a JSON patch operation, can mark the neighboring `value` as
+    // secret.
     let is_value_secret = ["name", "key", "path"].iter().any(|name| may_be_secret(text(name)));
     if text("kind") == "SecretList" {
         members.insert("items".into(), REDACTED.into());

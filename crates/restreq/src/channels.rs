@@ -1,6 +1,7 @@
-//! Sends several streams over one WebSocket, with Kubernetes' channel protocols.
+//! Transfers several streams over one WebSocket, with Kubernetes' channel protocols.
 //!
-//! Each message starts with its channel number. `v5.channel.k8s.io` adds a message that closes one channel.
+//! The first byte of each message is its channel number. In `v5.channel.k8s.io`, an additional message closes one
+//! channel.
 
 mod demux;
 mod driver;
@@ -17,7 +18,7 @@ use self::state::Shared;
 pub(crate) use self::state::{CloseSignal, End, Layout};
 use crate::websocket::WebSocket;
 
-/// A shared handle for a connection to a pod. The connection closes when the last clone is dropped.
+/// A handle for a WebSocket connection to a pod. The connection closes when the last clone of the handle is dropped.
 #[derive(Clone)]
 pub(crate) struct Connection(Arc<Owner>);
 
@@ -38,7 +39,7 @@ impl Connection {
         &self.0.shared
     }
 
-    /// Returns the writer of the only channel to the server. Call it only once.
+    /// Returns the writer for the only channel to the server. Call this method only once.
     pub(crate) fn sender(&self) -> Sender {
         Sender::new(self.clone())
     }
@@ -48,23 +49,24 @@ impl Connection {
         Receiver::new(self.clone(), index)
     }
 
-    /// Queues a message, such as a terminal size, and replaces an unsent earlier one. Returns the reason if the
-    /// connection has already ended.
+    /// Queues a message, such as a terminal size. Replaces an earlier message that was not sent yet. Returns how the
+    /// connection ended if it has already ended.
     pub(crate) fn send_latest(&self, message: bytes::Bytes) -> Result<(), End> {
         self.shared().send_latest(message)
     }
 
-    /// Returns the error channel's text with control characters replaced, or `None` if it has received nothing.
+    /// Returns the text from the error channel, with control characters replaced. Returns `None` if the error channel
+    /// has received nothing.
     pub(crate) fn error_text(&self) -> Option<String> {
         self.shared().error_text()
     }
 
-    /// Waits until `decide` returns a value. The arguments of `decide` are the error channel's content, and the reason
-    /// why the connection ended, which is `None` while the connection is open.
+    /// Waits until `decide` returns a value. The first argument of `decide` is the content of the error channel. The
+    /// second argument states how the connection ended, and is `None` while the connection is open.
     ///
     /// # Cancel safety
     ///
-    /// Dropping the future consumes nothing.
+    /// Dropping the future loses no data.
     pub(crate) async fn outcome<T>(&self, mut decide: impl FnMut(&[u8], Option<&End>) -> Option<T>) -> T {
         std::future::poll_fn(|cx| self.shared().poll_outcome(cx, &mut decide)).await
     }
@@ -76,7 +78,8 @@ impl Drop for Owner {
     }
 }
 
-/// Passes `messages` from the server to the channels. Returns the data for each input and for the error channel.
+/// Dispatches `messages` from the server to the channels. Returns the data of each input, and the text of the error
+/// channel.
 #[cfg(any(test, fuzzing))]
 pub(crate) fn received(layout: Layout, messages: &[bytes::Bytes]) -> (Vec<Vec<u8>>, String) {
     use std::task::{Context, Poll, Waker};

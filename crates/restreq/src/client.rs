@@ -23,22 +23,22 @@ use crate::retry::Budget;
 use crate::throttle::Throttle;
 use crate::warning::{LogWarnings, WarningHandler};
 
-/// A client for one API server. Cloning a client is cheap, and all clones share the connections, the credentials and
-/// the rate limit.
+/// A client for one API server. Cloning a client is cheap. All clones share the connections, the credentials and the rate limit.
 ///
 /// The client uses HTTP/2 if the server agrees during the TLS handshake, and HTTP/1.1 otherwise.
 ///
 /// # Retries
 ///
-/// If API Priority and Fairness rejects a request, the client sends the request again after the server's requested
-/// delay. Other requests do not wait for this delay.
+/// If API Priority and Fairness rejects a request, the client sends the request again after the delay that the server requests. Other
+/// requests do not wait during this delay.
 ///
 /// # Tasks
 ///
-/// The client starts tasks only to drive its connections. A connection's task runs on the runtime of the request that
-/// first used the connection, and ends after the client's last clone and the last request are dropped. If that runtime
-/// shuts down or is blocked, requests on the connection fail at their deadline, and later requests open new
-/// connections. However, the client keeps using an established HTTP/2 connection while its runtime is blocked.
+/// The client starts tasks only to drive its connections. The task of a connection runs on the runtime of the request that first used the
+/// connection. The task ends after the last clone of the client and the last request are dropped.
+///
+/// If a connection's runtime shuts down or is blocked, requests on the connection fail at their deadline, and later requests open new
+/// connections. However, the client keeps using an established HTTP/2 connection while the connection's runtime is blocked.
 ///
 /// # Tracing
 ///
@@ -54,7 +54,7 @@ use crate::warning::{LogWarnings, WarningHandler};
 /// - `k8s.resource`
 /// - `http.response.status_code`: the status of the last attempt
 /// - `http.request.resend_count`
-/// - `error.type`: the status code of a failed response, or the kind of failure if there was no response
+/// - `error.type`: the status code of an error response, or the kind of failure if no response arrived
 ///
 /// The span for a stream, list or watch ends when the response headers arrive.
 ///
@@ -106,7 +106,7 @@ pub(crate) struct Shared {
     pub(crate) takes_gzip: bool,
 }
 
-/// The deadlines for a request's phases.
+/// The deadlines for the phases of a request.
 ///
 /// # Examples
 ///
@@ -124,15 +124,14 @@ pub(crate) struct Shared {
 pub struct Timeouts {
     /// The deadline for connecting to the server, including the TLS handshake. 30 s by default.
     ///
-    /// The client cannot cancel a DNS lookup in the system's resolver, so a slow lookup can delay a tokio runtime's
+    /// The client cannot cancel a DNS lookup in the operating system's resolver. A slow lookup can therefore delay a tokio runtime's
     /// shutdown beyond this deadline.
     pub connect: Duration,
-    /// The deadline for the first line of the response after the request was sent. 75 s by default, because
-    /// kube-apiserver stops a request after 60 s and responds with a timeout error. Streams ignore this deadline,
-    /// because the server may have nothing to send yet.
+    /// The deadline for the response headers after the request was sent. 75 s by default, because kube-apiserver stops a request after 60 s
+    /// and responds with a timeout error. Streams ignore this deadline, because the server may have nothing to send yet.
     pub headers: Option<Duration>,
-    /// The maximum pause within a response body. 60 s by default. Watches and streams ignore this limit, because they
-    /// can be silent for a long time. HTTP/2 pings or TCP keepalive probes detect a lost server.
+    /// The maximum pause within a response body. 60 s by default. Watches and streams ignore this limit, because they can be silent for a
+    /// long time. HTTP/2 pings or TCP keepalive probes detect a lost server instead.
     pub idle: Option<Duration>,
     /// The deadline for the whole request, or `None` for no deadline. Watches and streams ignore this deadline. In a
     /// [`RestClientConfig`], the default is [`ClientConfig::timeout`].
@@ -153,7 +152,7 @@ impl Default for Timeouts {
 /// The default of [`ClientConfig::max_object`].
 const MAX_OBJECT: usize = 16 << 20;
 
-/// Configuration for a [`RestClient`]: a [`ClientConfig`] and additional settings that a kubeconfig cannot contain.
+/// The configuration of a [`RestClient`]. Contains a [`ClientConfig`] and settings that a kubeconfig cannot contain.
 ///
 /// # Examples
 ///
@@ -179,39 +178,36 @@ pub struct RestClientConfig {
     pub timeouts: Timeouts,
     /// The `Accept` header for all requests. `application/json, */*` by default.
     pub accept: String,
-    /// The maximum size in bytes of a response body that the client reads as a whole. 1 GiB by default, which is enough
-    /// for a list of 150 000 large pods. For watches and for lists that are read item by item,
-    /// [`ClientConfig::max_object`] limits each object instead.
+    /// The maximum size in bytes of a response body that the client reads as a whole. The default, 1 GiB, is enough for a list of 150 000
+    /// large pods. For watches and for lists that are read item by item, [`ClientConfig::max_object`] limits each object instead.
     pub max_body: usize,
-    /// Whether a cancelled or timed-out request also drops its connection, so that the next request uses another one. `false` by
+    /// Whether a cancelled or timed-out request also drops its connection, so that the next request uses another connection. `false` by
     /// default.
     ///
-    /// Over HTTP/1.1, a cancelled request always drops its connection. Over HTTP/2, requests share a connection, and
-    /// the client detects a lost server only after 45 s. For urgent requests such as lease renewals, create a separate
-    /// client with this setting. If that client also opens watches, they share its newest connection with the urgent
-    /// requests.
+    /// Over HTTP/1.1, a cancelled request always drops its connection. Over HTTP/2, requests share a connection, and the client detects a
+    /// lost server only after 45 s. For urgent requests such as lease renewals, create a separate client with this setting. If the separate
+    /// client also opens watches, the watches share a connection with the urgent requests.
     pub drop_connection_on_cancel: bool,
-    /// Whether the client uses HTTP/2, and when it pings idle connections. The default is [`Http2Config::of_process`],
-    /// which reads environment variables.
+    /// Whether the client uses HTTP/2, and how it pings silent connections. The default is [`Http2Config::of_process`], which reads
+    /// environment variables.
     pub http2: Http2Config,
-    /// The back-off that delays all of the client's requests after a response with status 429 or 5xx. Each such
-    /// response increases the back-off, and any other response resets it. [`unthrottled`](Request::unthrottled)
-    /// requests do not wait.
+    /// The back-off that delays all requests of the client after a response with status 429 or 5xx. Each further response with such a
+    /// status increases the back-off, and any other response resets it. [`unthrottled`](Request::unthrottled) requests do not wait.
     ///
-    /// The default comes from client-go's environment variables `KUBE_CLIENT_BACKOFF_BASE` and
-    /// `KUBE_CLIENT_BACKOFF_DURATION`, and is `None` unless both are set. Most clients need no back-off: servers
-    /// protect themselves with API Priority and Fairness, and one rejected request should not delay all others.
+    /// The default comes from client-go's environment variables `KUBE_CLIENT_BACKOFF_BASE` and `KUBE_CLIENT_BACKOFF_DURATION`, and is
+    /// `None` unless both are set. Most clients need no back-off, because API Priority and Fairness protects the server. A back-off would
+    /// delay all requests after one is rejected.
     pub backoff: Option<ItemBackoffConfig>,
     /// Whether requests wait for the client's rate limit and back-off. `true` by default. `false` makes all requests
-    /// [`unthrottled`](Request::unthrottled), for urgent requests such as lease renewals.
+    /// [`unthrottled`](Request::unthrottled). Set `false` for a client that sends only urgent requests, such as lease renewals.
     pub throttled: bool,
     /// Whether to use the proxies in the environment variables `HTTPS_PROXY`, `HTTP_PROXY`, `ALL_PROXY` and `NO_PROXY`
     /// if [`ClientConfig::proxy_url`] is `None`. `true` by default. If `false`, the client connects directly.
     pub proxy_from_environment: bool,
     /// The handler for the server's warnings. By default, the client logs warnings.
     pub warning_handler: Arc<dyn WarningHandler>,
-    /// The metrics provider. `None` by default. The client uses the provider from its first request until its last
-    /// clone is dropped. If the provider panics, requests continue, and the client does not call the provider again.
+    /// The metrics provider. `None` by default. The client uses the provider from the first request until the last clone of the client is
+    /// dropped. If the provider panics, requests continue, and the client no longer calls the provider.
     ///
     /// | name | kind | labels | meaning |
     /// |---|---|---|---|
@@ -226,24 +222,23 @@ pub struct RestClientConfig {
     /// | `rest_client_exec_plugin_certificate_rotation_age` | histogram | | seconds for which a plugin's certificate was in use before it was replaced |
     /// | `rest_client_response_size_bytes` | histogram | `verb`, `host` | size of successful response bodies that are read as a whole; not for streams, watches and lists read by item |
     ///
-    /// This crate does not report two kinds of client-go metrics. `rest_client_exec_plugin_ttl_seconds` is a minimum
-    /// over all clients, but a metrics provider adds up the clients' values. The metrics with the prefix
-    /// `rest_client_transport_` describe client-go's transport cache, which this client does not have.
+    /// This crate does not report two kinds of client-go metrics. `rest_client_exec_plugin_ttl_seconds` is the minimum over all clients,
+    /// but a metrics provider would add up the clients' values. The metrics with the prefix `rest_client_transport_` describe client-go's
+    /// transport cache, which this client does not have.
     pub metrics: Option<Arc<dyn Provider>>,
     /// The maximum number of bytes to log for each body, at level TRACE with the target `pintle_restreq::body`. `None`,
     /// the default, logs no bodies.
     ///
-    /// For bodies other than JSON, only the size is logged. The client redacts the data in Secret objects, and the
-    /// values of fields whose names suggest a token or a password. Streams, watches, and lists that are read item by
-    /// item are not logged. client-go's level 8 logs 1,024 bytes.
+    /// For a body that is not JSON, only the size is logged. The client redacts the data in Secret objects, and the values of fields whose
+    /// names suggest a token or a password. Streams, watches and lists that are read item by item are not logged. client-go's log level 8
+    /// logs 1,024 bytes of each body.
     pub logged_body: Option<usize>,
     /// Whether to request gzip responses. `false` by default, unlike client-go. Watches and streams are never
     /// compressed.
     ///
-    /// kube-apiserver compresses responses larger than 128 KiB. Compression saves time in slow networks, and only adds
-    /// CPU load in fast networks. This setting has no effect with
-    /// [`disable_compression`](ClientConfig::disable_compression), or on a request with its own `Accept-Encoding`
-    /// header. All size limits apply to the decompressed body.
+    /// kube-apiserver compresses responses larger than 128 KiB. Compression saves time in slow networks, but only adds CPU load in fast
+    /// networks. This setting has no effect with [`disable_compression`](ClientConfig::disable_compression), or on a request that has an
+    /// `Accept-Encoding` header. All size limits apply to the decompressed body.
     #[cfg(feature = "gzip")]
     pub gzip: bool,
     /// A `tower` layer that wraps the client's transport. `None` by default.
@@ -298,8 +293,8 @@ impl RestClient {
     ///
     /// # Errors
     ///
-    /// Returns an error if settings contradict each other, or if a certificate or key is invalid. `new` sends no
-    /// requests, so an unreachable server is not an error.
+    /// Returns an error if settings contradict each other, or if a certificate or key is invalid. `new` sends no requests, so an
+    /// unreachable server causes no error.
     pub fn new(config: impl Into<RestClientConfig>) -> Result<Self, ConfigError> {
         let shared = Shared::new(config.into())?;
         let root = format!("{}/", shared.base.path).into();
@@ -336,8 +331,8 @@ impl RestClient {
         Request::new(self.clone(), method)
     }
 
-    /// Returns a client whose request paths start with `/api/v1` or `/apis/GROUP/VERSION`. Both clients share
-    /// everything else.
+    /// Returns a client whose request paths start with `/api/v1` or `/apis/GROUP/VERSION`. The returned client shares all other settings
+    /// and state with this client.
     pub fn for_group_version(&self, group_version: &GroupVersion) -> Self {
         let root = format!("{}{}", self.shared.base.path, group_version.path());
         Self { shared: self.shared.clone(), root: root.into() }
@@ -348,7 +343,7 @@ impl RestClient {
         &self.shared.default_namespace
     }
 
-    /// Sends a request and waits for the response headers. Takes the body out of the request.
+    /// Sends a request and waits for the response headers. Takes the body out of `request`.
     pub(crate) async fn round_trip(
         &self,
         request: &mut http::Request<RequestBody>,
@@ -405,7 +400,7 @@ impl Shared {
     }
 }
 
-/// Returns the server's address. Rejects an address without a scheme if the client would send credentials unencrypted.
+/// Returns the server's address. Rejects an address without a scheme if the client would send credentials without encryption.
 fn base(config: &ClientConfig) -> Result<Base, ConfigError> {
     let tls = &config.tls;
     let has_tls = tls.ca.is_some() || tls.certificate.is_some() || tls.insecure_skip_verify;
@@ -434,7 +429,7 @@ impl fmt::Debug for RestClient {
 fn default_user_agent() -> String {
     let program = std::env::args().next().unwrap_or_default();
     let program = program.rsplit(['/', '\\']).next().unwrap_or_default();
-    // A program's file name can contain characters that are invalid in a header.
+    // A program's file name can contain characters that are invalid in a header value.
     let program: String = program.chars().filter(|c| c.is_ascii_graphic()).collect();
     let program = if program.is_empty() { "unknown" } else { &program };
     format!("{program}/{} ({}/{}) pintle", env!("CARGO_PKG_VERSION"), std::env::consts::OS, std::env::consts::ARCH)

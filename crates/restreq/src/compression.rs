@@ -1,11 +1,11 @@
-//! Compressed responses.
+//! Requests and decodes compressed responses.
 
 use http::header::{ACCEPT_ENCODING, CONTENT_ENCODING, CONTENT_LENGTH, RANGE};
 use http::{HeaderMap, HeaderValue, Method, Response};
 use pintle_transport::ResponseBody;
 
-/// Asks for a gzip response, like Go's transport. Returns `true` if a header was added. Adds no header to a HEAD or
-/// range request, or if the request has an `Accept-Encoding` header.
+/// Asks for a gzip response, like Go's transport. Returns `true` if a header was added. Adds no header if the method is
+/// HEAD or the request has a `Range` or `Accept-Encoding` header.
 pub(crate) fn ask(method: &Method, headers: &mut HeaderMap) -> bool {
     let is_asked = *method != Method::HEAD && !headers.contains_key(ACCEPT_ENCODING) && !headers.contains_key(RANGE);
     if is_asked {
@@ -14,13 +14,12 @@ pub(crate) fn ask(method: &Method, headers: &mut HeaderMap) -> bool {
     is_asked
 }
 
-/// Decompresses the response if it is compressed.
 pub(crate) fn undo(mut answer: Response<ResponseBody>) -> Response<ResponseBody> {
     let is_gzip = |encoding: &HeaderValue| encoding.as_bytes().eq_ignore_ascii_case(b"gzip");
     if !answer.headers().get(CONTENT_ENCODING).is_some_and(is_gzip) {
         return answer;
     }
-    // The removed headers describe the compressed body.
+    // These headers describe the compressed body.
     answer.headers_mut().remove(CONTENT_ENCODING);
     answer.headers_mut().remove(CONTENT_LENGTH);
     answer.map(ResponseBody::inflated)

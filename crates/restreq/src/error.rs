@@ -1,4 +1,4 @@
-//! Request and login errors.
+//! Request errors and credential errors.
 
 use std::error::Error as StdError;
 use std::fmt;
@@ -14,7 +14,7 @@ use pintle_ratelimit::ThrottleError;
 use pintle_transport::{BoxError, causes};
 use thiserror::Error as ThisError;
 
-/// A request error. Each message contains the request and no secrets.
+/// A request error. The message names the request, and contains no secrets.
 ///
 /// # Examples
 ///
@@ -67,13 +67,13 @@ pub enum Error {
     /// The request is invalid. Nothing was sent.
     #[error("{request}: {source}")]
     Invalid {
-        /// The part of the request that was built.
+        /// The request as far as it was built.
         request: Arc<RequestLine>,
         /// The reason why the request is invalid.
         source: InvalidRequest,
     },
     /// The last attempt of a write request failed, and the server may have processed an earlier attempt. The earlier
-    /// attempt may have changed the object, and may be the cause of a conflict.
+    /// attempt may have changed the object, and may be the reason for a conflict.
     #[error("{last} (an earlier attempt may have been processed: {earlier})")]
     Retried {
         /// The error of the earlier attempt.
@@ -82,18 +82,19 @@ pub enum Error {
         #[source]
         last: Box<Error>,
     },
-    /// The server responded with a failure.
+    /// The server responded with an error status.
     #[error("{request}: {status}")]
     Status {
         /// The request.
         request: Arc<RequestLine>,
-        /// The server's status, or one derived from the HTTP status code if the response contains none.
+        /// The server's status. If the response contains no `Status` object, the client derives the status from the
+        /// HTTP status code.
         #[source]
         status: Box<Status>,
         /// The first bytes of the response body, at most 64 KiB. `Debug` does not print the body, which can contain any
         /// object.
         body: Bytes,
-        /// The request's classification by API Priority and Fairness, if the server sent one.
+        /// The request's flow in API Priority and Fairness, if the server reported the flow.
         flow: Option<Arc<Flow>>,
         /// The response's `Audit-Id`, which identifies the request in the server's audit log.
         audit_id: Option<Box<str>>,
@@ -176,8 +177,8 @@ impl Error {
         }
     }
 
-    /// Returns the reason in the server's status, if any, without checking the status code. [`ApiError`] has methods
-    /// that also check the status code, such as [`is_not_found`](ApiError::is_not_found).
+    /// Returns the reason in the server's status, if any. Does not check the status code. The methods of [`ApiError`],
+    /// such as [`is_not_found`](ApiError::is_not_found), also check the status code.
     pub fn reason(&self) -> Option<&Reason> {
         self.status()?.reason.as_ref()
     }
@@ -191,7 +192,7 @@ impl Error {
         }
     }
 
-    /// Returns whether the client or the server throttled the request, or `None` for other errors.
+    /// Returns who throttled the request. Returns `None` if the request was not throttled.
     pub fn throttling(&self) -> Option<Throttling<'_>> {
         match self {
             Self::Throttled { source, .. } => Some(Throttling::Client(source)),
@@ -206,7 +207,7 @@ impl Error {
     }
 }
 
-/// The throttling of a request by the client or by the server.
+/// The reason why the client or the server throttled a request.
 ///
 /// # Examples
 ///
@@ -228,15 +229,15 @@ pub enum Throttling<'a> {
     Client(&'a ThrottleError),
     /// The server rejected the request with status 429. The request had no effect.
     Server {
-        /// The server's requested delay before a retry, in whole seconds.
+        /// The delay that the server requested before a retry, in whole seconds.
         retry_after: Option<Duration>,
-        /// The request's flow in API Priority and Fairness, which has exceeded its share of the server's capacity.
-        /// `None` if the server does not report the flow.
+        /// The request's flow in API Priority and Fairness, or `None` if the server did not report the flow. The flow
+        /// has exceeded its share of the server's capacity.
         flow: Option<&'a Flow>,
     },
 }
 
-/// A request's classification by API Priority and Fairness, with the UIDs of two objects in the API group
+/// A request's flow in API Priority and Fairness. Contains the UIDs of two objects in the API group
 /// `flowcontrol.apiserver.k8s.io`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Flow {
@@ -255,7 +256,7 @@ impl Flow {
     }
 }
 
-/// Returns a response's `Audit-Id`, unless it is empty or too long.
+/// Returns a response's `Audit-Id`. Ignores an empty or very long `Audit-Id`.
 pub(crate) fn audit_id(headers: &HeaderMap) -> Option<Box<str>> {
     const LONGEST: usize = 256;
     let id = headers.get("audit-id")?.to_str().ok()?;
@@ -267,7 +268,7 @@ impl fmt::Debug for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut shown = f.debug_tuple("Error");
         shown.field(&format_args!("{self}"));
-        // The message already contains the status and the last error.
+        // The message of these variants already contains the status or the last error.
         if !matches!(self, Self::Status { .. } | Self::Retried { .. })
             && let Some(source) = self.source()
         {
@@ -316,7 +317,7 @@ impl From<Error> for ApiError {
     }
 }
 
-/// The source of an [`ApiError`], without the text that the [`ApiError`]'s message already contains.
+/// The source of an [`ApiError`]. The message omits the text that the [`ApiError`]'s message already contains.
 #[derive(Debug, ThisError)]
 #[error("{message}")]
 struct ApiErrorSource {
@@ -330,7 +331,7 @@ struct ApiErrorSource {
 pub enum Phase {
     /// Connecting, including TLS. Nothing was sent.
     Connect,
-    /// Waiting for the first line of the response.
+    /// Waiting for the response headers.
     Headers,
     /// Waiting for more of the response body.
     Idle,
@@ -349,7 +350,7 @@ impl fmt::Display for Phase {
     }
 }
 
-/// The reason why a request is invalid. Request setters detect most errors, and a request keeps the first one.
+/// The reason why a request is invalid. Most errors occur in a request setter. The request keeps the first error.
 #[derive(Clone, Debug, ThisError)]
 #[non_exhaustive]
 pub enum InvalidRequest {
@@ -371,7 +372,7 @@ pub enum InvalidRequest {
         /// The I/O error.
         source: Arc<io::Error>,
     },
-    /// The body is a stream that was already sent.
+    /// The body is a stream that an earlier attempt has already sent.
     #[error("the body was a stream that is already sent; create a new request, or set the body as bytes")]
     BodyUsed,
     /// The body or the options cannot be serialized to JSON.
@@ -423,7 +424,7 @@ impl From<InvalidRequest> for ApiError {
     }
 }
 
-/// The reason why the client has no credentials.
+/// The reason why the client could not get credentials.
 #[derive(Clone, Debug, ThisError)]
 #[non_exhaustive]
 pub enum AuthError {
@@ -464,7 +465,7 @@ pub(crate) fn in_one_line(error: &(dyn StdError + 'static)) -> String {
     let mut line = String::new();
     for cause in causes(error) {
         let text = cause.to_string();
-        // Skip a source whose text the message already contains.
+        // Skip a source whose text is already in the line.
         if !line.contains(&text) {
             if !line.is_empty() {
                 line.push_str(": ");
@@ -475,7 +476,7 @@ pub(crate) fn in_one_line(error: &(dyn StdError + 'static)) -> String {
     line
 }
 
-/// Why the client could not read a whole body.
+/// The reason why a response body could not be read completely.
 pub(crate) enum BodyFault {
     Idle(Duration),
     TooLarge(usize),
@@ -498,7 +499,6 @@ impl BodyFault {
     }
 }
 
-/// Returns a timeout error.
 pub(crate) fn late(line: &Arc<RequestLine>, phase: Phase, after: Duration) -> Error {
     Error::Timeout { request: line.clone(), phase, after }
 }

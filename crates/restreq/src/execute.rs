@@ -1,4 +1,4 @@
-//! Sends a [`Request`]: attempts, deadlines and responses.
+//! Sends a [`Request`]. This module handles attempts, deadlines and responses.
 
 mod reading;
 mod retrying;
@@ -33,17 +33,18 @@ use crate::stream::ByteStream;
 use crate::watch::{RawWatch, Watch};
 use crate::{span, warning};
 
-/// How to treat the response.
+/// How to read the response.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Mode {
     /// Read the whole response, within the request's deadline.
     Unary,
     /// Stream the body.
     Stream,
-    /// Stream the body. Accept only status 200. The server must send the response headers immediately.
+    /// Stream the body. Accept only status 200. The server must send the response headers immediately, so the deadline
+    /// for response headers applies.
     Watch,
-    /// Upgrade the connection to another protocol. An upgrade request, such as `exec`, can change the cluster although
-    /// it is a GET request.
+    /// Upgrade the connection to another protocol. An upgrade request is a GET request, but can change the cluster, for
+    /// example with `exec`.
     #[cfg(feature = "ws")]
     Upgrade,
 }
@@ -57,7 +58,6 @@ impl Mode {
         false
     }
 
-    /// Returns `true` if `status` is a success.
     fn accepts(self, status: StatusCode) -> bool {
         match self {
             Self::Unary | Self::Stream => status::is_success(status),
@@ -68,9 +68,9 @@ impl Mode {
     }
 }
 
-/// The maximum size of a failed response's body in bytes.
+/// The maximum size of the body of an error response, in bytes.
 const MAX_ERROR_BODY: usize = 64 << 10;
-/// The timeout for reading a failed response's body.
+/// The timeout for reading the body of an error response.
 const ERROR_BODY_TIMEOUT: Duration = Duration::from_secs(10);
 /// The number of headers that the client adds: `Accept`, `User-Agent`, `Authorization` and `Host`.
 const USUAL_HEADERS: usize = 4;
@@ -84,7 +84,7 @@ impl Request {
     ///
     /// - The first error from a request setter. Nothing was sent.
     /// - [`Error::Status`] if the server responds with a failure status.
-    /// - Another error if there is no response.
+    /// - Another error if no response arrives.
     ///
     /// # Panics
     ///
@@ -130,7 +130,7 @@ impl Request {
     ///
     /// # Cancel safety
     ///
-    /// As with [`send`](Self::send), dropping the future cancels the request.
+    /// Dropping the future cancels the request, as with [`send`](Self::send).
     pub async fn object<T: DeserializeOwned>(&self) -> Result<T, Error> {
         self.send().await?.into()
     }
@@ -139,11 +139,11 @@ impl Request {
     ///
     /// # Errors
     ///
-    /// Returns the same typed errors as [`send`](Self::send), unlike client-go's `DoRaw`.
+    /// Returns the same typed errors as [`send`](Self::send). client-go's `DoRaw` loses the server's message.
     ///
     /// # Cancel safety
     ///
-    /// As with [`send`](Self::send), dropping the future cancels the request.
+    /// Dropping the future cancels the request, as with [`send`](Self::send).
     pub async fn raw(&self) -> Result<Bytes, Error> {
         Ok(self.send().await?.body)
     }
@@ -154,12 +154,12 @@ impl Request {
     /// # Errors
     ///
     /// Returns the same errors as [`send`](Self::send) if the request fails before the response headers arrive. If the
-    /// connection is lost before then, the client retries only on a reused connection, which was most likely lost while
-    /// idle.
+    /// connection is lost before the response headers arrive, the client retries only if the connection was reused. A
+    /// reused connection has most likely died while idle.
     ///
     /// # Cancel safety
     ///
-    /// As with [`send`](Self::send), dropping the future cancels the request.
+    /// Dropping the future cancels the request, as with [`send`](Self::send).
     pub async fn stream(&self) -> Result<ByteStream, Error> {
         self.preflight()?;
         let line = self.line();
@@ -167,7 +167,7 @@ impl Request {
         Ok(ByteStream::new(answer.into_body(), line, self.parts.idle_timeout))
     }
 
-    /// Sends the request and returns the response with a streamed body.
+    /// Sends the request and returns the response. The body is streamed.
     #[cfg(feature = "tower")]
     pub(crate) async fn respond(&self) -> Result<http::Response<ByteStream>, Error> {
         self.preflight()?;
@@ -182,12 +182,12 @@ impl Request {
     ///
     /// # Errors
     ///
-    /// Returns the same errors as [`send`](Self::send) if the request fails before the response headers arrive. Later
-    /// errors are returned by the stream.
+    /// Returns the same errors as [`send`](Self::send) if the request fails before the response headers arrive. The
+    /// stream returns later errors.
     ///
     /// # Cancel safety
     ///
-    /// As with [`send`](Self::send), dropping the future cancels the request.
+    /// Dropping the future cancels the request, as with [`send`](Self::send).
     pub async fn list(&self) -> Result<ListStream, Error> {
         self.preflight()?;
         let _timer = self.timer();
@@ -207,8 +207,8 @@ impl Request {
         Ok(ListStream::new(bytes, self.max_object()))
     }
 
-    /// Sends the request and returns a watch that decodes its objects. The caller must set the query parameter
-    /// `watch=true` and other watch parameters. The deadline for the whole request does not apply to the watch.
+    /// Sends the request and returns a watch whose objects are decoded as `T`. The caller must set the query parameter
+    /// `watch=true` and all other watch parameters. The deadline for the whole request does not apply to the watch.
     ///
     /// # Errors
     ///
@@ -216,13 +216,13 @@ impl Request {
     ///
     /// # Cancel safety
     ///
-    /// As with [`send`](Self::send), dropping the future cancels the request.
+    /// Dropping the future cancels the request, as with [`send`](Self::send).
     pub async fn watch<T: DeserializeOwned>(&self) -> Result<Watch<T>, Error> {
         self.raw_watch().await.map(Watch::new)
     }
 
-    /// Sends the request and returns a watch that does not decode its objects. See [`watch`](Self::watch) for the
-    /// parameters.
+    /// Sends the request and returns a watch whose objects are not decoded. The caller must set the same parameters as
+    /// for [`watch`](Self::watch).
     ///
     /// # Errors
     ///
@@ -230,7 +230,7 @@ impl Request {
     ///
     /// # Cancel safety
     ///
-    /// As with [`send`](Self::send), dropping the future cancels the request.
+    /// Dropping the future cancels the request, as with [`send`](Self::send).
     pub async fn raw_watch(&self) -> Result<RawWatch, Error> {
         self.preflight()?;
         let line = self.line();
@@ -249,7 +249,7 @@ impl Request {
         Ok((answer.into_parts().0.headers, upgraded))
     }
 
-    /// Sends a streaming request, and waits for the response headers.
+    /// Sends a request whose response is streamed. Waits for the response headers.
     async fn begin(&self, line: &Arc<RequestLine>, mode: Mode) -> Result<http::Response<ResponseBody>, Error> {
         let open = async |span: &tracing::Span| {
             self.throttle(line).await?;
@@ -258,7 +258,7 @@ impl Request {
         self.in_span(line, open).await
     }
 
-    /// Runs `run` in the request's span, and records the outcome in the span.
+    /// Runs `run` in a span for the request. Records the outcome in the span.
     async fn in_span<T>(
         &self,
         line: &Arc<RequestLine>,
@@ -270,7 +270,7 @@ impl Request {
         result.inspect_err(|error| span::failed(&span, error))
     }
 
-    /// Returns the deadline for the whole request and the remaining time.
+    /// Returns the deadline for the whole request, and the time until the deadline.
     fn deadline(&self) -> Option<(Instant, Duration)> {
         self.parts.timeout.and_then(from_now)
     }
@@ -296,7 +296,7 @@ impl Request {
         turn
     }
 
-    /// Sends the request until an attempt succeeds or must not be retried. Most requests need one attempt, so the
+    /// Sends the request until an attempt succeeds or must not be retried. Most requests need only one attempt, so the
     /// future for further attempts is allocated only for a retry.
     async fn open(
         &self,
@@ -308,7 +308,7 @@ impl Request {
         self.parts.client.shared.retries.deposit();
         let mut used = Used::default();
         self.wait_for_backoff(line).await;
-        // The block drops `outcome`, so that this future needs no memory for it during the retries.
+        // The block drops `outcome`, so that this future needs no memory for `outcome` while `retrying` runs.
         let retrying = {
             let outcome = self.attempt(line, mode, &mut used).await;
             self.note_attempt(span, 0, &outcome);
@@ -320,7 +320,7 @@ impl Request {
         retrying.await
     }
 
-    /// Waits for the request's or the client's back-off.
+    /// Waits for the back-off of the request or of the client.
     async fn wait_for_backoff(&self, line: &Arc<RequestLine>) {
         if let Some(backoff) = self.any_backoff().filter(|_| self.parts.throttled || self.parts.backoff.is_some()) {
             let wait = backoff.wait(Instant::now());
@@ -332,7 +332,7 @@ impl Request {
     }
 
     /// Reports an attempt to the span, the back-off, the metrics and the warning handler. `resent` is the number of
-    /// earlier attempts.
+    /// attempts before this attempt.
     fn note_attempt(&self, span: &tracing::Span, resent: u32, outcome: &Result<http::Response<ResponseBody>, Error>) {
         let code = outcome.as_ref().ok().map(http::Response::status);
         span::attempted(span, code, resent);
@@ -348,7 +348,7 @@ impl Request {
         }
     }
 
-    /// Returns the request's back-off, or else the client's.
+    /// Returns the request's own back-off, or else the client's back-off.
     fn any_backoff(&self) -> Option<&ServerBackoff> {
         self.parts.backoff.as_deref().or(self.parts.client.shared.backoff.as_ref())
     }
@@ -361,7 +361,7 @@ impl Request {
         used: &mut Used,
     ) -> Result<http::Response<ResponseBody>, Error> {
         let Used { login, is_renewed, is_stale } = used;
-        // Get the credentials before the body, because a streamed body can be taken only once.
+        // Get the credentials before taking the body, because a streamed body can be taken only once.
         if !self.parts.headers.contains_key(AUTHORIZATION) {
             let unavailable = |source| Error::Auth { request: line.clone(), source };
             if !*is_renewed {
@@ -373,7 +373,7 @@ impl Request {
                 shown.map_err(|error| unavailable(AuthError::Certificate { why: error.to_string() }))?;
             }
         }
-        // Boxed, because this future contains the large request until the response arrives.
+        // Boxed, because the large request stays in this future until the response arrives.
         let mut request = Box::new(self.to_http(line)?);
         if let Some(header) = &login.header {
             request.headers_mut().insert(AUTHORIZATION, header.clone());
@@ -421,7 +421,7 @@ impl Request {
         Ok(request)
     }
 
-    /// Returns a successful response, or converts a failed one to an error.
+    /// Returns a response with a success status. Converts any other response to an error.
     async fn judge(
         &self,
         line: &Arc<RequestLine>,
@@ -440,7 +440,7 @@ impl Request {
             return Err(Error::Decode { request: line.clone(), message: message.into() });
         }
         let (head, body) = answer.into_parts();
-        // If the body cannot be read, report the failure without it.
+        // If reading the body fails, report the error with the part of the body that was read.
         let body = read_some(body, MAX_ERROR_BODY, ERROR_BODY_TIMEOUT).await;
         self.log_received(line, &body);
         let resource = self.parts.resource.as_deref().unwrap_or_default();
@@ -462,18 +462,17 @@ impl Request {
     }
 }
 
-/// The credentials of an attempt, and whether the attempt lost a reused connection.
 #[derive(Default)]
 struct Used {
     login: Login,
-    /// Whether `login` was set before the attempt.
+    /// Whether the credentials in `login` were renewed for this attempt.
     is_renewed: bool,
-    /// Whether a reused connection was lost.
+    /// Whether the attempt lost a reused connection.
     is_stale: bool,
 }
 
 impl Error {
-    /// Converts an attempt's failure. `connect` is the connect timeout.
+    /// Converts the failure of an attempt. `connect` is the connect timeout.
     fn of_failure(failure: Failure, line: &Arc<RequestLine>, connect: Duration) -> Self {
         let request = line.clone();
         match failure {
@@ -502,14 +501,13 @@ fn is_json(what: &str, line: &Arc<RequestLine>, answer: &http::Response<Response
     }
 }
 
-/// Returns the instant after `span`, together with `span`, or `None` if the platform's clock cannot represent the
-/// instant.
+/// Returns the instant after `span`, together with `span`. Returns `None` if `Instant` cannot represent that instant.
 fn from_now(span: Duration) -> Option<(Instant, Duration)> {
     Some((Instant::now().checked_add(span)?, span))
 }
 
-/// Waits for `future` until the deadline. If the deadline passes first, returns the duration in `deadline`. Pin large
-/// futures before the call, because this function moves `future`.
+/// Waits for `future` until the deadline. If the deadline passes first, returns the duration in `deadline`. The
+/// function moves `future`, so pin a large future before the call.
 async fn within<F: Future>(deadline: Option<(Instant, Duration)>, future: F) -> Result<F::Output, Duration> {
     match deadline {
         None => Ok(future.await),

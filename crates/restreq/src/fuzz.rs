@@ -1,5 +1,5 @@
-//! Entry points for the fuzz targets in `crates/fuzz/` and for the tests below. Each function panics if the input
-//! violates a property.
+//! Entry points for the fuzz targets in `crates/fuzz/` and for the tests below. A function panics if the code violates
+//! a property for the input.
 
 #![allow(clippy::unwrap_used, reason = "failed checks panic")]
 
@@ -20,8 +20,8 @@ use crate::status::{self, Subject};
 use crate::warning::parse::parse_all;
 use crate::watch::FrameSplitter;
 
-/// Checks a watch. Chunk boundaries do not affect the events, and no byte is lost. The `FrameSplitter` extracts the
-/// same events as the JSON parser.
+/// Checks a watch. The events must not depend on chunk boundaries, and no byte may be lost. The `FrameSplitter` must
+/// extract the same events as the JSON parser.
 pub fn frames(bytes: &[u8]) {
     let split = |step: usize| {
         let mut splitter = FrameSplitter::new(1 << 20);
@@ -48,7 +48,7 @@ pub fn frames(bytes: &[u8]) {
     }
 }
 
-/// Checks a list. Chunk boundaries do not affect the items, and the `ListSplitter` accepts every body that serde
+/// Checks a list. The items must not depend on chunk boundaries. The `ListSplitter` must accept every body that serde
 /// accepts as JSON.
 pub fn list(bytes: &[u8]) {
     let split = |step: usize| -> (Vec<RawObject>, Result<Vec<u8>, Fault>) {
@@ -81,7 +81,7 @@ pub fn list(bytes: &[u8]) {
     }
 }
 
-/// Checks `Warning` headers, one per line. An invalid warning does not affect the valid warnings before it.
+/// Checks `Warning` headers, one per line. An invalid warning must not affect the valid warnings before it.
 pub fn warnings(bytes: &[u8]) {
     let mut headers = HeaderMap::new();
     let mut each = 0;
@@ -98,7 +98,7 @@ pub fn warnings(bytes: &[u8]) {
 /// A secret that must not appear in any error.
 const SECRET: &str = "hush";
 
-/// Checks a credential plugin's output. Errors quote only its kind and version, because the output contains
+/// Checks a credential plugin's output. An error may quote only the kind and the version, because the output contains
 /// credentials.
 pub fn exec_output(bytes: &[u8]) {
     if let Some(error) = exec::complaint(bytes) {
@@ -107,7 +107,8 @@ pub fn exec_output(bytes: &[u8]) {
     }
 }
 
-/// Checks a token file. The result is a header that hides the token in `Debug`, or an error without the token.
+/// Checks a token file. The result must be a header whose `Debug` output hides the token, or an error without the
+/// token.
 pub fn token_file(bytes: &[u8]) {
     match token::header(bytes) {
         Ok(header) => {
@@ -119,7 +120,7 @@ pub fn token_file(bytes: &[u8]) {
     }
 }
 
-/// Checks an OpenID Connect issuer's response, and an ID token. Errors quote only known error codes.
+/// Checks an OpenID Connect issuer's response, and an ID token. An error may quote only known error codes.
 #[cfg(feature = "oidc")]
 pub fn oidc(bytes: &[u8]) {
     use crate::auth::oidc::{Discovery, TokenResponse, expiry, refusal};
@@ -135,12 +136,12 @@ pub fn oidc(bytes: &[u8]) {
     }
 }
 
-/// Checks a server address. Formatting the parsed address and parsing it again returns the same address.
+/// Checks a server address. Formatting the parsed address and parsing the text again must return the same address.
 pub fn server_url(bytes: &[u8]) {
     let text = String::from_utf8_lossy(bytes);
     for tls in [false, true] {
         let Ok(base) = Base::parse(&text, tls) else { continue };
-        // An address's path can end with a space, which parsing again would remove.
+        // The path of an address can end with a space. Without the `#`, parsing the text again would remove the space.
         let again = format!("{base}#");
         assert_eq!(Base::parse(&again, !tls).ok().as_ref(), Some(&base), "{text:?}");
         let (host, port) = base.origin.host_and_port();
@@ -149,7 +150,7 @@ pub fn server_url(bytes: &[u8]) {
     }
 }
 
-/// Checks a failed response's body. The resulting status contains only a limited part of the body.
+/// Checks the body of an error response. The resulting status must contain only a limited part of the body.
 pub fn failure_body(bytes: &[u8]) {
     for kind in [None, Some("text/plain"), Some("application/json")] {
         let headers = kind.map(|kind| (http::header::CONTENT_TYPE, HeaderValue::from_static(kind)));
@@ -166,7 +167,7 @@ pub fn failure_body(bytes: &[u8]) {
     }
 }
 
-/// Checks a discovery document. Looking up each of its resources by name returns that resource.
+/// Checks a discovery document. Looking up a resource in the document by its name must return the same resource.
 pub fn discovery(bytes: &[u8]) {
     for (resource, found) in mapper::found_in(bytes) {
         let (gvr, found) = (resource.gvr(), found.unwrap().gvr());
@@ -175,7 +176,7 @@ pub fn discovery(bytes: &[u8]) {
     }
 }
 
-/// Checks `Retry-After`. If the client waits, it waits at least for the time in the header, and at most for a minute.
+/// Checks `Retry-After`. If the client waits, the wait must be at least the time in the header, and at most one minute.
 pub fn retry_after_header(bytes: &[u8]) {
     const MINUTE: Duration = Duration::from_secs(60);
     let Ok(value) = HeaderValue::from_bytes(bytes) else { return };
@@ -190,8 +191,8 @@ pub fn retry_after_header(bytes: &[u8]) {
     }
 }
 
-/// Checks WebSocket messages. Each channel's reader receives all data of its channel. In the input, each message starts
-/// with one byte for its size.
+/// Checks WebSocket messages. The reader of each channel must receive all data of its channel. In the input, each
+/// message starts with one byte that contains its size.
 #[cfg(feature = "ws")]
 pub fn channel_messages(bytes: &[u8]) {
     use crate::channels::{CloseSignal, Layout, received};
@@ -200,7 +201,7 @@ pub fn channel_messages(bytes: &[u8]) {
     let mut messages = Vec::new();
     while let Some((size, after)) = rest.split_first() {
         let (message, after) = after.split_at(after.len().min((*size).into()));
-        // Some messages are large.
+        // Make some messages large.
         let repeat = if message.len() > 250 { 300 } else { 1 };
         messages.push(Bytes::from(
             [&message[..message.len().min(1)], &message[message.len().min(1)..].repeat(repeat)].concat(),
@@ -226,7 +227,7 @@ pub fn channel_messages(bytes: &[u8]) {
     }
 }
 
-/// Checks a log. Chunk boundaries do not affect the lines, and no byte is lost.
+/// Checks a log. The lines must not depend on chunk boundaries, and no byte may be lost.
 pub fn log_lines(bytes: &[u8]) {
     let whole = lines(bytes, bytes.len().max(1));
     for step in [1, 7] {

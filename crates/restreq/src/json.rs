@@ -1,17 +1,18 @@
-//! An incremental JSON scanner, which finds the boundaries of values and validates the text.
+//! An incremental JSON scanner. The scanner finds the boundaries of values and validates the JSON.
 
-/// Scans JSON text that arrives in chunks, which can be split at any byte. The scanner stores its position, and the
-/// last string if its nesting depth is small.
+/// Scans JSON that arrives in chunks. A chunk can start and end at any byte. The scanner stores only its position and
+/// the last string, if the string's nesting depth is small.
 ///
-/// The scanner accepts the grammar of RFC 8259 up to the nesting limit of Go's decoder. The decoder later checks UTF-8
-/// in strings and the range of numbers. The scanner does no I/O.
+/// The scanner accepts the grammar of RFC 8259, up to the nesting limit of Go's decoder. The scanner does not check
+/// UTF-8 in strings or the range of numbers, because the decoder checks both later. The scanner does no I/O.
 pub(crate) struct Json {
     expects: Expects,
     /// The enclosing objects and arrays, from the outermost to the innermost.
     open: Vec<Container>,
-    /// The maximum nesting depth of stored strings.
+    /// The maximum nesting depth of strings that the scanner stores.
     keep: usize,
-    /// The raw content of the last string with a nesting depth of at most `keep`. Truncated after [`MAX_TEXT`].
+    /// The raw content of the last string whose nesting depth is at most `keep`. A string longer than [`MAX_TEXT`] is
+    /// truncated.
     text: Vec<u8>,
 }
 
@@ -21,7 +22,6 @@ pub(crate) enum Container {
     Object,
 }
 
-/// A token: the start or end of a value, or the end of a field name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Token {
     Open(Container),
@@ -35,10 +35,10 @@ pub(crate) enum Token {
     Text,
 }
 
-/// The maximum nesting depth of Go's decoder.
+/// The maximum nesting depth. Go's decoder has the same limit.
 const MAX_DEPTH: usize = 10_000;
 
-/// The maximum size of a stored string. Object names have at most 253 bytes.
+/// The maximum size of a stored string in bytes. Object names have at most 253 bytes.
 const MAX_TEXT: usize = 1024;
 
 #[derive(Clone, Copy, Debug)]
@@ -61,12 +61,12 @@ enum Expects {
         is_name: bool,
         left: u8,
     },
-    /// Inside a literal such as `true`, with the remaining bytes.
+    /// Inside a literal such as `true`. Contains the remaining bytes of the literal.
     Word(&'static [u8]),
     Number(Number),
 }
 
-/// The state after the last byte of a number.
+/// The state of a number after its last scanned byte.
 #[derive(Clone, Copy, Debug)]
 enum Number {
     Minus,
@@ -80,14 +80,14 @@ enum Number {
 }
 
 impl Json {
-    /// Creates a scanner at the start of a value. The scanner stores strings with a nesting depth of at most `keep`.
-    /// The outermost fields have depth 1.
+    /// Creates a scanner for one value. The scanner stores strings whose nesting depth is at most `keep`. The outermost
+    /// fields have depth 1.
     pub(crate) fn new(keep: usize) -> Self {
         Self { expects: Expects::Value, open: Vec::new(), keep, text: Vec::new() }
     }
 
     /// Scans `bytes` up to the next token with a depth of at most `deepest`. Returns the number of scanned bytes and
-    /// the token, or `None` if `bytes` contains no such token.
+    /// the token. Returns `None` if `bytes` contains no such token.
     ///
     /// # Errors
     ///
@@ -111,17 +111,17 @@ impl Json {
         }
     }
 
-    /// Returns the number of enclosing objects and arrays.
     pub(crate) fn depth(&self) -> usize {
         self.open.len()
     }
 
-    /// Returns the raw content of the last string or field name, or `None` if it was too deep or too long.
+    /// Returns the raw content of the last string or field name. Returns `None` if the string was too deep or too long
+    /// to store.
     pub(crate) fn text(&self) -> Option<&[u8]> {
         (self.open.len() <= self.keep && self.text.len() <= MAX_TEXT).then_some(&self.text)
     }
 
-    /// Returns `true` after a complete value, followed only by white space.
+    /// Returns `true` if a complete value was scanned, followed only by white space.
     pub(crate) fn is_whole(&self) -> bool {
         let has_ended = match self.expects {
             Expects::CommaOrEnd => true,
@@ -131,8 +131,8 @@ impl Json {
         has_ended && self.open.is_empty()
     }
 
-    /// Skips tokens deeper than `deepest`, which are most tokens in a typical body. Stops before an incomplete token or
-    /// an escape, which [`step`](Self::step) handles.
+    /// Skips tokens that are deeper than `deepest`. In a typical body, these are most tokens. Stops before an
+    /// incomplete token or an escape, which [`step`](Self::step) handles.
     fn skim(&mut self, bytes: &[u8], mut at: usize, deepest: usize) -> usize {
         self.text.clear();
         while let Some(byte) = bytes.get(at) {
@@ -175,8 +175,8 @@ impl Json {
         at
     }
 
-    /// Consumes one byte, or several bytes of a string. A byte after the end of a number is not consumed yet, and
-    /// `step` reports the number.
+    /// Consumes one byte, or several bytes of a string. At the first byte after a number, `step` reports the number and
+    /// does not consume the byte.
     fn step(&mut self, bytes: &[u8], at: &mut usize) -> Result<Option<Token>, usize> {
         let fault = *at;
         let byte = bytes[fault];
@@ -202,7 +202,7 @@ impl Json {
                 (if left > 1 { Expects::Hex { is_name, left: left - 1 } } else { Expects::Text { is_name } }, None)
             }
             (Expects::Word([expected, rest @ ..]), _) if byte == *expected => match rest {
-                // The only literal that ends with `l` is `null`.
+                // `null` is the only literal that ends with `l`.
                 [] => (Expects::CommaOrEnd, Some(if byte == b'l' { Token::Null } else { Token::Scalar })),
                 _ => (Expects::Word(rest), None),
             },
@@ -284,25 +284,27 @@ impl Json {
 
     fn keep_text(&mut self, part: &[u8]) {
         if self.open.len() <= self.keep {
-            // Store one byte more than the limit, to detect that the string is too long.
+            // Store one byte more than the limit. The extra byte shows that the string is too long.
             let room = MAX_TEXT + 1 - self.text.len();
             self.text.extend_from_slice(&part[..part.len().min(room)]);
         }
     }
 }
 
-/// Returns the position after the string that begins at `start`, or `None` if the string is incomplete or has escapes.
+/// Returns the position after the string that starts at `start`. Returns `None` if the string is incomplete or contains
+/// escapes.
 fn end_of_text(bytes: &[u8], start: usize) -> Option<usize> {
     let end = start + 1 + plain(&bytes[start + 1..]);
     (bytes.get(end) == Some(&b'"')).then_some(end + 1)
 }
 
-/// Returns the number of bytes before the first quote, backslash or invalid byte. Checks eight bytes at a time, because
-/// most of a body consists of strings.
+/// Returns the number of bytes before the first quote, backslash or invalid byte. Most of a body consists of strings,
+/// so the function checks eight bytes at a time.
 fn plain(bytes: &[u8]) -> usize {
     const ONES: u64 = u64::from_ne_bytes([0x01; 8]);
     const HIGHS: u64 = ONES << 7;
-    // Sets the highest bit of each zero byte, and possibly wrong bits in later bytes. Only the first set bit is used.
+    // Sets the highest bit of each zero byte. May also set wrong bits in later bytes, so only the first set bit is
+    // used.
     let zeros = |word: u64| word.wrapping_sub(ONES) & !word & HIGHS;
     let (words, rest) = bytes.as_chunks::<8>();
     for (at, word) in words.iter().enumerate() {
@@ -318,7 +320,7 @@ fn plain(bytes: &[u8]) -> usize {
 }
 
 impl Number {
-    /// Returns the state after `byte`, or `None` if `byte` does not continue the number.
+    /// Returns the state after `byte`. Returns `None` if `byte` does not continue the number.
     fn next(self, byte: u8) -> Option<Self> {
         use Number::{Exponent, Fraction, Minus, Point, Power, Sign, Whole, Zero};
         Some(match (self, byte) {
@@ -345,8 +347,8 @@ mod tests {
 
     use super::*;
 
-    /// Scans `text` in chunks of `step` bytes. Returns the position of the first invalid byte, or the length if `text`
-    /// is incomplete.
+    /// Scans `text` in chunks of `step` bytes. Returns the position of the first invalid byte. If `text` is incomplete,
+    /// returns its length.
     fn fault(text: &[u8], step: usize, deepest: usize) -> Option<usize> {
         let mut json = Json::new(0);
         for (nth, chunk) in text.chunks(step).enumerate() {

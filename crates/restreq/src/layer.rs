@@ -1,4 +1,4 @@
-//! The `tower` integration.
+//! Integration with `tower`.
 
 use std::fmt;
 use std::future::poll_fn;
@@ -23,15 +23,15 @@ type BoxFuture<T> = Pin<Box<dyn Future<Output = T> + Send>>;
 /// A `tower` layer that wraps a client's transport, for example to limit, trace or sign requests.
 ///
 /// The layer receives each attempt of a request, with the full URL, the credentials and all headers except
-/// connection-level headers. The client handles the layer's response like a server's response.
+/// connection-level headers. The client treats the layer's response as the server's response.
 ///
-/// - If the transport returns an error, the layer can return it unchanged or as the source of another error, and the
-///   client reports the transport's error. Any other error from the layer becomes
-///   [`Error::Transport`](crate::Error::Transport), so the server may or may not have processed the request.
+/// - If the transport returns an error, the layer can return the error unchanged or as the source of another error. The
+///   client then reports the transport's error. The client reports any other error from the layer as
+///   [`Error::Transport`](crate::Error::Transport), which means that the server may have processed the request.
 /// - The layer must preserve the extensions of requests and responses. Request extensions mark watches and streams,
-///   which use separate connections. Response extensions contain a WebSocket's connection.
-/// - The client clones the service for each attempt, waits until the clone is ready, and calls it. Clones are made one
-///   at a time under a lock, so a `Clone` implementation that sends a request with the same client deadlocks.
+///   which use separate connections. A response extension contains the connection of a WebSocket.
+/// - The client clones the service for each attempt, waits until the clone is ready, and calls the clone. The service
+///   is cloned under a lock, so a `Clone` implementation that sends a request with the same client deadlocks.
 ///
 /// # Examples
 ///
@@ -50,11 +50,11 @@ type BoxFuture<T> = Pin<Box<dyn Future<Output = T> + Send>>;
 #[derive(Clone)]
 pub struct TransportLayer(Arc<dyn Fn(TransportService) -> Exchange + Send + Sync>);
 
-/// The inner service of a [`TransportLayer`], which sends requests over the client's connections.
+/// The innermost service of a [`TransportLayer`]. The service sends requests over the client's connections.
 #[derive(Clone)]
 pub struct TransportService(Arc<Transport>);
 
-/// A request or response body in a [`TransportLayer`]. `Debug` does not print the data.
+/// The body of a request or response in a [`TransportLayer`]. `Debug` does not print the data.
 pub struct TransportBody(UnsyncBoxBody<Bytes, BoxError>);
 
 /// Sends a request through the layer and the transport.
@@ -62,7 +62,7 @@ type Exchange =
     Box<dyn Fn(Request<TransportBody>) -> BoxFuture<Result<Response<ResponseBody>, BoxError>> + Send + Sync>;
 
 impl TransportLayer {
-    /// Creates a layer from a `tower` layer. The client builds the layer's service once, when the client is created.
+    /// Creates a layer from a `tower` layer. The client calls `layer` once, when the client is created.
     pub fn new<L, S, B>(layer: L) -> Self
     where
         L: Layer<TransportService, Service = S> + Send + Sync + 'static,
@@ -73,7 +73,7 @@ impl TransportLayer {
         Self(Arc::new(move |transport: TransportService| -> Exchange {
             let service = Mutex::new(layer.layer(transport));
             Box::new(move |request: Request<TransportBody>| {
-                // A panic in `clone` leaves the data consistent, so ignore a poisoned lock.
+                // A panic in `clone` cannot have left the data inconsistent, so ignore a poisoned lock.
                 let mut service = service.lock().unwrap_or_else(PoisonError::into_inner).clone();
                 Box::pin(async move {
                     poll_fn(|cx| service.poll_ready(cx)).await.map_err(Into::<BoxError>::into)?;
@@ -84,8 +84,8 @@ impl TransportLayer {
         }))
     }
 
-    /// Creates a layer that sends all requests to `service` instead of a connection, for example to an in-process
-    /// server.
+    /// Creates a layer that sends all requests to `service`, for example to an in-process server. The client then opens
+    /// no connections.
     ///
     /// # Examples
     ///
@@ -142,15 +142,15 @@ impl TransportLayer {
     }
 }
 
-/// A transport with a layer.
+/// A transport that is wrapped in a layer.
 pub(crate) struct LayeredTransport {
     transport: Arc<Transport>,
     exchange: Exchange,
 }
 
 impl LayeredTransport {
-    /// Sends a request through the layer. A layer can replace the transport and ignore the deadline for the response
-    /// headers, so this method applies it, too.
+    /// Sends a request through the layer. Applies the deadline for the response headers, because a layer can replace
+    /// the transport and ignore the deadline.
     pub(crate) async fn round_trip(
         &self,
         request: &mut Request<RequestBody>,
@@ -180,7 +180,7 @@ impl Service<Request<TransportBody>> for TransportService {
     type Error = BoxError;
     type Future = BoxFuture<Result<Self::Response, BoxError>>;
 
-    /// The service is always ready. A call's future waits for a connection.
+    /// The service is always ready. The future that `call` returns waits for a connection.
     fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), BoxError>> {
         Poll::Ready(Ok(()))
     }

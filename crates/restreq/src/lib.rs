@@ -40,12 +40,12 @@
 //!   reflectors, and [`ObjectApi`](pintle_meta::ObjectApi) for leader electors and controllers.
 //! - [`Pages`] reads a long list in pages. [`Subresource`] reads and writes an object's subresource. [`RetryWatch`] is
 //!   a watch that resumes after its connection ends.
-//! - [`Watcher`] is a stream of the existing objects and all later changes, without a cache.
+//! - [`Watcher`] is a stream of the existing objects and all later changes. A `Watcher` has no cache.
 //! - [`Api::logs`] and [`Api::log_lines`] read logs. [`Api::evict`], [`Api::scale`], [`Api::restart`], [`Api::cordon`]
 //!   and [`Api::create_token`] are operations for specific kinds.
 //! - With the feature `ws`, `Api::exec`, `Api::attach` and `Api::port_forward` open streams to pods.
 //! - [`RestMapper`] finds a resource by its name or its kind.
-//! - [`Error`] is the error type for requests, and [`ConfigError`] for [`RestClient::new`].
+//! - [`Error`] is the error type for requests. [`ConfigError`] is the error type for [`RestClient::new`].
 //! - [`RestClientConfig::metrics`] is the metrics provider.
 //! - [`Warning`] is a server's warning in a response.
 

@@ -1,4 +1,4 @@
-//! List responses, which the client reads item by item.
+//! Lists that the client reads item by item.
 
 pub(crate) mod splitter;
 
@@ -19,11 +19,11 @@ use crate::error::Error;
 use crate::status;
 use crate::stream::ByteStream;
 
-/// A stream of a list's items, in the order of the response, followed by the list's metadata.
+/// A stream of list items in the order of the response, followed by the list's metadata.
 ///
 /// The stream keeps only one item in memory, and no item larger than
-/// [`max_object`](pintle_meta::ClientConfig::max_object). The stream returns `None` after the complete list. The stream
-/// returns an error and then `None` in these cases:
+/// [`max_object`](pintle_meta::ClientConfig::max_object). After the complete list, the stream returns `None`. The
+/// stream returns an error and then `None` in these cases:
 ///
 /// - The connection is lost.
 /// - The server is silent for longer than the idle timeout.
@@ -72,16 +72,15 @@ impl<E: From<Error>> ListStream<E> {
         Self { bytes, splitter: ListSplitter::new(max_item), done: false, error: PhantomData }
     }
 
-    /// Returns the next part of the list, or `None` after the last part.
+    /// Returns the next item or the metadata. Returns `None` after the complete list.
     ///
     /// # Errors
     ///
-    /// Returns the errors described in [`ListStream`]. After an error, the list is incomplete, and this method returns
-    /// `None`.
+    /// Returns the errors described in [`ListStream`]. The list is then incomplete, and later calls return `None`.
     ///
     /// # Cancel safety
     ///
-    /// This method is cancel safe. No part is lost.
+    /// This method is cancel safe. Dropping the future loses no part of the list.
     pub async fn next(&mut self) -> Option<Result<ListPart, E>> {
         std::future::poll_fn(|cx| Pin::new(&mut *self).poll_next(cx)).await
     }
@@ -109,7 +108,7 @@ impl<E: From<Error>> ListStream<E> {
         }
     }
 
-    /// Decodes the JSON around the items, after the whole body.
+    /// Decodes the list metadata from the JSON around the items. Call this method after the end of the body.
     fn metadata(&self) -> Result<ListMeta, Error> {
         let request = || self.bytes.request().clone();
         let envelope = self.splitter.finish().map_err(|fault| self.faulty(fault))?;
@@ -144,7 +143,7 @@ impl<E: From<Error>> Stream for ListStream<E> {
     }
 }
 
-/// Splits a complete body into items and metadata.
+/// Splits a complete list body into items and metadata.
 pub(crate) fn split(body: Bytes) -> Result<(Vec<RawObject>, ListMeta), String> {
     let mut splitter = ListSplitter::new(body.len());
     splitter.push(body);
@@ -179,7 +178,7 @@ fn read_envelope(envelope: &[u8]) -> Result<ListMeta, String> {
     }
     let read: Envelope = serde_json::from_slice(envelope).map_err(|error| DecodeError::from(error).to_string())?;
     let kind = read.kind.unwrap_or_default();
-    // Reject a `Status` object even if it has a list's fields, because an informer would treat an empty list as the
+    // Reject a `Status` object even if it has the fields of a list. An informer would treat an empty list as the
     // deletion of all objects.
     if kind == "Status" || (read.items.is_none() && !kind.ends_with("List")) {
         return Err(format!("expected a list, got kind {kind:?}"));

@@ -1,4 +1,4 @@
-//! Extracts a manager's fields from an object.
+//! Extracts the fields that a field manager owns.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -7,10 +7,10 @@ use thiserror::Error;
 
 /// Returns the fields that a manager has applied and still owns, like client-go's `ExtractInto`. Returns `None` if the
 /// manager has not applied fields to `subresource`. An empty `subresource` means the main resource. The result includes
-/// apiVersion, kind, name and namespace, so the manager can change it and apply it again.
+/// apiVersion, kind, name and namespace, so the manager can change and apply the result.
 ///
-/// `object` must be the complete JSON from the server. Types with [`ObjectMeta`](pintle_meta::ObjectMeta) are not
-/// suitable, because they drop `managedFields`. [`Api::applied`](crate::Api::applied) reads the object and calls this
+/// `object` must be the complete JSON from the server. Do not pass a type with [`ObjectMeta`](pintle_meta::ObjectMeta),
+/// because `ObjectMeta` drops `managedFields`. [`Api::applied`](crate::Api::applied) reads the object and calls this
 /// function.
 ///
 /// # Errors
@@ -50,7 +50,7 @@ pub fn extract_managed_fields(
     };
     let Some(entry) = entries.into_iter().flatten().find(is_own) else { return Ok(None) };
     let fields = entry["fieldsV1"].as_object().ok_or_else(|| InvalidManagedFields::new("fieldsV1"))?;
-    // An empty set means "no fields" at the root, and "the whole value" at a leaf.
+    // At the root, an empty set means "no fields". At a leaf, an empty set means "the whole value".
     let owned = if fields.is_empty() { None } else { part(object, fields)? };
     let mut extracted = owned.unwrap_or_else(|| Value::Object(Map::new()));
     for member in ["apiVersion", "kind"] {
@@ -66,9 +66,9 @@ pub fn extract_managed_fields(
     Ok(Some(extracted))
 }
 
-/// Returns the parts of `value` in the set `fields`, or `None` if none of them exists anymore.
+/// Returns the parts of `value` that are in the set `fields`. Returns `None` if none of these parts exists anymore.
 fn part(value: &Value, fields: &Map<String, Value>) -> Result<Option<Value>, InvalidManagedFields> {
-    // Without subfields, the manager owns the whole value.
+    // A path without subfields means that the manager owns the whole value.
     if fields.is_empty() {
         return Ok(Some(value.clone()));
     }
@@ -98,26 +98,27 @@ fn part(value: &Value, fields: &Map<String, Value>) -> Result<Option<Value>, Inv
             let is_there = !owned.is_empty() || fields.contains_key(".");
             Ok(is_there.then_some(Value::Array(owned)))
         }
-        // The value now has another type, so the fields no longer exist.
+        // The type of the value has changed since the manager applied it, so the owned fields no longer exist.
         _ => Ok(None),
     }
 }
 
-/// Parsed path elements that identify list items by index, value or keys. The maps avoid comparing each item with every
-/// path.
+/// The parsed paths to list items. A path identifies an item by its index, its value or its keys. The maps avoid
+/// comparing each item with every path.
 #[derive(Default)]
 struct ItemPaths<'a> {
     paths: Vec<ItemPath<'a>>,
     by_index: HashMap<usize, Vec<usize>>,
-    /// Maps the JSON text of a value to positions in `paths`.
+    /// Maps a value, as JSON text, to positions in `paths`.
     by_value: HashMap<String, Vec<usize>>,
-    /// Maps key names to a map from the keys' values, as JSON texts, to positions in `paths`.
+    /// Maps the names of the keys to a second map. The second map maps the values of the keys, as JSON text, to
+    /// positions in `paths`.
     by_keys: HashMap<Vec<String>, HashMap<Vec<String>, Vec<usize>>>,
 }
 
 struct ItemPath<'a> {
     fields: &'a Map<String, Value>,
-    /// The keys that identify the item. Empty for an index or a value.
+    /// The keys and values that identify the item. Empty if the path contains an index or a value.
     keys: BTreeMap<String, Value>,
 }
 
@@ -146,7 +147,7 @@ impl<'a> ItemPaths<'a> {
         Ok(parsed)
     }
 
-    /// Returns the paths to an item, in the order of the managed fields.
+    /// Returns the paths that identify an item, in the order of the managed fields.
     fn of(&self, index: usize, item: &Value) -> impl Iterator<Item = &ItemPath<'a>> {
         let by_value = if self.by_value.is_empty() { None } else { self.by_value.get(&item.to_string()) };
         let by_keys = self.by_keys.iter().filter_map(|(names, paths)| {
@@ -161,7 +162,7 @@ impl<'a> ItemPaths<'a> {
 }
 
 impl ItemPath<'_> {
-    /// Returns a list item's owned fields, including the keys that identify the item.
+    /// Returns the owned fields of a list item, including the keys that identify the item.
     fn part(&self, item: &Value) -> Result<Option<Value>, InvalidManagedFields> {
         let mut owned = part(item, self.fields)?;
         if let Some(Value::Object(members)) = &mut owned {
@@ -182,7 +183,7 @@ pub struct InvalidManagedFields {
 
 impl InvalidManagedFields {
     fn new(path: &str) -> Self {
-        // Show only the prefix, because the rest is a value from the object.
+        // Show only the prefix of a path element, because the rest is a value from the object.
         let shown = if path.starts_with("k:") || path.starts_with("v:") { &path[..2] } else { path };
         Self { path: shown.into() }
     }
@@ -224,7 +225,7 @@ mod tests {
         let owned: Vec<_> = (0..ITEMS).map(|number| json!({"name": number, "value": "x"})).collect();
         let path = |number| (format!("k:{{\"name\":{number}}}"), json!({"f:value": {}}));
         let fields: Map<_, _> = (0..ITEMS).map(path).collect();
-        // With a quadratic running time, this check would take minutes.
+        // This check would take minutes if the running time were quadratic.
         check(json!({"list": items}), json!({"f:list": fields}), Some(json!({"list": owned})));
     }
 

@@ -1,4 +1,4 @@
-//! Finds resources by name or kind in the server's discovery documents.
+//! Looks up resources in the server's discovery documents.
 
 mod discover;
 mod documents;
@@ -18,13 +18,13 @@ use crate::client::RestClient;
 
 /// Finds a resource by its name or kind, like client-go's `RESTMapper` with cached discovery.
 ///
-/// The first lookup fetches the discovery documents and caches them. A lookup that misses the cache fetches the
-/// documents again, so it also finds a resource that was just created. Concurrent cache misses share one fetch, and at
-/// least a second passes between two fetches.
+/// The first lookup fetches the discovery documents and caches them. If a lookup does not find its resource in the
+/// cache, the mapper fetches the documents again. Such a lookup can therefore find a resource that was just created.
+/// Concurrent cache misses share one fetch, and at least a second passes between two fetches.
 ///
-/// With aggregated discovery, a fetch consists of two documents for all groups. Without aggregated discovery, the
-/// mapper fetches one document per group version. While an extension server is down, its groups are missing. The error
-/// of a failed lookup lists the missing groups.
+/// With aggregated discovery, a fetch reads two documents for all groups. Without aggregated discovery, a fetch reads
+/// one document per group version. While an extension server is down, its groups are missing. The error of a failed
+/// lookup lists the missing groups.
 ///
 /// # Examples
 ///
@@ -44,13 +44,13 @@ use crate::client::RestClient;
 /// ```
 pub struct RestMapper {
     client: RestClient,
-    /// The number of lookups and fetches so far. Each lookup and each fetch gets the next number as its turn, which
-    /// defines their order.
+    /// The number of lookups and fetches so far. Each lookup and each fetch takes the next number as its turn. The
+    /// turns define the order of lookups and fetches.
     turns: AtomicU64,
-    /// Documents from a fetch with an earlier turn are invalid.
+    /// The turn of the last invalidation. Documents from a fetch with an earlier turn are invalid.
     forgotten: AtomicU64,
     known: Mutex<Option<Arc<Known>>>,
-    /// Held during a fetch. A lookup that finds its resource in the cache does not take this lock.
+    /// Held during a fetch. A lookup takes this lock only after a cache miss.
     fetch_lock: tokio::sync::Mutex<()>,
 }
 
@@ -75,11 +75,12 @@ pub struct DiscoveredResource {
 /// The cached discovery.
 #[derive(Debug)]
 struct Known {
-    /// All resources in the server's order. The core group and each group's preferred version are first.
+    /// All resources in the server's order. The core group and the preferred version of each group are first.
     resources: Vec<DiscoveredResource>,
     /// The group versions that the mapper could not fetch.
     missing: Vec<GroupVersion>,
-    /// The start time and the turn of the fetch. The turn orders fetches and lookups even if their times are equal.
+    /// The start time of the fetch, followed by its turn. The turn orders fetches and lookups even if their times are
+    /// equal.
     asked: Instant,
     turn: u64,
 }
@@ -91,7 +92,7 @@ const MIN_INTERVAL: Duration = Duration::from_secs(1);
 #[derive(Clone, Debug, ThisError)]
 #[non_exhaustive]
 pub enum MappingError {
-    /// The name matches several resources, and none of them is in the core group.
+    /// The name matches several resources, and none of the resources is in the core group.
     #[error("{name:?} matches several resources: {}; add the group to the name", listed(.candidates))]
     Ambiguous {
         /// The name.
@@ -104,7 +105,7 @@ pub enum MappingError {
     NoMatch {
         /// The name.
         name: String,
-        /// The groups that the mapper could not fetch, which may contain the resource.
+        /// The groups that the mapper could not fetch. The resource may be in one of these groups.
         missing: Vec<GroupVersion>,
     },
     /// The mapper could not fetch the discovery documents.
@@ -122,7 +123,7 @@ impl From<MappingError> for ApiError {
 }
 
 impl RestMapper {
-    /// Creates a mapper for the client's server. This function sends nothing.
+    /// Creates a mapper for the client's server. This function sends no request.
     pub fn new(client: RestClient) -> Self {
         Self {
             client,
@@ -133,26 +134,27 @@ impl RestMapper {
         }
     }
 
-    /// Finds a resource by a name that kubectl accepts: a plural, a singular, a kind or a short name, in upper or lower
-    /// case. A group, or a version and a group, can follow the name, as in `deployments.v1.apps`. A prefix of the group
-    /// is enough.
+    /// Finds a resource by a name that kubectl accepts. The name is a plural, a singular, a kind or a short name, in
+    /// upper or lower case. A group, or a version and a group, can follow, as in `deployments.v1.apps`. A prefix of the
+    /// group is enough.
     ///
-    /// Without a group, the core group takes precedence. Full names take precedence over short names. Without a
-    /// version, returns the server's preferred version.
+    /// If the name contains no group, the core group takes precedence. Full names take precedence over short names. If
+    /// the name contains no version, the method returns the server's preferred version.
     ///
     /// # Errors
     ///
-    /// Returns an error if none or several resources match, or if the mapper cannot fetch the discovery documents.
+    /// Returns an error if no resource or several resources match, or if the mapper cannot fetch the discovery
+    /// documents.
     ///
     /// # Cancel safety
     ///
-    /// Dropping the future cancels an unfinished fetch, which the next lookup repeats. Cached documents stay in the
-    /// cache.
+    /// Dropping the future cancels an unfinished fetch, and the next lookup starts the fetch again. Cached documents
+    /// stay in the cache.
     pub async fn named(&self, name: &str) -> Result<ApiResource, MappingError> {
         self.find(&Wanted::Name(name)).await
     }
 
-    /// Finds the resource for a kind. Without a version, returns the server's preferred version.
+    /// Finds the resource for a kind. If `kind` has no version, returns the server's preferred version.
     ///
     /// # Errors
     ///
@@ -160,13 +162,13 @@ impl RestMapper {
     ///
     /// # Cancel safety
     ///
-    /// As with [`named`](Self::named), dropping the future cancels an unfinished fetch.
+    /// Dropping the future cancels an unfinished fetch, as with [`named`](Self::named).
     pub async fn kind(&self, kind: &GroupVersionKind) -> Result<ApiResource, MappingError> {
         self.find(&Wanted::Kind(kind)).await
     }
 
-    /// Finds the kind and scope of a resource by its group, version and plural name. Without a version, returns the
-    /// server's preferred version.
+    /// Finds the kind and the scope of a resource by its group, version and plural name. If `resource` has no version,
+    /// returns the server's preferred version.
     ///
     /// # Errors
     ///
@@ -174,13 +176,13 @@ impl RestMapper {
     ///
     /// # Cancel safety
     ///
-    /// As with [`named`](Self::named), dropping the future cancels an unfinished fetch.
+    /// Dropping the future cancels an unfinished fetch, as with [`named`](Self::named).
     pub async fn resource(&self, resource: &GroupVersionResource) -> Result<ApiResource, MappingError> {
         self.find(&Wanted::Resource(resource)).await
     }
 
-    /// Returns all resources in all versions, in the server's order. The core group and each group's preferred version
-    /// are first.
+    /// Returns all resources in all versions, in the server's order. The core group and the preferred version of each
+    /// group are first.
     ///
     /// # Errors
     ///
@@ -188,15 +190,15 @@ impl RestMapper {
     ///
     /// # Cancel safety
     ///
-    /// As with [`named`](Self::named), dropping the future cancels an unfinished fetch.
+    /// Dropping the future cancels an unfinished fetch, as with [`named`](Self::named).
     pub async fn resources(&self) -> Result<Vec<DiscoveredResource>, ApiError> {
         Ok(self.known(0).await?.resources.clone())
     }
 
-    /// Drops the cached discovery documents. Call this method after a resource was deleted or changed. A new resource
-    /// needs no call, because a cache miss fetches the documents again.
+    /// Drops the cached discovery documents. Call this method after a resource was deleted or changed. After a resource
+    /// was created, no call is necessary, because a cache miss fetches the documents again.
     pub fn invalidate(&self) {
-        // The new turn also invalidates the result of a fetch in progress.
+        // The new turn also invalidates the result of a fetch that is in progress.
         self.forgotten.store(self.turns.fetch_add(1, Ordering::Relaxed), Ordering::Relaxed);
     }
 
@@ -209,13 +211,14 @@ impl RestMapper {
         }
     }
 
-    /// Returns documents from a fetch that started after turn `after` and after the last invalidation.
+    /// Returns documents from a fetch that started after turn `after` and after the last invalidation. Fetches the
+    /// documents if necessary.
     async fn known(&self, after: u64) -> Result<Arc<Known>, ApiError> {
         if let Some(known) = self.last(after) {
             return Ok(known);
         }
         let _fetching = self.fetch_lock.lock().await;
-        // Another lookup may have fetched the documents meanwhile.
+        // Another lookup may have fetched the documents while this lookup waited for the lock.
         if let Some(known) = self.last(after) {
             return Ok(known);
         }
@@ -228,9 +231,9 @@ impl RestMapper {
         Ok(new)
     }
 
-    /// Returns the cached documents if their fetch started after turn `after`.
+    /// Returns the cached documents if their fetch started after turn `after` and after the last invalidation.
     fn last(&self, after: u64) -> Option<Arc<Known>> {
-        // No code under this lock panics.
+        // The lock is never poisoned, because no code under the lock panics.
         let known = self.known.lock().unwrap_or_else(PoisonError::into_inner).clone();
         known.filter(|known| known.turn > after.max(self.forgotten.load(Ordering::Relaxed)))
     }
@@ -256,7 +259,7 @@ fn unanswered(missing: &[GroupVersion]) -> String {
     }
 }
 
-/// Returns a discovery document's resources, each with the result of looking it up.
+/// Parses a discovery document. Returns each resource in the document with the result of looking up the resource.
 #[cfg(any(test, fuzzing))]
 pub(crate) fn found_in(document: &[u8]) -> Vec<(ApiResource, Result<ApiResource, MappingError>)> {
     use self::documents::{Resources, Root};
@@ -272,7 +275,7 @@ pub(crate) fn found_in(document: &[u8]) -> Vec<(ApiResource, Result<ApiResource,
     for (resources, missing) in [aggregated, (plain.unwrap_or_default(), Vec::new())] {
         let known = Known { resources, missing, asked: Instant::now(), turn: 0 };
         for entry in &known.resources {
-            // A lookup must not panic.
+            // A lookup by name can fail, but must not panic.
             let _ = known.find(&Wanted::Name(&entry.resource.plural));
             let own = known.find(&Wanted::Resource(&entry.resource.gvr()));
             found.push((entry.resource.clone(), own));

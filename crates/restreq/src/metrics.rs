@@ -1,4 +1,4 @@
-//! The client's metrics, with the same names as in client-go.
+//! The client's metrics. Each metric has the same name as in client-go.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -38,7 +38,7 @@ static THROTTLED: Metric = Metric {
     labels: &["verb", "host"],
 };
 
-/// The histogram buckets for sizes in bytes, as in client-go.
+/// The histogram buckets for sizes, in bytes, as in client-go.
 const BYTES: MetricKind = MetricKind::Histogram(&[
     64.0, 256.0, 512.0, 1024.0, 4096.0, 16384.0, 65536.0, 262144.0, 1048576.0, 4194304.0, 16777216.0,
 ]);
@@ -71,7 +71,7 @@ static PROGRAM_POLICY: Metric = Metric {
 static CERTIFICATE_AGE: Metric = Metric {
     name: "rest_client_exec_plugin_certificate_rotation_age",
     help: "How many seconds a certificate of the credential plugin was in use before it was replaced",
-    // Certificate ages, from minutes to months.
+    // The buckets range from minutes to months.
     kind: MetricKind::Histogram(&[
         600.0,
         1800.0,
@@ -88,7 +88,6 @@ static CERTIFICATE_AGE: Metric = Metric {
     labels: &[],
 };
 
-/// A client's instruments.
 #[derive(Debug)]
 pub(crate) struct Instruments {
     provider: Arc<CatchPanic>,
@@ -124,12 +123,12 @@ impl Instruments {
         }
     }
 
-    /// Returns the provider for the transport's metrics, with its panics caught.
+    /// Returns the provider for the metrics of the transport. The returned provider catches panics.
     pub(crate) fn provider(&self) -> Arc<dyn Provider> {
         self.provider.clone()
     }
 
-    /// Records an attempt's outcome. `code` is `None` if there was no response.
+    /// Records the outcome of an attempt. `code` is `None` if no response arrived.
     pub(crate) fn attempted(&self, method: &Method, code: Option<StatusCode>, is_retry: bool) {
         let count = |instruments: &Labelled<_, dyn Counter>, metric| {
             let make = || {
@@ -148,29 +147,25 @@ impl Instruments {
         self.observe(&THROTTLED, &self.throttled, method, waited.as_secs_f64());
     }
 
-    /// Records the request body's size for an attempt.
     pub(crate) fn sent(&self, method: &Method, bytes: usize) {
         self.observe(&REQUEST_SIZE, &self.request_sizes, method, bytes as f64);
     }
 
-    /// Records a response body's size.
     pub(crate) fn received(&self, method: &Method, bytes: usize) {
         self.observe(&RESPONSE_SIZE, &self.response_sizes, method, bytes as f64);
     }
 
-    /// Records a credential plugin run, or a failed start.
+    /// Records a run of the credential plugin, or a failure to start the plugin.
     pub(crate) fn program_ran(&self, code: i32, how: &'static str) {
         let make = || self.provider.counter(&PROGRAM_RUNS, &[&code.to_string(), how]);
         self.program_runs.of((code, how), make).add(1);
     }
 
-    /// Records the plugin policy's decision.
     pub(crate) fn program_judged(&self, is_allowed: bool) {
         let status = if is_allowed { "allowed" } else { "denied" };
         self.program_policy.of(is_allowed, || self.provider.counter(&PROGRAM_POLICY, &[status])).add(1);
     }
 
-    /// Records that a credential plugin's certificate was replaced after `age`.
     pub(crate) fn certificate_replaced(&self, age: Duration) {
         let make = || self.provider.histogram(&CERTIFICATE_AGE, &[]);
         self.certificate_ages.of((), make).observe(age.as_secs_f64());
@@ -180,13 +175,13 @@ impl Instruments {
         all.of(method.clone(), || self.provider.histogram(metric, &[method.as_str(), &self.host])).observe(value);
     }
 
-    /// Measures a request's duration until the returned guard is dropped.
+    /// Measures the duration of a request until the returned guard is dropped.
     pub(crate) fn time(&self, method: Method) -> Timer<'_> {
         Timer { instruments: self, method, start: Instant::now() }
     }
 }
 
-/// Records a request's duration on drop.
+/// Records the duration of a request on drop.
 pub(crate) struct Timer<'a> {
     instruments: &'a Instruments,
     method: Method,
@@ -200,8 +195,8 @@ impl Drop for Timer<'_> {
     }
 }
 
-/// A metric's instruments, each created on the first use of its labels. The number of instruments is limited, because
-/// there are few methods and status codes.
+/// The instruments of a metric. An instrument is created on the first use of its labels. There are few methods and
+/// status codes, so the number of instruments is limited.
 struct Labelled<K, I: ?Sized>(Mutex<HashMap<K, Arc<I>>>);
 
 impl<K: Eq + Hash, I: ?Sized> Labelled<K, I> {
@@ -213,15 +208,15 @@ impl<K: Eq + Hash, I: ?Sized> Labelled<K, I> {
         if let Some(instrument) = self.lock().get(&labels) {
             return Arc::clone(instrument);
         }
-        // Create and drop instruments without holding the lock. If another thread has inserted one meanwhile, drop the
-        // new one.
+        // Create and drop instruments without holding the lock. If another thread has inserted an instrument meanwhile,
+        // the new instrument is dropped.
         let made = Arc::from(make());
         let mut instruments = self.lock();
         Arc::clone(instruments.entry(labels).or_insert_with(|| Arc::clone(&made)))
     }
 
     fn lock(&self) -> std::sync::MutexGuard<'_, HashMap<K, Arc<I>>> {
-        // If a panic has poisoned this lock, its data is still consistent and can be used.
+        // A panic that poisoned this lock cannot have left the data inconsistent.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -1,18 +1,18 @@
-//! Buffers objects, and extracts only the key from objects that exceed the size limit.
+//! Buffers objects up to the size limit. Extracts only the identity from larger objects.
 
 use bytes::{Bytes, BytesMut};
 use pintle_meta::{ObjectKey, Oversized, WatchEventType};
 
 use crate::json::{Json, Token};
 
-/// Buffers the chunks of an object or of a watch frame. Above the limit, extracts the fields that identify the object,
-/// and drops all other data.
+/// Buffers the chunks of an object or of a watch frame. If the size exceeds the limit, the buffer drops all data except
+/// the fields that identify the object.
 pub(crate) struct BoundedBuffer {
     limit: usize,
     is_frame: bool,
-    /// The size so far.
+    /// The number of bytes that were appended.
     size: u64,
-    /// The bytes so far. Empty if the object exceeds the limit.
+    /// The appended bytes. Empty if the object exceeds the limit.
     held: BytesMut,
     scanner: Option<IdentityScanner>,
 }
@@ -28,12 +28,11 @@ impl BoundedBuffer {
         Self { is_frame: true, ..Self::items(limit) }
     }
 
-    /// Returns `true` if no bytes were appended since the last object.
+    /// Returns `true` if no bytes of the next object were appended.
     pub(crate) fn is_empty(&self) -> bool {
         self.size == 0
     }
 
-    /// Appends a chunk.
     pub(crate) fn push(&mut self, part: &[u8]) {
         self.size += part.len() as u64;
         if self.size <= self.limit as u64 {
@@ -44,8 +43,8 @@ impl BoundedBuffer {
         scanner.push(part);
     }
 
-    /// Appends an object's last chunk, returns the object, and resets the buffer. An object in a single chunk is not
-    /// copied.
+    /// Appends the last chunk of an object, returns the object, and resets the buffer. If the object arrived in a
+    /// single chunk, it is not copied.
     pub(crate) fn finish(&mut self, last: Bytes) -> Result<Bytes, Box<Found>> {
         let whole = if self.is_empty() && last.len() <= self.limit {
             last
@@ -61,9 +60,9 @@ impl BoundedBuffer {
     }
 }
 
-/// The data extracted from an object above the limit.
+/// The data that was extracted from an object above the limit.
 pub(crate) struct Found {
-    /// The watch event type, for a watch frame.
+    /// The watch event type. `None` for a list item.
     pub(crate) event_type: Option<WatchEventType>,
     pub(crate) object: Oversized,
 }
@@ -72,10 +71,10 @@ pub(crate) struct Found {
 struct IdentityScanner {
     json: Json,
     is_frame: bool,
-    /// The field names on the path to the current position, without array indexes.
+    /// The names of the fields on the path to the current position. Array indexes are omitted.
     path: Vec<Vec<u8>>,
     event_type: Option<String>,
-    /// The namespace. Empty if missing or `null`, and `None` if it is not a string.
+    /// The namespace. Empty if the object has no namespace or it is `null`. `None` if the namespace is not a string.
     namespace: Option<String>,
     name: Option<String>,
     uid: Option<String>,
@@ -97,7 +96,7 @@ impl IdentityScanner {
     }
 
     fn push(&mut self, mut bytes: &[u8]) {
-        // The caller has already checked that the text is valid JSON.
+        // The caller validates the JSON.
         while let Ok(Some((taken, token))) = self.json.next(bytes, 2 + usize::from(self.is_frame)) {
             bytes = &bytes[taken..];
             let text = self.json.text();
@@ -110,7 +109,7 @@ impl IdentityScanner {
                 Token::Text => text.and_then(|text| serde_json::from_slice(&[b"\"", text, b"\""].concat()).ok()),
                 _ => None,
             };
-            // Ignore everything in arrays. A field with a value of the wrong type is still present.
+            // Ignore all values in arrays. A field whose value has the wrong type is still present.
             if self.path.len() == self.json.depth()
                 && let Some(field) = self.field()
             {
@@ -119,7 +118,6 @@ impl IdentityScanner {
         }
     }
 
-    /// Returns the field at the current path.
     fn field(&mut self) -> Option<&mut Option<String>> {
         let path: Vec<&[u8]> = self.path.iter().map(Vec::as_slice).collect();
         let path = match (&*path, self.is_frame) {
@@ -138,7 +136,7 @@ impl IdentityScanner {
 
     fn found(self, size: u64, limit: usize) -> Found {
         let Self { event_type, namespace, name, uid, resource_version, .. } = self;
-        // Without the namespace, the key would identify another object.
+        // If the namespace is unknown, the name alone would identify another object.
         let key = match (namespace, name) {
             (Some(namespace), Some(name)) if !name.is_empty() => Some(ObjectKey::new(&namespace, &name)),
             _ => None,

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 
-/// Joins the non-empty strings with slashes and normalizes the result, like Go's `path.Join`. The result has a trailing
+/// Joins the non-empty strings with slashes and normalizes the result, like Go's `path.Join`. The result ends with a
 /// slash only if it is the root path.
 pub(crate) fn join<'a>(parts: impl IntoIterator<Item = &'a str>) -> String {
     let mut parts = parts.into_iter().filter(|part| !part.is_empty()).peekable();
@@ -16,7 +16,7 @@ pub(crate) fn join<'a>(parts: impl IntoIterator<Item = &'a str>) -> String {
         match segment {
             "" | "." => {}
             ".." if !matches!(&joined[last..], "" | "..") => joined.truncate(last.saturating_sub(1)),
-            // The root has no parent.
+            // The root path has no parent.
             ".." if is_rooted => {}
             segment => {
                 if is_rooted || !joined.is_empty() {
@@ -32,7 +32,7 @@ pub(crate) fn join<'a>(parts: impl IntoIterator<Item = &'a str>) -> String {
     joined
 }
 
-/// Returns why `text` cannot be a path segment, or `None` if it can.
+/// Returns the reason why `text` cannot be a path segment. Returns `None` if `text` is a valid path segment.
 pub(crate) fn segment_fault(text: &str) -> Option<&'static str> {
     match text {
         "." | ".." => Some("it may not be \".\" or \"..\""),
@@ -69,7 +69,7 @@ pub(crate) fn encode_path(path: String) -> String {
     }
 }
 
-/// Encodes the query parameters in the given order.
+/// Encodes the query parameters, in the same order.
 pub(crate) fn encode_query<'a>(pairs: impl IntoIterator<Item = (&'a str, &'a str)>) -> String {
     const QUERY: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'_').remove(b'.').remove(b'~');
     let mut query = String::new();
@@ -84,7 +84,7 @@ pub(crate) fn encode_query<'a>(pairs: impl IntoIterator<Item = (&'a str, &'a str
     query
 }
 
-/// Decodes a query into keys and values, in the same order. A key without `=` has an empty value.
+/// Decodes the keys and values of a query, in the same order. A key without `=` has an empty value.
 pub(crate) fn decode_query(query: &str) -> Vec<(String, String)> {
     let unescape = |text: &str| {
         let spaced = text.replace('+', " ");
@@ -96,7 +96,7 @@ pub(crate) fn decode_query(query: &str) -> Vec<(String, String)> {
 
 /// Formats a duration like Go: `1s`, `1.5s`, `500ms`, `1m0s`, `1h0m0s`.
 pub(crate) fn duration_text(duration: Duration) -> String {
-    // Servers reject durations above Go's maximum.
+    // Servers reject a duration above Go's maximum.
     let nanos = duration.as_nanos().min(i64::MAX as u128);
     match nanos {
         0 => "0s".into(),

@@ -1,4 +1,4 @@
-//! Commands in containers.
+//! Commands that run in containers.
 
 use std::fmt;
 use std::io;
@@ -18,21 +18,21 @@ use crate::websocket::WebSocket;
 /// A running command in a container, returned by [`Api::exec`](crate::Api::exec) and
 /// [`Api::attach`](crate::Api::attach).
 ///
-/// Take the streams out of the fields, as with [`tokio::process::Child`]. A field is `None` if the options did not
-/// request the stream.
+/// Take the streams out of the fields, as with [`tokio::process::Child`]. The field of a stream is `None` if the
+/// options did not request the stream.
 ///
-/// - **Backpressure**: each stream buffers at most 64 KiB plus one message. All streams share one connection, so while
-///   one stream's buffer is full, the server cannot send on any stream. Read stdout and stderr concurrently, or drop
+/// - **Backpressure**: each stream buffers at most 64 KiB plus one message. All streams share one connection. While the
+///   buffer of one stream is full, the server cannot send on any stream. Read stdout and stderr concurrently, or drop
 ///   the stream that you do not need. [`wait_with_output`](Self::wait_with_output) reads both.
 /// - **End of the input**: dropping or shutting down [`stdin`](Self::stdin) closes the command's input. Servers before
-///   Kubernetes 1.30 use the protocol `v4.channel.k8s.io`, which cannot signal the end of the input. With these
-///   servers, the command's input never ends, and shutting down `stdin` returns an error.
-/// - **End of the connection**: the connection closes after the `AttachedProcess` and all of its streams are dropped.
-///   Unflushed input can be lost. A command without a terminal may continue to run in the container.
+///   Kubernetes 1.30 use the protocol `v4.channel.k8s.io`, which cannot signal the end of the input. With such a
+///   server, the command's input never ends, and shutting down `stdin` returns an error.
+/// - **End of the connection**: the connection closes after the `AttachedProcess` and all its streams are dropped.
+///   Input that was not flushed can be lost. A command without a terminal may continue to run in the container.
 /// - **Lost connections**: a read returns an error if the connection is lost before the end of the output.
 ///
-/// A task drives the connection. The task runs on the runtime of the call that started the command, and ends when the
-/// connection closes.
+/// A task drives the connection. The task runs on the runtime of the call that started the command. The task ends when
+/// the connection closes.
 ///
 /// # Examples
 ///
@@ -58,9 +58,9 @@ use crate::websocket::WebSocket;
 pub struct AttachedProcess {
     /// The command's standard input.
     pub stdin: Option<ProcessInput>,
-    /// The command's standard output. With a terminal, this stream also contains standard error.
+    /// The command's standard output. If the command has a terminal, this stream also contains standard error.
     pub stdout: Option<ProcessOutput>,
-    /// The command's standard error. `None` with a terminal.
+    /// The command's standard error. `None` if the command has a terminal.
     pub stderr: Option<ProcessOutput>,
     /// The terminal, if the options requested one.
     pub terminal: Option<Terminal>,
@@ -73,17 +73,17 @@ pub struct AttachedProcess {
 ///
 /// # Cancel safety
 ///
-/// A write that returns `Pending` has not accepted any data.
+/// A write that returns `Pending` has accepted no data.
 pub struct ProcessInput(Sender);
 
 /// A command's standard output or standard error. Dropping a `ProcessOutput` discards all later output.
 ///
 /// # Cancel safety
 ///
-/// A read that returns `Pending` has not consumed any data.
+/// A read that returns `Pending` has consumed no data.
 pub struct ProcessOutput(Receiver);
 
-/// A command's terminal. All clones refer to the same terminal.
+/// A command's terminal. All clones change the same terminal.
 #[derive(Clone)]
 pub struct Terminal(Connection);
 
@@ -97,11 +97,11 @@ pub struct TerminalSize {
     pub height: u16,
 }
 
-/// A command's exit status and complete output. `Debug` prints only the output's size, because the output can be a
-/// secret.
+/// A command's exit status and complete output. `Debug` prints only the size of the output, because the output can
+/// contain a secret.
 #[derive(Clone)]
 pub struct CommandOutput {
-    /// The standard output. With a terminal, this also contains standard error.
+    /// The standard output. If the command has a terminal, also contains the standard error.
     pub stdout: Vec<u8>,
     /// The standard error.
     pub stderr: Vec<u8>,
@@ -109,7 +109,7 @@ pub struct CommandOutput {
     pub status: Result<(), ExecError>,
 }
 
-/// A command's failure. Each message contains the request.
+/// The reason why a command failed. The message names the request.
 ///
 /// # Examples
 ///
@@ -146,7 +146,7 @@ pub enum ExecError {
         status: Box<Status>,
     },
     /// The server could not start the command, or the command was interrupted. For example, the container does not
-    /// exist, or the pod's node is unreachable.
+    /// exist, or the node is unreachable.
     #[error("{request}: {status}")]
     Failed {
         /// The request.
@@ -157,7 +157,7 @@ pub enum ExecError {
 }
 
 impl ExecError {
-    /// Returns the command's exit code, if it exited with one.
+    /// Returns the exit code if the command exited with a code other than 0.
     pub fn exit_code(&self) -> Option<i32> {
         match self {
             Self::ExitCode { code, .. } => Some(*code),
@@ -165,7 +165,7 @@ impl ExecError {
         }
     }
 
-    /// Returns the server's status for the command, if received.
+    /// Returns the server's status for the command, if the status has arrived.
     pub fn status(&self) -> Option<&Status> {
         match self {
             Self::ExitCode { status, .. } | Self::Failed { status, .. } => Some(status),
@@ -195,7 +195,6 @@ const STDERR: u8 = 2;
 const ERROR: u8 = 3;
 const RESIZE: u8 = 4;
 
-/// The requested streams.
 #[derive(Clone, Copy)]
 pub(crate) struct Streams {
     pub(crate) stdin: bool,
@@ -225,17 +224,18 @@ impl AttachedProcess {
         self.protocol
     }
 
-    /// Waits until the command ends. This method first drops the streams that are still in the fields, which closes the
-    /// input and discards the output. To keep a stream, take it out of its field first.
+    /// Waits until the command ends. This method first drops the streams that are still in the fields. Dropping the
+    /// streams closes the input and discards the output. To keep a stream, take it out of its field first.
     ///
     /// # Errors
     ///
-    /// Returns [`ExecError::ExitCode`] if the exit code is not 0, or another error if the command failed to run or its
-    /// status is unknown.
+    /// Returns [`ExecError::ExitCode`] if the exit code is not 0. Returns another error if the command failed to run or
+    /// its status is unknown.
     ///
     /// # Cancel safety
     ///
-    /// Dropping the future does not lose the command's status, which a later call returns. The streams are dropped.
+    /// Dropping the future does not lose the status of the command. A later call returns the status. The streams are
+    /// dropped.
     pub async fn status(&mut self) -> Result<(), ExecError> {
         (self.stdin, self.stdout, self.stderr) = (None, None, None);
         self.wait().await
@@ -245,8 +245,8 @@ impl AttachedProcess {
     ///
     /// # Errors
     ///
-    /// Returns an I/O error if the connection is lost before all output was read. A failure of the command itself is in
-    /// [`CommandOutput::status`].
+    /// Returns an I/O error if the connection is lost before all output was read. [`CommandOutput::status`] contains a
+    /// failure of the command.
     ///
     /// # Cancel safety
     ///
@@ -272,9 +272,9 @@ async fn whole(output: &mut Option<ProcessOutput>) -> io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// Returns the command's result, or `None` if it is not known yet.
+/// Returns the command's result. Returns `None` if the result is not known yet.
 fn outcome(request: &Arc<RequestLine>, error: &[u8], end: Option<&End>) -> Option<Result<(), ExecError>> {
-    // The server can send the status in several messages.
+    // The server can send the status in several messages, so parse all received data.
     if let Ok(status) = serde_json::from_slice::<Status>(error) {
         return Some(judge(request, status));
     }
@@ -304,7 +304,7 @@ fn judge(request: &Arc<RequestLine>, status: Status) -> Result<(), ExecError> {
 }
 
 impl Terminal {
-    /// Changes the terminal's size. Only the latest size is sent.
+    /// Changes the terminal's size. If several sizes are waiting to be sent, only the latest size is sent.
     ///
     /// # Errors
     ///

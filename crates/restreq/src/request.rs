@@ -30,8 +30,8 @@ use crate::warning::WarningHandler;
 /// [`send`](Self::send).
 ///
 /// If a setter detects an error, the request stores the error, and most later setters do nothing. Sending the request
-/// then returns this error and sends nothing. A request can be sent several times, even concurrently. Each call has its
-/// own retry count.
+/// then returns the stored error without sending anything. A request can be sent several times, even concurrently. Each
+/// send has a separate retry count.
 ///
 /// # Examples
 ///
@@ -57,22 +57,21 @@ use crate::warning::WarningHandler;
 #[derive(Clone)]
 #[must_use = "a request does nothing until it is sent"]
 pub struct Request {
-    /// Boxed, so that moving the request in each setter is cheap.
+    /// Boxed, so that each setter moves only a pointer.
     pub(crate) parts: Box<Parts>,
 }
 
-/// The parts of a [`Request`].
 #[derive(Clone)]
 pub(crate) struct Parts {
     pub(crate) client: RestClient,
     pub(crate) method: Method,
-    /// The first part of the path, such as `/apis/apps/v1`, including the server URL's path prefix.
+    /// The first part of the path, such as `/apis/apps/v1`. Includes the path prefix of the server's URL.
     prefix: Arc<str>,
     subpath: String,
-    /// The parameters, sorted by key. The values of a key keep their order.
+    /// The query parameters, sorted by key. The values of a key keep their order.
     params: BTreeMap<String, Vec<String>>,
     pub(crate) headers: HeaderMap,
-    /// `None` and an empty namespace are different: see [`namespace`](Self::namespace).
+    /// The namespace. `None` differs from an empty namespace: see [`namespace`](Self::namespace).
     pub(crate) namespace: Option<String>,
     pub(crate) resource: Option<String>,
     pub(crate) name: Option<String>,
@@ -82,11 +81,11 @@ pub(crate) struct Parts {
     pub(crate) max_retries: u32,
     pub(crate) max_body: Option<usize>,
     pub(crate) throttled: bool,
-    /// A rate limiter that replaces the client's.
+    /// The rate limiter of this request, which replaces the client's rate limiter.
     pub(crate) limiter: Option<Throttle<TokioClock>>,
-    /// A back-off that replaces the client's.
+    /// The back-off of this request, which replaces the client's back-off.
     pub(crate) backoff: Option<Arc<ServerBackoff>>,
-    /// Whether to return a response with status 429 without a retry.
+    /// Whether to return a response with status 429 instead of retrying.
     pub(crate) returns_429: bool,
     pub(crate) warnings: Option<Arc<dyn WarningHandler>>,
     pub(crate) body: Body,
@@ -124,14 +123,14 @@ impl Request {
         Self { parts: Box::new(parts) }
     }
 
-    /// Sets the HTTP method, even after an earlier setter's error.
+    /// Sets the HTTP method. Also has an effect after the error of an earlier setter.
     pub fn verb(mut self, method: Method) -> Self {
         self.parts.method = method;
         self
     }
 
-    /// Appends segments to the first part of the path, before the resource. The segments are joined and normalized, but
-    /// not validated.
+    /// Appends segments to the first part of the path, which precedes the resource. The segments are joined and
+    /// normalized, but not validated.
     pub fn prefix<S: AsRef<str>>(mut self, segments: impl IntoIterator<Item = S>) -> Self {
         if self.parts.fault.is_none() {
             self.parts.prefix = join_all(&self.parts.prefix, segments).into();
@@ -139,7 +138,7 @@ impl Request {
         self
     }
 
-    /// Appends segments to the end of the path, after the name and the subresource. The segments are joined and
+    /// Appends segments to the end of the path, which follows the name and the subresource. The segments are joined and
     /// normalized, but not validated.
     pub fn suffix<S: AsRef<str>>(mut self, segments: impl IntoIterator<Item = S>) -> Self {
         if self.parts.fault.is_none() {
@@ -148,8 +147,8 @@ impl Request {
         self
     }
 
-    /// Sets the first part of the path, relative to the server URL's path prefix. A single segment keeps its trailing
-    /// slash.
+    /// Sets the first part of the path. The path prefix of the server's URL precedes this part. A single segment keeps
+    /// its trailing slash.
     pub fn abs_path<S: AsRef<str>>(mut self, segments: impl IntoIterator<Item = S>) -> Self {
         if self.parts.fault.is_none() {
             let segments: Vec<S> = segments.into_iter().collect();
@@ -166,7 +165,7 @@ impl Request {
         self
     }
 
-    /// Sets the path and query from a server's URI, such as `/api/v1/pods?limit=1`. Replaces all earlier parameters.
+    /// Sets the path and query from a URI such as `/api/v1/pods?limit=1`. Replaces all earlier parameters.
     pub fn request_uri(mut self, uri: &str) -> Self {
         if self.parts.fault.is_some() {
             return self;
@@ -193,8 +192,8 @@ impl Request {
         self.set_once("resource", resource.into(), |request| &mut request.parts.resource)
     }
 
-    /// Sets the namespace, which can be set only once. For a list, an empty namespace means all namespaces. For a
-    /// create or a request with a name, an empty namespace is an error.
+    /// Sets the namespace. The namespace can be set only once. For a list, an empty namespace means all namespaces. For
+    /// a create or a request with a name, an empty namespace is an error.
     pub fn namespace(self, namespace: impl Into<String>) -> Self {
         self.set_once("namespace", namespace.into(), |request| &mut request.parts.namespace)
     }
@@ -204,7 +203,7 @@ impl Request {
         if scoped { self.namespace(namespace) } else { self }
     }
 
-    /// Sets the object's name, which can be set only once and must not be empty.
+    /// Sets the object's name. The name can be set only once and must not be empty.
     pub fn name(self, name: impl Into<String>) -> Self {
         let name = name.into();
         if name.is_empty() && self.parts.fault.is_none() {
@@ -213,7 +212,8 @@ impl Request {
         self.set_once("name", name, |request| &mut request.parts.name)
     }
 
-    /// Sets the subresource, such as `status`, as one or more path segments. The subresource can be set only once.
+    /// Sets the subresource, such as `status`. `segments` are the path segments of the subresource. The subresource can
+    /// be set only once.
     pub fn subresource<S: AsRef<str>>(mut self, segments: impl IntoIterator<Item = S>) -> Self {
         const PART: &str = "subresource";
         if self.parts.fault.is_some() {
@@ -235,7 +235,7 @@ impl Request {
         self
     }
 
-    /// Adds a query parameter. Adding a key several times keeps all values.
+    /// Adds a query parameter. If a key is added several times, all values are kept.
     pub fn param(mut self, key: impl Into<String>, value: impl Into<String>) -> Self {
         if self.parts.fault.is_none() {
             self.parts.params.entry(key.into()).or_default().push(value.into());
@@ -243,8 +243,8 @@ impl Request {
         self
     }
 
-    /// Adds an options struct's fields as query parameters. A field can be a string, a number, a boolean, or a list of
-    /// these, which adds one parameter per element. Absent fields are skipped.
+    /// Adds the fields of an options struct as query parameters. A field can be a string, a number, a boolean, or a
+    /// list of these types. A list adds one parameter per element. Absent fields are skipped.
     pub fn options(mut self, options: &impl Serialize) -> Self {
         if self.parts.fault.is_some() {
             return self;
@@ -260,8 +260,8 @@ impl Request {
         }
     }
 
-    /// Sets a header and removes its previous values, even after an earlier setter's error. Headers with credentials or
-    /// cookies are marked as sensitive, so `Debug` does not print their values.
+    /// Sets a header and removes the header's previous values. Also has an effect after the error of an earlier setter.
+    /// A header with credentials or cookies is marked as sensitive, so `Debug` does not print its value.
     pub fn header(mut self, name: &str, value: &str) -> Self {
         match (HeaderName::from_bytes(name.as_bytes()), HeaderValue::from_str(value)) {
             (Ok(name), Ok(mut value)) => {
@@ -273,9 +273,9 @@ impl Request {
         }
     }
 
-    /// Sets the timeout for the whole request, including all retries, but without the rate limiter's wait before the
-    /// first attempt. Zero means no timeout. The client also sends the timeout to the server, as the parameter
-    /// `timeout`. For watches and streams, only the server enforces the timeout.
+    /// Sets the timeout for the whole request, including all retries. The timeout does not include the rate limiter's
+    /// wait before the first attempt. Zero means no timeout. The client also sends the timeout to the server, as the
+    /// parameter `timeout`. For watches and streams, only the server enforces the timeout.
     pub fn timeout(mut self, timeout: Duration) -> Self {
         if self.parts.fault.is_none() {
             self.parts.timeout = (!timeout.is_zero()).then_some(timeout);
@@ -283,32 +283,33 @@ impl Request {
         self
     }
 
-    /// Sets the timeout for each pause within the response body. The default is the client's setting.
+    /// Sets the maximum duration of each pause within the response body. The default is the client's setting.
     pub fn idle_timeout(mut self, timeout: Duration) -> Self {
         self.parts.idle_timeout = Some(timeout);
         self
     }
 
-    /// Sets the maximum number of retries, even after an earlier setter's error. 10 by default. The client retries a
-    /// request only if a retry is safe.
+    /// Sets the maximum number of retries. 10 by default. Also has an effect after the error of an earlier setter. The
+    /// client retries a request only if a retry is safe.
     ///
-    /// Without a deadline, as for watches, the pauses between attempts take at most a minute in total. After this
-    /// minute, or if the client's retry budget is empty, the request returns the last response. The retry budget grows
-    /// by a fifth of a retry with each request and by 50 retries per second, up to 500 retries.
+    /// If the request has no deadline, the pauses between attempts take at most a minute in total. After this minute,
+    /// or if the client's retry budget is empty, the request returns the last response. The retry budget grows by a
+    /// fifth of a retry with each request and by 50 retries per second, up to 500 retries.
     pub fn max_retries(mut self, retries: u32) -> Self {
         self.parts.max_retries = retries;
         self
     }
 
-    /// Sets the maximum size of the response in bytes. For a list that is read item by item, the maximum applies to
-    /// each item, and for a watch, to each frame. The default is the client's setting.
+    /// Sets the maximum size of the response in bytes. For a list that is read item by item, this is the maximum size
+    /// of an item. For a watch, this is the maximum size of a frame. The default is the client's setting.
     pub fn max_body(mut self, bytes: usize) -> Self {
         self.parts.max_body = Some(bytes);
         self
     }
 
-    /// Sets a rate limiter that replaces the client's, like client-go's `Throttle`, even after an earlier setter's
-    /// error. Clones of a rate limiter share their tokens, so several requests can share a separate limit.
+    /// Sets a rate limiter that replaces the client's rate limiter, like client-go's `Throttle`. Also has an effect
+    /// after the error of an earlier setter. Clones of a rate limiter share their tokens, so several requests can share
+    /// a separate limit.
     ///
     /// # Examples
     ///
@@ -329,9 +330,9 @@ impl Request {
         self
     }
 
-    /// Sets a back-off that replaces the client's, like client-go's `BackOff`, even after an earlier setter's error.
-    /// This request and its clones share the back-off, and each attempt waits for it. Each response with status 429 or
-    /// 5xx increases the back-off, and any other response resets it.
+    /// Sets a back-off that replaces the client's back-off, like client-go's `BackOff`. Also has an effect after the
+    /// error of an earlier setter. This request and its clones share the back-off, and each attempt waits for the
+    /// back-off. A response with status 429 or 5xx increases the back-off, and any other response resets it.
     ///
     /// # Examples
     ///
@@ -354,20 +355,22 @@ impl Request {
         self
     }
 
-    /// Returns a response with status 429 without a retry, even if the server asks for one.
+    /// Makes the request return a response with status 429, even if the server asks for a retry.
     pub(crate) fn returning_429(mut self) -> Self {
         self.parts.returns_429 = true;
         self
     }
 
-    /// Disables rate limiting and back-off for this request, even after an earlier setter's error. Also removes the
-    /// request's own rate limiter and back-off. Use this setter for urgent requests, such as lease renewals.
+    /// Disables rate limiting and back-off for this request. Also removes the request's own rate limiter and back-off,
+    /// and has an effect after the error of an earlier setter. Use this setter for urgent requests, such as lease
+    /// renewals.
     pub fn unthrottled(mut self) -> Self {
         (self.parts.throttled, self.parts.limiter, self.parts.backoff) = (false, None, None);
         self
     }
 
-    /// Sets a warning handler that replaces the client's, even after an earlier setter's error.
+    /// Sets a warning handler that replaces the client's warning handler. Also has an effect after the error of an
+    /// earlier setter.
     pub fn warning_handler(mut self, handler: Arc<dyn WarningHandler>) -> Self {
         self.parts.warnings = Some(handler);
         self
@@ -381,7 +384,8 @@ impl Request {
         self
     }
 
-    /// Sets the request body to a file's content, which is read immediately. Does not set `Content-Type`.
+    /// Sets the request body to the content of a file. The setter reads the file immediately. Does not set
+    /// `Content-Type`.
     pub fn body_file(self, path: impl AsRef<Path>) -> Self {
         if self.parts.fault.is_some() {
             return self;
@@ -401,8 +405,8 @@ impl Request {
         self
     }
 
-    /// Sets the request body to `object` as JSON, and `Content-Type` if it is not set. If `object` serializes to
-    /// `null`, the request has no body.
+    /// Sets the request body to `object`, serialized as JSON. Sets `Content-Type` unless the header is already set. If
+    /// `object` serializes to `null`, the request has no body.
     pub fn json(mut self, object: &(impl Serialize + ?Sized)) -> Self {
         if self.parts.fault.is_some() {
             return self;
@@ -418,7 +422,7 @@ impl Request {
         }
     }
 
-    /// Returns the first error from a setter, which sending the request would return.
+    /// Returns the first error from a setter, if any. Sending the request would return this error.
     pub fn error(&self) -> Option<&InvalidRequest> {
         self.parts.fault.as_ref()
     }
@@ -430,7 +434,7 @@ impl Request {
         group.unwrap_or_default()
     }
 
-    /// Stores an error, unless the request already has one.
+    /// Stores an error. Does nothing if the request already has an error.
     pub(crate) fn keep(mut self, fault: InvalidRequest) -> Self {
         self.parts.fault.get_or_insert(fault);
         self

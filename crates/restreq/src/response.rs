@@ -55,7 +55,7 @@ impl Response {
         &self.headers
     }
 
-    /// Returns the server's warnings, which the warning handler has already received.
+    /// Returns the server's warnings. The warning handler has already received these warnings.
     pub fn warnings(&self) -> &[Warning] {
         &self.warnings
     }
@@ -69,20 +69,20 @@ impl Response {
     ///
     /// # Errors
     ///
-    /// Returns [`Error::Status`] if the body is a failure status, or [`Error::Decode`] if the body is empty or cannot
-    /// be decoded as a `T`.
+    /// Returns [`Error::Status`] if the body is a `Status` object that reports a failure. Returns [`Error::Decode`] if
+    /// the body is empty or cannot be decoded as a `T`.
     pub fn into<T: DeserializeOwned>(self) -> Result<T, Error> {
         self.check()?;
         serde_json::from_slice(&self.body).map_err(|error| self.unreadable(DecodeError::from(error).to_string()))
     }
 
-    /// Decodes a list object by object, without a second copy of the whole body. To read a long list without storing it
-    /// in memory, use [`Request::list`](crate::Request::list).
+    /// Decodes a list object by object, without a second copy of the whole body. To read a list that does not fit into
+    /// memory, use [`Request::list`](crate::Request::list).
     ///
     /// # Errors
     ///
     /// Returns the same errors as [`into`](Self::into). A decoding error contains the object's index in the list and,
-    /// if possible, its name.
+    /// if possible, the object's name.
     pub fn into_list<T: DeserializeOwned>(self) -> Result<List<T>, Error> {
         self.check()?;
         let (items, metadata) = list::split(self.body.clone()).map_err(|message| self.unreadable(message))?;
@@ -114,7 +114,7 @@ impl Response {
 }
 
 impl fmt::Debug for Response {
-    /// Hides the body and the headers, which can contain secrets, tokens or cookies.
+    /// Hides the body and the headers. Both can contain secrets, tokens or cookies.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Response")
             .field("request", &format_args!("{}", self.request))

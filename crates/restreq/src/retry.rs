@@ -16,9 +16,9 @@ pub(crate) use self::budget::Budget;
 use crate::body::Body;
 use crate::error::Error;
 
-/// Decides whether and when to send a request again. Each `send` call has its own `Retry`. A `Retry` does not sleep.
+/// Decides whether and when to send a request again. Each `send` call has a separate `Retry`. A `Retry` does not sleep.
 ///
-/// The decision depends on the attempt's outcome and on the effect of repeating the request:
+/// The decision depends on the outcome of the attempt and on the effect of repeating the request:
 ///
 /// | | read | guarded write | other write | create of a generated name |
 /// |---|---|---|---|---|
@@ -31,22 +31,22 @@ use crate::error::Error;
 /// | anything else | fail | fail | fail | fail |
 ///
 /// - `Retry-After` is a number of seconds or a date. The server may have processed a request with a 5xx response,
-///   because a proxy can send this status. "In doubt" means that a later failure is returned as [`Error::Retried`].
+///   because a proxy can send a 5xx status. "In doubt" means that a later failure is returned as [`Error::Retried`].
 /// - A guarded write is a PUT or PATCH with a resourceVersion, a DELETE with a precondition, or a server-side apply.
 ///   Repeating a guarded write does not change the cluster again.
 /// - Repeating a create request with a generated name would silently create a second object.
-/// - As in client-go, a failed connection is returned without a retry. The caller can safely retry, with its own
-///   deadline and back-off. A missed deadline is also returned without a retry.
-/// - A body that can be read only once is never sent again.
-/// - A client's requests share a retry [`Budget`]. The first retry is free if the server did not process the request,
-///   or if a reused connection was already dead.
-/// - All pauses between attempts must fit into the request's deadline. Without a deadline, as for watches, they take at
-///   most a minute in total.
+/// - As in client-go, the client does not retry after a failed connection attempt. The caller can safely retry, with a
+///   deadline and a back-off of its own. The client also does not retry after a missed deadline.
+/// - A body that can be read only once is sent only once.
+/// - All requests of a client share a retry [`Budget`]. The first retry of a request is free if the server did not
+///   process the request, or if a reused connection was already dead.
+/// - All pauses between attempts must fit into the request's deadline. Without a deadline, as for watches, the pauses
+///   take at most a minute in total.
 #[derive(Debug)]
 pub(crate) struct Retry {
     left: u32,
     sent_again: u32,
-    /// The total pause between attempts so far.
+    /// The total duration of the pauses between attempts.
     waited: Duration,
     replayable: bool,
     /// Whether to add random jitter to the pauses.
@@ -56,9 +56,9 @@ pub(crate) struct Retry {
 /// The effect of repeating a request that the server may have processed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Repetition {
-    /// The request changes nothing.
+    /// The request changes nothing, so neither does a repetition.
     Harmless,
-    /// Repeating the request changes nothing, because the request contains its expected state.
+    /// Repeating the request changes nothing, because the request states which version of the object it applies to.
     Guarded,
     /// Repeating the request repeats its change, and can overwrite other clients' changes.
     Unsafe,
@@ -66,7 +66,7 @@ pub(crate) enum Repetition {
     Another,
 }
 
-/// An attempt's outcome for the retry policy.
+/// The outcome of an attempt, as far as the retry policy needs it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Outcome {
     /// 429 or 501 with `Retry-After`. The server did not process the request.
@@ -85,14 +85,15 @@ pub(crate) enum Outcome {
     Final,
 }
 
-/// The maximum pause that a server can ask for. For a longer one, the request returns the response.
+/// The maximum pause that a server can request. If the server requests a longer pause, the request returns the
+/// response.
 const LONGEST_WAIT: Duration = Duration::from_secs(60);
 
 /// The pause before a retry after a lost connection.
 const RECONNECT_WAIT: Duration = Duration::from_secs(1);
 
-/// The minimum first pause, which doubles with each retry up to `LONGEST_PAUSE`, even if the server asks for shorter
-/// pauses.
+/// The minimum pause before the first retry. The minimum doubles with each retry up to `LONGEST_PAUSE`, even if the
+/// server requests shorter pauses.
 const FIRST_PAUSE: Duration = Duration::from_millis(10);
 const LONGEST_PAUSE: Duration = Duration::from_secs(1);
 
@@ -104,13 +105,13 @@ impl Retry {
         Self { left: max_retries, sent_again: 0, waited: Duration::ZERO, replayable, jitters: false }
     }
 
-    /// Adds jitter to the pauses, so that requests that were rejected together are not retried together.
+    /// Adds jitter to the pauses. Requests that were rejected together are then not retried together.
     pub(crate) fn with_jitter(self) -> Self {
         Self { jitters: true, ..self }
     }
 
-    /// Returns the pause before the next attempt, or `None` if the request must not be retried. Calls `repetition` only
-    /// if the decision depends on its result.
+    /// Returns the pause before the next attempt. Returns `None` if the request must not be retried. Calls `repetition`
+    /// only if the decision depends on the effect of repeating the request.
     pub(crate) fn step(&mut self, outcome: Outcome, repetition: impl FnOnce() -> Repetition) -> Option<Duration> {
         if outcome == Outcome::Final || !self.replayable || self.left == 0 {
             return None;
@@ -137,13 +138,13 @@ impl Retry {
         Some(wait)
     }
 
-    /// Returns `true` if the total pause exceeds the limit for requests without a deadline.
+    /// Returns `true` if the total pause exceeds the limit for a request without a deadline.
     pub(crate) fn is_overlong(&self) -> bool {
         self.waited > LONGEST_WAIT
     }
 
-    /// Returns `true` if the last retry counts against the retry budget. The first retry is free if the server did not
-    /// process the request.
+    /// Returns `true` if the last retry must be taken from the retry budget. The first retry is free if the server did
+    /// not process the request, or if a reused connection was already dead.
     pub(crate) fn is_costly(&self, outcome: Outcome) -> bool {
         self.sent_again > 1 || !matches!(outcome, Outcome::Unprocessed | Outcome::Stale)
     }
@@ -172,7 +173,7 @@ impl Outcome {
 
     pub(crate) fn of_failure(error: &Error) -> Self {
         match error {
-            // The server would most likely send the same response again.
+            // The server would most likely send the same invalid response again.
             Error::Transport { source, .. } if is_invalid_response(&**source) => Self::Final,
             Error::Transport { .. } => Self::Lost,
             Error::Unprocessed { .. } => Self::Unprocessed,
@@ -182,7 +183,6 @@ impl Outcome {
 }
 
 impl Repetition {
-    /// Returns `true` if repeating the request changes nothing.
     fn is_idle(self) -> bool {
         matches!(self, Self::Harmless | Self::Guarded)
     }
@@ -204,13 +204,15 @@ impl Repetition {
     }
 }
 
-/// Returns `true` if `body` creates an object with `generateName`.
+/// Returns `true` if `body` creates an object with `generateName`. An unreadable body counts as such an object if it
+/// may contain `generateName`.
 fn is_of_generated_name(body: &Body) -> bool {
     match (Probe::of(body), body) {
         (Some(Probe { metadata: Metadata { name, generate_name, .. }, .. }), _) => {
             name.is_empty() && !generate_name.is_empty()
         }
-        // The body may be YAML, or protobuf, which has no field names.
+        // The body may be YAML, or protobuf. Protobuf contains no field names, so treat each protobuf body as an object
+        // with `generateName`.
         (None, Body::Bytes(text)) => text.starts_with(b"k8s\0") || memmem::find(text, b"generateName").is_some(),
         (None, Body::Empty | Body::Stream(_)) => false,
     }
@@ -220,7 +222,7 @@ fn is_apply(headers: &HeaderMap) -> bool {
     headers.get(CONTENT_TYPE).is_some_and(|kind| kind.as_bytes().starts_with(b"application/apply-patch"))
 }
 
-/// The request body's fields that determine the effect of repeating the request.
+/// The fields of a request body that determine the effect of repeating the request.
 #[derive(Default, Deserialize)]
 #[serde(default)]
 struct Probe {
@@ -237,7 +239,7 @@ struct Metadata {
 }
 
 impl Metadata {
-    /// Servers ignore the resourceVersion `0`, so a write with `0` is unconditional.
+    /// Servers ignore the resourceVersion `0`, so such a write is not guarded.
     fn is_of_a_version(&self) -> bool {
         !matches!(&*self.resource_version, "" | "0")
     }
@@ -260,7 +262,8 @@ impl Probe {
 }
 
 /// Parses the `Retry-After` header, which is a number of seconds or a date. A negative number means an immediate retry.
-/// A date is relative to the response's `Date` header, because clocks can differ.
+/// The delay until a date is computed from the response's `Date` header, because the clocks of client and server can
+/// differ.
 pub(crate) fn retry_after(headers: &HeaderMap) -> Option<Duration> {
     let text = headers.get(RETRY_AFTER)?.to_str().ok()?.trim();
     if let Ok(seconds) = text.parse::<i64>() {

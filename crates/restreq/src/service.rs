@@ -13,8 +13,8 @@ use crate::stream::ByteStream;
 
 type BoxFuture<T> = Pin<Box<dyn Future<Output = T> + Send>>;
 
-/// Sends an `http::Request` with the client's credentials, retries and metrics. Only the URI's path and query are used.
-/// A failed response is returned as [`Error::Status`]. The response body is streamed.
+/// Sends an `http::Request` with the client's credentials, retries and metrics. The client uses only the path and query
+/// of the URI. An error response is returned as [`Error::Status`]. The response body is streamed.
 ///
 /// # Examples
 ///

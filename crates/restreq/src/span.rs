@@ -12,7 +12,8 @@ use crate::error::Error;
 use crate::request::Request;
 
 impl Request {
-    /// Creates a request's span, which includes all attempts. [`RestClient`](crate::RestClient) documents the fields.
+    /// Creates a span for a request. The span includes all attempts. [`RestClient`](crate::RestClient) documents the
+    /// fields.
     pub(crate) fn span(&self, line: &Arc<RequestLine>) -> Span {
         tracing::debug_span!(
             "request",
@@ -30,8 +31,8 @@ impl Request {
     }
 }
 
-/// Renders the URL template only if a subscriber displays it. With tracing's feature `log`, span fields are evaluated
-/// even without a subscriber.
+/// Renders the URL template when a subscriber displays the template. With tracing's feature `log`, span fields are
+/// evaluated even without a subscriber, so the template must be rendered lazily.
 struct Template<'a>(&'a Request);
 
 impl fmt::Display for Template<'_> {
@@ -40,7 +41,7 @@ impl fmt::Display for Template<'_> {
     }
 }
 
-/// Records an attempt's outcome in the span. `code` is `None` if there was no response.
+/// Records the outcome of an attempt in the span. `code` is `None` if no response arrived.
 pub(crate) fn attempted(span: &Span, code: Option<StatusCode>, resent: u32) {
     if let Some(code) = code {
         span.record("http.response.status_code", code.as_u16());
@@ -50,7 +51,7 @@ pub(crate) fn attempted(span: &Span, code: Option<StatusCode>, resent: u32) {
     }
 }
 
-/// Records a failure in the span, as the status code or the kind of error.
+/// Records a failure in the span. The value is the status code or the kind of error.
 pub(crate) fn failed(span: &Span, error: &Error) {
     let name = match error {
         Error::Auth { .. } => "auth",
@@ -78,7 +79,7 @@ mod tests {
     use crate::request::templates_rendered;
     use crate::{Request, RestClient};
 
-    /// The tests enable tracing's feature `log`, as any crate in a program may do.
+    /// The tests enable tracing's feature `log`, because any crate of a program may enable the feature.
     #[test]
     fn template_is_not_rendered_without_a_subscriber() {
         let request: Request = RestClient::new(ClientConfig::new("http://host")).unwrap().get();

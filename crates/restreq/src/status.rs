@@ -1,4 +1,4 @@
-//! Derives a [`Status`] from a failed HTTP response. This module does no I/O.
+//! Derives a [`Status`] from an HTTP error response. This module does no I/O.
 
 use http::header::CONTENT_TYPE;
 use http::{HeaderMap, Method, StatusCode};
@@ -7,7 +7,7 @@ use pintle_meta::{Reason, Status, StatusCause, StatusDetails};
 
 use crate::retry::retry_after;
 
-/// The request parts for an error message.
+/// The parts of a request that appear in an error message.
 #[derive(Clone, Debug)]
 pub(crate) struct Subject<'a> {
     pub(crate) method: &'a Method,
@@ -20,16 +20,17 @@ pub(crate) fn is_success(status: StatusCode) -> bool {
     (200..=206).contains(&status.as_u16())
 }
 
-/// Returns `true` if the server may have processed a write despite this status, because a proxy can send a 5xx status.
+/// Returns `true` if the server may have processed a write despite this status. A proxy can send a 5xx status after it
+/// has forwarded the request.
 pub(crate) fn may_have_acted(status: StatusCode) -> bool {
     status.is_server_error() && status != StatusCode::NOT_IMPLEMENTED
 }
 
-/// Returns the `Status` in a response body, or creates one from the HTTP response.
+/// Returns the `Status` object in a response body, or creates a `Status` from the HTTP response.
 pub(crate) fn failure(code: StatusCode, headers: &HeaderMap, body: &[u8], subject: &Subject<'_>) -> Box<Status> {
     let mut status = failure_anywhere(body).unwrap_or_else(|| Box::new(made(code, headers, body, subject)));
-    // A proxy may send a 5xx status with the body of another response, which does not prove that this request was
-    // rejected.
+    // A proxy may send a 5xx status with the body of another response. Such a body does not prove that the server
+    // rejected this request.
     if status.code == 0 || code.is_server_error() {
         status.code = code.as_u16();
     }
@@ -42,9 +43,9 @@ pub(crate) fn failure(code: StatusCode, headers: &HeaderMap, body: &[u8], subjec
     status
 }
 
-/// Returns the failure status in a body, regardless of the HTTP status.
+/// Returns the failure `Status` in a body, regardless of the HTTP status.
 pub(crate) fn failure_in(body: &[u8]) -> Option<Box<Status>> {
-    // Search only the start of a long body, so that large objects are not parsed twice. In a `Status`, `kind` is close
+    // Search only the start of a long body, so that a large object is not parsed twice. In a `Status`, `kind` is close
     // to the start, unless the body is short.
     const EARLY: usize = 512;
     const SHORT: usize = 4 << 10;
@@ -53,8 +54,8 @@ pub(crate) fn failure_in(body: &[u8]) -> Option<Box<Status>> {
     failure_anywhere(body)
 }
 
-/// Works like `failure_in`, but finds `kind` at any position. Use this function only for short bodies and bodies that
-/// are not objects.
+/// Works like `failure_in`, but finds `kind` at any position. Call this function only for short bodies and for bodies
+/// that are not objects.
 pub(crate) fn failure_anywhere(body: &[u8]) -> Option<Box<Status>> {
     let status: Status = serde_json::from_slice(body).ok()?;
     let known = matches!(status.types.api_version.as_str(), "" | "v1" | "meta.k8s.io/v1");
@@ -109,7 +110,7 @@ fn made(code: StatusCode, headers: &HeaderMap, body: &[u8], subject: &Subject<'_
     }
 }
 
-/// Returns a body's readable text, truncated to 2 KiB.
+/// Returns the readable text of a body, truncated to 2 KiB.
 fn text(headers: &HeaderMap, body: &[u8]) -> String {
     const ENOUGH: usize = 2048;
     let is_text = match headers.get(CONTENT_TYPE) {

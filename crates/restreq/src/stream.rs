@@ -1,4 +1,4 @@
-//! A stream of response body chunks.
+//! Streams response bodies.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -17,8 +17,8 @@ use crate::error::{BodyFault, Error};
 
 /// A stream of response body chunks. A chunk can start and end at any byte.
 ///
-/// The stream returns `None` at the end of a complete response. The stream returns an error if the connection is lost,
-/// or if no data arrives within the idle timeout. Dropping the stream cancels the request.
+/// The stream returns `None` after the complete response. The stream returns an error if the connection is lost, or if no data arrives
+/// within the idle timeout. Dropping the stream cancels the request.
 ///
 /// # Examples
 ///
@@ -39,7 +39,7 @@ pub struct ByteStream {
     body: ResponseBody,
     line: Arc<RequestLine>,
     idle: Option<(Duration, Pin<Box<Sleep>>)>,
-    /// The deadline for the whole response, with its duration for the error.
+    /// The deadline for the whole response, as a timer. The duration until the deadline is for the error.
     deadline: Option<(Duration, Pin<Box<Sleep>>)>,
     done: bool,
 }
@@ -50,7 +50,7 @@ impl ByteStream {
         Self { body, line, idle, deadline: None, done: false }
     }
 
-    /// Sets a deadline for the whole stream, with its duration for the error.
+    /// Sets a deadline for the whole stream. The duration in `deadline` is for the error.
     pub(crate) fn with_deadline(mut self, deadline: Option<(Instant, Duration)>) -> Self {
         self.deadline = deadline.map(|(at, after)| (after, Box::pin(tokio::time::sleep_until(at))));
         self
@@ -61,22 +61,22 @@ impl ByteStream {
         &self.line
     }
 
-    /// Returns the next chunk of the body, or `None` at the end.
+    /// Returns the next chunk of the body, or `None` after the complete body.
     ///
     /// # Errors
     ///
-    /// Returns an error if the connection is lost, or if no data arrives within the idle timeout. The stream ends after
-    /// an error.
+    /// Returns an error if the connection is lost, or if no data arrives within the idle timeout. After an error, the stream returns
+    /// `None`.
     ///
     /// # Cancel safety
     ///
-    /// This method is cancel safe. No chunk is lost.
+    /// This method is cancel safe. Dropping the future loses no chunk.
     pub async fn next(&mut self) -> Option<Result<Bytes, Error>> {
         std::future::poll_fn(|cx| Pin::new(&mut *self).poll_next(cx)).await
     }
 
     fn poll_chunk(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Bytes, BodyFault>>> {
-        // Poll the timer only if the connection has no data ready.
+        // Check the clock first, because the timer is polled only while the connection has no data ready.
         if let Some((after, sleep)) = &self.deadline
             && Instant::now() >= sleep.deadline()
         {

@@ -9,21 +9,21 @@ use tokio::time::Instant;
 
 use crate::error::Error;
 
-/// The rate limiter for all of a client's requests. By default, there is no limit, because API Priority and Fairness
-/// protects servers, and users do not expect client-go's default of 5 requests per second. For the same reason,
-/// controller-runtime removed that default in pull request 3119.
+/// The rate limiter for all requests of a client. By default, there is no limit, because API Priority and Fairness
+/// protects the server, and users do not expect client-go's default of 5 requests per second. controller-runtime
+/// removed the default for the same reason (pull request 3119).
 #[derive(Debug)]
 pub(crate) struct Throttle(Option<pintle_ratelimit::Throttle<TokioClock>>);
 
 /// client-go's default.
 const DEFAULT_BURST: u32 = 10;
 
-/// The minimum duration of a logged wait.
+/// A shorter wait is not logged.
 const MIN_LOGGED_WAIT: Duration = Duration::from_millis(50);
 
 impl Throttle {
-    /// Creates a limiter. There is no limit if `qps` is `None` or not positive. The default burst applies if `burst` is
-    /// `None` or 0.
+    /// Creates a rate limiter. If `qps` is `None` or not positive, there is no limit. If `burst` is `None` or 0,
+    /// client-go's default burst applies.
     pub(crate) fn new(qps: Option<f32>, burst: Option<u32>) -> Self {
         let burst = burst.filter(|burst| *burst > 0).unwrap_or(DEFAULT_BURST);
         let qps = qps.filter(|qps| *qps > 0.0);
@@ -82,7 +82,7 @@ mod tests {
             for _ in 0..20 {
                 throttle.wait(None, &line()).await.unwrap();
             }
-            // Requests within the burst do not wait. A timer can fire up to a millisecond late.
+            // A timer can fire up to a millisecond late.
             let waited = started.elapsed().as_millis();
             assert!((expected..expected + 21).contains(&waited), "{qps:?} {burst:?}: {waited}");
         }
@@ -139,7 +139,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn endless_wait_returns_an_error_at_once() {
-        // The next permit is further away than a clock can represent.
+        // `Instant` cannot represent the time of the next permit.
         let throttle = Throttle::new(Some(f32::MIN_POSITIVE), Some(1));
         throttle.wait(None, &line()).await.unwrap();
         let started = Instant::now();

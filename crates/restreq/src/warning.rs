@@ -24,7 +24,7 @@ impl fmt::Display for Warning {
     }
 }
 
-/// A handler for response warnings.
+/// A handler for the warnings in responses.
 ///
 /// # Examples
 ///

@@ -1,4 +1,4 @@
-//! Watch streams, which decode each event when it arrives.
+//! Watch streams. A watch stream decodes each event when the event arrives.
 
 mod frames;
 
@@ -27,7 +27,7 @@ use crate::stream::ByteStream;
 /// - If the server sends an invalid or too large frame, or an object that is not a `T`, the stream returns an error and
 ///   then `None`.
 ///
-/// A failure that the server reports is the event [`WatchEvent::Error`].
+/// A failure that the server reports is not an error of the stream, but the event [`WatchEvent::Error`].
 ///
 /// `E` is [`Error`] for a watch from a [`Request`](crate::Request), and [`ApiError`] for a watch from an
 /// [`Api`](crate::Api).
@@ -58,7 +58,7 @@ pub struct Watch<T, E = Error> {
     object: PhantomData<fn() -> T>,
 }
 
-/// A stream of watch events with undecoded objects. A `RawWatch` works like [`Watch`], but continues after an
+/// A stream of watch events whose objects are not decoded. Unlike [`Watch`], a `RawWatch` continues after an
 /// undecodable object, and after a frame larger than [`max_object`](pintle_meta::ClientConfig::max_object).
 ///
 /// # Examples
@@ -95,11 +95,11 @@ impl<T: DeserializeOwned, E: From<Error>> Watch<T, E> {
     ///
     /// # Errors
     ///
-    /// Returns the errors described in the type's documentation. The watch ends after an error.
+    /// Returns the errors described in the type's documentation. After an error, the watch returns `None`.
     ///
     /// # Cancel safety
     ///
-    /// This method is cancel safe. No event is lost.
+    /// This method is cancel safe. Dropping the future loses no event.
     pub async fn next(&mut self) -> Option<Result<WatchEvent<T>, E>> {
         std::future::poll_fn(|cx| Pin::new(&mut *self).poll_next(cx)).await
     }
@@ -181,7 +181,7 @@ impl<E> RawWatch<E> {
     }
 
     /// Returns the error for a response that ends within a frame, for example because a proxy shuts down. The error is
-    /// the same as for a lost connection, because all earlier events are valid and the watch can resume after them.
+    /// the same as for a lost connection. All earlier events are valid, so the caller can resume the watch after them.
     fn ended_within_a_frame(&self) -> Error {
         let (request, message) = (self.bytes.request().clone(), "the watch ended within a frame");
         let source = io::Error::new(io::ErrorKind::UnexpectedEof, message);
@@ -203,7 +203,7 @@ impl<E: From<Error>> Stream for RawWatch<E> {
     }
 }
 
-/// Describes an error in a frame, without the text that [`Error::Decode`] adds.
+/// Describes an error in a frame. Omits the text that [`Error::Decode`] adds.
 fn cause(error: &ApiError) -> String {
     match &error.kind {
         ErrorKind::Decode(cause) => cause.to_string(),
@@ -211,8 +211,8 @@ fn cause(error: &ApiError) -> String {
     }
 }
 
-/// Returns the event for a frame above the size limit. Bookmark and error events are useless without their content, so
-/// returns an error for them.
+/// Returns the event for a frame above the size limit. For a bookmark or an error event, returns an error, because
+/// these events are useless without their content.
 fn oversized_event(frame: FrameTooLarge) -> Result<WatchEvent<RawObject>, FrameTooLarge> {
     let event = match frame.event_type {
         Some(WatchEventType::Added) => WatchEvent::Added,

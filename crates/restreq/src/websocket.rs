@@ -1,4 +1,4 @@
-//! The WebSocket handshake. tungstenite handles the frames.
+//! The WebSocket handshake. tungstenite reads and writes the frames.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -20,15 +20,15 @@ use crate::request::Request;
 /// A WebSocket over one of the client's connections.
 pub(crate) type WebSocket = WebSocketStream<Conn>;
 
-/// The maximum size of a received message in bytes. Servers send at most 32 KiB in one message, but other servers may
-/// send more.
+/// The maximum size of a received message in bytes. kube-apiserver sends at most 32 KiB in one message, but other
+/// servers may send more.
 pub(crate) const MAX_MESSAGE: usize = 16 << 20;
-/// The buffer size for each direction in bytes. Servers send at most 32 KiB in one message.
+/// The size of the read buffer in bytes.
 const BUFFER: usize = 64 << 10;
 
 impl Request {
-    /// Opens a WebSocket and offers `protocols` to the server, ordered by preference. Returns the WebSocket, the chosen
-    /// subprotocol, and the request line for later errors.
+    /// Opens a WebSocket. Offers the subprotocols `protocols` to the server, ordered by preference. Returns the
+    /// WebSocket, the chosen subprotocol, and the request line for later errors.
     pub(crate) async fn websocket(
         self,
         protocols: &[&'static str],
@@ -40,7 +40,8 @@ impl Request {
             .header(SEC_WEBSOCKET_VERSION.as_str(), "13")
             .header(SEC_WEBSOCKET_KEY.as_str(), &key)
             .header(SEC_WEBSOCKET_PROTOCOL.as_str(), &protocols.join(", "))
-            // No timeout, because the client would send it as a parameter, and the server would end the session.
+            // Disable the timeout. The client would send the timeout as a parameter, and the server would end the
+            // session.
             .timeout(Duration::ZERO);
         let line = request.line();
         let (headers, upgraded) = request.upgrade(&line).await?;
@@ -50,7 +51,7 @@ impl Request {
             .ok_or_else(|| unusable("a layer around the transport dropped the response's extensions".into()))?;
         let config = WebSocketConfig::default()
             .read_buffer_size(BUFFER)
-            // Send each message immediately.
+            // A buffer of size 0 makes tungstenite send each message immediately.
             .write_buffer_size(0)
             .max_message_size(Some(MAX_MESSAGE))
             .max_frame_size(Some(MAX_MESSAGE));
@@ -60,7 +61,7 @@ impl Request {
     }
 }
 
-/// Checks the response headers of an upgrade. Returns the chosen subprotocol.
+/// Checks the response headers of a WebSocket upgrade. Returns the chosen subprotocol.
 fn check(headers: &HeaderMap, key: &str, protocols: &[&'static str]) -> Result<&'static str, String> {
     let text = |name| headers.get(name).and_then(|value| value.to_str().ok()).unwrap_or_default();
     if !text(UPGRADE).eq_ignore_ascii_case("websocket") {

@@ -1,5 +1,5 @@
-//! Measures the peak memory while reading a large list. The test has its own binary, because the peak memory is
-//! measured for the whole process.
+//! Measures the peak memory while reading a large list. The peak memory is measured for the whole process, so this test needs its own
+//! binary.
 #![allow(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
 
 use std::io::{Read, Write};
@@ -11,7 +11,7 @@ use pintle_restreq::{RestClient, RestClientConfig};
 const CHUNK: usize = 64 << 10;
 
 /// The server sends one item of 48 MiB, and then 48 MiB of small items. `PINTLE_LIST_MIB` replaces the number 48. The client, whose
-/// `max_body` and `max_object` are 1 MiB, must need less than 16 MiB of memory.
+/// `max_body` and `max_object` are 1 MiB, must use less than 16 MiB of memory.
 #[tokio::test]
 async fn list_of_any_size_streams_in_bounded_memory() {
     let mebibytes: usize = std::env::var("PINTLE_LIST_MIB").map_or(48, |size| size.parse().unwrap());
@@ -47,7 +47,7 @@ async fn list_of_any_size_streams_in_bounded_memory() {
     serving.join().unwrap();
 }
 
-/// Responds to one request with a list of one large item of `chunks` × [`CHUNK`] bytes, followed by `chunks` copies of
+/// Responds to one request with a list. The list contains one large item of `chunks` × [`CHUNK`] bytes, followed by `chunks` copies of
 /// `items`.
 fn serve(server: &TcpListener, chunks: usize, items: &str) {
     let (mut stream, _) = server.accept().unwrap();
@@ -71,7 +71,7 @@ fn serve(server: &TcpListener, chunks: usize, items: &str) {
     stream.write_all(b"]}").unwrap();
 }
 
-/// Returns the peak memory of this process in KiB, or 0 if the operating system does not provide it.
+/// Returns the peak memory of this process in KiB. Returns 0 if the operating system does not report the peak memory.
 fn peak_memory() -> u64 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));

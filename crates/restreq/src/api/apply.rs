@@ -15,21 +15,22 @@ use crate::managed_fields::extract_managed_fields;
 use crate::request::Request;
 
 impl<T: Object + Serialize + DeserializeOwned> Api<T> {
-    /// Applies an object with server-side apply. Creates the object if it does not exist.
+    /// Applies an object with server-side apply, which creates the object if it does not exist.
     ///
-    /// The field manager in `options` becomes an owner of each field in `object`. Fields that this manager applied
-    /// earlier and that `object` no longer contains lose their owner, and the server removes them if they have no other
-    /// owner.
+    /// The field manager in `options` becomes an owner of each field in `object`. A field that the same manager applied
+    /// earlier and that is missing in `object` loses this owner. The server removes a field without owners.
     ///
     /// This method adds apiVersion and kind if the type does not serialize them. A `resourceVersion` or `uid` in the
-    /// object's metadata is a precondition. Do not apply an object that you have read from the server, because it also
-    /// contains other managers' fields. Start with a new object or with the result of [`applied`](Self::applied). To
-    /// apply a partial object, use [`patch`](Self::patch) with [`Patch::Apply`].
+    /// object's metadata is a precondition.
+    ///
+    /// Do not apply an object that you have read from the server, because the object also contains the fields of other
+    /// managers. Start with a new object or with the result of [`applied`](Self::applied). To apply a partial object,
+    /// use [`patch`](Self::patch) with [`Patch::Apply`].
     ///
     /// # Errors
     ///
     /// Returns an error without sending a request if `options` contains no field manager. Returns `Conflict` if another
-    /// manager owns a field with a value other than the one in `object`. To take over the field instead, set `force` in
+    /// manager owns a field whose value differs from the value in `object`. To take over such a field, set `force` in
     /// `options`. Returns another error if the request fails.
     ///
     /// # Examples
@@ -52,7 +53,7 @@ impl<T: Object + Serialize + DeserializeOwned> Api<T> {
         Ok(self.apply_request(object, options, false).object().await?)
     }
 
-    /// Applies only an existing object's status, like [`apply`](Self::apply).
+    /// Applies only the status of an existing object, like [`apply`](Self::apply).
     ///
     /// # Errors
     ///
@@ -75,7 +76,8 @@ impl<T: Object + Serialize + DeserializeOwned> Api<T> {
         self.with_object(request, object, options)
     }
 
-    /// Sets the body of a create or update request. Adds apiVersion and kind, which most Rust types do not serialize.
+    /// Sets the body of a create or update request. Adds apiVersion and kind, because most Rust types do not serialize
+    /// them.
     pub(super) fn with_object(&self, request: Request, object: &T, options: &WriteOptions) -> Request {
         let request = with_write_options(request, options);
         if self.representation != Representation::Whole {
@@ -97,7 +99,7 @@ impl<T: Object + Serialize + DeserializeOwned> Api<T> {
 impl<T> Api<T> {
     /// Returns the fields that a manager has applied and still owns, like client-go's `Extract`. Returns `None` if the
     /// manager has not applied any fields. The result includes apiVersion, kind, name and namespace, so you can change
-    /// it and apply it again. See [`extract_managed_fields`].
+    /// the result and apply it again. See [`extract_managed_fields`].
     ///
     /// # Errors
     ///
@@ -115,7 +117,6 @@ impl<T> Api<T> {
         Ok(extract_managed_fields(&object, field_manager, "").map_err(|error| unreadable(error.to_string()))?)
     }
 
-    /// Returns the patch request body. Adds apiVersion and kind to an apply patch.
     pub(super) fn patch_body<'a>(&self, patch: &'a Patch) -> Cow<'a, Value> {
         match patch {
             Patch::Apply(body) => {

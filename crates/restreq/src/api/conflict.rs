@@ -13,15 +13,14 @@ use crate::error::InvalidRequest;
 /// The maximum number of attempts in [`Api::create_or_update`], as in client-go.
 const ATTEMPTS: u32 = 5;
 
-/// Calls `attempt` until its result is not a conflict, at most `attempts` times and at least once, like client-go's
-/// `RetryOnConflict`. `attempt` must read the object from the server in each call.
+/// Calls `attempt` until the result is not a conflict, like client-go's `RetryOnConflict`. Calls `attempt` at most `attempts` times, but at
+/// least once. Each call of `attempt` must read the object from the server.
 ///
-/// The pause between two attempts is 10 ms plus up to 10 % jitter, or the error's
-/// [`retry_after`](ApiError::retry_after) if it is longer.
+/// The pause between two attempts is 10 ms plus up to 10 % jitter. If the error contains a longer [`retry_after`](ApiError::retry_after),
+/// the pause is that time.
 ///
-/// `attempt` must be idempotent: it may set a label, but must not increment a counter. If the response to a write is
-/// lost, the client may send the write again, and the second write can conflict with the first one
-/// ([`ApiError::earlier_may_have_acted`]).
+/// `attempt` must be idempotent. For example, it may set a label, but must not increment a counter. If the response to a write is lost, the
+/// client may send the write again, and this second write can conflict with the first write ([`ApiError::earlier_may_have_acted`]).
 ///
 /// # Errors
 ///
@@ -72,18 +71,18 @@ pub enum OperationResult {
 }
 
 impl<T: Object + Clone + Serialize + DeserializeOwned> Api<T> {
-    /// Reads the stored object with the key of `object`, applies `change`, and sends an update if `change` modified the
-    /// object. If the object does not exist, applies `change` to a copy of `object` and creates the copy. After a
-    /// conflict, or if another client creates the object first, the method reads the object again and retries, for at
+    /// Reads the stored object with the key of `object`, applies `change`, and sends an update if `change` modified the object. If the
+    /// object does not exist, applies `change` to a copy of `object` and creates the copy.
+    ///
+    /// If the write conflicts, or if another client creates the object first, the method reads the object again and retries. There are at
     /// most five attempts.
     ///
-    /// `T` must declare all of the object's fields, because the update deletes all other fields. For a partial type,
-    /// use [`apply`](Self::apply).
+    /// `T` must declare all fields of the object. The update deletes the fields that `T` does not declare. For a partial type, use
+    /// [`apply`](Self::apply).
     ///
     /// # Errors
     ///
-    /// Returns the last attempt's error. An error other than `Conflict` or `AlreadyExists` is returned without another
-    /// attempt.
+    /// Returns the error of the last attempt. Only `Conflict` and `AlreadyExists` lead to another attempt.
     ///
     /// # Examples
     ///

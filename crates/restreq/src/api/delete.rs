@@ -1,4 +1,4 @@
-//! Deletion.
+//! Deletes objects.
 
 use http::Method;
 use pintle_meta::{ApiError, DeleteOptions, InvalidKey, ListOptions, ObjectKey, Status, TypeMeta};
@@ -26,16 +26,16 @@ use super::options::with_list_options;
 #[derive(Clone, Debug, PartialEq)]
 pub enum Deletion<T> {
     /// The object, which usually still exists. The server deletes the object after its last finalizer is removed and
-    /// its grace period ends. For some kinds, such as pods, this can be the last state of an already deleted object. To
-    /// wait for the deletion, use [`Api::wait_for_deletion`].
+    /// its grace period ends. For some kinds, such as pods, the object can also be the last state of an already deleted
+    /// object. To wait for the deletion, use [`Api::wait_for_deletion`].
     Object(Box<T>),
     /// The object is deleted, or would be deleted in a dry run. The status details contain the object's UID.
     Status(Box<Status>),
 }
 
 impl<T: DeserializeOwned> Api<T> {
-    /// Requests an object's deletion, without waiting for finalizers or for a grace period. The result shows whether
-    /// the object still exists.
+    /// Requests the deletion of an object. The method does not wait for finalizers or for the grace period. The result
+    /// shows whether the object still exists.
     ///
     /// # Errors
     ///
@@ -64,7 +64,7 @@ impl<T> Api<T> {
     ///
     /// # Errors
     ///
-    /// Returns an error if the request fails. The server may have deleted some of the objects.
+    /// Returns an error if the request fails. The server may already have deleted some of the objects.
     pub async fn delete_collection(&self, which: &ListOptions, options: &DeleteOptions) -> Result<(), ApiError> {
         with_list_options(self.on_collection(self.client.delete()), which).json(options).send().await?;
         Ok(())

@@ -1,4 +1,4 @@
-//! Evictions.
+//! Evicts pods.
 
 use std::time::Duration;
 
@@ -12,14 +12,14 @@ use crate::error::InvalidRequest;
 /// The outcome of [`Api::evict`].
 #[derive(Clone, Debug, PartialEq)]
 pub enum EvictionOutcome {
-    /// The server accepted the eviction and deletes the pod. In a dry run, the server would have accepted the eviction.
+    /// The server accepted the eviction and deletes the pod. In a dry run, the server only checks the eviction.
     Evicted,
     /// The server rejected the eviction with status 429, usually because of a PodDisruptionBudget. The pod is
     /// unchanged.
     Blocked {
-        /// The server's requested delay before a retry, if any. kubectl retries every 5 s.
+        /// The delay that the server requested before a retry, if any. kubectl retries every 5 s.
         retry_after: Option<Duration>,
-        /// The server's status, whose causes name the PodDisruptionBudget.
+        /// The server's status. The causes name the PodDisruptionBudget.
         status: Box<Status>,
     },
 }

@@ -1,4 +1,4 @@
-//! Commands in containers.
+//! Runs commands in containers.
 
 use http::Method;
 use pintle_meta::{ApiError, InvalidKey, ObjectKey};
@@ -8,7 +8,7 @@ use crate::error::InvalidRequest;
 use crate::process::{AttachedProcess, PROTOCOLS, Streams};
 use crate::request::Request;
 
-/// Options for [`Api::exec`] and [`Api::attach`]. By default, the client reads stdout and stderr of the default
+/// Options for [`Api::exec`] and [`Api::attach`]. By default, the client reads stdout and stderr of the pod's default
 /// container.
 ///
 /// # Examples
@@ -28,7 +28,7 @@ pub struct ExecOptions {
     pub stdin: bool,
     /// Whether the client reads the command's standard output.
     pub stdout: bool,
-    /// Whether the client reads the command's standard error. Ignored if `tty` is `true`, because a terminal combines
+    /// Whether the client reads the command's standard error. Ignored if `tty` is `true`, because a terminal merges
     /// stdout and stderr.
     pub stderr: bool,
     /// Whether to allocate a terminal for the command.
@@ -75,17 +75,17 @@ impl ExecOptions {
 }
 
 impl<T> Api<T> {
-    /// Runs a command in a pod's container, directly and without a shell. This method returns as soon as the connection
-    /// is established. The command may start later.
+    /// Runs a command in a pod's container, directly and without a shell. This method returns when the connection is
+    /// established. The command may start later.
     ///
     /// The client's user needs permission for the verbs `get` and `create` on `pods/exec`. The client opens a WebSocket
-    /// over HTTP/1.1 on a separate connection, so all proxies on the way must support WebSockets.
+    /// over HTTP/1.1 on a separate connection. All proxies between the client and the server must support WebSockets.
     ///
     /// # Errors
     ///
     /// Returns `NotFound` if the pod does not exist, an error if this `Api` is not for pods, or another error if the
-    /// request fails. After a lost connection, the client does not retry the request, because the command may have run.
-    /// [`AttachedProcess::status`] returns failures after the connection is established, such as an unknown container.
+    /// request fails. If the connection is lost, the client does not retry, because the command may have run. After the
+    /// connection is established, [`AttachedProcess::status`] returns failures, such as an unknown container.
     ///
     /// # Panics
     ///
@@ -123,10 +123,10 @@ impl<T> Api<T> {
         process(request, options).await
     }
 
-    /// Attaches to a container's main process.
+    /// Attaches to the main process of a container.
     ///
     /// The client's user needs permission for the verbs `get` and `create` on `pods/attach`. The process receives input
-    /// only if its container has `stdin: true`. The server does not send earlier output.
+    /// only if its container has `stdin: true`. The server does not send output from before the call.
     ///
     /// # Errors
     ///

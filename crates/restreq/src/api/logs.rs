@@ -1,4 +1,4 @@
-//! Container logs.
+//! Reads container logs.
 
 use std::fmt;
 use std::future::poll_fn;
@@ -34,7 +34,7 @@ pub struct LogOptions {
     pub container: String,
     /// Whether to follow the log until the container ends. Only [`Api::log_lines`] supports this option.
     pub follow: bool,
-    /// Whether to read the log from before the container's last restart.
+    /// Whether to read the log of the container's previous instance, which ended before the last restart.
     pub previous: bool,
     /// The maximum age of a log line, rounded up to whole seconds. Cannot be combined with `since_time`.
     pub since: Option<Duration>,
@@ -91,8 +91,8 @@ impl LogOptions {
 }
 
 impl<T> Api<T> {
-    /// Returns a container's log as one string, with invalid UTF-8 replaced by U+FFFD. The log's size is limited by
-    /// [`max_body`](crate::RestClientConfig::max_body).
+    /// Returns a container's log as one string. Each invalid UTF-8 sequence is replaced by U+FFFD.
+    /// [`max_body`](crate::RestClientConfig::max_body) limits the size of the log.
     ///
     /// # Errors
     ///
@@ -128,11 +128,11 @@ impl<T> Api<T> {
     }
 
     /// Returns a container's log as a stream of lines. The stream returns each line as soon as it arrives. See
-    /// [`LogLines`].
+    /// [`LogLines`] for the stream's guarantees.
     ///
     /// # Errors
     ///
-    /// Returns the same errors as [`logs`](Self::logs), but accepts [`follow`](LogOptions::follow).
+    /// Returns the same errors as [`logs`](Self::logs), except that [`follow`](LogOptions::follow) is allowed.
     ///
     /// # Examples
     ///
@@ -169,9 +169,9 @@ impl<T> Api<T> {
 /// log ends. With [`follow`](LogOptions::follow), the log ends when the container ends or the server closes the
 /// connection.
 ///
-/// The stream does not reconnect. To resume a log after a lost connection, request
-/// [`timestamps`](LogOptions::timestamps), and open the log again with the last timestamp as
-/// [`since_time`](LogOptions::since_time). The new stream repeats all lines from the same second.
+/// The stream does not reconnect. To resume a log after a lost connection, set [`timestamps`](LogOptions::timestamps)
+/// for the first stream. Then open the log again with the last timestamp as [`since_time`](LogOptions::since_time). The
+/// new stream repeats all lines that have the same second as this timestamp.
 #[must_use = "a log is not read until it is polled"]
 pub struct LogLines {
     log: ByteStream,
@@ -184,11 +184,11 @@ impl LogLines {
     ///
     /// # Errors
     ///
-    /// Returns an error if the connection is lost. The stream ends after an error.
+    /// Returns an error if the connection is lost. The stream returns no more items after an error.
     ///
     /// # Cancel safety
     ///
-    /// This method is cancel safe. No line is lost.
+    /// This method is cancel safe. Dropping the future loses no line.
     pub async fn next(&mut self) -> Option<Result<String, ApiError>> {
         poll_fn(|cx| Pin::new(&mut *self).poll_next(cx)).await
     }
@@ -228,11 +228,10 @@ fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
 }
 
-/// Splits bytes into lines.
 #[derive(Default)]
 struct LineSplitter {
     buffer: BytesMut,
-    /// The length of the buffer's prefix that contains no line end.
+    /// The number of bytes at the start of the buffer that are known to contain no line end.
     searched: usize,
 }
 
@@ -263,7 +262,7 @@ impl LineSplitter {
         None
     }
 
-    /// Returns the log's last line, if it has no line end.
+    /// Returns the last line of the log if that line has no line end.
     fn rest(&mut self) -> Option<Bytes> {
         self.searched = 0;
         Some(self.buffer.split().freeze()).filter(|line| !line.is_empty())

@@ -1,4 +1,4 @@
-//! Lists in pages.
+//! Reads lists in pages.
 
 use std::collections::HashSet;
 use std::fmt;
@@ -11,9 +11,9 @@ use tokio::task::JoinHandle;
 
 use super::Api;
 
-/// The pages of a list, in order, like client-go's pager.
+/// The pages of a list, like client-go's pager.
 ///
-/// All pages contain the same revision. The client sends the revision in the options only for the first page. Each
+/// All pages show the same revision. The client sends `resource_version` only in the request for the first page. Each
 /// continue token selects the same revision for the next page.
 ///
 /// # Examples
@@ -33,29 +33,28 @@ use super::Api;
 /// ```
 pub struct Pages<T>(Source<T>);
 
-/// The source of the next page: the server, or a task that reads ahead.
 enum Source<T> {
     Server(Box<Cursor<T>>),
     Task(Ahead<T>),
 }
 
-/// The position in a list.
+/// The position in a list that is read from the server.
 struct Cursor<T> {
     api: Api<T>,
     /// The list options for the next page, or `None` after the last page or an error.
     next: Option<ListOptions>,
-    /// The continue tokens so far, to detect a repeated token.
+    /// The continue tokens of all previous pages. A repeated token would make the list endless.
     tokens: HashSet<String>,
 }
 
-/// A task that fetches pages ahead. Dropping an `Ahead` stops its task.
+/// A task that requests pages before the caller asks for them. Dropping an `Ahead` stops its task.
 struct Ahead<T> {
     pages: mpsc::Receiver<Result<List<T>, ApiError>>,
-    /// `None` after the task's result was returned.
+    /// The task, or `None` after its result was returned.
     task: Option<JoinHandle<()>>,
 }
 
-/// client-go's page size.
+/// The default page size, as in client-go.
 const PAGE_SIZE: u32 = 500;
 
 impl<T: DeserializeOwned> Api<T> {
@@ -66,13 +65,13 @@ impl<T: DeserializeOwned> Api<T> {
         Pages(Source::Server(Box::new(Cursor { api: self.clone(), next, tokens: HashSet::new() })))
     }
 
-    /// Returns all objects as one page.
+    /// Returns [`Pages`] with all objects in one page.
     pub(crate) fn one_page(&self, options: &ListOptions) -> Pages<T> {
         let next = Some(ListOptions { limit: 0, ..options.clone() });
         Pages(Source::Server(Box::new(Cursor { api: self.clone(), next, tokens: HashSet::new() })))
     }
 
-    /// Lists all objects in pages, so that no response is too large. If the revision expires before the last page,
+    /// Lists all objects in pages, so that no response is very large. If the revision expires before the last page,
     /// lists all objects again in one request.
     ///
     /// # Errors
@@ -97,7 +96,7 @@ impl<T: DeserializeOwned> Api<T> {
         }
         match whole {
             Some(whole) => Ok(whole),
-            // Not reached, because the first call always returns a page or an error.
+            // Unreachable, because the first call of `next` always returns a page or an error.
             None => self.list(options).await,
         }
     }
@@ -108,9 +107,9 @@ impl<T: DeserializeOwned> Pages<T> {
     ///
     /// # Errors
     ///
-    /// Returns an error if the request fails. The error `Expired` means that the pages' revision has expired. Also
-    /// returns an error if the server repeats a continue token, because the list would never end. After an error, every
-    /// later call returns `None`.
+    /// Returns an error if the request fails. The error `Expired` means that the server no longer stores the revision
+    /// of the pages. Also returns an error if the server repeats a continue token, because the list would never end.
+    /// After an error, every later call returns `None`.
     ///
     /// # Panics
     ///
@@ -118,7 +117,7 @@ impl<T: DeserializeOwned> Pages<T> {
     ///
     /// # Cancel safety
     ///
-    /// This method is cancel safe. No page is lost.
+    /// This method is cancel safe. Dropping the future loses no page.
     pub async fn next(&mut self) -> Option<Result<List<T>, ApiError>> {
         match &mut self.0 {
             Source::Server(cursor) => cursor.next().await,
@@ -128,8 +127,8 @@ impl<T: DeserializeOwned> Pages<T> {
 }
 
 impl<T: DeserializeOwned + Send + 'static> Pages<T> {
-    /// Starts a task that fetches pages while the caller processes earlier pages. The task buffers at most `pages`
-    /// pages, and ends when the returned `Pages` is dropped.
+    /// Starts a task that requests pages while the caller processes earlier pages. The task buffers at most `pages`
+    /// pages. Dropping the returned `Pages` stops the task.
     ///
     /// # Panics
     ///
@@ -139,7 +138,8 @@ impl<T: DeserializeOwned + Send + 'static> Pages<T> {
         let Source::Server(mut cursor) = self.0 else { return self };
         let (sender, receiver) = mpsc::channel(pages.get().min(Semaphore::MAX_PERMITS));
         let task = tokio::spawn(async move {
-            // Reserve a place in the channel before requesting a page.
+            // Waiting for room in the channel before requesting a page keeps the number of buffered pages at most
+            // `pages`.
             while let Ok(room) = sender.reserve().await
                 && let Some(page) = cursor.next().await
             {
@@ -181,7 +181,7 @@ impl<T> Ahead<T> {
         {
             let end = task.await;
             self.task = None;
-            // Propagate the task's panic. Otherwise, an incomplete list would look complete.
+            // Propagate the panic. Otherwise, an incomplete list would look complete.
             if let Err(error) = end
                 && error.is_panic()
             {

@@ -1,4 +1,4 @@
-//! Port forwarding.
+//! Forwards connections to the ports of pods.
 
 use std::fmt;
 use std::io;
@@ -17,15 +17,15 @@ use crate::error::InvalidRequest;
 /// A connection to a pod's port, returned by [`Api::port_forward`].
 ///
 /// - **Backpressure**: each direction buffers at most 64 KiB plus one message.
-/// - **End of the connection**: after the pod closes the connection, a read returns the end of the stream. If the port
-///   cannot be reached, a read returns an error with the node's message. If the connection to the API server is lost, a
-///   read returns an error. Dropping the `PortForward` closes the connection.
-/// - **Half-closed connections**: the protocol does not support them. Shutting down the write side only flushes the
-///   data, so the pod does not receive an end of the stream. To close the connection, drop the [`PortForward`].
+/// - **End of the connection**: when the pod closes the connection, a read returns the end of the stream. If no process
+///   listens on the port, a read returns an error with the node's message. If the connection to the API server is lost,
+///   a read returns an error. Dropping the `PortForward` closes the connection.
+/// - **Half-closed connections**: the protocol does not support half-closed connections. Shutting down the write side
+///   flushes the data, but the pod receives no end of the stream. To close the connection, drop the [`PortForward`].
 ///
 /// # Cancel safety
 ///
-/// A read or write that returns `Pending` has not transferred any data.
+/// A read or write that returns `Pending` has transferred no data.
 pub struct PortForward {
     receiver: Receiver,
     sender: Sender,
@@ -33,13 +33,14 @@ pub struct PortForward {
     request: Arc<RequestLine>,
 }
 
-/// The kubelet's subprotocol. Newer servers also support SPDY tunnels with several connections over one WebSocket.
+/// The kubelet's WebSocket subprotocol. Newer servers also support SPDY tunnels, which carry several connections over
+/// one WebSocket.
 const PROTOCOL: &str = "v4.channel.k8s.io";
 
 const LAYOUT: Layout = Layout {
     inputs: &[0],
     error: 1,
-    // On each channel, the server first sends the port number as two bytes.
+    // The first message on each channel from the server contains only the port number, as two bytes.
     preamble: 2,
     close_signal: CloseSignal::Flush,
 };
@@ -53,7 +54,7 @@ impl<T> Api<T> {
     /// # Errors
     ///
     /// Returns `NotFound` if the pod does not exist, an error if this `Api` is not for pods, or another error if the
-    /// request fails. If no process listens on the port, a read from the returned connection returns an error.
+    /// request fails. If no process listens on the port, reading from the returned connection fails.
     ///
     /// # Panics
     ///

@@ -1,4 +1,4 @@
-//! Metadata-only and table requests.
+//! Requests for metadata or tables instead of whole objects.
 
 use http::header::ACCEPT;
 use pintle_meta::{ApiError, ListMeta, ListOptions, PartialObject, TypeMeta};
@@ -9,20 +9,21 @@ use super::Api;
 use super::options::with_list_options;
 use crate::error::Error;
 
-/// Whether a client requests whole objects or only their metadata.
+/// Whether an [`Api`] requests whole objects or only their metadata.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Representation {
     Whole,
     Metadata,
 }
 
-// A server without support for metadata-only responses sends whole objects. The decoder then skips all other fields.
+// The second media type is for servers that do not support metadata-only responses. The decoder skips all fields except
+// the metadata.
 const METADATA: &str = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1, application/json";
 const METADATA_LIST: &str = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1, application/json";
 const TABLE: &str = "application/json;as=Table;g=meta.k8s.io;v=v1";
 
 impl Representation {
-    /// Returns the `Accept` header for objects and watch events. `None` means the client's default header.
+    /// Returns the `Accept` header for objects and watch events. `None` keeps the client's default header.
     pub(super) fn object(self) -> Option<&'static str> {
         match self {
             Self::Whole => None,
@@ -38,7 +39,7 @@ impl Representation {
     }
 }
 
-/// A table of objects, as printed by `kubectl get`. The server chooses the columns and computes the cells.
+/// A table that describes objects, as printed by `kubectl get`. The server chooses the columns and computes the cells.
 ///
 /// # Examples
 ///
@@ -59,7 +60,7 @@ impl Representation {
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[non_exhaustive]
 pub struct Table {
-    /// The list metadata. Tables have pages and continue tokens, like lists.
+    /// The list metadata. Like lists, tables have pages and continue tokens.
     #[serde(default, deserialize_with = "or_empty")]
     pub metadata: ListMeta,
     /// The columns, in the same order as the cells of each row. Only the first page of a list contains the columns.
@@ -86,7 +87,8 @@ pub struct TableColumn {
     /// A human-readable description of the column.
     #[serde(default)]
     pub description: String,
-    /// The column's priority. Columns with priority 0 are always shown, and other columns only in wide output.
+    /// The column's priority. Columns with priority 0 are always shown. All other columns are shown only in wide
+    /// output.
     #[serde(default)]
     pub priority: i32,
 }
@@ -104,12 +106,12 @@ pub struct TableRow {
 }
 
 impl<T> Api<T> {
-    /// Returns an `Api` for the metadata of the same objects, like client-go's metadata client. The server sends only
-    /// metadata in all responses, including lists and watches. An informer with the returned `Api` stores only
+    /// Returns an `Api` for the metadata of the same objects, like client-go's metadata client. For every request,
+    /// including lists and watches, the server sends only metadata. An informer with the returned `Api` stores only
     /// metadata.
     ///
-    /// The returned `Api` supports reads, patches and deletes. A create or update returns an error without sending a
-    /// request, because it would delete all other fields.
+    /// The returned `Api` supports reads, patches and deletes. Create and update return an error without sending a
+    /// request, because an update with only metadata would delete all other fields.
     ///
     /// # Examples
     ///

@@ -16,14 +16,13 @@ use super::Api;
 use crate::error::InvalidRequest;
 use crate::watch::Watch;
 
-/// A watch that resumes when the connection breaks or the server ends the watch, like client-go's `RetryWatcher`.
+/// A watch that resumes after its connection breaks or the server ends the watch, like client-go's `RetryWatcher`.
 ///
-/// The watch delivers each event exactly once. An event is lost only if the server has already discarded it. Bookmark
-/// events are not delivered, and only advance the revision that the watch resumes from.
+/// The watch delivers each event exactly once. An event is lost only if the server has already discarded it. The watch
+/// delivers no bookmark events, but after a bookmark, the watch resumes from the bookmark's revision.
 ///
-/// The watch starts at most one request per second. While requests fail, the pauses between them grow to at most 30 s,
-/// plus random jitter of up to the same length. If the server asks for a longer pause, the watch waits for the longer
-/// time.
+/// The watch starts at most one request per second. While requests fail, the pauses between requests grow to at most 30
+/// s, plus random jitter of up to the same length. If the server requests a longer pause, the watch waits that long.
 ///
 /// A `RetryWatch` has no task, so it makes progress only while it is polled. Dropping a `RetryWatch` ends the watch.
 ///
@@ -55,25 +54,25 @@ pub struct RetryWatch<T> {
 
 enum State<T> {
     Closed,
-    /// The future that opens the next watch. The future is stored here, so that dropping a future from `next` does not
+    /// The future that opens the next watch. The future is stored here, so that dropping the future of `next` does not
     /// cancel the request.
     Opening(Opening<T>),
     Open(Box<Watch<T, ApiError>>),
 }
 
-/// A future that returns the watch request's start time and result.
+/// A future that opens a watch. The output contains the time at which the request started, and its result.
 type Opening<T> = Pin<Box<dyn Future<Output = (Instant, Result<Watch<T, ApiError>, ApiError>)> + Send>>;
 
 /// The minimum time between the starts of two watch requests.
 const MIN_INTERVAL: Duration = Duration::from_secs(1);
 
 impl<T: Object + DeserializeOwned> Api<T> {
-    /// Returns a [`RetryWatch`] that starts at the revision in `options`. This method sends nothing.
+    /// Returns a [`RetryWatch`] that starts at the revision in `options`. This method sends no request.
     ///
     /// # Errors
     ///
-    /// Returns an error if the revision is empty or `0`, because the watch would start at an unknown revision and could
-    /// not resume.
+    /// Returns an error if the revision is empty or `0`. With such a revision, the server chooses where the watch
+    /// starts, so the watch could not resume.
     pub fn retry_watch(&self, options: &WatchOptions) -> Result<RetryWatch<T>, InvalidRequest> {
         if matches!(options.resource_version.as_str(), "" | "0") {
             let why = "a watch that is resumed needs a start revision; use the resourceVersion of a list";
@@ -95,23 +94,23 @@ impl<T: Object + DeserializeOwned> RetryWatch<T> {
     ///
     /// # Errors
     ///
-    /// Returns an error only if a retry would fail again:
+    /// The watch retries after other failures, and returns an error only in these cases:
     ///
-    /// - The revision has expired. Events are lost, and the caller must list the objects again.
+    /// - The server no longer stores the revision. Events are lost, and the caller must list the objects again.
     /// - The server rejects the watch as forbidden or invalid.
     /// - An object cannot be decoded as `T`, or has no resourceVersion.
     ///
-    /// After an error, the watch returns no further events.
+    /// After an error, `next` returns `None`.
     ///
     /// # Cancel safety
     ///
-    /// This method is cancel safe. No event is lost.
+    /// This method is cancel safe. Dropping the future loses no event.
     pub async fn next(&mut self) -> Option<Result<WatchEvent<T>, ApiError>> {
         poll_fn(|cx| Pin::new(&mut *self).poll_next(cx)).await
     }
 
-    /// Returns the next event for which `is_met` returns `true`, like client-go's `Until`. The caller can continue to
-    /// use the watch after this event.
+    /// Returns the next event for which `is_met` returns `true`, like client-go's `Until`. The watch can be used again
+    /// after this event.
     ///
     /// # Errors
     ///
@@ -119,7 +118,7 @@ impl<T: Object + DeserializeOwned> RetryWatch<T> {
     ///
     /// # Cancel safety
     ///
-    /// Dropping the future loses the events that `is_met` has already rejected. No other event is lost.
+    /// Dropping the future loses only the events that `is_met` has already rejected.
     pub async fn until(&mut self, mut is_met: impl FnMut(&WatchEvent<T>) -> bool) -> Result<WatchEvent<T>, ApiError> {
         while let Some(event) = self.next().await {
             let event = event?;
@@ -140,7 +139,7 @@ impl<T: Object + DeserializeOwned> RetryWatch<T> {
         })
     }
 
-    /// Advances the revision that the watch resumes from. Returns `None` for a bookmark, and the event otherwise.
+    /// Records the revision of an event, to resume from. Returns `None` for a bookmark, and the event otherwise.
     fn take(&mut self, event: WatchEvent<T>) -> Option<Result<WatchEvent<T>, ApiError>> {
         let revision = match &event {
             WatchEvent::Added(object) | WatchEvent::Modified(object) | WatchEvent::Deleted(object) => {
@@ -161,7 +160,7 @@ impl<T: Object + DeserializeOwned> RetryWatch<T> {
         Some(event).filter(|event| !matches!(event, WatchEvent::Bookmark(_))).map(Ok)
     }
 
-    /// Closes the current watch after a failure. Returns the error if a retry would fail again.
+    /// Closes the current watch after an error. Returns the error if a retry would fail again.
     fn end(&mut self, error: ApiError) -> Option<Result<WatchEvent<T>, ApiError>> {
         self.state = State::Closed;
         if is_lasting(&error) {

@@ -1,4 +1,4 @@
-//! Subresources.
+//! Reads and writes subresources.
 
 use std::fmt;
 use std::marker::PhantomData;
@@ -17,11 +17,11 @@ use crate::request::Request;
 /// An object's subresource, such as a Deployment's `scale`. Created by [`Api::subresource`].
 ///
 /// Responses are decoded as `S`, which can differ from the object's type. For example, the response to an eviction is a
-/// [`Status`](pintle_meta::Status). The client sends request bodies unchanged.
+/// [`Status`](pintle_meta::Status). Request bodies are sent unchanged.
 ///
 /// # Cancel safety
 ///
-/// As with [`Api`], dropping a future cancels its request.
+/// Dropping a future cancels its request, as with [`Api`].
 ///
 /// # Examples
 ///
@@ -42,14 +42,14 @@ use crate::request::Request;
 /// ```
 #[must_use = "a subresource does nothing by itself"]
 pub struct Subresource<S> {
-    /// A request with the subresource's path, but without a method and a body.
+    /// A request with the subresource's path. Each method sets the request's verb and body.
     request: Request,
     object: PhantomData<fn() -> S>,
 }
 
 impl<T> Api<T> {
-    /// Returns a handle for an object's subresource. This method sends nothing. If the key or the subresource name is
-    /// invalid, the handle's methods return an error.
+    /// Returns a handle for an object's subresource. This method sends no request. If the key or the subresource name
+    /// is invalid, the methods of the handle return an error.
     pub fn subresource<S>(
         &self,
         key: impl TryInto<ObjectKey, Error: Into<InvalidKey>>,
@@ -69,7 +69,8 @@ impl<T> Api<T> {
 }
 
 impl<S> Subresource<S> {
-    /// Returns a request with the subresource's path, for operations without their own method, such as following a log.
+    /// Returns a request with the subresource's path. Use the request for operations that have no method here, such as
+    /// following a log.
     pub fn request(&self, method: Method) -> Request {
         self.request.clone().verb(method)
     }
@@ -89,7 +90,7 @@ impl<S: DeserializeOwned> Subresource<S> {
     ///
     /// # Errors
     ///
-    /// Returns an error if the request fails. For an eviction, the error `TooManyRequests` means that the eviction
+    /// Returns an error if the request fails. For an eviction, the error `TooManyRequests` means that deleting the pod
     /// would violate a PodDisruptionBudget.
     pub async fn create(&self, body: &impl Serialize, options: &WriteOptions) -> Result<S, ApiError> {
         Ok(with_write_options(self.request(Method::POST), options).json(body).object().await?)

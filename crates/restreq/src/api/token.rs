@@ -1,4 +1,4 @@
-//! ServiceAccount tokens.
+//! Creates ServiceAccount tokens.
 
 use std::time::Duration;
 
@@ -26,10 +26,10 @@ use super::Api;
 /// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct TokenRequest {
-    /// The audiences: the services that accept the token. An empty list means the API server.
+    /// The services that accept the token. An empty list means the API server.
     pub audiences: Vec<String>,
-    /// The lifetime, in whole seconds. Servers require at least 10 minutes, and can issue a token with a shorter
-    /// lifetime. `None` means an hour.
+    /// The lifetime. Fractions of a second are ignored. Servers require at least 10 minutes, and may issue a token with
+    /// a shorter lifetime than requested. `None` means one hour.
     pub lifetime: Option<Duration>,
     /// The object that the token is bound to. The server rejects the token after this object is deleted.
     pub bound_object: Option<BoundObjectReference>,
@@ -45,7 +45,7 @@ pub struct BoundObjectReference {
     pub kind: String,
     /// The object's name.
     pub name: String,
-    /// The object's UID. If empty, the token is bound to any object with this name.
+    /// The object's UID. If empty, any object with this name keeps the token valid.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub uid: String,
 }
@@ -55,7 +55,7 @@ pub struct BoundObjectReference {
 pub struct ServiceAccountToken {
     /// The token.
     pub token: Secret,
-    /// When the token expires. Request a new token before this time, for example after 80 % of the lifetime.
+    /// The time at which the token expires. Request a new token earlier, for example after 80 % of the lifetime.
     pub expires: Time,
 }
 
@@ -104,7 +104,7 @@ impl<T> Api<T> {
     }
 }
 
-/// The response. Does not implement `Debug`, because it contains a token.
+/// The response to a token request. Does not implement `Debug`, because the response contains a token.
 #[derive(Deserialize)]
 struct Created {
     status: CreatedStatus,

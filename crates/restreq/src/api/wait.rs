@@ -1,4 +1,4 @@
-//! Methods that wait for an object's state.
+//! Waits for an object's state.
 
 use pintle_meta::{
     ApiError, FieldSelector, InvalidKey, List, ListOptions, Metadata, Object, ObjectKey, WatchEvent, WatchOptions,
@@ -11,21 +11,20 @@ use super::{Api, retry_watch};
 use crate::error::InvalidRequest;
 
 impl<T: Object + DeserializeOwned> Api<T> {
-    /// Waits until `is_met` returns `true` for the object's state, and returns that state. This method calls `is_met`
-    /// with the current state and with each later state that the server reports. `None` means that the object does not
-    /// exist.
+    /// Waits until `is_met` returns `true` for a state of the object, and returns that state. This method calls `is_met` with the current
+    /// state and with each later state that the server reports. The state is `None` while the object does not exist.
     ///
-    /// The method lists and watches only the named object, and continues to wait if the connection is lost or the
-    /// revision expires. After an expired revision, the method pauses like a [`RetryWatch`](crate::RetryWatch) after a
-    /// failed request, and lists again. There is no deadline. To set one, use `tokio::time::timeout`.
+    /// The method lists and watches only the named object. It continues to wait if the connection is lost or the revision expires. After an
+    /// expired revision, the method pauses like a [`RetryWatch`](crate::RetryWatch) after a failed request, and lists again. The method has
+    /// no deadline. To set a deadline, use `tokio::time::timeout`.
     ///
     /// # Errors
     ///
-    /// Returns an error if a list fails, or if a [`RetryWatch`](crate::RetryWatch) fails.
+    /// Returns an error if a list request fails, or if a [`RetryWatch`](crate::RetryWatch) would return the error.
     ///
     /// # Cancel safety
     ///
-    /// Dropping the future cancels the list or watch request. No task remains.
+    /// Dropping the future cancels the current request.
     ///
     /// # Examples
     ///
@@ -50,7 +49,7 @@ impl<T: Object + DeserializeOwned> Api<T> {
         let api = Self { namespace, ..self.clone() };
         let field_selector = FieldSelector::everything().equals("metadata.name", key.name());
         let listed = ListOptions { field_selector: field_selector.clone(), ..ListOptions::default() };
-        // A server that does not support field selectors returns all objects.
+        // A server without field selector support also returns other objects.
         let is_named = |object: &T| object.name() == key.name();
         let mut pauses = retry_watch::pauses();
         loop {
@@ -73,7 +72,7 @@ impl<T: Object + DeserializeOwned> Api<T> {
                     }
                     Some(Ok(WatchEvent::Deleted(object))) if is_named(&object) && is_met(None) => return Ok(None),
                     Some(Ok(_)) => pauses.reset(),
-                    // The new list includes all changes since the last event.
+                    // Listing again returns all changes since the last event.
                     Some(Err(error)) if error.is_expired() => {
                         break tokio::time::sleep(pauses.next(error.retry_after)).await;
                     }
@@ -88,8 +87,8 @@ impl<T: Object + DeserializeOwned> Api<T> {
     /// Example conditions are `Established` for a CustomResourceDefinition, `Available` for a Deployment, `Ready` for a
     /// Pod, and `Complete` or `Failed` for a Job.
     ///
-    /// `T` does not need a field for `status.conditions`. A condition is ignored if its `observedGeneration` is older
-    /// than the object's generation. If the object does not exist, the method waits until it is created.
+    /// `T` does not need a field for `status.conditions`. The method ignores a condition whose `observedGeneration` is older than the
+    /// object's generation. If the object does not exist, the method waits until the object is created.
     ///
     /// # Errors
     ///
@@ -97,7 +96,7 @@ impl<T: Object + DeserializeOwned> Api<T> {
     ///
     /// # Cancel safety
     ///
-    /// Dropping the future cancels the list or watch request. No task remains.
+    /// Dropping the future cancels the current request.
     ///
     /// # Examples
     ///
@@ -123,13 +122,13 @@ impl<T: Object + DeserializeOwned> Api<T> {
         let object = self.cast::<WithConditions<T>>().wait_for(key, is_met).await?;
         match (met, object) {
             (Some(met), Some(object)) => Ok((met, object.object)),
-            // Not reached, because `is_met` requires both.
+            // Unreachable, because `is_met` returns `true` only for an existing object with a condition.
             _ => Err(ApiError::decode("an object with a condition no longer exists")),
         }
     }
 
-    /// Waits until an object is deleted. If `uid` is not empty, also returns if the object has another UID, because it
-    /// was deleted and created again.
+    /// Waits until an object is deleted. If `uid` is not empty, the method also returns when an object of the same name has another UID,
+    /// because the original object was then deleted.
     ///
     /// # Errors
     ///
@@ -137,7 +136,7 @@ impl<T: Object + DeserializeOwned> Api<T> {
     ///
     /// # Cancel safety
     ///
-    /// Dropping the future cancels the list or watch request. No task remains.
+    /// Dropping the future cancels the current request.
     pub async fn wait_for_deletion(
         &self,
         key: impl TryInto<ObjectKey, Error: Into<InvalidKey>>,
@@ -148,13 +147,13 @@ impl<T: Object + DeserializeOwned> Api<T> {
     }
 }
 
-/// An object with separately decoded conditions, because `T` may have no field for them.
+/// An object and its conditions, decoded separately because `T` may have no field for conditions.
 struct WithConditions<T> {
     object: T,
     conditions: Vec<LenientCondition>,
 }
 
-/// A condition with fewer required fields than [`pintle_meta::Condition`].
+/// Like [`pintle_meta::Condition`], but with fewer required fields.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct LenientCondition {

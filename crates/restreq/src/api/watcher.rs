@@ -15,11 +15,12 @@ use tokio::time::{Instant, sleep_until};
 use super::pages::Pages;
 use super::{Api, RetryWatch, retry_watch};
 
-/// An endless stream of a resource's existing objects and all later changes, like kube's `watcher`. A watcher does not
-/// store objects. To cache objects, use an informer.
+/// An endless stream of a resource's existing objects and all later changes, like kube's `watcher`. A watcher stores no
+/// objects. To cache objects, use an informer.
 ///
 /// A watcher first lists all objects in pages, then watches for changes. If the watch's revision expires, the watcher
-/// lists all objects again. If the revision expires during a list, the watcher lists all objects again in one request.
+/// lists all objects again. If the revision expires during a list, the next list is a single request.
+///
 /// After an error, the next poll pauses and then lists all objects again. The pause is at least one second, and grows
 /// with each consecutive error.
 ///
@@ -45,8 +46,8 @@ use super::{Api, RetryWatch, retry_watch};
 pub struct Watcher<T> {
     api: Api<T>,
     options: ListOptions,
-    /// Whether a continue token has expired since the last complete list. If so, the next list is a single request,
-    /// because more continue tokens might expire.
+    /// Whether a continue token has expired since the last complete list. The next list is then a single request,
+    /// because more continue tokens could expire.
     is_list_too_slow: bool,
     state: State<T>,
     pauses: Backoff,
@@ -55,7 +56,7 @@ pub struct Watcher<T> {
 /// An event of a [`Watcher`].
 #[derive(Clone, Debug, PartialEq)]
 pub enum WatcherEvent<T> {
-    /// A list begins. Objects from earlier events may no longer exist.
+    /// A list of all objects begins. Objects from earlier events may no longer exist.
     Init,
     /// The list contains this object.
     InitApply(T),
@@ -76,18 +77,18 @@ pub struct WatchedObjects<T> {
 }
 
 enum State<T> {
-    /// The watcher lists again after this pause.
+    /// A list of all objects starts after this pause.
     Pausing(Pin<Box<dyn Future<Output = ()> + Send>>),
     Idle,
     Page(NextPage<T>),
-    /// The page's remaining objects, and the watcher's state after them.
+    /// The remaining objects of a page, and the state after these objects.
     Items(VecDeque<T>, After<T>),
     Watch(Box<RetryWatch<T>>),
 }
 
 enum After<T> {
     Page(Pages<T>),
-    /// The revision of the list.
+    /// The revision of the list, at which the watch starts.
     Watch(String),
 }
 
@@ -108,12 +109,12 @@ impl<T: Object + DeserializeOwned + Send + 'static> Watcher<T> {
     ///
     /// # Errors
     ///
-    /// Returns an error if a list fails, or if a watch fails permanently. Polling the watcher after an error starts
-    /// again with a list of all objects.
+    /// Returns an error if a list request fails, or if a watch fails permanently. The next poll after an error lists
+    /// all objects again.
     ///
     /// # Cancel safety
     ///
-    /// This method is cancel safe. No event is lost.
+    /// This method is cancel safe. Dropping the future loses no event.
     pub async fn next(&mut self) -> Option<Result<WatcherEvent<T>, ApiError>> {
         poll_fn(|cx| Pin::new(&mut *self).poll_next(cx)).await
     }
@@ -128,8 +129,8 @@ impl<T: Object + DeserializeOwned + Send + 'static> Watcher<T> {
         WatchedObjects { watcher: self, applied: true, deleted: true }
     }
 
-    /// Returns a stream of deleted objects, in their last states. The stream misses objects that are deleted while the
-    /// watch is interrupted. An informer reports these deletions, too.
+    /// Returns a stream of deleted objects, each in its last state. The stream misses objects that are deleted while no
+    /// watch is open. An informer also reports these deletions.
     pub fn deleted(self) -> WatchedObjects<T> {
         WatchedObjects { watcher: self, applied: false, deleted: true }
     }
@@ -153,7 +154,6 @@ impl<T: Object + DeserializeOwned + Send + 'static> Watcher<T> {
         Ok(State::Watch(Box::new(self.api.retry_watch(&from)?)))
     }
 
-    /// Lists again after a pause.
     fn pause(&mut self, error: &ApiError) {
         let until = Instant::now() + self.pauses.next(error.retry_after);
         self.state = State::Pausing(Box::pin(sleep_until(until)));
@@ -173,7 +173,7 @@ impl<T: Object + DeserializeOwned + Send + 'static> Watcher<T> {
             }
             State::Page(page) => {
                 let (pages, page) = ready!(page.as_mut().poll(cx));
-                // Every list has at least one page.
+                // `Pages` returns at least one page or an error.
                 let page = page.unwrap_or_else(|| Err(ApiError::decode("a list without a page")));
                 self.is_list_too_slow |= page.as_ref().is_err_and(ApiError::is_expired);
                 let List { metadata, items, .. } = page?;
@@ -202,7 +202,7 @@ impl<T: Object + DeserializeOwned + Send + 'static> Watcher<T> {
                     match event {
                         WatchEvent::Added(object) | WatchEvent::Modified(object) => Some(WatcherEvent::Apply(object)),
                         WatchEvent::Deleted(object) => Some(WatcherEvent::Delete(object)),
-                        // Not reached, because a `RetryWatch` does not return bookmarks and error events.
+                        // Unreachable, because a `RetryWatch` returns no bookmarks and no error events.
                         WatchEvent::Bookmark(_) | WatchEvent::Error(_) => None,
                     }
                 }
@@ -226,13 +226,13 @@ impl<T: Object + DeserializeOwned + Send + 'static> WatchedObjects<T> {
     ///
     /// # Cancel safety
     ///
-    /// This method is cancel safe. No object is lost.
+    /// This method is cancel safe. Dropping the future loses no object.
     pub async fn next(&mut self) -> Option<Result<T, ApiError>> {
         poll_fn(|cx| Pin::new(&mut *self).poll_next(cx)).await
     }
 }
 
-/// No field is structurally pinned, because all futures are boxed.
+/// All futures are boxed, so no field is structurally pinned.
 impl<T> Unpin for Watcher<T> {}
 
 impl<T> Unpin for WatchedObjects<T> {}
@@ -247,7 +247,7 @@ impl<T: Object + DeserializeOwned + Send + 'static> Stream for Watcher<T> {
                 Ok(Some(event)) => return Poll::Ready(Some(Ok(event))),
                 Err(error) => {
                     self.pause(&error);
-                    // An expired revision is normal, so it is not returned as an error.
+                    // The watcher recovers from an expired revision, so the caller gets no error.
                     if !error.is_expired() {
                         return Poll::Ready(Some(Err(error)));
                     }

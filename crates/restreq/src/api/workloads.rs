@@ -1,4 +1,4 @@
-//! Methods for scaling and restarting workloads, and for cordoning nodes.
+//! Scales and restarts workloads, and cordons nodes.
 
 use pintle_meta::{ApiError, InvalidKey, ObjectKey, ObjectMeta, Patch, Time, TypeMeta, WriteOptions};
 use serde::de::DeserializeOwned;
@@ -14,7 +14,7 @@ pub struct WorkloadScale {
     /// `autoscaling/v1` and `Scale`.
     #[serde(flatten)]
     pub types: TypeMeta,
-    /// The workload's metadata: name, namespace and resourceVersion.
+    /// The workload's metadata. Contains the name, the namespace and the resourceVersion.
     pub metadata: ObjectMeta,
     /// The desired scale.
     #[serde(default)]
@@ -38,7 +38,7 @@ pub struct ScaleStatus {
     /// The current number of replicas.
     #[serde(default)]
     pub replicas: i32,
-    /// The replicas' label selector as text. Can be empty.
+    /// The label selector of the pods, as text. Can be empty.
     #[serde(default)]
     pub selector: String,
 }
@@ -47,8 +47,7 @@ pub struct ScaleStatus {
 const RESTARTED_AT: &str = "kubectl.kubernetes.io/restartedAt";
 
 impl<T> Api<T> {
-    /// Returns a handle for the `scale` subresource of a workload, such as a Deployment, or of a custom resource. This
-    /// method sends nothing.
+    /// Returns a handle for the `scale` subresource of a workload or a custom resource. This method sends no request.
     ///
     /// # Examples
     ///
@@ -80,8 +79,8 @@ impl<T: DeserializeOwned> Api<T> {
     /// Restarts the pods of a Deployment, DaemonSet or StatefulSet with a rolling update. Like
     /// `kubectl rollout restart`, this method writes the current time to an annotation in the pod template.
     ///
-    /// A paused Deployment's pods restart after the Deployment is resumed. Two calls within the same second restart the
-    /// pods only once.
+    /// The pods of a paused Deployment restart after the Deployment is resumed. Two calls within the same second
+    /// restart the pods only once.
     ///
     /// # Errors
     ///

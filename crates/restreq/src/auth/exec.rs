@@ -1,4 +1,4 @@
-//! Credential plugins.
+//! Runs credential plugins.
 
 #[cfg(any(test, fuzzing))]
 use std::collections::BTreeMap;
@@ -23,26 +23,28 @@ use super::renewal::{Credential, Source};
 use crate::error::AuthError;
 use crate::metrics::Instruments;
 
-/// A program that prints credentials, as specified in `client.authentication.k8s.io`.
+/// A program that prints credentials, as specified by `client.authentication.k8s.io`.
 pub(crate) struct ExecPlugin {
     config: ExecConfig,
     policy: PluginPolicy,
-    /// The cluster information for the plugin, with `provideClusterInfo`.
+    /// The cluster information to pass to the plugin, if `provideClusterInfo` is set.
     cluster: Option<serde_json::Value>,
     metrics: Option<Arc<Instruments>>,
 }
 
-/// The timeouts for a plugin run without and with a prompt. A user may need minutes to log in with a browser.
+/// The timeout for a plugin run that cannot prompt the user. The next constant applies to a run with a prompt, because
+/// a user may need minutes to log in with a browser.
 const TIMEOUT: Duration = Duration::from_secs(60);
 const INTERACTIVE_TIMEOUT: Duration = Duration::from_secs(600);
-/// The timeout for reading the plugin's output after its exit. A child process may keep the pipes open forever.
+/// The timeout for reading the plugin's output after the plugin has exited. A child process of the plugin may keep the
+/// pipes open forever.
 const PIPES_GRACE: Duration = Duration::from_millis(250);
 /// The maximum size of the plugin's output in bytes.
 const MAX_OUTPUT: u64 = 1 << 20;
 /// The initial capacity of the output buffer. Credentials are rarely longer.
 const USUAL_OUTPUT: usize = 64 << 10;
-/// The maximum number of stderr bytes in an error. A longer stderr is truncated at the start, because its end usually
-/// names the cause.
+/// The maximum number of stderr bytes in an error. The end of a longer stderr is kept, because the end usually names
+/// the cause.
 const MAX_STDERR: usize = 4 << 10;
 
 impl ExecPlugin {
@@ -137,12 +139,12 @@ impl ExecPlugin {
         }
     }
 
-    /// Reports a plugin run to the metrics. `None` means that the plugin did not exit.
+    /// Counts a plugin run in the metrics. `None` means that the plugin did not exit in time.
     fn count(&self, ended: Option<&std::io::Result<Output>>) {
         let Some(metrics) = &self.metrics else { return };
         let (code, how) = match ended {
             Some(Ok((status, ..))) if status.success() => (0, "no_error"),
-            // A killed process has no exit code, for which Go reports -1.
+            // A killed process has no exit code. Go reports -1 for such a process.
             Some(Ok((status, ..))) => (status.code().unwrap_or(-1), "plugin_execution_error"),
             Some(Err(error)) if error.kind() == std::io::ErrorKind::NotFound => (1, "plugin_not_found_error"),
             Some(Err(_)) | None => (1, "client_internal_error"),
@@ -150,7 +152,7 @@ impl ExecPlugin {
         metrics.program_ran(code, how);
     }
 
-    /// Returns the value for `KUBERNETES_EXEC_INFO`.
+    /// Returns the value of the environment variable `KUBERNETES_EXEC_INFO`.
     fn info(&self, interactive: bool) -> serde_json::Value {
         let mut spec = json!({ "interactive": interactive });
         if let Some(cluster) = &self.cluster {
@@ -188,8 +190,8 @@ impl ExecPlugin {
         if header.is_none() && pair.is_none() {
             return Err(self.fault("its output has no token and no certificate".into()));
         }
-        // Reject an unusable certificate. The client would never present it, so no server would reject it, and the
-        // plugin would never run again.
+        // Reject an unusable certificate here. The client would never send it to the server, so the server would never
+        // reject it, and the plugin would never run again.
         if let Some(Err(error)) = pair.as_deref().map(ClientPair::check) {
             return Err(AuthError::Certificate { why: error.to_string() });
         }
@@ -220,7 +222,7 @@ struct ExecStatus {
     expiration_timestamp: Option<Time>,
 }
 
-/// Returns the error for the plugin output `printed`, if it is invalid.
+/// Returns the error for the plugin output `printed`, or `None` if the output is valid.
 #[cfg(any(test, fuzzing))]
 pub(crate) fn complaint(printed: &[u8]) -> Option<AuthError> {
     plugin(InteractiveMode::Never).read(printed).err()
@@ -241,12 +243,13 @@ fn plugin(interactive_mode: InteractiveMode) -> ExecPlugin {
     ExecPlugin { config, policy: PluginPolicy::AllowAll, cluster: None, metrics: None }
 }
 
-/// Decodes the plugin's output. The error contains only the position, because serde's message could quote credentials.
+/// Decodes the plugin's output. The error contains only the position of the fault, because serde's message could quote
+/// credentials.
 fn decode(printed: &[u8]) -> Result<ExecCredential, String> {
     let place = |line: usize, column: usize| format!("line {line}, column {column}");
     let json = serde_json::from_slice(printed).map_err(|error| place(error.line(), error.column()));
-    // Output without a leading brace may be YAML. The YAML parser takes quadratic time in the nesting depth and in the
-    // number of directives, so limit both first. Credentials need neither.
+    // Output without a leading brace may be YAML. Limit the nesting depth and the number of directives first, because
+    // the YAML parser takes quadratic time in both. Credentials need neither.
     #[cfg(feature = "yaml")]
     if json.is_err()
         && printed.len() <= 64 << 10
@@ -261,13 +264,13 @@ fn decode(printed: &[u8]) -> Result<ExecCredential, String> {
     json
 }
 
-/// The plugin's exit status, stdout and stderr.
+/// A plugin's exit status, stdout and stderr.
 type Output = (ExitStatus, Zeroizing<Vec<u8>>, Vec<u8>);
 
-/// Waits until a process ends. Reads both pipes concurrently, because a full pipe blocks the process.
+/// Runs a process until it ends. Reads stdout and stderr concurrently, because a full pipe would block the process.
 async fn output(mut command: Command) -> std::io::Result<Output> {
     let mut child = command.spawn()?;
-    // Reserve the capacity first, because a growing vector would leave unwiped copies of the credentials in memory.
+    // Reserve the capacity first. A growing vector would leave copies of the credentials in memory.
     let (mut stdout, mut stderr) = (Zeroizing::new(Vec::with_capacity(USUAL_OUTPUT)), Vec::new());
     let status = {
         let (out, err) = (child.stdout.take(), child.stderr.take());
@@ -278,7 +281,8 @@ async fn output(mut command: Command) -> std::io::Result<Output> {
                 child.wait().await?
             }
             status = child.wait() => {
-                // After its exit, all output of the process is in the pipes, even if another process keeps them open.
+                // All output of the exited process is in the pipes, although another process may still keep the pipes
+                // open.
                 if let Ok(read) = tokio::time::timeout(PIPES_GRACE, pipes).await {
                     read?;
                 }
@@ -291,7 +295,7 @@ async fn output(mut command: Command) -> std::io::Result<Output> {
 
 async fn read(pipe: Option<impl AsyncRead + Unpin>, bytes: &mut Vec<u8>) -> std::io::Result<()> {
     if let Some(pipe) = pipe {
-        // If the plugin writes more than `MAX_OUTPUT`, dropping the pipe stops the plugin.
+        // If the plugin writes more than `MAX_OUTPUT` bytes, dropping the pipe makes the plugin's next write fail.
         pipe.take(MAX_OUTPUT).read_to_end(bytes).await?;
     }
     Ok(())
@@ -320,7 +324,7 @@ fn cluster_info(config: &ExecConfig, client: &ClientConfig) -> Result<serde_json
     Ok(cluster)
 }
 
-/// Escapes control characters, which a terminal would interpret.
+/// Escapes control characters, because a terminal would interpret them.
 fn printable(text: &str) -> String {
     let mut shown = String::with_capacity(text.len());
     for character in text.chars() {

@@ -1,4 +1,4 @@
-//! OpenID Connect logins, which refresh their tokens like client-go's auth provider `oidc`.
+//! OpenID Connect logins. A login refreshes its tokens like client-go's auth provider `oidc`.
 
 mod token_writer;
 
@@ -26,16 +26,17 @@ use crate::response::Response;
 /// A login at an OpenID Connect issuer.
 pub(crate) struct OidcLogin {
     config: OidcConfig,
-    /// A client for the issuer, without credentials.
+    /// A client for requests to the issuer. Sends no credentials.
     issuer: RestClient,
     /// The scheme and the authority of the issuer's URL.
     origin: String,
-    /// The path in the issuer's URL, which precedes the discovery document's path.
+    /// The path in the issuer's URL. The path of the discovery document starts with this path.
     path: String,
-    /// The latest tokens.
+    /// The latest tokens, or `None` if the login has no refresh token.
     tokens: Mutex<Option<Tokens>>,
     token_writer: Option<TokenWriter>,
-    /// Creates a client for a token endpoint at another origin than the issuer. Returns the origin and the client.
+    /// Creates the client for a token endpoint whose origin differs from the issuer's origin. Returns the origin and
+    /// the client.
     elsewhere: FileReader<(String, Result<RestClient, String>)>,
 }
 
@@ -45,10 +46,10 @@ const TIMEOUT: Duration = Duration::from_secs(30);
 const MAX_SIZE: usize = 1 << 20;
 
 /// All logins in use. Most issuers accept a refresh token only once, so clients with the same configured refresh token
-/// share one login and its later tokens.
+/// share one login and its tokens.
 static LOGINS: Mutex<Vec<Weak<Renewal<OidcLogin>>>> = Mutex::new(Vec::new());
 
-/// Returns the OpenID Connect login for a configuration. The configured tokens are checked only when a request needs
+/// Returns the OpenID Connect login for a configuration. The configured tokens are not checked until a request needs
 /// them.
 pub(crate) fn open(config: &OidcConfig) -> Result<Arc<Renewal<OidcLogin>>, ConfigError> {
     let fault = |why: String| ConfigError::Value { field: "oidc", why };
@@ -70,10 +71,10 @@ pub(crate) fn open(config: &OidcConfig) -> Result<Arc<Renewal<OidcLogin>>, Confi
         elsewhere: FileReader::new("the certificates of an issuer"),
         config: OidcConfig { issuer_url, id_token: None, ..config.clone() },
     };
-    // Declared before the lock guard, so that `known` is dropped after the lock is released. Dropping the last
+    // `known` is declared before the lock guard, so that it is dropped after the lock is released. Dropping the last
     // reference to a login drops its token store, which is user code.
     let known: Vec<_>;
-    // If a panic has poisoned this lock, its data is still consistent and can be used.
+    // A panic that poisoned this lock cannot have left the data inconsistent.
     let mut logins = LOGINS.lock().unwrap_or_else(PoisonError::into_inner);
     logins.retain(|login| login.strong_count() > 0);
     known = logins.iter().filter_map(Weak::upgrade).collect();
@@ -85,7 +86,7 @@ pub(crate) fn open(config: &OidcConfig) -> Result<Arc<Renewal<OidcLogin>>, Confi
     Ok(login)
 }
 
-/// Splits an https URL into its origin (scheme and authority) and its path.
+/// Splits an https URL into its origin and its path. The origin is the scheme and the authority.
 fn origin(url: &str) -> Option<(&str, &str)> {
     let rest = url.get(..8).filter(|scheme| scheme.eq_ignore_ascii_case("https://")).map(|_| &url[8..])?;
     Some(url.split_at(8 + rest.find(['/', '?', '#']).unwrap_or(rest.len())))
@@ -94,7 +95,7 @@ fn origin(url: &str) -> Option<(&str, &str)> {
 fn client(origin: &str, config: &OidcConfig) -> Result<RestClient, ConfigError> {
     let mut server = ClientConfig::new(origin);
     server.tls.ca.clone_from(&config.ca);
-    // No total timeout, because the client would send it as a query parameter, which the issuer does not support.
+    // The client would send a total timeout as a query parameter, which the issuer does not support.
     let timeouts = Timeouts { total: None, ..Timeouts::default() };
     RestClient::new(RestClientConfig { timeouts, max_body: MAX_SIZE, backoff: None, ..server.into() })
 }
@@ -110,7 +111,7 @@ impl Source for OidcLogin {
         made.map_err(|why| self.fault(why))
     }
 
-    /// Returns `true`, because aborting a refresh can lose the login: the issuer may have already invalidated the old
+    /// Returns `true`, because an aborted refresh can end the login. The issuer may already have invalidated the old
     /// refresh token.
     fn outlives_client(&self) -> bool {
         true
@@ -126,13 +127,12 @@ impl Source for OidcLogin {
 }
 
 impl OidcLogin {
-    /// Returns `true` if the login has a refresh token for requesting new tokens.
     pub(crate) fn may_refresh(&self) -> bool {
         self.lock().is_some()
     }
 
-    /// Returns `true` if `other` is the same login: it has the same issuer and client ID, and its configured refresh
-    /// token equals this login's configured or current one.
+    /// Returns `true` if `other` is the same login. The issuer and the client ID must be equal. The refresh token in
+    /// the configuration of `other` must equal this login's configured or current refresh token.
     fn is_of(&self, other: &Self) -> bool {
         let Some(begins_with) = &other.config.refresh_token else { return false };
         let who = |login: &Self| (login.config.issuer_url.clone(), login.config.client_id.clone());
@@ -140,7 +140,8 @@ impl OidcLogin {
         who(self) == who(other) && (self.config.refresh_token.as_ref() == Some(begins_with) || is_current())
     }
 
-    /// Requests a new ID token. Returns the ID token or an error, and the tokens to store, if they have changed.
+    /// Requests a new ID token. Returns the ID token or an error. If the tokens have changed, also returns the tokens
+    /// to store.
     async fn refresh(&self) -> Result<(Result<Credential, String>, Option<Tokens>), String> {
         let before = self.lock().clone();
         let before = before.ok_or("it has expired, and there is no refresh token; log in again")?;
@@ -152,8 +153,8 @@ impl OidcLogin {
             Some(token) => credential(&token).map_err(|error| error.to_string()).inspect(|_| tokens.id = token),
             None => Err("the issuer gave no id token; log in again, with the scope \"openid\"".into()),
         };
-        // Keep the new refresh token even if the response is otherwise invalid, because the issuer may have invalidated
-        // the old one.
+        // Keep the new refresh token even if the rest of the response is invalid. The issuer may have invalidated the
+        // old refresh token.
         if let Some(token) = fresh.refresh_token.filter(|token| !token.is_empty()) {
             tokens.refresh = Secret::new(token);
         }
@@ -161,12 +162,13 @@ impl OidcLogin {
         Ok((made, (tokens != before).then_some(tokens)))
     }
 
-    /// Reads the token endpoint from the issuer's discovery document.
+    /// Reads the token endpoint's URL from the issuer's discovery document. Returns a client for the endpoint, and the
+    /// endpoint's path.
     async fn endpoint(&self) -> Result<(RestClient, String), String> {
         let document = self.issuer.get().request_uri(&format!("{}/.well-known/openid-configuration", self.path));
         let document = document.max_retries(2).send().await.map_err(|error| describe(&error))?;
         let url = Discovery::read(document.body())?.token_endpoint;
-        // A refresh token needs the same protection as a password.
+        // A refresh token is as sensitive as a password, so never send it over plain HTTP.
         let Some((origin, target)) = origin(&url) else {
             return Err(format!("its token endpoint {:?} is not an https URL", redacted_url(&url)));
         };
@@ -179,15 +181,15 @@ impl OidcLogin {
             (of, made)
         });
         let (of, made) = made.await.map_err(|why| format!("its certificates: {why}"))?;
-        // The result may come from an earlier call for another origin.
+        // After a timeout, `read` returns the result of an earlier call, possibly for another origin.
         if of != origin {
             return Err(format!("its certificates cannot be read in time for {:?}", redacted_url(origin)));
         }
         Ok((made?, target.into()))
     }
 
-    /// Requests tokens without retries, because most issuers accept a refresh token only once. Like Go's oauth2
-    /// library, sends the client secret in a header, and in the body if the issuer rejects the header.
+    /// Requests tokens, without retries, because most issuers accept a refresh token only once. Sends the client secret
+    /// in a header. If the issuer rejects the header, sends the client secret in the body, like Go's oauth2 library.
     async fn ask(&self, client: &RestClient, target: &str, refresh_token: &Secret) -> Result<Response, String> {
         let OidcConfig { client_id, client_secret, .. } = &self.config;
         let token = [("grant_type", "refresh_token"), ("refresh_token", refresh_token.expose())];
@@ -197,7 +199,7 @@ impl OidcLogin {
             request.header("accept", "application/json").body(encode_query(form.iter().copied()))
         };
         if let Some(secret) = client_secret {
-            // Percent-encode the client ID and the secret separately, because either may contain the separating colon.
+            // Percent-encode the client ID and the secret separately. The colon between them must be the only colon.
             let pair = [client_id, secret.expose()].map(|text| utf8_percent_encode(text, NON_ALPHANUMERIC).to_string());
             let pair = pair.join(":");
             let header = format!("Basic {}", BASE64_STANDARD.encode(pair));
@@ -213,13 +215,13 @@ impl OidcLogin {
     }
 
     fn lock(&self) -> MutexGuard<'_, Option<Tokens>> {
-        // If a panic has poisoned this lock, its data is still consistent and can be used.
+        // A panic that poisoned this lock cannot have left the data inconsistent.
         self.tokens.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl Credential {
-    /// Returns `true` if the token is valid for longer than `LEEWAY`.
+    /// Returns `true` if the token expires later than `LEEWAY` from now.
     fn lasts(&self) -> bool {
         let left = self.expires.and_then(|expires| expires.duration_since(SystemTime::now()).ok());
         left.is_some_and(|left| left > LEEWAY)
@@ -231,7 +233,7 @@ fn credential(id_token: &Secret) -> Result<Credential, ConfigError> {
     Ok(Credential { header: Some(header), pair: None, expires: expiry(id_token.expose()) })
 }
 
-/// Returns the expiry time in a token's `exp` claim. Only the server verifies the token.
+/// Returns the expiry time in the `exp` claim of an ID token. The client does not verify the token's signature.
 pub(crate) fn expiry(id_token: &str) -> Option<SystemTime> {
     #[derive(Deserialize)]
     struct Claims {
@@ -243,7 +245,7 @@ pub(crate) fn expiry(id_token: &str) -> Option<SystemTime> {
     SystemTime::UNIX_EPOCH.checked_add(Duration::try_from_secs_f64(exp).ok()?)
 }
 
-/// The required fields of an issuer's discovery document.
+/// The fields of an issuer's discovery document that a login needs.
 #[derive(Deserialize)]
 pub(crate) struct Discovery {
     pub(crate) token_endpoint: String,
@@ -257,7 +259,6 @@ impl Discovery {
     }
 }
 
-/// The token endpoint's response.
 #[derive(Deserialize)]
 pub(crate) struct TokenResponse {
     pub(crate) id_token: Option<String>,
@@ -265,14 +266,15 @@ pub(crate) struct TokenResponse {
 }
 
 impl TokenResponse {
-    /// Decodes the response. The error contains only the position, because serde's message could quote the tokens.
+    /// Decodes the token endpoint's response. The error contains only the position of the fault, because serde's
+    /// message could quote the tokens.
     pub(crate) fn read(body: &[u8]) -> Result<Self, String> {
         let place = |error: serde_json::Error| format!("line {}, column {}", error.line(), error.column());
         serde_json::from_slice(body).map_err(|error| format!("its response contains no tokens ({})", place(error)))
     }
 }
 
-/// Returns `true` if the issuer rejected the client authentication, which does not invalidate the refresh token.
+/// Returns `true` if the issuer rejected the client's ID or secret. The refresh token is then still valid.
 fn is_another_client(error: &Error) -> bool {
     match error {
         Error::Status { status, body, .. } => match refusal(body) {
@@ -283,7 +285,7 @@ fn is_another_client(error: &Error) -> bool {
     }
 }
 
-/// Describes why a token request failed, without other parts of the response, which could contain secrets.
+/// Describes why a token request failed. Omits the rest of the response, which could contain secrets.
 fn describe(error: &Error) -> String {
     match error {
         Error::Status { status, body, .. } => match refusal(body) {
@@ -297,7 +299,7 @@ fn describe(error: &Error) -> String {
     }
 }
 
-/// Returns the error code in a rejection, if RFC 6749, section 5.2, defines it.
+/// Returns the error code in the body of a rejection, if the code is defined in RFC 6749, section 5.2.
 pub(crate) fn refusal(body: &[u8]) -> Option<&'static str> {
     #[derive(Deserialize)]
     struct Refusal {

@@ -1,4 +1,4 @@
-//! The credential plugin policy.
+//! Checks the credential plugin policy.
 
 use std::env::consts::EXE_SUFFIX;
 use std::ffi::OsStr;
@@ -8,7 +8,7 @@ use std::path::{Component, Path, PathBuf};
 use pintle_meta::PluginPolicy;
 use pintle_transport::ConfigError;
 
-/// Returns an error if the allowlist is empty or contains an unnormalized path.
+/// Returns an error if the allowlist is empty or contains a path that is not normalized.
 pub(super) fn check(policy: &PluginPolicy) -> Result<(), ConfigError> {
     let PluginPolicy::Allowlist(list) = policy else { return Ok(()) };
     let fault = |why: String| Err(ConfigError::Value { field: "plugin_policy", why });
@@ -21,8 +21,8 @@ pub(super) fn check(policy: &PluginPolicy) -> Result<(), ConfigError> {
     }
 }
 
-/// Returns the path of the program `command`, absolute if possible, or the reason why the policy does not allow it.
-/// `path` is the value of `PATH`.
+/// Returns the path of the program `command`, absolute if possible. If the policy does not allow the program, returns
+/// the reason. `path` is the value of `PATH`.
 pub(super) fn allowed(policy: &PluginPolicy, command: &str, path: Option<&OsStr>) -> Result<PathBuf, String> {
     let list = match policy {
         PluginPolicy::DenyAll => return Err("plugin_policy allows no credential plugin".into()),
@@ -32,7 +32,7 @@ pub(super) fn allowed(policy: &PluginPolicy, command: &str, path: Option<&OsStr>
     let resolved = look_path(Path::new(command), path);
     let is_listed = |program: &Path| list.iter().any(|entry| entry == program);
     if is_listed(Path::new(command)) {
-        // A missing program fails when the client starts it.
+        // If the program is missing, starting it fails later.
         return Ok(resolved.unwrap_or_else(|| command.into()));
     }
     let Some(resolved) = resolved else {
@@ -47,14 +47,15 @@ pub(super) fn allowed(policy: &PluginPolicy, command: &str, path: Option<&OsStr>
     Err(format!("{} is not on the allow-list of plugin_policy", resolved.display()))
 }
 
-/// Returns `true` if a path is normalized. Only normalized paths can be compared.
+/// Returns `true` if a path is normalized. Only normalized paths can be compared with each other.
 fn is_normal(entry: &Path) -> bool {
     let plain = |part: Component<'_>| !matches!(part, Component::CurDir | Component::ParentDir);
     let rebuilt: PathBuf = entry.components().collect();
     !entry.as_os_str().is_empty() && entry.components().all(plain) && rebuilt.as_os_str() == entry.as_os_str()
 }
 
-/// Returns the path of the program `command`. Without a slash, searches the absolute directories in `PATH`.
+/// Returns the path of the program `command`. If `command` contains no slash, searches the absolute directories in
+/// `PATH`.
 fn look_path(command: &Path, path: Option<&OsStr>) -> Option<PathBuf> {
     if command.parent().is_some_and(|parent| !parent.as_os_str().is_empty()) {
         return executable(command);

@@ -1,4 +1,4 @@
-//! Renews credentials that expire.
+//! Renews credentials before they expire.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, SystemTime};
@@ -21,32 +21,34 @@ pub(crate) trait Source: Send + Sync + 'static {
     /// The timeout for [`make`](Self::make).
     fn max_wait(&self) -> Duration;
 
-    /// Returns `true` if a renewal continues after the client is dropped, because aborting it would lose the
-    /// credentials.
+    /// Returns `true` if a renewal must continue after the client is dropped, because aborting the renewal would lose
+    /// the credentials.
     fn outlives_client(&self) -> bool {
         false
     }
 
-    /// Converts an error message to an error.
     fn fault(&self, why: String) -> AuthError;
 
-    /// Reports to the metrics that a certificate was replaced after being in use for `age`.
+    /// Reports to the metrics that a certificate was replaced after it was in use for `age`.
     fn certificate_replaced(&self, _age: Duration) {}
 }
 
-/// Credentials from a [`Source`].
 pub(crate) struct Credential {
     pub(crate) header: Option<HeaderValue>,
     pub(crate) pair: Option<Arc<ClientPair>>,
-    /// When the credentials expire. `None` means that they are used until the server rejects them.
+    /// The time at which the credentials expire. `None` means that the credentials are valid until the server rejects
+    /// them.
     pub(crate) expires: Option<SystemTime>,
 }
 
-/// A cache that renews credentials on first use, shortly before they expire, and after the server rejects them.
+/// A cache for credentials. The cache renews credentials when they are first used, shortly before they expire, and
+/// after the server rejects them.
 ///
 /// A renewal run is one call of [`Source::make`]. At most one run is in progress, and all waiting requests share its
-/// result. A run is a task on the runtime of the request that started it, and continues if that request is cancelled.
-/// Dropping the client aborts the run unless its source [outlives the client](Source::outlives_client). If the run's
+/// result. A run is a task on the runtime of the request that started the run. Cancelling that request does not cancel
+/// the run.
+///
+/// Dropping the client aborts the run, unless the source [outlives the client](Source::outlives_client). If the run's
 /// runtime has shut down or is blocked, a waiting request starts another run.
 pub(crate) struct Renewal<S: Source>(Arc<Shared<S>>);
 
@@ -57,11 +59,11 @@ struct Shared<S> {
 
 #[derive(Default)]
 struct State {
-    /// The number of renewal runs so far.
+    /// The number of renewal runs that were started.
     runs: u64,
     issued: Option<Issued>,
     running: Option<Running>,
-    /// The last failed renewal run's time and error.
+    /// The time and the error of the last renewal run, if that run failed.
     failed: Option<(Instant, AuthError)>,
 }
 
@@ -74,38 +76,37 @@ struct Running {
     task: AbortHandle,
 }
 
-/// Why the client needs new credentials.
+/// The reason why the client needs new credentials.
 #[derive(Clone, Copy, PartialEq)]
 enum Reason {
     Expired,
     Refused,
 }
 
-/// The credentials from a renewal run.
 struct Issued {
     login: Login,
-    /// When a renewal run first returned this certificate.
+    /// The time at which a renewal run first returned this certificate.
     since: Instant,
-    /// When to renew the credentials. `None` means only after the server rejects them.
+    /// The time at which to renew the credentials. `None` means that only a rejection by the server leads to a renewal.
     until: Option<Instant>,
-    /// When the credentials were issued, if the server rejected the previous credentials or the new credentials equal
-    /// the previous ones.
+    /// The time at which the credentials were issued. Set only if the server rejected the previous credentials, or if
+    /// the new credentials equal the previous credentials.
     replaced: Option<Instant>,
 }
 
-/// How long before their expiry the client renews credentials, because requests take time and clocks differ.
+/// The client renews credentials this long before they expire, because requests take time and clocks differ.
 pub(super) const LEEWAY: Duration = Duration::from_secs(10);
-/// The minimum pause between renewal runs if the server also rejects the renewed credentials, or if a run returns the
-/// same credentials again.
+/// The minimum pause between renewal runs after a renewal did not help. Either the server also rejected the renewed
+/// credentials, or the run returned the same credentials again.
 const REFUSED_PAUSE: Duration = Duration::from_secs(10);
-/// How long all requests return the error of a failed renewal run, before another run can start.
+/// How long all requests return the error of a failed renewal run. After this time, a request starts another run.
 const FAILED_PAUSE: Duration = Duration::from_secs(1);
-/// How much longer than the run's timeout a request waits. A request needs its own timeout, because the run's timer
-/// does not fire if its runtime is blocked.
+/// A request waits for a renewal run for the run's timeout plus this time. The request needs its own timeout, because
+/// the run's timer does not fire if the run's runtime is blocked.
 const GRACE: Duration = Duration::from_secs(1);
 
 impl<S: Source> Renewal<S> {
-    /// Creates a cache that uses the credentials `first` until the first renewal run succeeds.
+    /// Creates a cache. Requests use the credentials `first` until the first renewal run succeeds.
     pub(crate) fn new(source: S, first: Option<Credential>) -> Self {
         let mut state = State::default();
         if let Some(first) = first {
@@ -120,13 +121,13 @@ impl<S: Source> Renewal<S> {
         &self.0.source
     }
 
-    /// Returns the current credentials. Waits for a renewal run if there are none or they expire soon.
+    /// Returns the current credentials. If there are no credentials or they expire soon, waits for a renewal run.
     pub(crate) async fn login(&self) -> Result<Login, AuthError> {
         self.issued(Reason::Expired, |issued| issued.until.is_none_or(|until| Instant::now() < until)).await
     }
 
-    /// Returns newer credentials than `used`, which the server rejected. During the pause after a rejection, returns
-    /// the current credentials.
+    /// Returns newer credentials than `used`, which the server rejected. During the pause after an unsuccessful
+    /// renewal, returns the current credentials.
     pub(crate) async fn renew(&self, used: &Login) -> Result<Login, AuthError> {
         let is_pause = |issued: &Issued| issued.replaced.is_some_and(|at| at.elapsed() < REFUSED_PAUSE);
         self.issued(Reason::Refused, |issued| issued.login.run > used.run || is_pause(issued)).await
@@ -140,7 +141,7 @@ impl<S: Source> Renewal<S> {
                     return Ok(issued.login.clone());
                 }
                 match (&state.running, &state.failed) {
-                    // A closed channel means that the run's runtime has shut down.
+                    // A closed channel means that the runtime of the renewal run has shut down.
                     (Some(running), _) if running.outcome.has_changed().is_ok() => (running.clone(), false),
                     (_, Some((at, error))) if at.elapsed() < FAILED_PAUSE => return Err(error.clone()),
                     _ => (self.start(&mut state, reason)?, true),
@@ -150,13 +151,14 @@ impl<S: Source> Renewal<S> {
             let max_wait = self.0.source.max_wait().saturating_add(GRACE);
             let result = match Handle::try_current() {
                 Ok(_) => timeout_at(running.began + max_wait, result).await,
-                // Outside of a tokio runtime there are no timers, so wait without a timeout.
+                // Outside of a tokio runtime, there are no timers, so wait without a timeout.
                 Err(_) => Ok(result.await),
             };
             match result.map(|result| result.ok().and_then(|result| result.clone())) {
                 Ok(Some(outcome)) => return outcome,
                 Ok(None) if is_own => return Err(self.0.source.fault("its run was interrupted".into())),
-                // Another request's run was interrupted, because its runtime has shut down or is blocked. Try again.
+                // The run of another request was interrupted, because its runtime has shut down or is blocked. Try
+                // again.
                 Ok(None) => {}
                 Err(_) => self.0.give_up(running.run),
             }
@@ -188,7 +190,6 @@ impl<S: Source> Drop for Renewal<S> {
 }
 
 impl<S: Source> Shared<S> {
-    /// Records a renewal run's outcome.
     fn keep(&self, run: u64, reason: Reason, made: Result<Credential, AuthError>) -> Result<Login, AuthError> {
         let (login, noted) = {
             let mut state = self.lock();
@@ -204,7 +205,7 @@ impl<S: Source> Shared<S> {
                 }
             }
         };
-        // Log and report metrics after releasing the lock, because subscribers and metrics providers are user code.
+        // Log subscribers and metrics providers are user code, so call them after releasing the lock.
         if noted.is_over {
             let fault = self.source.fault("its credentials expire immediately".into());
             tracing::warn!("{fault}; it is used until the server rejects it");
@@ -215,7 +216,7 @@ impl<S: Source> Shared<S> {
         Ok(login)
     }
 
-    /// Abandons an overdue renewal run, whose runtime is blocked.
+    /// Abandons a renewal run that is overdue because its runtime is blocked.
     fn give_up(&self, run: u64) {
         let given_up = self.lock().running.take_if(|running| running.run == run);
         if let Some(running) = given_up {
@@ -224,21 +225,20 @@ impl<S: Source> Shared<S> {
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
-        // If a panic has poisoned this lock, its data is still consistent and can be used.
+        // A panic that poisoned this lock cannot have left the data inconsistent.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// What to log and to report as metrics after a renewal.
+/// The facts to log and to report to the metrics after a renewal.
 struct RenewalReport {
     /// Whether the credentials expire immediately.
     is_over: bool,
-    /// How long the replaced certificate was in use.
+    /// How long the replaced certificate was in use. `None` if no certificate was replaced.
     replaced: Option<Duration>,
 }
 
 impl State {
-    /// Replaces the current credentials.
     fn issue(&mut self, run: u64, reason: Reason, credential: Credential) -> (Login, RenewalReport) {
         let Credential { header, pair, expires } = credential;
         let login = Login { header, pair, run };

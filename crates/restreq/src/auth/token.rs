@@ -1,4 +1,4 @@
-//! Token files.
+//! Reads token files.
 
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -11,10 +11,10 @@ use tokio::time::Instant;
 
 use crate::error::AuthError;
 
-/// A bearer token in a file that another program rewrites from time to time, such as the kubelet for service accounts.
+/// A bearer token in a file. Another program, such as the kubelet, replaces the file's content from time to time.
 ///
 /// The client reads the file again after 50 s, and immediately after the server rejects the token. If the file is
-/// unreadable, for example while it is replaced, the client keeps using the last token.
+/// unreadable, for example while it is being replaced, the client keeps using the last token.
 pub(crate) struct TokenFile {
     path: PathBuf,
     reader: FileReader<Result<HeaderValue, AuthError>>,
@@ -22,16 +22,16 @@ pub(crate) struct TokenFile {
 }
 
 struct State {
-    /// The header with the last token, or with the configured token before the first read.
+    /// The header with the last token that was read. Before the first read, the header with the configured token.
     header: Option<HeaderValue>,
-    /// When the file was last read.
+    /// The time of the last read.
     read_at: Option<Instant>,
 }
 
 const PERIOD: Duration = Duration::from_secs(50);
 
 impl TokenFile {
-    /// Creates the source. `token` applies until the first successful read.
+    /// Creates the source. Requests use `token` until the first successful read.
     pub(crate) fn new(path: PathBuf, token: Option<HeaderValue>) -> Self {
         let state = Mutex::new(State { header: token, read_at: None });
         Self { path, reader: FileReader::new("the token file"), state }
@@ -44,7 +44,7 @@ impl TokenFile {
         }
     }
 
-    /// Returns the header if the file was read recently.
+    /// Returns the header if the file was read less than 50 s ago.
     fn present(&self) -> Option<HeaderValue> {
         let state = self.lock();
         let is_fresh = state.read_at.is_some_and(|at| at.elapsed() < PERIOD);
@@ -61,7 +61,7 @@ impl TokenFile {
         move || token(&path)
     }
 
-    /// Records the result of a read, and returns the header to use.
+    /// Records the result of a read. Returns the header to use.
     fn note(&self, read: Result<Result<HeaderValue, AuthError>, &str>) -> Result<HeaderValue, AuthError> {
         let read = read.unwrap_or_else(|why| Err(fault(&self.path, why.into())));
         let last = {
@@ -82,7 +82,7 @@ impl TokenFile {
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
-        // If a panic has poisoned this lock, its data is still consistent and can be used.
+        // A panic that poisoned this lock cannot have left the data inconsistent.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -92,7 +92,7 @@ fn token(path: &Path) -> Result<HeaderValue, AuthError> {
     header(&content).map_err(|why| fault(path, why))
 }
 
-/// Returns the header for a token file's content.
+/// Returns the header for the content of a token file.
 pub(crate) fn header(content: &[u8]) -> Result<HeaderValue, String> {
     match std::str::from_utf8(content).map(str::trim) {
         Ok("") => Err("it is empty".into()),

@@ -1,13 +1,12 @@
-//! Distributes the server's messages to the channels. This module does no I/O.
+//! Dispatches the server's messages to the channels. This module does no I/O.
 
 use bytes::{Buf, Bytes};
 
 use super::state::{CLOSE, CloseSignal, Layout, Shared};
 
-/// Passes each message to the channel in its first byte.
 pub(super) struct Demux {
     layout: Layout,
-    /// The number of missing preamble bytes for each input and for the error channel.
+    /// The number of preamble bytes that each input and the error channel have not received yet.
     preambles: Vec<usize>,
 }
 
@@ -16,10 +15,10 @@ impl Demux {
         Self { layout, preambles: vec![layout.preamble; layout.inputs.len() + 1] }
     }
 
-    /// Passes a message to the channel in its first byte. Returns the channel's index and the data if the channel's
-    /// buffer is full.
+    /// Passes a message to the channel whose number is the message's first byte. If the channel's buffer is full,
+    /// returns the channel's index and the data.
     pub(super) fn dispatch(&mut self, shared: &Shared, mut data: Bytes) -> Option<(usize, Bytes)> {
-        // Servers first send an empty message on each channel.
+        // A server first sends an empty message on each channel.
         if data.is_empty() {
             return None;
         }

@@ -1,4 +1,4 @@
-//! The connection task.
+//! The task that drives a WebSocket connection.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -18,29 +18,31 @@ use super::demux::Demux;
 use super::state::{End, Layout, Shared};
 use crate::websocket::{MAX_MESSAGE, WebSocket};
 
-/// Transfers data between a WebSocket and its channels' streams.
+/// Transfers data between a WebSocket and the streams of its channels.
 ///
-/// Sending and receiving do not wait for each other. Otherwise, a command that copies its input to its output could
-/// deadlock the connection. If a reader's buffer is full, the driver keeps one message and stops reading from the
-/// WebSocket, so the server must wait. With the TCP settings in `connect.rs`, the operating system detects a lost peer.
+/// Sending and receiving do not wait for each other. Otherwise, the connection could deadlock with a command that
+/// copies its input to its output.
+///
+/// If a reader's buffer is full, the driver keeps one message and stops reading from the WebSocket, so that the server
+/// must wait. The TCP settings in `connect.rs` make the operating system detect a lost peer.
 pub(super) struct Driver {
     socket: WebSocket,
     shared: Arc<Shared>,
     demux: Demux,
-    /// A received message whose channel's buffer is full.
+    /// A received message that does not fit into the buffer of its channel.
     held: Option<(usize, Bytes)>,
     can_send: bool,
     pings: Interval,
 }
 
-/// The ping interval. Some proxies drop idle connections after only a minute.
+/// The interval between pings. Some proxies drop a connection that is idle for a minute.
 const PING_PERIOD: Duration = Duration::from_secs(30);
 
 /// The result of polling the driver once.
 enum Step {
-    /// The driver sent or received data. Poll again immediately.
+    /// The driver sent or received data, and must be polled again immediately.
     Moved,
-    /// The driver waits for the WebSocket or a stream.
+    /// The driver waits for the WebSocket or for a stream.
     Waits,
     End(End),
 }
@@ -63,8 +65,8 @@ impl Driver {
         }
     }
 
-    /// Sends as much as possible. Returns `true` if anything was sent. After a send error, the driver only receives,
-    /// because the server may have sent its status before it closed the connection.
+    /// Sends as much as possible. Returns `true` if anything was sent. After an error while sending, the driver still
+    /// receives, because the server may have sent its status before it closed the connection.
     fn send(&mut self, cx: &mut Context<'_>) -> bool {
         if !self.can_send {
             return false;
@@ -108,7 +110,7 @@ impl Driver {
             Poll::Ready(None) => Step::End(End::Closed),
             Poll::Ready(Some(Err(error))) => Step::End(End::Lost(reason(&error).into())),
             Poll::Ready(Some(Ok(Message::Close(frame)))) => {
-                // Ignore errors. The server does not need a response to its close frame.
+                // Ignore errors, because the server does not need a response to its close frame.
                 let _: Poll<_> = Pin::new(&mut self.socket).poll_flush(cx);
                 Step::End(closed(frame))
             }

@@ -1,4 +1,4 @@
-//! The channels' readers and writer, which implement tokio's traits.
+//! The readers and the writer of the channels, which implement tokio's traits.
 
 use std::io;
 use std::pin::Pin;
@@ -9,7 +9,7 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use super::Connection;
 use super::state::NO_CLOSE;
 
-/// The reader for a channel from the server. Dropping the reader discards all later data.
+/// The reader for a channel from the server. Dropping the reader discards the channel's later data.
 pub(crate) struct Receiver {
     connection: Connection,
     index: usize,

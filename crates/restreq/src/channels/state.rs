@@ -1,4 +1,4 @@
-//! The state shared by the connection task and the streams. This module does no I/O.
+//! The state that the connection task shares with the streams. This module does no I/O.
 
 use std::collections::VecDeque;
 use std::io;
@@ -8,27 +8,26 @@ use std::task::{Context, Poll, Waker, ready};
 use bytes::{Buf, BufMut, Bytes, BytesMut};
 use tokio::io::ReadBuf;
 
-/// A connection's channel numbers and protocol version.
+/// The channel numbers and the protocol version of a connection.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Layout {
-    /// The channels from the server.
+    /// The numbers of the channels from the server.
     pub(crate) inputs: &'static [u8],
-    /// The channel for the server's status or an error message.
+    /// The number of the channel for the server's status or an error message.
     pub(crate) error: u8,
-    /// The number of preamble bytes on each channel from the server.
+    /// The number of bytes that precede the data on each channel from the server.
     pub(crate) preamble: usize,
-    /// How the client closes its channel.
+    /// How the client closes the channel to the server.
     pub(crate) close_signal: CloseSignal,
 }
 
-/// How the client signals the end of its stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum CloseSignal {
     /// The client sends a message, as in `v5.channel.k8s.io`.
     Message,
-    /// The protocol has no such signal, so closing the stream returns an error.
+    /// The protocol has no close signal. Closing the stream returns an error.
     Unsupported,
-    /// The protocol has no such signal, and closing the stream only flushes the data.
+    /// The protocol has no close signal. Closing the stream only flushes the data.
     Flush,
 }
 
@@ -37,24 +36,24 @@ pub(crate) enum CloseSignal {
 pub(crate) enum End {
     /// The server closed the connection without an error.
     Closed,
-    /// The connection was lost, with the reason.
+    /// The connection was lost for this reason.
     Lost(Arc<str>),
 }
 
-/// The channel for the client's data.
+/// The number of the channel for the client's data.
 pub(super) const OUTPUT: u8 = 0;
-/// The channel for the client's close signals.
+/// The number of the channel for the client's close signals.
 pub(super) const CLOSE: u8 = 255;
-/// The maximum number of bytes that a channel buffers for its reader. The driver keeps one more message when the buffer
-/// is full.
+/// The maximum number of bytes that a channel buffers for its reader. If the buffer is full, the driver keeps one more
+/// message.
 pub(super) const MAX_UNREAD: usize = 64 << 10;
-/// The memory overhead of a stored message in bytes.
+/// The memory in bytes that a stored message uses in addition to its data.
 const OVERHEAD: usize = 64;
-/// Received messages below this size are copied. Otherwise, a few bytes could keep a whole read buffer in memory.
+/// Received messages below this size are copied. Otherwise, a small message could keep a whole read buffer in memory.
 const SMALL: usize = 4 << 10;
-/// The maximum size of a message from the client, as in client-go.
+/// The maximum size in bytes of a message from the client, as in client-go.
 const MAX_CHUNK: usize = 32 << 10;
-/// The maximum number of stored bytes from the error channel.
+/// The maximum number of bytes that are stored from the error channel.
 const MAX_ERROR: usize = 64 << 10;
 
 pub(super) struct Shared(Mutex<State>);
@@ -62,20 +61,20 @@ pub(super) struct Shared(Mutex<State>);
 struct State {
     inputs: Vec<Input>,
     output: Output,
-    /// A message for the server, such as a terminal size. A new message replaces an unsent earlier one.
+    /// A message for the server, such as a terminal size. A new message replaces a message that was not sent yet.
     latest: Option<Bytes>,
     error: Vec<u8>,
     end: Option<End>,
-    /// The connection task's waker.
+    /// The waker of the connection task.
     driver: Option<Waker>,
-    /// The waker of the caller that waits for the connection's end or for the status.
+    /// The waker of the caller that waits for the status or for the end of the connection.
     observer: Option<Waker>,
 }
 
 #[derive(Default)]
 struct Input {
     unread: VecDeque<Bytes>,
-    /// The total size of the messages in `unread`, including the overhead.
+    /// The total size of the messages in `unread`, including `OVERHEAD` for each message.
     size: usize,
     is_closed: bool,
     /// Whether the reader was dropped.
@@ -85,11 +84,11 @@ struct Input {
 
 struct Output {
     close_signal: CloseSignal,
-    /// The next message.
+    /// The next message to send.
     pending: Option<Bytes>,
     close: Close,
     writer: Option<Waker>,
-    /// Why the client cannot send more data, if it cannot.
+    /// The reason why the client cannot send more data, if any.
     fault: Option<Arc<str>>,
 }
 
@@ -119,12 +118,10 @@ impl Shared {
         }))
     }
 
-    /// Stores the connection task's waker.
     pub(super) fn set_driver(&self, cx: &Context<'_>) {
         register(&mut self.lock().driver, cx);
     }
 
-    /// Takes the next message to send to the server.
     pub(super) fn next_message(&self) -> Option<Bytes> {
         let mut state = self.lock();
         if let Some(latest) = state.latest.take() {
@@ -144,7 +141,7 @@ impl Shared {
         message
     }
 
-    /// Passes the server's data to a channel's reader. Returns the data if the channel's buffer is full.
+    /// Passes data from the server to the reader of a channel. If the channel's buffer is full, returns the data.
     pub(super) fn push(&self, index: usize, data: Bytes) -> Option<Bytes> {
         let mut state = self.lock();
         let input = &mut state.inputs[index];
@@ -182,7 +179,7 @@ impl Shared {
         wake(reader);
     }
 
-    /// Records that the client cannot send more data. Received data stays readable.
+    /// Records that the client cannot send more data. The readers can still read received data.
     pub(super) fn fail_output(&self, why: &str) {
         let mut state = self.lock();
         state.output.fault.get_or_insert_with(|| why.into());
@@ -192,7 +189,7 @@ impl Shared {
         wake(writer);
     }
 
-    /// Records how the connection ended. Does nothing if the connection has already ended.
+    /// Records how the connection ended. Does nothing if this was already recorded.
     pub(super) fn finish(&self, end: End) {
         let mut state = self.lock();
         state.end.get_or_insert(end);
@@ -237,7 +234,7 @@ impl Shared {
         Poll::Pending
     }
 
-    /// Reads from a channel. Reading no bytes means that the channel has ended.
+    /// Reads from a channel. At the end of the channel, reads no bytes.
     pub(super) fn poll_read(&self, index: usize, cx: &Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
         let mut state = self.lock();
         let State { inputs, error, end, driver, .. } = &mut *state;
@@ -246,7 +243,7 @@ impl Shared {
             return match end {
                 _ if input.is_closed => Poll::Ready(Ok(())),
                 Some(End::Closed) => Poll::Ready(Ok(())),
-                // The server sends its status last, so all output has arrived.
+                // The server sends its status last, so all output has already arrived.
                 Some(End::Lost(_)) if !error.is_empty() => Poll::Ready(Ok(())),
                 Some(End::Lost(why)) => Poll::Ready(Err(io::Error::new(io::ErrorKind::ConnectionReset, lost(why)))),
                 None => {
@@ -270,7 +267,7 @@ impl Shared {
         Poll::Ready(Ok(()))
     }
 
-    /// Drops a channel's unread data and all later data.
+    /// Discards the unread data of a channel and all its later data.
     pub(super) fn abandon(&self, index: usize) {
         let mut state = self.lock();
         let input = &mut state.inputs[index];
@@ -282,7 +279,7 @@ impl Shared {
         wake(driver);
     }
 
-    /// Stores the next message for the server, and returns the number of bytes taken from `data`.
+    /// Stores the next message for the server. Returns the number of bytes that the message contains.
     pub(super) fn poll_write(&self, cx: &Context<'_>, data: &[u8]) -> Poll<io::Result<usize>> {
         let mut state = self.lock();
         if state.output.close != Close::Open {
@@ -303,7 +300,6 @@ impl Shared {
         Poll::Ready(Ok(chunk.len()))
     }
 
-    /// Waits until the connection task has taken the last message.
     pub(super) fn poll_flush(&self, cx: &Context<'_>) -> Poll<io::Result<()>> {
         let mut state = self.lock();
         match state.output.pending {
@@ -312,7 +308,7 @@ impl Shared {
         }
     }
 
-    /// Closes the client's channel after the last message is sent.
+    /// Closes the channel to the server after its last message is sent.
     pub(super) fn poll_close(&self, cx: &Context<'_>) -> Poll<io::Result<()>> {
         ready!(self.poll_flush(cx))?;
         let mut state = self.lock();
@@ -323,7 +319,7 @@ impl Shared {
             }
             (CloseSignal::Message, _) => {}
         }
-        // The connection or the client's channel has already ended, so there is nothing to close.
+        // The connection or the channel to the server has already ended.
         if state.end.is_some() || state.output.fault.is_some() {
             state.output.close = Close::Done;
             return Poll::Ready(Ok(()));
@@ -336,8 +332,8 @@ impl Shared {
         Poll::Pending
     }
 
-    /// Closes the client's channel without waiting for unsent messages. Returns `false` if the protocol cannot signal
-    /// this.
+    /// Closes the channel to the server without waiting for unsent messages. Returns `false` if the protocol has no
+    /// close signal.
     pub(super) fn close(&self) -> bool {
         let mut state = self.lock();
         if state.end.is_some() || state.output.close != Close::Open {
@@ -355,17 +351,17 @@ impl Shared {
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
-        // If a panic has poisoned this lock, its data is still consistent and can be used.
+        // A panic that poisoned this lock cannot have left the data inconsistent.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// The error message for closing a stream without [`CloseSignal::Message`].
+/// The error message for closing a stream if the server does not support [`CloseSignal::Message`].
 pub(super) const NO_CLOSE: &str = "the server speaks v4.channel.k8s.io, which cannot close the input of a command: the \
     command does not see its end. Servers since Kubernetes 1.30 speak v5.channel.k8s.io";
 
 impl State {
-    /// Waits until the connection task has taken the last message.
+    /// Waits until the connection task has taken the last message from the stream.
     fn poll_output(&mut self, cx: &Context<'_>) -> Poll<io::Result<()>> {
         let why = match (&self.output.fault, &self.end) {
             (Some(why), _) | (None, Some(End::Lost(why))) => lost(why),
@@ -392,7 +388,7 @@ fn register(slot: &mut Option<Waker>, cx: &Context<'_>) {
     }
 }
 
-/// Calls the wakers. Do not hold the lock, because wakers run other code.
+/// Calls wakers. The caller must not hold the lock, because a waker can run any code.
 fn wake(wakers: impl IntoIterator<Item = Waker>) {
     wakers.into_iter().for_each(Waker::wake);
 }

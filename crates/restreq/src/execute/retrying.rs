@@ -28,17 +28,16 @@ pub(super) struct Retrying<'a> {
     deadline: Option<(Instant, Duration)>,
     span: &'a Span,
     retry: Retry,
-    /// For a write, the error of the last attempt that the server may have processed.
+    /// The error of the last attempt of a write that the server may have processed.
     doubt: Option<Error>,
-    /// Whether the client may ask for new credentials.
+    /// Whether the client may still renew the credentials.
     may_renew: bool,
     /// The number of completed attempts.
     attempts: u32,
 }
 
-/// What to do after an attempt.
 enum Next {
-    /// Make another attempt, with these credentials if set.
+    /// Send the request again. Use these credentials, if any.
     Attempt(Option<Login>),
     End(Box<Answer>),
 }
@@ -55,8 +54,7 @@ impl<'a> Retrying<'a> {
         Self { request, line, mode, deadline, span, retry, doubt: None, may_renew: true, attempts: 1 }
     }
 
-    /// Sends the request again until an attempt succeeds or must not be retried. `outcome` is the first attempt's
-    /// outcome.
+    /// Sends the request again until an attempt succeeds or must not be retried. `outcome` is the outcome of the first attempt.
     pub(super) async fn run(mut self, mut outcome: Answer, mut used: Used) -> Answer {
         loop {
             used = match self.next(outcome, &used).await {
@@ -102,10 +100,10 @@ impl<'a> Retrying<'a> {
         }
     }
 
-    /// Returns new credentials after the server rejected `rejected`. Returns `None` if there are no new credentials, or if the request
-    /// cannot be sent again.
+    /// Returns new credentials after the server rejected the credentials `rejected`. Returns `None` if there are no new credentials, or if
+    /// the request cannot be sent again.
     async fn renew(&self, rejected: &Login) -> Result<Option<Login>, Error> {
-        // With the caller's own `Authorization` header, the server has not rejected the client's credentials.
+        // The request has an `Authorization` header from the caller, so the server has not rejected the client's credentials.
         if self.request.parts.headers.contains_key(AUTHORIZATION) {
             return Ok(None);
         }
@@ -114,7 +112,7 @@ impl<'a> Retrying<'a> {
         if self.retry.may_replay() {
             return renewed;
         }
-        // Return the server's response. The next request uses the new credentials.
+        // The request cannot be sent again, so return the server's response. The next request uses the new credentials.
         renewed.err().inspect(|error| tracing::warn!("{error}"));
         Ok(None)
     }
@@ -131,7 +129,7 @@ impl<'a> Retrying<'a> {
         let (mode, is_write) = (self.mode, self.is_write());
         let wait = self.retry.step(outcome, || match mode {
             _ if mode.has_effect() => Repetition::Another,
-            // A streaming read is retried only if its reused connection was lost while idle.
+            // Retry a streaming read only if a reused connection was lost, most likely while idle.
             Mode::Stream if !is_write && outcome != Outcome::Stale => Repetition::Unsafe,
             _ => Repetition::of(&parts.method, &parts.headers, &parts.body),
         })?;
@@ -143,7 +141,7 @@ impl<'a> Retrying<'a> {
         Some(wait).filter(|_| may_wait && is_in_time)
     }
 
-    /// Ends an attempt before the next one. Stores its error if the server may have processed the attempt.
+    /// Ends a failed attempt before the next attempt. Stores the error if the server may have processed the attempt.
     async fn give_up_attempt(&mut self, outcome: Answer, wait: Duration) {
         match outcome {
             Ok(answer) => {
@@ -167,7 +165,7 @@ impl<'a> Retrying<'a> {
         self.mode.has_effect() || !matches!(self.request.parts.method, Method::GET | Method::HEAD)
     }
 
-    /// Combines the last error with the error of an earlier attempt that the server may have processed.
+    /// Combines the last error with the stored error of an earlier attempt, if any.
     fn in_doubt(&mut self, last: Error) -> Error {
         match self.doubt.take() {
             Some(earlier) => Error::Retried { earlier: Box::new(earlier), last: Box::new(last) },

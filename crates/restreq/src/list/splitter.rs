@@ -1,4 +1,4 @@
-//! Splits a list body into items as the body arrives.
+//! Splits a list body into items while the body arrives.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -9,17 +9,17 @@ use pintle_meta::RawObject;
 use crate::json::{Container, Json, Token};
 use crate::oversized::BoundedBuffer;
 
-/// Splits a list body into items as the body arrives. A `ListSplitter` keeps only the current item and the envelope in
-/// memory. The envelope is the JSON text around the items.
+/// Splits a list body into items while the body arrives. A `ListSplitter` keeps only the current item and the envelope
+/// in memory. The envelope is the JSON text around the items.
 ///
-/// For a complete body, the result is the same as a JSON parser's. A `ListSplitter` returns an error at the first byte
-/// that is not JSON, and skips items larger than the limit. An item within one chunk is not copied. A `ListSplitter`
-/// does no I/O.
+/// For a complete body, the items and the envelope are the same as from a JSON parser. A `ListSplitter` returns an
+/// error at the first byte that is not JSON, and skips items larger than the limit. An item that arrives in a single
+/// chunk is not copied. A `ListSplitter` does no I/O.
 pub(crate) struct ListSplitter {
     json: Json,
-    /// The unprocessed chunks of the body.
+    /// The chunks of the body that were not processed yet.
     chunks: VecDeque<Bytes>,
-    /// The number of bytes before these chunks.
+    /// The number of body bytes before `chunks`.
     offset: u64,
     /// The JSON text around the items.
     envelope: Vec<u8>,
@@ -27,10 +27,9 @@ pub(crate) struct ListSplitter {
     item: BoundedBuffer,
 }
 
-/// The position in the body.
 #[derive(PartialEq)]
 enum Place {
-    /// Outside of the items. `names_items` means that the current field is `items`.
+    /// Outside of the items. If `names_items` is true, the current field is `items`.
     Outside {
         names_items: bool,
     },
@@ -38,14 +37,14 @@ enum Place {
 }
 
 /// The maximum size of the envelope in bytes. The longest field of an envelope is the continue token. client-go has no
-/// limit.
+/// such limit.
 const MAX_ENVELOPE: usize = 1 << 20;
 
-/// The nesting depths of a list's fields and of its items.
+/// The nesting depth of a list's fields, followed by the nesting depth of its items.
 const MEMBER: usize = 1;
 const ITEM: usize = 2;
 
-/// Why a body is not a valid list.
+/// The reason why a body is not a valid list.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Fault {
     /// The envelope is larger than this limit, in bytes.
@@ -76,7 +75,7 @@ impl ListSplitter {
         }
     }
 
-    /// Returns the next item, or `None` if no further complete item has arrived.
+    /// Returns the next item. Returns `None` if no further complete item has arrived.
     ///
     /// # Errors
     ///
@@ -95,7 +94,7 @@ impl ListSplitter {
         Ok(None)
     }
 
-    /// Returns the envelope after the end of the body.
+    /// Returns the envelope. Call this method after the end of the body.
     ///
     /// # Errors
     ///
@@ -104,7 +103,7 @@ impl ListSplitter {
         if self.json.is_whole() { Ok(&self.envelope) } else { Err(Fault::Ended { offset: self.offset }) }
     }
 
-    /// Reads up to the end of an item, to the start or end of the items, or to the end of the chunk.
+    /// Scans up to the end of an item, to the start or end of the items, or to the end of the chunk.
     fn read(&mut self, chunk: &mut Bytes) -> Result<Option<RawObject>, Fault> {
         let mut at = 0;
         let token = loop {
@@ -146,7 +145,7 @@ impl ListSplitter {
         }))
     }
 
-    /// Returns `true` for the end of an item, and for the start or end of the items.
+    /// Returns `true` if `token` ends an item, or starts or ends the items.
     fn is_boundary(&mut self, token: Token) -> bool {
         match (&mut self.place, token, self.json.depth()) {
             (Place::Outside { names_items }, Token::Name, MEMBER) => {
@@ -317,7 +316,7 @@ mod tests {
         assert_eq!(splitter.next_item(), Err(Fault::TooLarge { limit: MAX_ENVELOPE }));
     }
 
-    /// Generates lists with a few inserted or removed bytes, mostly where the grammar changes.
+    /// Generates lists, most of them with a few inserted or removed bytes at positions where the grammar changes.
     fn almost_a_list() -> impl Strategy<Value = Vec<u8>> {
         let item = prop_oneof![
             "[a-z\\[\\]{}:,\"\\\\]{0,9}".prop_map(|text| json!({"x": [text], "items": [1, "]"]})),

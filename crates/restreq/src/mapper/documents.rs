@@ -1,4 +1,5 @@
-//! The two formats of discovery documents: aggregated for many groups, and unaggregated for one group version.
+//! The two formats of discovery documents. An aggregated document describes many groups, and an unaggregated document
+//! describes one group version.
 
 use pintle_meta::{ApiResource, GroupVersion, Scope};
 use serde::{Deserialize, Deserializer};
@@ -50,7 +51,7 @@ struct AggregatedVersion {
 #[serde(rename_all = "camelCase")]
 struct AggregatedResource {
     resource: String,
-    /// Missing if an extension server does not send it.
+    /// The kind of the objects. `None` if an extension server does not send the kind.
     response_kind: Option<ResponseKind>,
     #[serde(default)]
     scope: String,
@@ -167,7 +168,7 @@ pub(super) struct Resources {
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct Resource {
-    /// `pods`, or `pods/status`.
+    /// A resource such as `pods`, or a subresource such as `pods/status`.
     name: String,
     #[serde(default)]
     singular_name: String,

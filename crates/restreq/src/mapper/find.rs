@@ -1,10 +1,9 @@
-//! Finds a resource by its name or kind. This module does no I/O.
+//! Looks up resources by name or kind. This module does no I/O.
 
 use pintle_meta::{ApiResource, GroupVersionKind, GroupVersionResource};
 
 use super::{DiscoveredResource, Known, MappingError};
 
-/// What to look up.
 pub(super) enum Wanted<'a> {
     /// A name in any form that kubectl accepts, such as `po`, `pods` or `deployments.apps`.
     Name(&'a str),
@@ -31,7 +30,7 @@ impl Known {
         }
     }
 
-    /// Tries all interpretations of `name` in order of priority.
+    /// Tries all interpretations of `name`, in order of precedence.
     fn named(&self, name: &str) -> Result<ApiResource, MappingError> {
         let lower = name.to_lowercase();
         let (own, place) = lower.split_once('.').map_or((lower.as_str(), None), |(own, place)| (own, Some(place)));
@@ -53,11 +52,11 @@ impl Known {
         self.one(name, |_| false)
     }
 
-    /// Returns the only matching resource, in the server's preferred version.
+    /// Returns the only resource for which `fits` returns `true`, in the server's preferred version.
     fn one(&self, name: &str, fits: impl Fn(&DiscoveredResource) -> bool) -> Result<ApiResource, MappingError> {
         let mut candidates: Vec<&ApiResource> = Vec::new();
         for entry in self.resources.iter().filter(|entry| fits(entry)) {
-            // The first version of a resource is the preferred one.
+            // The server lists the preferred version of a resource first.
             if !candidates.iter().any(|other| other.group_resource() == entry.resource.group_resource()) {
                 candidates.push(&entry.resource);
             }
@@ -90,7 +89,8 @@ fn is_group(entry: &DiscoveredResource, place: &str) -> bool {
     entry.resource.group_version.group == place
 }
 
-/// Returns `true` if `place` is the resource's version and group, such as `v1.apps`, or `v1` for the core group.
+/// Returns `true` if `place` names the version and group of the resource. `place` has the form `v1.apps`, or `v1` for
+/// the core group.
 fn is_version_and_group(entry: &DiscoveredResource, place: &str) -> bool {
     let own = &entry.resource.group_version;
     let (version, group) = place.split_once('.').unwrap_or((place, ""));

@@ -1,4 +1,4 @@
-//! Request URLs, as sent to the server and as shown in errors and logs.
+//! Request URLs for the server, and for errors and logs.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -11,7 +11,7 @@ use serde_json::Value;
 use super::Request;
 use crate::path;
 
-/// The Kubernetes parameters whose values may be shown in errors and logs.
+/// The Kubernetes parameters whose values may appear in errors and logs.
 const PUBLIC_PARAMS: [&str; 32] = [
     "allowWatchBookmarks",
     "container",
@@ -48,7 +48,7 @@ const PUBLIC_PARAMS: [&str; 32] = [
 ];
 
 impl Request {
-    /// Returns the request's whole URL.
+    /// Returns the complete URL of the request.
     ///
     /// The format is `prefix[/namespaces/NAMESPACE][/resource][/name/subresource/suffix][?params]`. An empty namespace
     /// is omitted. The resource is in lower case, and the parameters are sorted by key. [`timeout`](Request::timeout)
@@ -59,14 +59,15 @@ impl Request {
         [origin.scheme(), "://", &origin.authority, &target].concat()
     }
 
-    /// Returns the URL without the scheme and the host. Reuses the path in `line`, which must be this request's line.
+    /// Returns the URL without the scheme and the host. Reuses the path in `line`, which must be the line of this
+    /// request.
     pub(crate) fn target(&self, line: &RequestLine) -> String {
         let origin = &self.parts.client.shared.base.origin;
         let beneath = &line.url[origin.scheme().len() + "://".len() + origin.authority.len()..];
         self.with_query(beneath.split('?').next().unwrap_or_default().into())
     }
 
-    /// Appends the query to an escaped path.
+    /// Appends the query to `text`, an escaped path.
     fn with_query(&self, mut text: String) -> String {
         let timeout = self.parts.timeout.map(path::duration_text);
         let query = path::encode_query(self.pairs(timeout.as_deref()));
@@ -85,8 +86,7 @@ impl Request {
         let mut separator = '?';
         for (key, value) in self.pairs(timeout.as_deref()) {
             target.push(std::mem::replace(&mut separator, '&'));
-            // Escape only non-ASCII and control characters, so that the value is readable but cannot start a new log
-            // line.
+            // Escape only non-ASCII and control characters. The value stays readable, but cannot start a new log line.
             target.extend(utf8_percent_encode(key, CONTROLS));
             target.push('=');
             let value = if PUBLIC_PARAMS.contains(&key) { value } else { "[redacted]" };
@@ -96,7 +96,7 @@ impl Request {
         Arc::new(RequestLine { method: self.parts.method.as_str().into(), url: url.into() })
     }
 
-    /// Returns the request's URL template in client-go's format, with placeholders for object names, namespaces,
+    /// Returns the request's URL template in client-go's format. Placeholders replace object names, namespaces,
     /// parameter values, and paths outside of the Kubernetes API. A program uses only a few distinct templates.
     pub(crate) fn template(&self) -> String {
         #[cfg(test)]
@@ -104,7 +104,7 @@ impl Request {
         let (path, base) = (self.path(), &*self.parts.client.shared.base.path);
         let beneath = path.strip_prefix(base).unwrap_or(&path);
         let mut parts: Vec<&str> = beneath.split('/').filter(|part| !part.is_empty()).collect();
-        // The index of the resource's path segment, which follows the group and the version.
+        // The index of the path segment that contains the resource. The segment follows the group and the version.
         let resource = match parts[..] {
             [] | [_] => None,
             ["api", ..] => Some(2),
@@ -146,7 +146,7 @@ impl Request {
             &self.parts.subpath,
         ];
         if parts.iter().all(|part| part.is_empty()) {
-            // Keep the prefix's trailing slash only at the end of the path.
+            // Without further segments, keep the trailing slash of the prefix.
             return if self.parts.prefix.starts_with('/') {
                 self.parts.prefix.to_string()
             } else {
@@ -171,13 +171,13 @@ thread_local! {
     static RENDERED: std::cell::Cell<usize> = const { std::cell::Cell::new(0) };
 }
 
-/// The number of URL templates rendered by this thread.
+/// The number of URL templates that this thread has rendered.
 #[cfg(test)]
 pub(crate) fn templates_rendered() -> usize {
     RENDERED.get()
 }
 
-/// Returns an options struct's fields as query parameters.
+/// Returns the fields of an options struct as query parameters.
 pub(super) fn option_pairs(options: &impl Serialize) -> Result<Vec<(String, String)>, String> {
     let value = serde_json::to_value(options).map_err(|error| error.to_string())?;
     let Value::Object(members) = value else { return Err("it is not an object".into()) };

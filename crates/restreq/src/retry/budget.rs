@@ -1,21 +1,21 @@
-//! A client's retry budget.
+//! The retry budget of a client.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 
 use tokio::time::Instant;
 
-/// The retry budget for all of a client's requests. The budget grows by a fifth of a retry with each request and by 50
-/// retries per second, up to 500 retries.
+/// The retry budget that all requests of a client share. The budget grows by a fifth of a retry with each request and
+/// by 50 retries per second, up to 500 retries.
 ///
-/// A client whose requests all fail therefore adds little load to an overloaded server, and a client that sends few
-/// requests can retry each one.
+/// If all requests of a client fail, the budget limits the load that retries add to an overloaded server. A client that
+/// sends few requests can retry each request.
 #[derive(Debug, Default)]
 pub(crate) struct Budget {
-    /// The budget after the last retry, or `None` before the first one.
+    /// The budget after the last retry. `None` before the first retry.
     account: Mutex<Option<Account>>,
-    /// The number of requests since the last retry. An atomic counter, so that a request without a retry takes no lock
-    /// and reads no clock.
+    /// The number of requests since the last retry. The counter is atomic, so that a request without a retry takes no
+    /// lock and reads no clock.
     requests: AtomicU64,
 }
 
@@ -30,14 +30,13 @@ const WITH_A_REQUEST: f64 = 0.2;
 const WITH_A_SECOND: f64 = 50.0;
 
 impl Budget {
-    /// Counts a request.
     pub(crate) fn deposit(&self) {
         self.requests.fetch_add(1, Ordering::Relaxed);
     }
 
     /// Takes a retry from the budget. Returns `false` if the budget is empty.
     pub(crate) fn withdraw(&self, now: Instant) -> bool {
-        // If a panic has poisoned this lock, its data is still consistent and can be used.
+        // A panic that poisoned this lock cannot have left the data inconsistent.
         let mut account = self.account.lock().unwrap_or_else(PoisonError::into_inner);
         let Account { mut retries, at } = account.unwrap_or(Account { retries: MOST, at: now });
         retries += self.requests.swap(0, Ordering::Relaxed) as f64 * WITH_A_REQUEST;

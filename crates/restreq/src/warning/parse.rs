@@ -5,8 +5,8 @@ use http::header::WARNING;
 
 use super::Warning;
 
-/// Returns the warnings in a response's headers. A malformed warning invalidates the rest of its header, but not the
-/// other headers.
+/// Returns the warnings in the headers of a response. A malformed warning invalidates the rest of its header. All other
+/// headers remain valid.
 pub(crate) fn parse_all(headers: &HeaderMap) -> Vec<Warning> {
     let mut warnings = Vec::new();
     for value in headers.get_all(WARNING) {
@@ -45,7 +45,7 @@ fn parse_one(text: &str) -> Result<(Warning, &str), &'static str> {
     }
     let rest = rest.trim_start();
     let rest = match rest.strip_prefix('"') {
-        // Skip the date.
+        // The date has no use here.
         Some(date) => date.split_once('"').ok_or("the date has no end")?.1.trim_start(),
         None => rest,
     };
@@ -76,7 +76,7 @@ fn quoted(text: &str) -> Result<(String, &str), &'static str> {
 mod tests {
     use super::*;
 
-    /// Returns the first warning's code, agent and text, and the rest of the header.
+    /// Returns the code, agent and text of the first warning, and the rest of the header.
     fn parse(header: &str) -> Result<(u16, String, String, &str), &'static str> {
         parse_one(header).map(|(Warning { code, agent, text }, rest)| (code, agent, text, rest))
     }

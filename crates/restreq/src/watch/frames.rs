@@ -1,4 +1,4 @@
-//! Splits a byte stream into JSON values.
+//! Splits a byte stream into the frames of a watch.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -11,13 +11,15 @@ use thiserror::Error;
 use crate::json::{Container, Json, Token};
 use crate::oversized::BoundedBuffer;
 
-/// Splits a byte stream into JSON values, the frames of a watch.
+/// Splits a byte stream into JSON values. Each value is a frame of a watch.
 ///
-/// Frames are JSON objects or arrays. White space between frames is ignored. A chunk can start and end at any byte. A `FrameSplitter`
-/// buffers at most one partial frame. For a frame above the size limit, a `FrameSplitter` returns an error, and continues with the next
-/// frame. A frame within one chunk is not copied.
+/// A frame is a JSON object or array. White space between frames is ignored. A chunk can start and end at any byte. A frame that arrives in
+/// a single chunk is not copied.
 ///
-/// An invalid frame ends at the first byte that is not JSON, and the decoder rejects it. A `FrameSplitter` does no I/O.
+/// An invalid frame ends at the first byte that is not JSON. Decoding the frame then returns an error. A `FrameSplitter` does no I/O.
+///
+/// At the first byte that is not JSON, an invalid frame ends. The decoder of the frame then reports the error. A `FrameSplitter` does no
+/// I/O.
 ///
 /// # Examples
 ///
@@ -33,12 +35,12 @@ use crate::oversized::BoundedBuffer;
 /// assert!(splitter.is_between_frames());
 /// ```
 pub struct FrameSplitter {
-    /// The unprocessed chunks. The caller takes all complete frames before it pushes the next chunk, so this buffer
-    /// does not grow.
+    /// The chunks that were not processed yet. The caller takes all complete frames before it pushes the next chunk, so this buffer stays
+    /// small.
     chunks: VecDeque<Bytes>,
     frame: BoundedBuffer,
     json: Json,
-    /// The number of bytes of the current frame in earlier chunks.
+    /// The number of bytes of the current frame that were in earlier chunks.
     before: usize,
     members: Members,
 }
@@ -46,13 +48,13 @@ pub struct FrameSplitter {
 /// The nesting depth of a frame's fields.
 const MEMBER: usize = 1;
 
-/// An error returned for a frame above the size limit, which was skipped.
+/// An error returned for a frame above the size limit. The frame was skipped.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[error("a frame is too large: {object}")]
 pub struct FrameTooLarge {
-    /// The event type, or `None` if the frame contained none or was not JSON.
+    /// The event type. `None` if the frame contained no event type or was not JSON.
     pub event_type: Option<WatchEventType>,
-    /// The data extracted from the skipped object.
+    /// The data that was extracted from the skipped object.
     pub object: Oversized,
 }
 
@@ -75,16 +77,16 @@ impl FrameSplitter {
         }
     }
 
-    /// Returns the next frame, or `None` if no further complete frame has arrived.
+    /// Returns the next frame. Returns `None` if no further complete frame has arrived.
     ///
     /// # Errors
     ///
-    /// Returns an error if the next frame exceeds the size limit. Later frames are not affected.
+    /// Returns an error if the next frame exceeds the size limit. The next call returns the following frame.
     pub fn next_frame(&mut self) -> Option<Result<Bytes, FrameTooLarge>> {
         Some(self.next_marked()?.map(|(frame, _)| frame))
     }
 
-    /// Returns the next frame and, for an event in the usual form, the event's type and the position of its object.
+    /// Returns the next frame. For an event in the usual form, also returns the event's type and the position of its object.
     ///
     /// # Errors
     ///
@@ -118,12 +120,12 @@ impl FrameSplitter {
         None
     }
 
-    /// Returns `true` if no partial frame is buffered, so the stream may end here.
+    /// Returns `true` if no partial frame is buffered. Only then may the stream end.
     pub fn is_between_frames(&self) -> bool {
         self.frame.is_empty() && self.chunks.iter().all(|chunk| chunk.iter().all(u8::is_ascii_whitespace))
     }
 
-    /// Returns the end of the current frame, and whether the frame is valid JSON.
+    /// Returns the end of the current frame, and `true` if the frame is valid JSON.
     fn end_of_frame(&mut self, chunk: &[u8]) -> Option<(usize, bool)> {
         let mut at = 0;
         loop {
@@ -142,7 +144,7 @@ impl FrameSplitter {
     }
 }
 
-/// An event's type, and the position of its object in the frame.
+/// The type of an event, and the position of its object in the frame.
 #[derive(Debug, PartialEq)]
 pub(crate) struct Mark {
     event_type: WatchEventType,
@@ -150,7 +152,7 @@ pub(crate) struct Mark {
 }
 
 impl Mark {
-    /// Returns the event in the frame, or `None` for bookmarks and errors, which contain no object of the resource.
+    /// Returns the event in the frame. Returns `None` for a bookmark or error event, which contains no object of the resource.
     pub(crate) fn event(self, frame: &Bytes) -> Option<WatchEvent<RawObject>> {
         let event = match self.event_type {
             WatchEventType::Added => WatchEvent::Added,
@@ -162,14 +164,14 @@ impl Mark {
     }
 }
 
-/// The fields in the current frame so far.
+/// The fields of the current frame that were scanned so far.
 #[derive(Default)]
 struct Members {
     present: Member,
     event_type: Option<WatchEventType>,
     object_begins: usize,
     object: Option<Range<usize>>,
-    /// Whether the frame is not an event in the usual form. An unusual frame may still be valid.
+    /// Whether the frame does not have the usual form of an event. The frame may still be valid.
     is_odd: bool,
 }
 
@@ -182,7 +184,7 @@ enum Member {
 }
 
 impl Members {
-    /// Records a token that ends at `end`. Pass only tokens that are not deeper than the frame's fields.
+    /// Records a token that ends at `end`. Pass only tokens whose depth is at most the depth of the frame's fields.
     fn note(&mut self, token: Token, json: &Json, end: usize) {
         match (token, &self.present) {
             (Token::Name, _) => {
@@ -213,7 +215,7 @@ impl Members {
 }
 
 impl fmt::Debug for FrameSplitter {
-    /// Hides the buffered data, which contains objects.
+    /// Hides the buffered data, because it contains objects.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("FrameSplitter").finish_non_exhaustive()
     }
@@ -226,8 +228,7 @@ mod tests {
 
     use super::*;
 
-    /// Splits a frame that arrives in chunks of `step` bytes, and returns its event, or `None` if only the parser can
-    /// decode the event.
+    /// Splits a frame that arrives in chunks of `step` bytes. Returns the event, or `None` if only the parser can decode the event.
     fn marked(frame: &[u8], step: usize) -> Option<(Bytes, WatchEvent<RawObject>)> {
         let mut splitter = FrameSplitter::new(1_000);
         frame.chunks(step).for_each(|chunk| splitter.push(Bytes::copy_from_slice(chunk)));

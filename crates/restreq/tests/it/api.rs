@@ -39,7 +39,7 @@ fn widget(namespace: &str) -> Widget {
     Widget { metadata: ObjectMeta::new(namespace, "a"), size: 3 }
 }
 
-/// Returns the last request's method, URI and body.
+/// Returns the method and URI of the last request, and its body.
 fn last(server: &Server) -> (String, Value) {
     let seen = server.seen().pop().unwrap();
     (format!("{} {}", seen.method, seen.uri), serde_json::from_slice(&seen.body).unwrap_or_default())
@@ -82,7 +82,7 @@ async fn each_api_call_sends_its_request() {
         soon(api.patch("a", &patch, &WriteOptions { force: true, ..post.clone() })).await.unwrap();
         let mut body = patch.body().clone();
         if let Patch::Apply(_) = &patch {
-            // An apply patch must have a kind.
+            // The server rejects an apply patch without a kind.
             body = types.clone();
         }
         assert_eq!(last(&server), (format!("PATCH {BASE}/a?force=true"), body));
@@ -100,7 +100,7 @@ async fn each_api_call_sends_its_request() {
         last(&server),
         (format!("DELETE {BASE}?labelSelector=a%3Db"), json!({"propagationPolicy": "Background"}))
     );
-    // A selector for nothing must not be sent as a selector for everything.
+    // The client must send a selector for nothing as a selector that matches nothing.
     let which = ListOptions { label_selector: LabelSelector::nothing(), ..ListOptions::default() };
     let dry = DeleteOptions { dry_run: true, ..DeleteOptions::default() };
     soon(api.delete_collection(&which, &dry)).await.unwrap();

@@ -1,4 +1,4 @@
-//! Tests the URLs, headers and errors of unsent requests.
+//! Tests the URLs, headers and errors of requests without sending them.
 
 use std::time::Duration;
 

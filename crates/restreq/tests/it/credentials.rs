@@ -1,4 +1,4 @@
-//! Tests token files and credential plugins, and how the client detects changes.
+//! Tests token files and credential plugins, and how the client detects that they have changed.
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use serde_json::json;
 use crate::support::{Reply, Server, skip, soon, steady_clock};
 use crate::tls::{Authority, settings, trusting};
 
-/// Returns the received tokens, in order.
+/// Returns the tokens that the server has received, in order.
 fn shown(server: &Server) -> Vec<String> {
     let header = |seen: &crate::support::Seen| seen.header("authorization").unwrap_or("none").replace("Bearer ", "");
     server.seen().iter().map(header).collect()
@@ -32,7 +32,7 @@ async fn changed_token_file_is_read_again() {
     send().await;
     tokio::time::sleep(Duration::from_secs(51)).await;
     send().await;
-    // While the token file is unreadable, the client keeps using the last token.
+    // The client keeps using the last token while the token file is unreadable.
     std::fs::write(file.path(), "").unwrap();
     tokio::time::sleep(Duration::from_secs(51)).await;
     send().await;
@@ -60,7 +60,7 @@ async fn rejected_token_is_reread_and_retried_if_changed() {
     assert_eq!(server.seen().len(), 4, "the same token is not sent twice");
 }
 
-/// A kubeconfig can contain both, because older versions of kubectl wrote both.
+/// Older versions of kubectl wrote both an auth provider and a client certificate to a kubeconfig.
 #[cfg(not(feature = "oidc"))]
 #[test]
 fn client_certificate_works_without_unsupported_login() {
@@ -100,8 +100,8 @@ async fn pipe_as_token_file_blocks_no_request() {
     assert_eq!(shown(&server), ["beside"]);
 }
 
-/// The kubelet replaces all files of a volume in one step. The files are symbolic links into a directory that is a
-/// symbolic link itself.
+/// The kubelet replaces all files of a volume in one step. Each file is a symbolic link into a directory, and that
+/// directory is also a symbolic link.
 #[cfg(unix)]
 #[tokio::test(start_paused = true)]
 async fn rotated_service_account_token_is_used() {
@@ -146,7 +146,8 @@ fn server_without_scheme_gets_no_credentials_over_http() {
     assert_eq!(client.get().url(), "https://host:6443/");
 }
 
-/// No server ever rejects an unusable certificate, so the client must renew it on its own.
+/// The server never sees an unusable certificate and cannot reject it, so the client must renew the certificate on its
+/// own.
 #[cfg(unix)]
 #[tokio::test]
 async fn plugin_runs_again_after_an_unusable_certificate() {
@@ -186,7 +187,7 @@ async fn plugin_runs_again_after_an_unusable_certificate() {
         let error = soon(client.get().send()).await.unwrap_err();
         assert!(matches!(&error, Error::Auth { source: AuthError::Certificate { .. }, .. }), "{error:?}");
         assert!(!error.to_string().contains("hush"), "{error}");
-        // The client pauses before it runs the plugin again, so that not every request runs the plugin.
+        // The client pauses before it runs the plugin again. Otherwise, every request would run the plugin.
         skip(2).await;
         soon(client.get().send()).await.unwrap();
         assert_eq!(std::fs::read_to_string(dir.path().join("runs")).unwrap().lines().count(), 2);

@@ -1,4 +1,4 @@
-//! Tests credential plugins with a shell script that counts its runs.
+//! Tests credential plugins. The plugin is a shell script that counts its runs.
 
 use std::any::Any;
 use std::os::unix::fs::PermissionsExt;
@@ -22,21 +22,21 @@ struct Program {
 }
 
 impl Program {
-    /// Creates a plugin that counts its runs in the file `runs` and executes `script`.
+    /// Creates a plugin that counts its runs in the file `runs` and then executes `script`.
     fn new(script: &str) -> Self {
         let program = Self { dir: tempfile::tempdir().unwrap() };
         program.write(script);
         program
     }
 
-    /// Creates a plugin that prints a token with the run's number. `more` contains additional status fields.
+    /// Creates a plugin that prints a token with the number of the run. `more` contains additional status fields, as JSON.
     fn token(more: &str) -> Self {
         Self::new(&printing(V1, &format!(r#"{{"token":"t$n"{more}}}"#)))
     }
 
     fn write(&self, script: &str) {
         let count = r#"cd "$(dirname "$0")"; echo x >> runs; n=$(wc -l < runs | tr -d ' ')"#;
-        // Write another file and rename it, because a file that is open for writing cannot be executed.
+        // Linux does not execute a file that is open for writing, so write another file and rename it.
         let beside = self.dir.path().join("beside");
         std::fs::write(&beside, format!("#!/bin/sh\n{count}\n{script}\n")).unwrap();
         std::fs::set_permissions(&beside, std::fs::Permissions::from_mode(0o755)).unwrap();
@@ -113,7 +113,7 @@ async fn concurrent_requests_share_one_plugin_run() {
     assert_eq!(program.runs(), 1);
 }
 
-/// Returns the wall-clock time in `seconds` seconds, as JSON.
+/// Returns the time in `seconds` seconds on the system clock, as JSON.
 fn expiry(seconds: u64) -> String {
     let at = std::time::SystemTime::now() + Duration::from_secs(seconds);
     let time = pintle_meta::Time(at.try_into().unwrap());
@@ -132,7 +132,7 @@ async fn expiring_credentials_are_renewed_before_use() {
     }
 }
 
-/// A token that has already expired on the client's clock is used, because the plugin's clock may differ, and another run would not help.
+/// The client uses a token that has already expired on the client's clock. The plugin's clock may differ, and another run would not help.
 #[tokio::test]
 async fn expired_on_issue_credentials_are_used_until_rejected() {
     let program = Program::token(r#","expirationTimestamp":"2001-01-01T00:00:00Z""#);
@@ -200,7 +200,7 @@ async fn plugin_run_ends_with_its_client() {
 
 #[tokio::test]
 async fn child_process_of_plugin_does_not_delay_the_result() {
-    // The child process keeps the stderr pipe open until its directory is deleted.
+    // The child process keeps the stderr pipe open until the plugin's directory is deleted.
     let left = "(while [ -e runs ]; do sleep 0.05; done) > /dev/null &";
     let program = Program::new(&format!("{left}\n{}", printing(V1, r#"{"token":"t"}"#)));
     let server = Server::start([]).await;
@@ -258,7 +258,7 @@ async fn plugin_failure_includes_its_command_and_stderr() {
 async fn failed_renewal_keeps_the_doubt_about_a_write() {
     let once = |status: &str| format!("[ $n -gt 1 ] && {{ echo no luck >&2; exit 73; }}\n{}", printing(V1, status));
     let lasting = once(r#"{"token":"t"}"#);
-    // Before the second attempt, the client renews the credentials.
+    // These credentials expire during the test, so the client renews them before the second attempt.
     let expiring = once(&format!(r#"{{"token":"t","expirationTimestamp":{}}}"#, expiry(60)));
     for (script, replies, in_doubt) in [
         (&lasting, vec![Reply::later(504, 0), Reply::json(401, "")], true),
@@ -274,7 +274,7 @@ async fn failed_renewal_keeps_the_doubt_about_a_write() {
         let sending = tokio::spawn(async move { request.send().await.unwrap_err() });
         if is_expiring {
             soon(until(|| server.seen().len() == 1)).await;
-            // Advance the clock repeatedly, because the test cannot detect the start of the pause.
+            // Advance the clock repeatedly, because the test cannot detect when the client's pause starts.
             for _ in 0..5 {
                 skip(56).await;
                 let ran = tokio::time::timeout(Duration::from_secs(2), until(|| program.runs() == 2)).await;
@@ -374,7 +374,7 @@ async fn plugin_runs_are_counted_by_outcome() {
     assert_eq!([judged("allowed"), judged("denied")], [Some(3.0), Some(1.0)]);
 }
 
-/// A metrics provider that sends a request before it records a value.
+/// A metrics provider that sends a request before it records each value.
 #[derive(Debug)]
 struct Curious {
     memory: InMemoryProvider,
@@ -396,9 +396,9 @@ impl Provider for Curious {
             let (sender, answered) = std::sync::mpsc::channel();
             std::thread::spawn(move || {
                 let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-                // The server runs on another thread, so one poll sends the request.
+                // Polling the request once sends it. The server runs on another thread.
                 drop(runtime.block_on(async { request.send().now_or_never() }));
-                // The receiver may have timed out.
+                // The receiver may already have timed out.
                 sender.send(()).ok();
             });
             answered.recv_timeout(Duration::from_secs(10)).expect("a request waits for the metrics");

@@ -1,5 +1,5 @@
-//! Tests parts of the typed API that `api.rs` does not test: subresources, apply, deletion, other representations,
-//! retried writes, and pages fetched ahead.
+//! Tests the parts of the typed API that `api.rs` does not test: subresources, apply, deletion, metadata and tables,
+//! retried writes, and prefetched pages.
 
 use std::cell::Cell;
 use std::num::NonZeroUsize;
@@ -38,7 +38,6 @@ fn api(server: &Server) -> Api<Widget> {
     Api::namespaced(server.client(), "ns")
 }
 
-/// Returns the methods and URIs of all received requests.
 fn sent(server: &Server) -> Vec<String> {
     server.seen().iter().map(|seen| format!("{} {}", seen.method, seen.uri)).collect()
 }
@@ -226,7 +225,7 @@ async fn create_or_update_reaches_the_wanted_state() {
     let (result, sent, body) = settle(vec![stored(2), stored(3)]).await;
     assert_eq!((result.unwrap(), sent.as_str()), ((OperationResult::Updated, 3), "GET PUT"));
     assert_eq!((&body["size"], &body["metadata"]["resourceVersion"]), (&json!(3), &json!("7")));
-    // Meanwhile, another client creates the object and then changes it.
+    // Another client creates the object first, and later changes the object.
     let (result, sent, _) = settle(vec![missing(), conflict(), stored(2), conflict(), stored(2), stored(3)]).await;
     assert_eq!((result.unwrap(), sent.as_str()), ((OperationResult::Updated, 3), "GET POST GET PUT GET PUT"));
     let always = (0..5).flat_map(|_| [stored(2), conflict()]).collect();
@@ -241,7 +240,7 @@ fn body_or_null(server: &Server) -> Value {
     serde_json::from_slice(&server.seen().pop().unwrap().body).unwrap_or_default()
 }
 
-/// The server returns five pages, each with one widget.
+/// Serves a list of five pages, each with one widget.
 fn page(seen: &crate::support::Seen, _: usize) -> Reply {
     let at: u32 = seen.uri.split("continue=").nth(1).map_or(0, |rest| rest.split('&').next().unwrap().parse().unwrap());
     let token = if at == 4 { String::new() } else { (at + 1).to_string() };
@@ -272,7 +271,7 @@ async fn read_ahead_is_bounded() {
     }
 }
 
-/// Following a repeated continue token would never end.
+/// A repeated continue token would make the list endless.
 #[tokio::test]
 async fn repeated_continue_token_is_an_error() {
     let same = r#"{"metadata":{"resourceVersion":"7","continue":"c"},"items":[{"metadata":{"name":"a"}}]}"#;
@@ -310,7 +309,7 @@ async fn read_ahead_reports_errors_and_panics() {
     let read: Result<Option<Result<List<Panicking>, ApiError>>, _> =
         soon(tokio::spawn(async move { pages.next().await })).await;
     assert!(read.unwrap_err().is_panic(), "a panicking task must not look like the end of the list");
-    // A dynamic type receives all fields.
+    // A `DynamicObject` keeps all fields.
     let api: Api<DynamicObject> = Api::dynamic(server.client(), api.resource().clone(), Some("ns")).unwrap();
     assert_eq!(soon(api.list_all(&ListOptions::default())).await.unwrap().items.len(), 5);
 }

@@ -1,4 +1,4 @@
-//! Tests requests over HTTP/2, with a server that uses h2 directly.
+//! Tests requests over HTTP/2. The server uses h2 directly.
 
 use std::pin::Pin;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -20,7 +20,7 @@ use tokio_rustls::server::TlsStream;
 use crate::support::soon;
 use crate::tls::{Authority, settings};
 
-/// Starts a server that calls `answer` for each request. Returns a client, and a counter of the server's reads with data.
+/// Starts a server that calls `answer` for each request. Returns a client, and the number of reads in which the server received data.
 async fn serve<F>(
     answer: impl Fn(Request<RecvStream>, SendResponse<Bytes>) -> F + Send + 'static,
 ) -> (RestClient, Arc<AtomicUsize>)
@@ -37,7 +37,7 @@ where
     tokio::spawn(async move {
         let (stream, _) = listener.accept().await.unwrap();
         let stream = Counted { stream: tls.accept(stream).await.unwrap(), reads: counted };
-        // Small flow-control windows make request bodies wait for the server.
+        // With small flow-control windows, request bodies must wait for the server.
         let mut connection = server::Builder::new().initial_window_size(1 << 10).handshake(stream).await.unwrap();
         while let Some(Ok((request, respond))) = connection.accept().await {
             tokio::spawn(answer(request, respond));
@@ -46,7 +46,6 @@ where
     (RestClient::new(config).unwrap(), reads)
 }
 
-/// A stream that counts its reads.
 struct Counted {
     stream: TlsStream<TcpStream>,
     reads: Arc<AtomicUsize>,
@@ -90,8 +89,7 @@ fn json(respond: &mut SendResponse<Bytes>, body: &'static str) {
     respond.send_response(head, false).unwrap().send_data(Bytes::from_static(body.as_bytes()), true).unwrap();
 }
 
-/// Starts a server that stores the requests' headers and bodies. Returns a client, the read counter and the stored
-/// requests.
+/// Starts a server that stores the headers and bodies of all requests. Returns a client, the number of reads, and the stored requests.
 async fn storing() -> (RestClient, Arc<AtomicUsize>, Arc<Mutex<Vec<(HeaderMap, Bytes)>>>) {
     let stored = Arc::<Mutex<Vec<_>>>::default();
     let seen = stored.clone();
@@ -139,7 +137,7 @@ async fn bodies_larger_than_the_window_arrive() {
     assert!(stored.iter().all(|(_, body)| *body == whole));
 }
 
-/// If the client read its body stream ahead of the server, a server that does not read would fill the client's memory.
+/// The server does not read the body. If the client read the body stream ahead of the server, the body would fill the client's memory.
 #[tokio::test]
 async fn streamed_body_waits_for_the_server() {
     let (client, _) = serve(|request, mut respond| async move {
@@ -181,7 +179,7 @@ async fn reset_response_is_an_error_unless_it_is_complete() {
             let head = head.body(()).unwrap();
             let mut body = respond.send_response(head, false).unwrap();
             body.send_data(Bytes::from_static(b"{}"), false).unwrap();
-            // Send the data before the reset.
+            // Yield, so that the data is sent before the reset.
             for _ in 0..10 {
                 tokio::task::yield_now().await;
             }

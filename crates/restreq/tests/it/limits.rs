@@ -1,4 +1,4 @@
-//! Tests a request's own rate limiter and back-off.
+//! Tests the rate limiter and the back-off of a single request.
 
 use std::time::Duration;
 

@@ -11,7 +11,7 @@ fn list(chunks: &[&'static str], end: End) -> Reply {
     Reply::watch(chunks, end)
 }
 
-/// Formats a list's parts as strings.
+/// Formats each part of a list as a string.
 async fn parts(mut stream: ListStream) -> Vec<String> {
     let mut parts = Vec::new();
     while let Some(part) = stream.next().await {
@@ -63,7 +63,8 @@ async fn null_in_list_metadata_means_empty() {
     check(list(&[meta], End::Proper), &["at "]).await;
 }
 
-/// Informers treat objects that are missing from a list as deleted, so any response other than a list must be an error.
+/// An informer treats objects that are missing from a list as deleted. Any response that is not a list must therefore
+/// be an error.
 #[tokio::test]
 async fn status_is_not_a_list() {
     for (body, expected) in [

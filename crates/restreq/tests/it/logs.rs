@@ -1,4 +1,4 @@
-//! Logs of containers.
+//! Tests reading container logs.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! Client tests, most of them with a scripted server on loopback.
+//! Client tests. Most tests use a scripted server on loopback.
 
 #![allow(clippy::unwrap_used)]
 

@@ -100,7 +100,7 @@ async fn body_sizes_are_recorded_if_known() {
     assert_eq!(sizes("POST"), (None, Some((1, 2.0))), "the size of a stream is unknown");
 }
 
-/// Checks that all metrics in the dashboard exist.
+/// All metrics in the dashboard must exist.
 #[test]
 fn dashboard_uses_existing_metric_names() {
     let dashboard = include_str!("../../../../docs/grafana/rest-client.json");
@@ -159,7 +159,7 @@ async fn request_duration_spans_call_to_end() {
     let start = Instant::now();
     client.get().send().await.unwrap();
     check("GET", 3.0, start);
-    // A cancelled request is also measured.
+    // The client also measures a cancelled request.
     let start = Instant::now();
     assert!(tokio::time::timeout(Duration::from_secs(5), client.put().send()).await.is_err());
     check("PUT", 5.0, start);
@@ -182,7 +182,7 @@ async fn rate_limiter_waits_are_measured() {
     let server = Server::start([]).await;
     let memory = InMemoryProvider::new();
     let mut config = server.config();
-    // At one request per 100 s, all other delays are negligible.
+    // With a limit of one request per 100 s, all other delays are negligible.
     (config.qps, config.burst) = (Some(0.01), Some(1));
     let start = Instant::now();
     let client =
@@ -217,7 +217,7 @@ async fn panicking_metrics_do_not_fail_requests() {
     assert!(soon(list.next()).await.unwrap().is_ok());
     let mut watch = soon(client.get().watch::<Value>()).await.unwrap();
     assert!(soon(watch.next()).await.unwrap().is_ok());
-    // A cancelled request.
+    // Cancelling a request also calls the panicking provider.
     let request = client.get();
     assert!(tokio::time::timeout(Duration::from_millis(1), request.send()).await.is_err());
 }

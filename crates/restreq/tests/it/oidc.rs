@@ -1,4 +1,4 @@
-//! Tests OpenID Connect logins, with an issuer on loopback.
+//! Tests OpenID Connect logins. The issuer is a server on loopback.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, mpsc};
@@ -22,25 +22,25 @@ fn id_token(name: &str, seconds: i64) -> String {
     format!("e30.{}.c2ln", BASE64_URL_SAFE_NO_PAD.encode(claims))
 }
 
-/// Returns an ID token's subject.
+/// Returns the subject of an ID token.
 fn subject(token: &str) -> String {
     let claims = BASE64_URL_SAFE_NO_PAD.decode(token.split('.').nth(1).unwrap()).unwrap();
     serde_json::from_slice::<Value>(&claims).unwrap()["sub"].as_str().unwrap().into()
 }
 
-/// Returns the issuer's reply for a request and the number of earlier requests.
+/// A function that returns the issuer's reply. The arguments are the request and the number of earlier requests.
 type Issuer = fn(&Seen, usize) -> Reply;
 
 const DESCRIPTION: &str = "/realms/a/.well-known/openid-configuration";
 
-/// Returns the discovery document, or `None` for other requests.
+/// Returns a discovery document if the request asks for one.
 fn described(seen: &Seen) -> Option<Reply> {
     let host = seen.header("host").unwrap();
     let endpoint = format!("https://{host}/realms/a/token?kind=x");
     (seen.uri == DESCRIPTION).then(|| Reply::json(200, json!({"token_endpoint": endpoint}).to_string()))
 }
 
-/// Returns tokens that contain the number of earlier requests.
+/// Returns new tokens. The tokens contain the number of earlier requests.
 fn giving(seen: &Seen, before: usize) -> Reply {
     described(seen).unwrap_or_else(|| {
         let tokens = json!({"id_token": id_token(&format!("i{before}"), 600), "refresh_token": format!("r{before}")});
@@ -80,20 +80,20 @@ impl Setup {
         RestClient::new(self.config.clone()).unwrap()
     }
 
-    /// Returns the subjects of the tokens at the API server.
+    /// Returns the subjects of the ID tokens that the API server has received.
     fn shown(&self) -> Vec<String> {
         let token = |seen: &Seen| subject(seen.header("authorization").unwrap().strip_prefix("Bearer ").unwrap());
         self.server.seen().iter().map(token).collect()
     }
 
-    /// Returns the form data of the issuer's token requests.
+    /// Returns the form data of all token requests that the issuer has received.
     fn asked(&self) -> Vec<String> {
         let forms = self.issuer.seen().into_iter().filter(|seen| seen.uri != DESCRIPTION);
         forms.map(|seen| String::from_utf8(seen.body.to_vec()).unwrap()).collect()
     }
 }
 
-/// A token store in memory, whose first writes fail.
+/// An in-memory token store. The first calls of `store` fail.
 #[derive(Default)]
 struct Kept {
     tokens: Mutex<Vec<[String; 2]>>,
@@ -163,7 +163,7 @@ async fn rejected_token_is_refreshed_once_with_a_refresh_token() {
     assert!(setup.issuer.seen().is_empty());
 }
 
-/// Go's oauth2 library detects the issuer's authentication method in the same way.
+/// Go's oauth2 library tries the header first, and then the body.
 #[tokio::test]
 async fn client_secret_is_sent_in_header_then_body() {
     let by_header = |seen: &Seen, before: usize| match seen.header("authorization") {
@@ -187,7 +187,8 @@ async fn client_secret_is_sent_in_header_then_body() {
 #[tokio::test]
 async fn token_endpoint_comes_from_the_issuer() {
     let elsewhere = |seen: &Seen, before: usize| match described(seen) {
-        // The URL is another name for the same server, so the client needs another connection.
+        // The token endpoint's host is another name for the same server. The client must open another connection for
+        // it.
         Some(_) => {
             let port = seen.header("host").unwrap().rsplit_once(':').unwrap().1;
             Reply::json(200, format!(r#"{{"token_endpoint":"HTTPS://me@127.0.0.1:{port}/other/"}}"#))
@@ -200,7 +201,7 @@ async fn token_endpoint_comes_from_the_issuer() {
     assert_eq!(setup.issuer.seen()[1].header("authorization"), None, "the user of a URL is ignored");
 }
 
-/// Returns why the client could not refresh the login.
+/// Returns the reason why the client could not refresh the login.
 async fn why(setup: &Setup) -> String {
     let error = soon(setup.client().get().send()).await.unwrap_err();
     assert!(setup.server.seen().is_empty(), "nothing is sent without credentials");
@@ -240,7 +241,7 @@ async fn failed_refresh_reports_its_cause_without_secrets() {
     setup.oidc().refresh_token = None;
     setup.oidc().id_token = Some(Secret::new(id_token("hush", -600)));
     assert!(why(&setup).await.contains("no refresh token"));
-    // The client must not send the refresh token to another server.
+    // The client must not send the refresh token to a server that it cannot verify.
     let mut setup = Setup::new(giving, []).await;
     setup.oidc().ca = Some(PemSource::Inline(Authority::new().pem().into()));
     assert!(why(&setup).await.contains("certificate"));
@@ -281,12 +282,12 @@ async fn clients_share_a_login() {
     for client in &clients {
         soon(client.get().send()).await.unwrap();
     }
-    // A third client reads the stored tokens.
+    // A third client starts with the refresh token that was stored.
     setup.oidc().refresh_token = Some(Secret::new("r1"));
     soon(setup.client().get().send()).await.unwrap();
     assert_eq!((setup.shown(), setup.asked().len()), (vec!["i1".to_owned(); 3], 1));
 
-    // Another client ID at the same issuer has a separate login.
+    // A login with another client ID at the same issuer is a separate login.
     setup.oidc().client_id = "other".into();
     soon(setup.client().get().send()).await.unwrap();
     assert_eq!(setup.asked().len(), 2);
@@ -311,7 +312,8 @@ async fn failed_refresh_is_not_repeated_for_each_request() {
         for _ in 0..2 {
             let error = soon(client.get().send()).await.unwrap_err();
             assert!(error.to_string().contains("responded with status 500"), "{error}");
-            // The client does not repeat a failed refresh within one second. Skip this check if the test was slower.
+            // The client does not repeat a failed refresh within one second. If the test took longer than a second,
+            // skip this check.
             let is_pause = began.elapsed() < Duration::from_secs(1);
             assert!(!is_pause || setup.asked().len() == questions, "a failed refresh is not repeated at once");
         }
@@ -329,7 +331,7 @@ struct Hanging {
 impl TokenStore for Hanging {
     fn store(&self, id_token: &Secret, refresh_token: &Secret) -> Result<(), Box<dyn std::error::Error + Send + Sync>> {
         self.begun.fetch_add(1, Ordering::SeqCst);
-        // Dropping the sender releases the store, too.
+        // Dropping the sender also releases the store.
         self.gate.try_lock().expect("the store is called by one thread at a time").recv().ok();
         self.kept.store(id_token, refresh_token)
     }
@@ -346,7 +348,7 @@ async fn hanging_token_store_delays_requests_only_briefly() {
         let request = client.get();
         let mut sending = tokio::spawn(async move { request.send().await });
         soon(until(|| setup.asked().len() == refreshed && store.begun.load(Ordering::SeqCst) == 1)).await;
-        // Advance the clock repeatedly, because the test cannot detect the start of the caller's wait.
+        // Advance the clock repeatedly, because the test cannot detect when the caller starts to wait.
         for _ in 0..4 {
             skip(6).await;
             if tokio::time::timeout(Duration::from_millis(300), until(|| sending.is_finished())).await.is_ok() {
@@ -441,7 +443,7 @@ async fn refreshed_login_is_written_to_the_kubeconfig() {
     let left = config().oidc.unwrap();
     assert_eq!(subject(left.id_token.unwrap().expose()), "i1");
     assert_eq!(left.refresh_token.unwrap().expose(), "r1");
-    // After a restart, the program uses the stored tokens.
+    // A restarted program uses the stored tokens.
     soon(RestClient::new(config()).unwrap().get().send()).await.unwrap();
     assert_eq!((setup.shown(), setup.asked().len()), (vec!["i1".to_owned(); 2], 1));
 }
@@ -462,13 +464,13 @@ fn invalid_login_is_rejected_when_client_is_created() {
     refused(&|config| config.oidc.as_mut().unwrap().id_token = Some(Secret::new("hush\n")));
 }
 
-/// The issuer may have invalidated the old refresh token, so the client must store the new one.
+/// The issuer may have invalidated the old refresh token, so the client must store the new refresh token.
 #[tokio::test]
 async fn refresh_in_flight_outlives_its_client() {
     static SENDING: Mutex<Option<tokio::task::AbortHandle>> = Mutex::new(None);
     fn cancelling(seen: &Seen, before: usize) -> Reply {
         if seen.uri != DESCRIPTION {
-            // The caller stops waiting before the issuer responds.
+            // Stop waiting for the request before the issuer responds.
             SENDING.lock().unwrap().take().inspect(|sending| sending.abort());
         }
         giving(seen, before)

@@ -1,4 +1,4 @@
-//! Tests how many connections requests use and share, when connections close, and how failures affect requests.
+//! Tests the connection pool: how requests share connections, when connections close, and how failures affect requests.
 
 use std::future::poll_fn;
 use std::pin::pin;
@@ -28,7 +28,7 @@ async fn http2(script: impl IntoIterator<Item = Reply>, after: Reply) -> (Server
     (server, client)
 }
 
-/// Returns a body much larger than the kernel's buffers and a stream's flow-control window.
+/// Returns a reply whose body is much larger than the kernel's buffers and the flow-control window of a stream.
 fn flood() -> Reply {
     let chunks = vec![Bytes::from(vec![b' '; 1 << 20]); 16];
     Reply::Answer { status: 200, headers: Vec::new(), chunks, end: End::Stall }
@@ -53,7 +53,7 @@ async fn unread_response_does_not_block_others() {
 #[tokio::test]
 async fn watches_above_the_stream_limit_use_more_connections() {
     let (server, client) = http2([], Reply::watch(&[], End::Stall)).await;
-    // hyper's server allows 200 streams.
+    // hyper's server allows 200 streams per connection.
     let request = client.get();
     let watches = (0..450).map(|_| request.raw_watch());
     let watches = soon(futures_util::future::try_join_all(watches)).await.unwrap();
@@ -88,7 +88,7 @@ async fn repeated_http1_bursts_dial_no_new_connections() {
     for size in [64, 200] {
         let server = Server::start([]).await;
         let client = server.client();
-        // All requests start before the first response.
+        // Start all requests before the first response arrives.
         let burst = || async {
             let requests: Vec<_> = (0..size).map(|_| client.get()).collect();
             soon(futures_util::future::try_join_all(requests.iter().map(|request| request.send()))).await.unwrap();
@@ -129,7 +129,7 @@ async fn panicking_body_fails_only_its_request() {
     assert_eq!(server.connections(), 1, "other requests share the connection");
 }
 
-/// A request must finish even though tokio's cooperative budget makes its task yield after some operations.
+/// tokio's cooperative budget makes a task yield after some operations. The request must still finish.
 #[tokio::test]
 async fn http1_request_progresses_without_task_budget() {
     const BUDGET: usize = 128;
@@ -140,7 +140,7 @@ async fn http1_request_progresses_without_task_budget() {
         let mut polls = spent;
         let starved = poll_fn(|cx| {
             polls += BUDGET;
-            // Only at every second poll, leave enough budget for the request.
+            // Leave enough budget for the request only at every second poll.
             for _ in 0..if (polls / BUDGET).is_multiple_of(2) { spent % BUDGET } else { 0 } {
                 if pin!(consume_budget()).poll(cx).is_pending() {
                     break;
@@ -148,7 +148,7 @@ async fn http1_request_progresses_without_task_budget() {
             }
             exchange.as_mut().poll(cx)
         });
-        // Do not use `soon`, which polls once more after the timeout.
+        // `soon` would poll the future once more after the timeout, so use `select!`.
         tokio::select! {
             biased;
             () = tokio::time::sleep(Duration::from_secs(20)) => panic!("the test timed out"),
@@ -235,7 +235,7 @@ async fn watches_share_connection_with_drop_connection_on_cancel() {
     }
 }
 
-/// How the raw HTTP/2 server reacts to a request.
+/// The raw HTTP/2 server's reaction to a request.
 #[derive(Clone, Copy, Debug)]
 enum Move {
     /// Sends a GOAWAY with the last stream ID 0, and then closes the connection.
@@ -254,12 +254,12 @@ enum Move {
     Open,
     /// Sends one byte on each earlier stream, and then an empty response.
     Late,
-    /// Nothing.
+    /// Sends nothing.
     Silence,
 }
 
-/// Starts a server that reacts to each request with the next entry in `script`, and then with empty responses. Returns
-/// the client configuration and a counter of the received requests.
+/// Starts a server that reacts to each request with the next entry in `script`. After the script, the server sends empty responses. Returns
+/// the client configuration and the number of received requests.
 async fn frames(script: &'static [Move]) -> (ClientConfig, Arc<AtomicUsize>) {
     let authority = Authority::new();
     let acceptor = TlsAcceptor::from(settings(&authority.issue("127.0.0.1"), &["h2"], None));
@@ -273,7 +273,7 @@ async fn frames(script: &'static [Move]) -> (ClientConfig, Arc<AtomicUsize>) {
             let (tcp, _) = listener.accept().await.unwrap();
             let mut stream = acceptor.accept(tcp).await.unwrap();
             let counted = counted.clone();
-            // The server stops when the client closes the connection.
+            // `serve` returns when the client closes the connection.
             tokio::spawn(async move { drop(serve(&mut stream, script, &counted).await) });
         }
     });
@@ -294,13 +294,13 @@ async fn serve(
         stream.read_exact(&mut head).await?;
         let length = usize::from(head[0]) << 16 | usize::from(head[1]) << 8 | usize::from(head[2]);
         stream.read_exact(&mut vec![0; length]).await?;
-        // Type 1 is HEADERS.
+        // Frame type 1 is HEADERS.
         if head[3] != 1 {
             continue;
         }
         let id = &head[5..9];
         let reset = |code: u8| [&[0, 0, 4, 3, 0], id, &[0, 0, 0, code]].concat();
-        // The flags are END_STREAM and END_HEADERS. Entry 8 in HPACK's static table is ":status: 200".
+        // A HEADERS frame with the flags END_STREAM and END_HEADERS. Entry 8 in HPACK's static table is ":status: 200".
         let answer = [&[0, 0, 1, 1, 5], id, &[0x88]].concat();
         let answer = match script.get(seen.fetch_add(1, Ordering::SeqCst)).unwrap_or(&Move::Answer) {
             Move::GoAway => {
@@ -313,7 +313,7 @@ async fn serve(
             Move::Answer => answer,
             Move::Open => [&[0, 0, 1, 1, 4], id, &[0x88]].concat(),
             Move::Late => {
-                // Type 0 is DATA.
+                // Frame type 0 is DATA.
                 let late = ids.iter().flat_map(|id| [&[0, 0, 1, 0, 0][..], &id[..], b" "].concat());
                 late.chain(answer).collect()
             }
@@ -326,7 +326,7 @@ async fn serve(
     }
 }
 
-/// The server has not processed these requests, so the client retries even a create request with a generated name.
+/// The server has not processed these requests, so the client even retries a create request with a generated name.
 #[tokio::test]
 async fn unprocessed_request_is_retried_for_any_verb() {
     for script in [&[Move::GoAway][..], &[Move::Refuse], &[Move::Answer, Move::GoAway, Move::Refuse]] {
@@ -341,12 +341,12 @@ async fn unprocessed_request_is_retried_for_any_verb() {
     }
 }
 
-/// Each request's first retry is free, and all further retries use the client's retry budget.
+/// The first retry of each request is free. All further retries are taken from the client's retry budget.
 #[tokio::test]
 async fn server_that_refuses_streams_is_not_retried_forever() {
     const REQUESTS: usize = 1000;
-    // The bound includes the initial retry budget, and what the requests and 20 s add to it. `soon` ends the test after
-    // 20 s, so the bound does not depend on a clock.
+    // The bound is the initial retry budget, plus the amount by which the requests and 20 s increase the budget. The bound does not depend
+    // on a clock, because `soon` ends the test after 20 s.
     const MOST: usize = 2 * REQUESTS + 500 + REQUESTS / 5 + 50 * 20;
     let (config, seen) = frames(&[Move::Refuse; 7 * REQUESTS]).await;
     let client = RestClient::new(config).unwrap();
@@ -380,7 +380,7 @@ async fn write_on_broken_stream_or_connection_is_not_retried() {
     }
 }
 
-/// If the upload continued, the stream would stay open until the end of the upload.
+/// If the upload continued after the response, the stream would stay open until the end of the upload.
 #[tokio::test]
 async fn http2_upload_ends_with_its_response() {
     let (config, _) = frames(&[Move::Answer, Move::Open]).await;
@@ -402,7 +402,7 @@ async fn http2_upload_ends_with_its_response() {
     soon(until(|| Arc::strong_count(&held) == 1)).await;
 }
 
-/// Frames that arrive late for cancelled streams must not end the connection.
+/// Frames that arrive for cancelled streams must not end the connection.
 #[tokio::test]
 async fn many_cancelled_streams_do_not_break_others() {
     const GONE: usize = 1500;
@@ -456,8 +456,8 @@ async fn idle_connection_closed_by_server_is_closed_at_once() {
     assert_eq!(soon(stream.read(&mut [0])).await.unwrap(), 0, "the client closes its end without another request");
 }
 
-/// A connection attempt runs on the runtime of the request that started it. If that runtime is blocked, like the runtime of a finished
-/// test, the client must start another attempt. Otherwise, requests on all other runtimes would be blocked, too.
+/// A connection attempt runs on the runtime of the request that started the attempt. If that runtime is blocked, the client must start
+/// another attempt. Otherwise, requests on all other runtimes would wait forever.
 #[test]
 fn dial_on_stalled_runtime_is_replaced() {
     let runtime = || tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
@@ -473,7 +473,7 @@ fn dial_on_stalled_runtime_is_replaced() {
         let begin = async move { request.stream().now_or_never().is_none() };
         let (waits, standing) = std::thread::spawn(move || (standing.block_on(begin), standing)).join().unwrap();
         assert!(waits, "for a connection");
-        // The paused clock can be ahead of the system clock, because it advances automatically.
+        // The paused clock advances automatically, so it can be ahead of the system clock.
         tokio::time::sleep(Duration::from_secs(60)).await;
 
         let stream = async || {
@@ -498,7 +498,7 @@ async fn peer_closing_every_connection_is_not_dialled_forever() {
     let client = RestClient::new(ClientConfig::new(format!("http://{}", listener.local_addr().unwrap()))).unwrap();
     let peer = tokio::spawn(async move {
         while let Ok((mut stream, _)) = listener.accept().await {
-            // Respond before reading the request.
+            // Respond without reading the request.
             drop(stream.write_all(b"HTTP/1.1 407 Proxy Authentication Required\r\n\r\n").await);
         }
     });

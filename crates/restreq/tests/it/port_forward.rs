@@ -1,4 +1,4 @@
-//! Tests port forwarding with a scripted WebSocket server.
+//! Tests port forwarding. The peer is a scripted WebSocket server.
 
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
@@ -11,7 +11,7 @@ async fn port_forward_passes_data_both_ways() {
         let target = peer.target().to_owned();
         assert_eq!(peer.header("sec-websocket-protocol"), Some(V4));
         let mut socket = peer.accept(V4).await;
-        // The server sends the port number in one or several messages.
+        // The port number at the start of a channel can arrive in one message or in several messages.
         socket.send(0, [0x90]).await;
         socket.send(0, [0x1f, b'h', b'i']).await;
         socket.send(1, [0x90, 0x1f]).await;

@@ -1,4 +1,4 @@
-//! Tests commands in containers with a scripted WebSocket server.
+//! Tests commands in containers. The peer is a scripted WebSocket server.
 
 use std::io;
 
@@ -74,7 +74,7 @@ async fn attach_requests_only_the_wanted_streams() {
     assert!(target.ends_with("/pods/web-1/attach?stderr=false&stdin=false&stdout=true&tty=false"), "{target}");
 }
 
-/// Calls `close` to close a process's input, and checks that the server receives the close signal.
+/// Calls `close`, which closes the input of a process. Checks that the server receives the close signal.
 async fn closed_by(close: impl AsyncFnOnce(AttachedProcess) -> AttachedProcess) {
     let (pods, server) = pods(async |peer: Peer| {
         let mut socket = peer.accept(V5).await;
@@ -142,7 +142,7 @@ async fn old_protocol_cannot_close_the_input() {
     server.await.unwrap();
 }
 
-/// Runs a command on a scripted server. Returns the command's result.
+/// Runs a command on a scripted server. Returns the result of the command.
 async fn status_after<F, Fut>(run: F) -> Result<(), ExecError>
 where
     F: FnOnce(Socket) -> Fut + Send + 'static,
@@ -160,7 +160,7 @@ async fn exit_code_is_a_typed_error() {
     let failure = r#"{"status":"Failure","message":"command terminated with non-zero exit code","reason":
         "NonZeroExitCode","details":{"causes":[{"reason":"Other","message":"x"},{"reason":"ExitCode","message":"7"}]}}"#;
     let error = status_after(async |mut socket| {
-        // The status can arrive in several messages. Data on unknown channels is ignored.
+        // A status can arrive in several messages. The client ignores data on unknown channels.
         socket.send(77, "x").await;
         socket.send(3, &failure[..60]).await;
         socket.end(&failure[60..]).await;
@@ -208,8 +208,8 @@ async fn lost_connection_is_a_read_error() {
             if !status.is_empty() {
                 socket.send(3, status).await;
             }
-            // Read the input first. With unread input, the kernel would send a TCP reset, which could arrive before the
-            // data.
+            // Read the input first. Otherwise, the kernel would send a TCP reset because of the unread input, and the
+            // reset could arrive before the data.
             assert_eq!(socket.next().await.unwrap(), "\0in");
         })
         .await;
@@ -235,7 +235,6 @@ async fn lost_connection_is_a_read_error() {
     }
 }
 
-/// A frame from the server.
 fn frame(first: u8, data: &[u8]) -> Vec<u8> {
     let mut frame = vec![first];
     match data.len() {
@@ -251,7 +250,7 @@ fn frame(first: u8, data: &[u8]) -> Vec<u8> {
 async fn frames_can_be_split_anywhere() {
     let script = [
         frame(0x82, b"\x01one "),
-        // One message in three frames, with a ping between them.
+        // One message in three frames. A ping arrives between the frames.
         frame(0x02, b"\x01tw"),
         frame(0x89, b"ping"),
         frame(0x00, b"o "),
@@ -284,7 +283,7 @@ async fn frames_can_be_split_anywhere() {
         soon(process.status()).await.unwrap();
         drop(process);
         let rest = soon(server).await.unwrap();
-        // The client's pong, with a masked payload.
+        // The client's pong has a masked payload.
         assert_eq!(rest[..2], [0x8a, 0x84], "{rest:?}");
     }
 }
@@ -298,7 +297,7 @@ async fn message_above_the_limit_is_an_error() {
             if fits {
                 peer.say(frame).await;
             } else {
-                // The client closes the connection within the message.
+                // The client closes the connection before the server has sent the whole message.
                 drop(peer.stream.write_all(&frame).await);
             }
         })
@@ -314,7 +313,7 @@ async fn message_above_the_limit_is_an_error() {
     }
 }
 
-/// Returns bytes that depend on their position, so that tests detect lost or repeated data.
+/// Returns bytes that depend on their position. Lost or repeated data then changes the bytes.
 fn pattern(from: usize, size: usize) -> Vec<u8> {
     (from..from + size).map(|at| (at / 251 + at) as u8).collect()
 }
@@ -337,7 +336,7 @@ async fn slow_reader_blocks_the_server_and_loses_nothing() {
     soon(async {
         let mut process = pods.exec("web-1", ["x"], &ExecOptions::default()).await.unwrap();
         let mut stdout = process.stdout.take().unwrap();
-        // Wait until the server is blocked.
+        // Wait until the server can send no more data.
         let sent = || sent.load(std::sync::atomic::Ordering::SeqCst);
         let mut calm = 0;
         while calm < 1000 {
@@ -440,7 +439,7 @@ async fn server_can_close_one_output() {
         let mut socket = peer.accept(V5).await;
         socket.send(1, "out").await;
         socket.send(255, [1]).await;
-        // Malformed signals and signals for other channels have no effect.
+        // Malformed close signals and close signals for other channels have no effect.
         socket.send(255, []).await;
         socket.send(255, [9]).await;
         assert_eq!(socket.next().await.unwrap(), "\0go on");
@@ -461,7 +460,7 @@ async fn server_can_close_one_output() {
     server.await.unwrap();
 }
 
-/// The connection's task runs on the runtime of the call that opened the connection.
+/// The task that drives the connection runs on the runtime of the call that opened the connection.
 #[test]
 fn end_of_the_runtime_is_a_read_error() {
     let (first, second) = (tokio::runtime::Runtime::new().unwrap(), tokio::runtime::Runtime::new().unwrap());

@@ -28,7 +28,7 @@ use crate::support::{End, Reply, Server, closed_port, soon};
 /// All secrets in these tests contain this text.
 const CANARY: &str = "hush-0815";
 
-/// All printed text, and the types of the printed values.
+/// The printed text, followed by the names of the printed types.
 #[derive(Clone, Default)]
 struct Shown(Arc<Mutex<Vec<u8>>>, Arc<Mutex<BTreeSet<&'static str>>>);
 
@@ -57,7 +57,7 @@ impl Shown {
         self.1.lock().unwrap().insert(std::any::type_name::<T>());
     }
 
-    /// Prints an error and all of its sources.
+    /// Prints an error and all its sources.
     fn error<T: StdError + 'static>(&self, error: &T) {
         for error in std::iter::successors(Some(error as &dyn StdError), |error| StdError::source(*error)) {
             writeln!(self.clone(), "{error}\n{error:?}").unwrap();
@@ -86,7 +86,7 @@ impl Shown {
         String::from_utf8_lossy(&self.0.lock().unwrap()).into_owned()
     }
 
-    /// Prints a client, if it can be created, and the results of its requests.
+    /// Creates a client, if possible, and prints the client and the results of its requests.
     async fn requests(&self, config: ClientConfig) {
         self.debug(&config);
         let config = RestClientConfig { logged_body: Some(1 << 20), ..config.into() };
@@ -136,7 +136,7 @@ impl Shown {
         }
     }
 
-    /// Prints the results of methods for specific kinds.
+    /// Prints the results of the methods for specific kinds.
     async fn kinds(&self) {
         let token = json!({"token": CANARY, "expirationTimestamp": "2026-11-20T08:30:00Z"});
         let server = Server::start([
@@ -167,7 +167,7 @@ impl Shown {
         self.debug(&pods.watcher(&ListOptions::default()).touched());
     }
 
-    /// Prints a forwarded port, and a command with secret arguments, input and output.
+    /// Prints a port forward, and a command whose arguments, input and output are secret.
     #[cfg(feature = "ws")]
     async fn streams(&self) {
         use pintle_restreq::{ExecOptions, TerminalSize};
@@ -199,7 +199,7 @@ impl Shown {
         server.await.unwrap();
     }
 
-    /// Prints the results of [`Api`]'s methods.
+    /// Prints the results of the methods of [`Api`].
     async fn handles(&self, client: RestClient) {
         let pods = ApiResource::new("v1", "Pod", "pods", Scope::Namespaced);
         let api: Api<DynamicObject> = Api::dynamic(client.clone(), pods, Some("a")).unwrap();
@@ -252,7 +252,7 @@ impl Shown {
     }
 }
 
-/// Returns configurations with different credentials, which all contain [`CANARY`].
+/// Returns configurations with different credentials. All credentials contain [`CANARY`].
 fn configs(url: &str) -> Vec<ClientConfig> {
     let secret = || Secret::new(CANARY);
     let basic = |password| Some(BasicAuth { username: "me".into(), password });
@@ -293,7 +293,7 @@ fn configs(url: &str) -> Vec<ClientConfig> {
     for (issuer, ca) in [("https", None), ("https", Some(CANARY)), ("http", None)] {
         add(&|config| {
             config.oidc = Some(OidcConfig {
-                // No server listens there.
+                // No server listens at this address.
                 issuer_url: format!("{issuer}://me:{CANARY}@127.0.0.1:1/realm"),
                 client_id: "me".into(),
                 client_secret: Some(secret()),
@@ -308,7 +308,7 @@ fn configs(url: &str) -> Vec<ClientConfig> {
     let (begin, end) = ("-----BEGIN PRIVATE KEY-----", "-----END PRIVATE KEY-----");
     for key in [
         CANARY.to_owned(),
-        // A private key without its line breaks.
+        // A private key whose line breaks are missing.
         format!("{begin}{CANARY}{end}"),
         format!("{begin} {CANARY}\n{end}\n"),
         format!("-----BEGIN {CANARY}\n{end}\n"),
@@ -344,7 +344,7 @@ async fn refusing() -> (std::net::SocketAddr, tokio::task::JoinHandle<()>) {
     let addr = listener.local_addr().unwrap();
     let task = tokio::spawn(async move {
         while let Ok((mut client, _)) = listener.accept().await {
-            // The client may have already closed the connection.
+            // The client may already have closed the connection.
             drop(client.write_all(b"HTTP/1.1 407 Proxy Authentication Required\r\n\r\n").await);
         }
     });
@@ -354,9 +354,9 @@ async fn refusing() -> (std::net::SocketAddr, tokio::task::JoinHandle<()>) {
 #[tokio::test]
 async fn configuration_secrets_are_never_shown() {
     let shown = Shown::default();
-    // With only one subscriber in the process, tracing caches for all threads whether the first thread's subscriber
-    // enables an event. That thread may have no subscriber. A second subscriber makes tracing ask each thread's
-    // subscriber.
+    // With only one subscriber in the process, tracing asks the first thread's subscriber whether an event is enabled,
+    // and caches the result for all threads. The first thread may have no subscriber. With a second subscriber, tracing
+    // asks the subscriber of each thread.
     let _another =
         tracing::Dispatch::new(tracing_subscriber::fmt().with_max_level(Level::TRACE).with_writer(io::sink).finish());
     let log = tracing_subscriber::fmt().with_max_level(Level::TRACE).with_writer(shown.clone()).finish();
@@ -370,7 +370,7 @@ async fn configuration_secrets_are_never_shown() {
     let mut servers = Vec::new();
     for reply in [
         Reply::json(401, ""),
-        // A body that is not a `Status`, from a proxy or another server.
+        // These bodies are not a `Status` object. They could come from a proxy or another server.
         Reply::json(403, json!({"kind": "Secret", "data": {"token": CANARY}}).to_string()),
         Reply::json(500, CANARY),
         Reply::later(503, 0),
@@ -409,7 +409,7 @@ async fn configuration_secrets_are_never_shown() {
         shown.requests(config).await;
     }
 
-    // Only the last four servers respond immediately.
+    // Only the last four servers respond immediately, so the typed methods use only these servers.
     for server in &servers[servers.len() - 4..] {
         let mut config = ClientConfig::new(format!("http://{user}@{}", server.addr));
         config.token = Some(Secret::new(CANARY));
@@ -418,7 +418,7 @@ async fn configuration_secrets_are_never_shown() {
     shown.kinds().await;
     #[cfg(feature = "ws")]
     shown.streams().await;
-    // Types without secrets.
+    // These types contain no secrets.
     shown.debug(&(
         Timeouts::default(),
         LogWarnings,
@@ -427,7 +427,7 @@ async fn configuration_secrets_are_never_shown() {
         OperationResult::Created,
         Http2Config::default(),
     ));
-    // Other public types that users may print.
+    // Users may also print these public types.
     shown.debug(&(Table::default(), TableColumn::default(), TableRow::default()));
     shown.debug(&Deletion::Object(Box::new(PartialObject::default())));
     shown.debug(&Vec::<DiscoveredResource>::new());

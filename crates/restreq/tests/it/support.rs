@@ -1,4 +1,4 @@
-//! A scripted server on loopback, which can simulate failures and records the requests.
+//! A scripted server on loopback. The server records all requests, and can simulate failures.
 
 use std::collections::VecDeque;
 use std::net::SocketAddr;
@@ -30,7 +30,7 @@ pub(crate) struct Seen {
     /// The connection's number, starting at 0.
     pub(crate) connection: usize,
     pub(crate) version: http::Version,
-    /// The client's TLS certificate.
+    /// The certificate that the client sent.
     pub(crate) certificate: Option<Bytes>,
 }
 
@@ -49,18 +49,18 @@ pub(crate) enum Reply {
     Hang,
     /// Never responds.
     Silence,
-    /// Calls a function that gets the request and the number of earlier requests.
+    /// Calls this function for the reply. The arguments are the request and the number of earlier requests.
     By(fn(&Seen, usize) -> Reply),
 }
 
-/// How the server ends a response after the last chunk.
+/// How the server ends a response body after the last chunk.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum End {
-    /// The proper end.
+    /// The body ends properly.
     Proper,
     /// The connection breaks.
     Cut,
-    /// Nothing, forever.
+    /// The body never ends.
     Stall,
 }
 
@@ -78,7 +78,7 @@ impl Reply {
         Self::json(200, "{}")
     }
 
-    /// A rejection with `Retry-After`.
+    /// Returns a rejection with a `Retry-After` header.
     pub(crate) fn later(status: u16, seconds: u32) -> Self {
         Self::json(status, "").header("retry-after", seconds.to_string())
     }
@@ -105,7 +105,7 @@ impl Reply {
     }
 }
 
-/// The scripted server. Dropping the server stops it.
+/// A server that replies to requests according to a script. Dropping the `Server` stops it.
 pub(crate) struct Server {
     pub(crate) addr: SocketAddr,
     state: Arc<State>,
@@ -115,16 +115,16 @@ pub(crate) struct Server {
 
 struct State {
     script: Mutex<VecDeque<Reply>>,
-    /// The reply to all requests after the script.
+    /// The reply to all requests after the end of the script.
     after: Reply,
     seen: Mutex<Vec<Seen>>,
     connections: AtomicUsize,
-    /// The open connections.
+    /// The number of open connections.
     open: AtomicUsize,
 }
 
 impl Server {
-    /// Starts a server that follows `script`, and then responds with empty objects.
+    /// Starts a server that follows `script`. After the script, the server replies with empty objects.
     pub(crate) async fn start(script: impl IntoIterator<Item = Reply>) -> Self {
         Self::start_with(script, Reply::ok(), None).await
     }
@@ -157,12 +157,12 @@ impl Server {
         format!("{}://{}", self.scheme, self.addr)
     }
 
-    /// Returns a client configuration for the server, without a rate limit.
+    /// The configuration has no rate limit.
     pub(crate) fn config(&self) -> ClientConfig {
         ClientConfig::new(self.url())
     }
 
-    /// Returns a client with this `max_object`.
+    /// Returns a client whose `max_object` is set.
     pub(crate) fn narrow_client(&self, max_object: usize) -> RestClient {
         let mut config = self.config();
         config.max_object = Some(max_object);
@@ -181,7 +181,7 @@ impl Server {
         self.state.connections.load(Ordering::SeqCst)
     }
 
-    /// Waits until all of the server's connections are closed.
+    /// Waits until all connections to the server are closed.
     pub(crate) async fn is_left(&self) {
         soon(until(|| self.state.open.load(Ordering::SeqCst) == 0)).await;
     }
@@ -194,12 +194,12 @@ impl Drop for Server {
 }
 
 async fn accept(listener: TcpListener, state: Arc<State>, tls: Option<Arc<rustls::ServerConfig>>) {
-    // Dropping the server drops this set, which ends the connections' tasks.
+    // Dropping this set ends the tasks of all connections. The set is dropped together with the server.
     let mut connections = JoinSet::new();
     loop {
         let Ok((stream, _)) = listener.accept().await else { return };
-        // Without `TCP_NODELAY`, a response's second packet could wait up to 40 ms for the acknowledgement of the
-        // first.
+        // Without `TCP_NODELAY`, the second packet of a response could wait up to 40 ms for the acknowledgement of the
+        // first packet.
         stream.set_nodelay(true).unwrap();
         let connection = state.connections.fetch_add(1, Ordering::SeqCst);
         state.open.fetch_add(1, Ordering::SeqCst);
@@ -212,7 +212,7 @@ async fn accept(listener: TcpListener, state: Arc<State>, tls: Option<Arc<rustls
                 })
             };
             let builder = hyper_util::server::conn::auto::Builder::new(TokioExecutor::new());
-            // Ignore connection errors. The tests check the client's side.
+            // Ignore the server's connection errors, because the tests check only the client.
             match tls {
                 None => drop(builder.serve_connection(TokioIo::new(stream), service(None)).await),
                 Some(tls) => {
@@ -283,7 +283,7 @@ async fn serve(
 struct ScriptedBody {
     chunks: VecDeque<Bytes>,
     end: End,
-    /// Whether all written data has been sent.
+    /// Whether all data was flushed after the last write.
     flushed: bool,
 }
 
@@ -309,8 +309,9 @@ impl http_body::Body for ScriptedBody {
     }
 }
 
-/// Advances a paused clock in small steps, for tests with sockets. A paused clock jumps to the next deadline when no
-/// task is ready, which leaves the kernel no time to transfer data. Each step therefore waits for a real millisecond.
+/// Advances a paused clock in small steps, for tests that use sockets. When no task is ready, a paused clock jumps to
+/// the next deadline. Without the steps, the kernel would have no time to transfer data. Each step waits for a real
+/// millisecond.
 pub(crate) fn steady_clock() -> impl Drop {
     const STEP: Duration = Duration::from_millis(500);
     struct Clock(JoinHandle<()>);
@@ -321,26 +322,25 @@ pub(crate) fn steady_clock() -> impl Drop {
     }
     Clock(tokio::spawn(async {
         loop {
-            // The clock does not advance while a blocking task runs.
+            // A blocking task keeps the paused clock from advancing.
             drop(tokio::task::spawn_blocking(|| std::thread::sleep(Duration::from_millis(1))).await);
             tokio::time::sleep(STEP).await;
         }
     }))
 }
 
-/// Advances the client's clock, but not the clocks of servers and credential plugins.
+/// Advances tokio's clock, which the client uses. The clocks of servers and credential plugins do not change.
 pub(crate) async fn skip(seconds: u64) {
     tokio::time::pause();
     tokio::time::advance(Duration::from_secs(seconds)).await;
     tokio::time::resume();
 }
 
-/// Waits for a future, and panics after 20 s, so that a test cannot hang.
+/// Waits for a future. Panics after 20 s, so that a test cannot hang.
 pub(crate) async fn soon<F: Future>(future: F) -> F::Output {
     tokio::time::timeout(Duration::from_secs(20), future).await.expect("the test timed out")
 }
 
-/// Waits until a condition is `true`.
 pub(crate) async fn until(is_so: impl Fn() -> bool) {
     while !is_so() {
         tokio::task::yield_now().await;

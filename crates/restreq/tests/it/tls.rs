@@ -1,4 +1,4 @@
-//! Tests TLS: server verification, client certificates, protocol negotiation, and certificate rotation.
+//! Tests TLS: server verification, client certificates, protocol negotiation and certificate rotation.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -18,7 +18,6 @@ use tokio::time::Instant;
 
 use crate::support::{Reply, Server, soon, steady_clock};
 
-/// A test's CA.
 pub(crate) struct Authority(CertifiedIssuer<'static, KeyPair>);
 
 /// A certificate and its private key, as PEM text.
@@ -45,8 +44,8 @@ impl Authority {
     }
 }
 
-/// Starts a server with the certificate `pair` and the protocols `alpn`. With `clients`, the server requests client
-/// certificates from this CA.
+/// Starts a server with the certificate `pair` and the protocols `alpn`. If `clients` is set, the server requests
+/// client certificates from this CA.
 async fn server(pair: &Pair, alpn: &[&str], clients: Option<&Authority>) -> Server {
     scripted([], pair, alpn, clients).await
 }
@@ -60,8 +59,8 @@ async fn scripted(
     Server::start_with(script, Reply::ok(), Some(settings(pair, alpn, clients))).await
 }
 
-/// Returns server settings with the certificate `pair` and the protocols `alpn`. With `clients`, the server requests
-/// client certificates from this CA.
+/// Returns server settings with the certificate `pair` and the protocols `alpn`. If `clients` is set, the server
+/// requests client certificates from this CA.
 pub(crate) fn settings(pair: &Pair, alpn: &[&str], clients: Option<&Authority>) -> Arc<rustls::ServerConfig> {
     versioned(rustls::DEFAULT_VERSIONS, pair, alpn, clients)
 }
@@ -119,7 +118,8 @@ async fn server_is_trusted_only_by_its_ca() {
     assert_eq!(server.seen().len(), 2, "nothing is sent to an untrusted server");
 }
 
-/// As in Go, a server certificate in the bundle needs no CA, but its name and validity period must still match.
+/// As in Go, a server certificate that is itself in the bundle needs no CA. The name and the validity period must still
+/// match.
 #[tokio::test]
 async fn listed_server_certificate_needs_no_ca() {
     let authority = Authority::new();
@@ -144,7 +144,8 @@ async fn listed_server_certificate_needs_no_ca() {
         config.tls.ca = Some(PemSource::Inline(shown.certificate.clone().into()));
         let outcome = get(config.clone()).await;
         assert_eq!(outcome.is_ok(), is_trusted, "{outcome:?} {}", shown.certificate);
-        // The client must not accept another certificate with the same name.
+        // The bundle now contains another certificate with the same name. The client must reject the server's
+        // certificate.
         config.tls.ca = Some(PemSource::Inline(authority.issue("127.0.0.1").certificate.into()));
         get(config).await.unwrap_err();
     }
@@ -170,7 +171,8 @@ async fn invalid_certificate_in_bundle_is_skipped() {
     }
 }
 
-/// After any failure of a sent request, including TLS failures, the server may have processed the request.
+/// After a request was sent, any failure can mean that the server has processed the request. This includes TLS
+/// failures.
 #[tokio::test]
 async fn write_with_garbled_response_may_have_been_executed() {
     let authority = Authority::new();
@@ -187,7 +189,7 @@ async fn write_with_garbled_response_may_have_been_executed() {
                 stream.flush().await.unwrap();
             }
             assert!(stream.read(&mut [0; 4096]).await.unwrap() > 0);
-            // A TLS record without encryption.
+            // Send a TLS record that is not encrypted.
             let tcp = stream.get_mut().0;
             tcp.write_all(&[&[23, 3, 3, 0, 32][..], &[0; 32]].concat()).await.unwrap();
             stream
@@ -229,7 +231,7 @@ async fn http2_is_used_if_the_server_supports_it() {
         get(trusting(&server, &authority)).await.unwrap();
         assert_eq!(server.seen()[0].version, version, "{alpn:?}");
     }
-    // With HTTP/2 disabled, the client must not offer HTTP/2.
+    // If HTTP/2 is disabled, the client must not offer it.
     let server = server(&authority.issue("127.0.0.1"), &["h2", "http/1.1"], None).await;
     let http2 = Http2Config { enabled: false, ..Http2Config::default() };
     let client = RestClient::new(RestClientConfig { http2, ..trusting(&server, &authority).into() }).unwrap();
@@ -315,8 +317,8 @@ async fn client_certificate_authenticates_requests() {
         let server = Server::start_with([], Reply::ok(), Some(tls)).await;
         let refused = |outcome: Result<(), Error>| match outcome.unwrap_err() {
             Error::Connect { refused: false, .. } => {}
-            // With TLS 1.3, the rejection arrives only after the handshake. If the rejection arrives before the
-            // connection is lost, the client returns the rejection.
+            // With TLS 1.3, the rejection arrives only after the handshake. The client returns the rejection if it
+            // arrives before the connection is lost.
             Error::Transport { .. } if version == &TLS13 => {}
             error => panic!("{version:?}: {error:?}"),
         };
@@ -366,7 +368,7 @@ async fn changed_client_certificate_applies_to_new_connections() {
     let client = RestClient::new(config).unwrap();
     client.get().max_retries(0).send().await.unwrap_err();
 
-    // If only one of the two files has changed, the client continues to use the old content of both files.
+    // While only one of the two files has changed, the client uses the old content of both files.
     let fresh = authority.issue("me");
     std::fs::write(dir.path().join("cert"), &fresh.certificate).unwrap();
     tokio::time::sleep(Duration::from_secs(11)).await;
@@ -401,7 +403,7 @@ async fn changed_ca_is_trusted_without_restart() {
     std::fs::write(&ca, new.pem()).unwrap();
     tokio::time::sleep(Duration::from_secs(11)).await;
     client.get().send().await.unwrap();
-    // If the files become invalid or endless, the client continues to use the last valid certificates.
+    // If a file becomes invalid or endless, the client continues to use the last valid certificates.
     std::fs::write(&ca, "garbage").unwrap();
     tokio::time::sleep(Duration::from_secs(11)).await;
     client.get().send().await.unwrap();
@@ -434,7 +436,7 @@ mod program {
 
     use super::*;
 
-    /// Creates a credential plugin that has its own directory. In its nth run, the plugin returns the nth status.
+    /// Creates a credential plugin in the directory `dir`. In its nth run, the plugin returns the nth status.
     fn giving(dir: &Path, statuses: impl IntoIterator<Item = Value>) -> pintle_meta::ExecConfig {
         const VERSION: &str = "client.authentication.k8s.io/v1";
         for (at, status) in statuses.into_iter().enumerate() {
@@ -473,8 +475,8 @@ mod program {
         let error = soon(client.get().max_retries(0).send()).await.unwrap_err();
         assert!(matches!(&error, Error::Connect { .. } | Error::Transport { .. }), "{error:?}");
 
-        // Another client runs the plugin again. The first response has the status 401, so the plugin runs once more and
-        // the client uses its new certificate.
+        // The second client runs the plugin again. The server rejects the first request with status 401, so the client
+        // runs the plugin once more, and uses the new certificate.
         let memory = InMemoryProvider::new();
         let metrics = Some(Arc::new(memory.clone()) as _);
         let client = RestClient::new(RestClientConfig { metrics, ..config.into() }).unwrap();
@@ -494,7 +496,7 @@ mod program {
         let dir = tempfile::tempdir().unwrap();
         let mut config = trusting(&server, &authority);
         config.exec = Some(giving(dir.path(), [shown(authority.issue("me")), json!({"token": "t"})]));
-        // The server rejects clients that send no certificate.
+        // The plugin's second run returns no certificate, and the server rejects a client without a certificate.
         let error = get(config).await.unwrap_err();
         assert!(matches!(&error, Error::Connect { .. } | Error::Transport { .. }), "{error:?}");
         assert_eq!((server.seen().len(), server.connections()), (1, 2));

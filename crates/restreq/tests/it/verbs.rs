@@ -20,7 +20,7 @@ fn pods(server: &Server) -> Api<DynamicObject> {
     api(server, "v1", "Pod", "pods")
 }
 
-/// Returns the last request's method, URI and body.
+/// Returns the method and URI of the last request, and its body.
 fn last(server: &Server) -> (String, Value) {
     let seen = server.seen().pop().unwrap();
     (format!("{} {}", seen.method, seen.uri), serde_json::from_slice(&seen.body).unwrap())
@@ -64,7 +64,7 @@ async fn blocked_eviction_is_an_outcome_without_a_wait() {
 
 #[tokio::test]
 async fn scale_is_read_and_written() {
-    // Servers omit zeros.
+    // Go omits fields that are zero.
     let stored = json!({"apiVersion": "autoscaling/v1", "kind": "Scale",
         "metadata": {"name": "web", "namespace": "ns", "resourceVersion": "7"}, "spec": {},
         "status": {"replicas": 2, "selector": "app=web"}});
@@ -144,7 +144,7 @@ async fn token_is_created_and_not_printed() {
 async fn verbs_reject_other_resources() {
     let server = Server::start([]).await;
     let jobs = api(&server, "batch/v1", "Job", "jobs");
-    // Another API group can also have a resource `pods`.
+    // A resource named `pods` can also exist in another API group.
     let metrics = api(&server, "metrics.k8s.io/v1beta1", "PodMetrics", "pods");
     for (error, expected) in [
         (soon(jobs.restart("a", &WriteOptions::default())).await.unwrap_err(), "deployments, daemonsets, statefulsets"),

@@ -9,7 +9,6 @@ use serde_json::{Value, json};
 
 use crate::support::{End, Reply, Server, soon, steady_clock};
 
-/// An object with only metadata.
 #[derive(Clone, Debug, Default, Deserialize, Serialize)]
 struct Widget {
     metadata: ObjectMeta,
@@ -39,7 +38,7 @@ fn failing(code: u16) -> &'static str {
     json!({"type": "ERROR", "object": status}).to_string().leak()
 }
 
-/// Returns the start revisions of the watches.
+/// Returns the revisions at which watches started.
 fn revisions(server: &Server) -> Vec<String> {
     let uris = server.seen().into_iter().map(|seen| seen.uri);
     let revision =
@@ -130,7 +129,7 @@ async fn cancelled_next_loses_no_event() {
     let server = Server::always(Reply::watch(&frames, End::Stall)).await;
     let mut watch = watch(&server);
     let is_at = |event: &WatchEvent<Widget>, revision: &str| matches!(event, WatchEvent::Modified(it) if it.metadata.resource_version == revision);
-    // Poll each future once and drop it, until one returns an event.
+    // Poll each future only once and drop it, until one future returns an event.
     let mut events = 0;
     while events < 2 {
         tokio::select! {
@@ -234,13 +233,13 @@ async fn wait_for_deletion_notices_a_recreated_object() {
     let gone = Reply::watch(&[frame("MODIFIED", "4"), frame("DELETED", "5")], End::Stall);
     let server = Server::start([there(), gone]).await;
     api(&server).wait_for_deletion("a", "u").await.unwrap();
-    // The object was deleted while no watch was open.
+    // The object was deleted and created again while no watch was open.
     let server = Server::start([there(), Reply::json(410, "{}"), there()]).await;
     let other = api(&server).wait_for_deletion("a", "other").await;
     assert!(other.is_ok() && server.seen().len() == 1, "the existing object has another UID");
 }
 
-/// Lists one running widget `b`, and rejects each watch with an expired revision.
+/// Lists one running widget `b`. Rejects each watch, because the revision has expired.
 fn only_another(seen: &crate::support::Seen, _: usize) -> Reply {
     if seen.uri.contains("watch=true") {
         return Reply::json(410, "{}");

@@ -16,7 +16,7 @@ use tokio_rustls::TlsAcceptor;
 use crate::support::{End, Reply, Server, soon};
 use crate::tls::{Authority, settings};
 
-/// Sends each response with one write, so that headers and body arrive together.
+/// Sends each response with a single write, so that the headers and the body arrive together.
 async fn answer(mut stream: impl AsyncRead + AsyncWrite + Unpin) {
     let mut request = Vec::new();
     while stream.read_buf(&mut request).await.is_ok_and(|read| read > 0) {
@@ -47,7 +47,7 @@ async fn serve(tls: Option<TlsAcceptor>) -> SocketAddr {
     addr
 }
 
-/// A waker that counts its wake-ups and forwards them to the task.
+/// A waker that counts wake-ups and forwards them to the task.
 #[derive(Default)]
 struct Wakes {
     count: AtomicUsize,
@@ -61,7 +61,7 @@ impl Wake for Wakes {
     }
 }
 
-/// Runs a future until it completes. Returns the number of polls and wake-ups.
+/// Runs a future until it completes. Returns the number of polls and the number of wake-ups.
 async fn counted(future: impl Future) -> (usize, usize) {
     let (wakes, mut polls, mut future) = (Arc::new(Wakes::default()), 0, pin!(future));
     let waker = Waker::from(wakes.clone());
@@ -78,7 +78,7 @@ async fn counted(future: impl Future) -> (usize, usize) {
 }
 
 async fn expect_two_polls_and_one_wake(client: RestClient) {
-    // The first requests open connections. With TLS, the first response also contains session tickets.
+    // The first requests open the connections. With TLS, the first response also contains session tickets.
     for _ in 0..3 {
         soon(client.get().send()).await.unwrap();
     }
@@ -104,7 +104,8 @@ async fn get_over_tls_polls_once_after_the_answer() {
     expect_two_polls_and_one_wake(RestClient::new(config).unwrap()).await;
 }
 
-/// The server sends from another thread, so a wake-up can happen while the request takes data, and must not be lost.
+/// The server sends from another thread, so a wake-up can happen while the request takes data. Such a wake-up must not
+/// be lost.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn streamed_bodies_lose_no_wake_across_threads() {
     let chunks: Vec<Bytes> = (0..400).map(|at| Bytes::from(format!("{at} "))).collect();
@@ -135,7 +136,7 @@ async fn streamed_bodies_lose_no_wake_across_threads() {
     }
 }
 
-/// Callers move request futures, and make them parts of their own tasks.
+/// Callers move the futures of requests, and store them in their own tasks.
 #[tokio::test]
 async fn future_of_a_get_is_small() {
     let client = RestClient::new(ClientConfig::new("http://127.0.0.1:1")).unwrap();

@@ -24,9 +24,8 @@ pub(crate) trait Stream: AsyncRead + AsyncWrite + Unpin + Send {}
 
 impl<S: AsyncRead + AsyncWrite + Unpin + Send> Stream for S {}
 
-/// The server's end of an accepted connection.
+/// The server's end of a connection, before the upgrade is accepted.
 pub(crate) struct Peer {
-    /// The request's head.
     pub(crate) head: String,
     pub(crate) stream: Box<dyn Stream>,
 }
@@ -46,12 +45,12 @@ impl Peer {
         lines.find_map(|(key, value)| key.eq_ignore_ascii_case(name).then_some(value))
     }
 
-    /// Returns the path and query.
+    /// Returns the path and query of the request.
     pub(crate) fn target(&self) -> &str {
         self.head.split(' ').nth(1).unwrap()
     }
 
-    /// Returns the response headers that accept the upgrade.
+    /// Returns the response headers for accepting the upgrade.
     pub(crate) fn acceptance(&self, protocol: &str) -> String {
         let accept = derive_accept_key(self.header("sec-websocket-key").unwrap().as_bytes());
         format!(
@@ -65,14 +64,12 @@ impl Peer {
         self.stream.flush().await.unwrap();
     }
 
-    /// Accepts the upgrade.
     pub(crate) async fn accept(mut self, protocol: &str) -> Socket {
         self.say(self.acceptance(protocol)).await;
         Socket(WebSocketStream::from_raw_socket(self.stream, Role::Server, None).await)
     }
 }
 
-/// The server's end of a WebSocket.
 pub(crate) struct Socket(pub(crate) WebSocketStream<Box<dyn Stream>>);
 
 impl Socket {
@@ -81,7 +78,7 @@ impl Socket {
         self.0.send(Message::Binary(message.into())).await.unwrap();
     }
 
-    /// Returns the next data message, or `None` if there are no more messages.
+    /// Returns the next data message. Returns `None` after the last message.
     pub(crate) async fn next(&mut self) -> Option<Bytes> {
         loop {
             match self.0.next().await {
@@ -93,26 +90,26 @@ impl Socket {
         }
     }
 
-    /// Closes the connection properly.
+    /// Closes the connection with a normal close frame.
     pub(crate) async fn close(self) {
         self.close_with(CloseCode::Normal, "").await;
     }
 
     pub(crate) async fn close_with(mut self, code: CloseCode, reason: &'static str) {
         self.0.close(Some(CloseFrame { code, reason: reason.into() })).await.unwrap();
-        // Wait for the client to close the connection, so that no data is lost.
+        // Wait until the client closes the connection, so that no data is lost.
         while let Some(Ok(_)) = self.0.next().await {}
     }
 
-    /// Sends a command's status, and closes the connection.
+    /// Sends the status of a command, and closes the connection.
     pub(crate) async fn end(mut self, status: &str) {
         self.send(3, status).await;
         self.close().await;
     }
 }
 
-/// Starts a server that accepts one connection and passes it to `run`. Returns the server's address and the result of
-/// `run`.
+/// Starts a server that accepts one connection and passes it to `run`. Returns the server's address, and a task that
+/// returns the result of `run`.
 pub(crate) async fn serve<F, Fut>(
     tls: Option<Arc<rustls::ServerConfig>>,
     run: F,
@@ -135,7 +132,8 @@ where
     (addr, task)
 }
 
-/// Returns an `Api` for pods on a server that accepts one connection and passes it to `run`.
+/// Returns an `Api` for pods, and a task that returns the result of `run`. The server accepts one connection and passes
+/// it to `run`.
 pub(crate) async fn pods<F, Fut>(run: F) -> (Api<DynamicObject>, JoinHandle<Fut::Output>)
 where
     F: FnOnce(Peer) -> Fut + Send + 'static,

@@ -1,4 +1,4 @@
-//! Stores refreshed tokens for the next start of the program.
+//! Stores refreshed tokens, so that the next start of the program can use them.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -10,8 +10,8 @@ use tokio::sync::watch;
 
 use crate::error::{AuthError, in_one_line};
 
-/// Stores new tokens in a background thread, one set at a time. A network file system can hang, so callers wait only
-/// for a limited time.
+/// Stores new tokens in a background thread. Only one call of the token store is in progress at a time. A network file
+/// system can hang, so callers wait only for a limited time.
 pub(super) struct TokenWriter(Arc<Shared>);
 
 struct Shared {
@@ -24,36 +24,35 @@ struct Shared {
 struct State {
     /// The tokens to store next.
     next: Option<Tokens>,
-    /// A channel that closes when all tokens are stored.
+    /// A channel that closes when the thread has stored all tokens. `None` if no thread is running.
     keeping: Option<watch::Receiver<()>>,
 }
 
-/// The latest tokens.
+/// The latest tokens of a login.
 #[derive(Clone, PartialEq)]
 pub(super) struct Tokens {
-    /// The ID token, or an empty string if there is none.
+    /// The ID token, or an empty string if the login has no ID token.
     pub(super) id: Secret,
     pub(super) refresh: Secret,
 }
 
-/// The maximum number of attempts to store tokens, and the pause between them. An attempt can fail because another
+/// The maximum number of attempts to store tokens, and the pause between attempts. An attempt can fail because another
 /// program is writing the same file.
 const TRIES: u32 = 3;
 const PAUSE: Duration = Duration::from_millis(200);
-/// The maximum time that a caller waits.
+/// The maximum time that a caller waits until the tokens are stored.
 pub(super) const TIMEOUT: Duration = Duration::from_secs(5);
 
 impl TokenWriter {
-    /// Creates a writer. `issuer` is used only in log messages.
+    /// Creates a writer. `issuer` appears only in log messages.
     pub(super) fn new(store: Arc<dyn TokenStore>, issuer: &str) -> Self {
         Self(Arc::new(Shared { store, issuer: issuer.into(), state: Mutex::default() }))
     }
 
-    /// Stores tokens, and waits for at most `TIMEOUT`. After the timeout, the thread continues in the background.
-    /// Failures are logged.
+    /// Stores tokens, and waits for at most `TIMEOUT`. After the timeout, the background thread continues. Failures are
+    /// logged.
     pub(super) async fn keep(&self, tokens: Tokens) {
         let mut end = self.begin(tokens);
-        // The channel closes after the thread has stored all tokens.
         if tokio::time::timeout(TIMEOUT, end.changed()).await.is_err() {
             tracing::warn!("{}", self.0.fault(&format!("storing its new tokens takes longer than {TIMEOUT:?}")));
         }
@@ -85,7 +84,7 @@ impl TokenWriter {
 }
 
 impl Shared {
-    /// Returns the tokens to store next, or `None` to end the thread.
+    /// Returns the tokens to store next. Returns `None` if the thread must end.
     fn next(&self) -> Option<Tokens> {
         let mut state = self.lock();
         let next = state.next.take();
@@ -118,7 +117,7 @@ impl Shared {
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
-        // If a panic has poisoned this lock, its data is still consistent and can be used.
+        // A panic that poisoned this lock cannot have left the data inconsistent.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
