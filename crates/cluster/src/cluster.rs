@@ -20,7 +20,7 @@ use crate::config::ClusterConfig;
 use crate::error::Error;
 use crate::reader::Reader;
 
-/// The maximum time for writing pending Events during a shutdown.
+/// The maximum time that a shutdown spends on writing pending Events.
 const EVENTS: Duration = Duration::from_secs(5);
 
 /// A connection to a cluster, which creates clients, informers, recorders and electors.

@@ -16,7 +16,7 @@ use crate::structural::structural;
     note = "add `#[derive(Resource, JsonSchema)]` and `#[resource(group = \"…\", version = \"…\")]` to the struct"
 )]
 pub trait CustomResource: Resource + JsonSchema {
-    /// The resource's declarations beyond [`Resource`].
+    /// The parts of the definition that [`Resource`] does not declare, such as columns and short names.
     const DECLARATION: Declaration;
 
     /// Returns this version's CustomResourceDefinition.

@@ -65,7 +65,6 @@ fn inferred(path: &str, schema: &Value) -> Result<&'static str, NoType> {
     }
 }
 
-/// Returns the schema of the values that a JSON path selects.
 pub(crate) fn find<'a>(path: &str, schema: &'a Value) -> Option<&'a Value> {
     segments(path)?.into_iter().try_fold(schema, |schema, segment| match segment {
         Segment::Items => schema.get("items"),
@@ -80,7 +79,7 @@ pub(crate) fn find<'a>(path: &str, schema: &'a Value) -> Option<&'a Value> {
 
 enum Segment {
     Field(String),
-    /// An index, a filter or a wildcard in brackets, which selects list items.
+    /// An index, a filter or a wildcard in brackets. Such a segment selects list items.
     Items,
 }
 

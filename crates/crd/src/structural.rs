@@ -81,10 +81,9 @@ const FORMATS: &[&str] = &[
 pub(crate) const PRESERVE: &str = "x-kubernetes-preserve-unknown-fields";
 pub(crate) const INT_OR_STRING: &str = "x-kubernetes-int-or-string";
 
-/// The reason why a type has no structural schema.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct SchemaError {
-    /// The invalid field's path, such as `spec.rules[]`.
+    /// The path of the field, such as `spec.rules[]`.
     path: String,
     why: String,
 }
@@ -104,7 +103,7 @@ impl fmt::Display for SchemaError {
 
 /// Returns a schema for any JSON value, for `#[schemars(schema_with = "pintle_crd::preserve_unknown_fields")]`.
 ///
-/// kube-apiserver neither validates nor prunes a field with this schema. A recursive type needs this schema for the field that contains the
+/// kube-apiserver does not validate or prune a field with this schema. A recursive type needs this schema for the field that contains the
 /// type again.
 pub fn preserve_unknown_fields(_: &mut SchemaGenerator) -> Schema {
     json_schema!({ "x-kubernetes-preserve-unknown-fields": true })
@@ -295,7 +294,6 @@ fn remove_nulls(value: &mut Value) {
     }
 }
 
-/// Converts all property and item schemas in `schema`.
 fn children(schema: &mut Object, path: &str) -> Result<(), SchemaError> {
     if let Some(Value::Object(properties)) = schema.get_mut("properties") {
         for (name, property) in properties {

@@ -68,7 +68,7 @@ fn is_int_or_string(variants: &[Object]) -> bool {
     is("integer") && is("string") && !variants.iter().any(others)
 }
 
-/// Returns `true` if two schemas are equal, ignoring descriptions and titles.
+/// Ignores descriptions and titles.
 fn same(one: &Object, other: &Object) -> bool {
     let plain = |schema: &Object| {
         let mut schema = schema.clone();

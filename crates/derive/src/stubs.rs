@@ -43,7 +43,6 @@ fn root(input: &DeriveInput) -> Path {
     parse2(path.collect()).unwrap_or_else(|_| parse_quote!(::pintle::crd))
 }
 
-/// Returns the tokens of all `#[resource(…)]` attributes.
 fn words(input: &DeriveInput) -> impl Iterator<Item = TokenTree> {
     let attributes = input.attrs.iter().filter(|attribute| attribute.path().is_ident("resource"));
     attributes.flat_map(|attribute| match &attribute.meta {
@@ -52,7 +51,7 @@ fn words(input: &DeriveInput) -> impl Iterator<Item = TokenTree> {
     })
 }
 
-/// Returns a comma, to put between the tokens of two attributes.
+/// The comma separates the tokens of two attributes.
 fn comma() -> TokenTree {
     TokenTree::Punct(proc_macro2::Punct::new(',', proc_macro2::Spacing::Alone))
 }

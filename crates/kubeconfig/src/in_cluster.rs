@@ -11,7 +11,7 @@ use crate::files::{Files, open_regular, read_bounded};
 use crate::resolve::Overrides;
 use crate::types::{AuthInfo, ClusterInfo, Context, Kubeconfig};
 
-/// The name of a pod's cluster, user and context in error messages.
+/// The cluster, user and context of a pod have this name in error messages.
 const NAME: &str = "in-cluster";
 
 /// Returns a program's client configuration from the first available source:

@@ -87,7 +87,6 @@ impl Kubeconfig {
 #[derive(Default)]
 pub(crate) struct Report {
     problems: Vec<Problem>,
-    /// The file that contains the entry that is being validated.
     file: Option<PathBuf>,
 }
 

@@ -254,7 +254,6 @@ impl Drop for ExecConfig {
 impl ZeroizeOnDrop for ExecConfig {}
 
 impl fmt::Debug for ExecConfig {
-    /// Prints the number of arguments and the names of the environment variables, but no values, which may be secrets.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("ExecConfig")
             .field("api_version", &self.api_version)

@@ -40,7 +40,6 @@ impl InvalidSelector {
     }
 }
 
-/// Quotes `text` like Go's `%q`.
 fn quoted(text: &str) -> String {
     let mut out = String::from('"');
     // Writing to a `String` cannot fail.

@@ -162,7 +162,6 @@ impl<T> Api<T> {
         Self { client, resource: Arc::new(resource), namespace, representation, object: PhantomData }
     }
 
-    /// Returns an `Api` for the same resource and namespace, whose objects have the type `U`.
     fn cast<U>(&self) -> Api<U> {
         Api {
             client: self.client.clone(),
@@ -243,7 +242,6 @@ impl<T> Api<T> {
         }
     }
 
-    /// Returns an error if the resource is not one of `plurals` in the API group `group`.
     fn expect_resource(&self, group: &str, plurals: &[&str]) -> Result<(), InvalidRequest> {
         let resource = &*self.resource;
         if resource.group_version.group == group && plurals.contains(&&*resource.plural) {

@@ -23,10 +23,8 @@ use token::TokenFile;
 use crate::error::AuthError;
 use crate::metrics::Instruments;
 
-/// The credentials that a request sends.
 #[derive(Clone, Default)]
 pub(crate) struct Login {
-    /// The `Authorization` header.
     pub(crate) header: Option<HeaderValue>,
     /// The client certificate. Replaces the configured client certificate.
     pub(crate) pair: Option<Arc<ClientPair>>,
@@ -48,7 +46,6 @@ impl From<HeaderValue> for Login {
     }
 }
 
-/// The source of a client's credentials.
 pub(crate) enum Credentials {
     None,
     /// A constant `Authorization` header with the configured password or token.

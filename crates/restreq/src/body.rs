@@ -36,7 +36,6 @@ impl Body {
         !matches!(self, Self::Stream(_))
     }
 
-    /// Returns a copy of the body for one attempt.
     pub(crate) fn to_http(&self) -> Result<RequestBody, InvalidRequest> {
         Ok(match self {
             Self::Empty => RequestBody::default(),

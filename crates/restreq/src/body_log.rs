@@ -10,7 +10,6 @@ use crate::request::Request;
 
 /// The maximum size of a JSON body that is parsed for logging, in bytes.
 const MAX_PARSED: usize = 1 << 20;
-/// The placeholder for a secret.
 const REDACTED: &str = "[redacted]";
 /// The annotation in which `kubectl apply` stores the whole object. The object may be a Secret.
 const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
@@ -23,7 +22,7 @@ const SECRET_NAMES: [&str; 9] =
 const SECRET_PARTS: [&str; 4] = ["secrets", "token", "tokenrequests", "tokenreviews"];
 
 impl Request {
-    /// Logs a request body if body logging is enabled.
+    /// Does nothing unless body logging is enabled.
     pub(crate) fn log_sent(&self, line: &Arc<RequestLine>) {
         if let (Some(most), Body::Bytes(body)) = (self.logged(), &self.parts.body) {
             let body = self.shown(body, most);
@@ -31,7 +30,7 @@ impl Request {
         }
     }
 
-    /// Logs a response body if body logging is enabled.
+    /// Does nothing unless body logging is enabled.
     pub(crate) fn log_received(&self, line: &Arc<RequestLine>, body: &[u8]) {
         if let Some(most) = self.logged() {
             let body = self.shown(body, most);

@@ -27,7 +27,6 @@ struct Owner {
     task: AbortHandle,
 }
 
-/// Starts the task that drives the connection.
 pub(crate) fn open(socket: WebSocket, layout: Layout) -> Connection {
     let shared = Arc::new(Shared::new(&layout));
     let task = tokio::spawn(Driver::new(socket, shared.clone(), layout)).abort_handle();

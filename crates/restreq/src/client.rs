@@ -80,7 +80,6 @@ pub struct RestClient {
     pub(crate) root: Arc<str>,
 }
 
-/// The state that all clones of a client share.
 pub(crate) struct Shared {
     pub(crate) base: Base,
     default_namespace: String,

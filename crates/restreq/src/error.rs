@@ -67,7 +67,7 @@ pub enum Error {
     /// The request is invalid. Nothing was sent.
     #[error("{request}: {source}")]
     Invalid {
-        /// The request as far as it was built.
+        /// The part of the request that was built before the error.
         request: Arc<RequestLine>,
         /// The reason why the request is invalid.
         source: InvalidRequest,
@@ -476,7 +476,6 @@ pub(crate) fn in_one_line(error: &(dyn StdError + 'static)) -> String {
     line
 }
 
-/// The reason why a response body could not be read completely.
 pub(crate) enum BodyFault {
     Idle(Duration),
     TooLarge(usize),

@@ -33,12 +33,10 @@ use crate::stream::ByteStream;
 use crate::watch::{RawWatch, Watch};
 use crate::{span, warning};
 
-/// How to read the response.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Mode {
-    /// Read the whole response, within the request's deadline.
+    /// Read the whole response before the request's deadline.
     Unary,
-    /// Stream the body.
     Stream,
     /// Stream the body. Accept only status 200. The server must send the response headers immediately, so the deadline
     /// for response headers applies.
@@ -240,7 +238,6 @@ impl Request {
         Ok(RawWatch::new(bytes, self.max_object()))
     }
 
-    /// Sends an upgrade request and returns the response headers and the upgraded connection.
     #[cfg(feature = "ws")]
     pub(crate) async fn upgrade(&self, line: &Arc<RequestLine>) -> Result<(http::HeaderMap, Option<Upgraded>), Error> {
         self.preflight()?;
@@ -270,12 +267,11 @@ impl Request {
         result.inspect_err(|error| span::failed(&span, error))
     }
 
-    /// Returns the deadline for the whole request, and the time until the deadline.
+    /// Returns the deadline for the whole request, and the duration until the deadline.
     fn deadline(&self) -> Option<(Instant, Duration)> {
         self.parts.timeout.and_then(from_now)
     }
 
-    /// Returns the maximum size of a list item or a watch frame.
     fn max_object(&self) -> usize {
         self.parts.max_body.unwrap_or(self.parts.client.shared.max_object)
     }
@@ -320,7 +316,6 @@ impl Request {
         retrying.await
     }
 
-    /// Waits for the back-off of the request or of the client.
     async fn wait_for_backoff(&self, line: &Arc<RequestLine>) {
         if let Some(backoff) = self.any_backoff().filter(|_| self.parts.throttled || self.parts.backoff.is_some()) {
             let wait = backoff.wait(Instant::now());
@@ -348,12 +343,11 @@ impl Request {
         }
     }
 
-    /// Returns the request's own back-off, or else the client's back-off.
     fn any_backoff(&self) -> Option<&ServerBackoff> {
         self.parts.backoff.as_deref().or(self.parts.client.shared.backoff.as_ref())
     }
 
-    /// Sends the request once and waits for the response headers.
+    /// Waits only for the response headers.
     async fn attempt(
         &self,
         line: &Arc<RequestLine>,

@@ -26,12 +26,10 @@ pub(crate) enum Container {
 pub(crate) enum Token {
     Open(Container),
     Close,
-    /// The end of a field name.
     Name,
     Null,
     /// A number, `true` or `false`.
     Scalar,
-    /// A string value.
     Text,
 }
 
@@ -49,7 +47,6 @@ enum Expects {
     NameOrEnd,
     Colon,
     CommaOrEnd,
-    /// Inside a string.
     Text {
         is_name: bool,
     },
@@ -237,7 +234,7 @@ impl Json {
         Ok(token)
     }
 
-    /// Reads a string up to its closing quote, an escape, or the end of `bytes`.
+    /// Reads a string up to the closing quote, an escape, or the end of `bytes`.
     fn read_text(&mut self, bytes: &[u8], at: &mut usize, is_name: bool) -> Result<Option<Token>, usize> {
         let rest = &bytes[*at..];
         let end = plain(rest);
@@ -335,7 +332,6 @@ impl Number {
         })
     }
 
-    /// Returns `true` if a number may end in this state.
     fn is_whole(self) -> bool {
         matches!(self, Self::Zero | Self::Whole | Self::Fraction | Self::Power)
     }

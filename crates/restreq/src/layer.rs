@@ -57,7 +57,6 @@ pub struct TransportService(Arc<Transport>);
 /// The body of a request or response in a [`TransportLayer`]. `Debug` does not print the data.
 pub struct TransportBody(UnsyncBoxBody<Bytes, BoxError>);
 
-/// Sends a request through the layer and the transport.
 type Exchange =
     Box<dyn Fn(Request<TransportBody>) -> BoxFuture<Result<Response<ResponseBody>, BoxError>> + Send + Sync>;
 

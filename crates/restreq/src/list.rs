@@ -61,7 +61,6 @@ pub struct ListStream<E = Error> {
 }
 
 impl ListStream {
-    /// Returns the same list with another error type.
     pub(crate) fn with_error<E>(self) -> ListStream<E> {
         ListStream { bytes: self.bytes, splitter: self.splitter, done: self.done, error: PhantomData }
     }
@@ -143,7 +142,6 @@ impl<E: From<Error>> Stream for ListStream<E> {
     }
 }
 
-/// Splits a complete list body into items and metadata.
 pub(crate) fn split(body: Bytes) -> Result<(Vec<RawObject>, ListMeta), String> {
     let mut splitter = ListSplitter::new(body.len());
     splitter.push(body);

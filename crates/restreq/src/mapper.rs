@@ -72,7 +72,6 @@ pub struct DiscoveredResource {
     pub subresources: Vec<String>,
 }
 
-/// The cached discovery.
 #[derive(Debug)]
 struct Known {
     /// All resources in the server's order. The core group and the preferred version of each group are first.

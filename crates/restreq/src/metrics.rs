@@ -181,7 +181,6 @@ impl Instruments {
     }
 }
 
-/// Records the duration of a request on drop.
 pub(crate) struct Timer<'a> {
     instruments: &'a Instruments,
     method: Method,

@@ -10,7 +10,6 @@ use crate::json::{Json, Token};
 pub(crate) struct BoundedBuffer {
     limit: usize,
     is_frame: bool,
-    /// The number of bytes that were appended.
     size: u64,
     /// The appended bytes. Empty if the object exceeds the limit.
     held: BytesMut,
@@ -18,12 +17,10 @@ pub(crate) struct BoundedBuffer {
 }
 
 impl BoundedBuffer {
-    /// Creates a buffer for list items.
     pub(crate) fn items(limit: usize) -> Self {
         Self { limit, is_frame: false, size: 0, held: BytesMut::new(), scanner: None }
     }
 
-    /// Creates a buffer for watch frames.
     pub(crate) fn frames(limit: usize) -> Self {
         Self { is_frame: true, ..Self::items(limit) }
     }
@@ -60,14 +57,12 @@ impl BoundedBuffer {
     }
 }
 
-/// The data that was extracted from an object above the limit.
 pub(crate) struct Found {
     /// The watch event type. `None` for a list item.
     pub(crate) event_type: Option<WatchEventType>,
     pub(crate) object: Oversized,
 }
 
-/// Scans JSON for the fields that identify an object.
 struct IdentityScanner {
     json: Json,
     is_frame: bool,

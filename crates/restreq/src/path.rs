@@ -42,7 +42,6 @@ pub(crate) fn segment_fault(text: &str) -> Option<&'static str> {
     }
 }
 
-/// Percent-encodes the characters that are invalid in a path.
 pub(crate) fn encode_path(path: String) -> String {
     const PATH: &AsciiSet = &NON_ALPHANUMERIC
         .remove(b'/')
@@ -69,7 +68,7 @@ pub(crate) fn encode_path(path: String) -> String {
     }
 }
 
-/// Encodes the query parameters, in the same order.
+/// Keeps the order of the parameters.
 pub(crate) fn encode_query<'a>(pairs: impl IntoIterator<Item = (&'a str, &'a str)>) -> String {
     const QUERY: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'_').remove(b'.').remove(b'~');
     let mut query = String::new();

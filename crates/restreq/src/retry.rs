@@ -46,10 +46,9 @@ use crate::error::Error;
 pub(crate) struct Retry {
     left: u32,
     sent_again: u32,
-    /// The total duration of the pauses between attempts.
     waited: Duration,
     replayable: bool,
-    /// Whether to add random jitter to the pauses.
+    /// Whether to add random jitter to each pause.
     jitters: bool,
 }
 

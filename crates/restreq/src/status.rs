@@ -15,7 +15,6 @@ pub(crate) struct Subject<'a> {
     pub(crate) name: &'a str,
 }
 
-/// Returns `true` if the HTTP status is between 200 and 206.
 pub(crate) fn is_success(status: StatusCode) -> bool {
     (200..=206).contains(&status.as_u16())
 }
@@ -43,7 +42,7 @@ pub(crate) fn failure(code: StatusCode, headers: &HeaderMap, body: &[u8], subjec
     status
 }
 
-/// Returns the failure `Status` in a body, regardless of the HTTP status.
+/// Ignores the HTTP status.
 pub(crate) fn failure_in(body: &[u8]) -> Option<Box<Status>> {
     // Search only the start of a long body, so that a large object is not parsed twice. In a `Status`, `kind` is close
     // to the start, unless the body is short.
@@ -110,7 +109,7 @@ fn made(code: StatusCode, headers: &HeaderMap, body: &[u8], subject: &Subject<'_
     }
 }
 
-/// Returns the readable text of a body, truncated to 2 KiB.
+/// Removes control characters, and truncates the text to 2 KiB.
 fn text(headers: &HeaderMap, body: &[u8]) -> String {
     const ENOUGH: usize = 2048;
     let is_text = match headers.get(CONTENT_TYPE) {

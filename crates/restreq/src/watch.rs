@@ -135,7 +135,6 @@ impl<T, E> std::fmt::Debug for Watch<T, E> {
 }
 
 impl RawWatch {
-    /// Returns the same watch with another error type.
     pub(crate) fn with_error<E>(self) -> RawWatch<E> {
         RawWatch { bytes: self.bytes, frames: self.frames, done: self.done, error: PhantomData }
     }

@@ -17,13 +17,11 @@ use tokio_tungstenite::tungstenite::protocol::{Role, WebSocketConfig};
 use crate::error::Error;
 use crate::request::Request;
 
-/// A WebSocket over one of the client's connections.
 pub(crate) type WebSocket = WebSocketStream<Conn>;
 
 /// The maximum size of a received message in bytes. kube-apiserver sends at most 32 KiB in one message, but other
 /// servers may send more.
 pub(crate) const MAX_MESSAGE: usize = 16 << 20;
-/// The size of the read buffer in bytes.
 const BUFFER: usize = 64 << 10;
 
 impl Request {
@@ -84,7 +82,7 @@ mod tests {
 
     const KEY: &str = "dGhlIHNhbXBsZSBub25jZQ==";
 
-    /// Returns the example headers from RFC 6455, section 1.3.
+    /// The headers are the example in RFC 6455, section 1.3.
     fn accepted(protocol: &str) -> HeaderMap {
         let mut headers = HeaderMap::new();
         headers.insert(UPGRADE, "WebSocket".parse().unwrap());

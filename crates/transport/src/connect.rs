@@ -108,7 +108,6 @@ async fn reach(host: &str, port: u16, metrics: Option<&LookUps>) -> io::Result<T
 
 pub struct Conn {
     stream: Stream,
-    /// Whether TLS negotiated HTTP/2.
     pub(super) is_http2: bool,
     observer: Option<ReadObserver>,
 }

@@ -146,7 +146,6 @@ impl ConnectionGroup {
         PooledConnection { group: Arc::downgrade(self), conn, link, is_used: false, upload: None }
     }
 
-    /// Calls `decide` with the pool, and executes the returned actions.
     fn update_pool(self: &Arc<Self>, decide: impl FnOnce(&mut Pool) -> Actions) {
         let mut state = self.lock();
         let actions = decide(&mut state.pool);
@@ -447,7 +446,6 @@ pub(super) struct PooledConnection {
 }
 
 impl PooledConnection {
-    /// Returns `true` if the connection can send a request now.
     async fn is_ready(&mut self) -> bool {
         match self.link.as_mut().map(|link| &mut link.sender) {
             None => false,

@@ -15,7 +15,7 @@ use crate::metrics::LookUps;
 
 /// The delay between the attempts for two addresses.
 const HEAD_START: Duration = Duration::from_millis(250);
-/// The timeout for connecting to one address.
+/// The maximum time for an attempt to connect to one address.
 const TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Connects to the first address that accepts a connection. If all addresses fail, the error lists each failure.

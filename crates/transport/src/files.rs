@@ -40,13 +40,12 @@ pub fn read(path: &Path) -> io::Result<Zeroizing<Vec<u8>>> {
 /// A network file system may block a read forever. Callers therefore wait only for a limited time, and a tokio runtime's shutdown does not
 /// wait for a read. If a read finishes after the timeout, the next caller gets its result.
 pub struct FileReader<T> {
-    /// A description of the files, for log messages.
+    /// For log messages.
     what: &'static str,
     reading: Mutex<Option<Reading>>,
     last: Arc<Mutex<Option<T>>>,
 }
 
-/// A read in progress.
 #[derive(Clone)]
 struct Reading {
     began: Instant,
@@ -113,7 +112,6 @@ impl<T: Clone + Send + 'static> FileReader<T> {
     }
 }
 
-/// Returns `true` if a test has paused tokio's clock.
 fn is_clock_paused() -> bool {
     let before = std::time::Instant::now();
     let shown = Instant::now().into_std();

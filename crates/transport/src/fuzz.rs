@@ -14,7 +14,6 @@ use crate::proxy::bypass::bypasses;
 use crate::tls::pem_faults;
 use crate::tunnel;
 
-/// A secret that must not appear in any error.
 const SECRET: &str = "hush";
 
 /// Checks that no error for a PEM file contains text from the file.

@@ -40,7 +40,6 @@ pub(super) struct Http1 {
     upload: Upload,
     /// The error of the upload, if the upload has failed.
     upload_error: Option<BoxError>,
-    /// Whether a response is in progress.
     is_busy: bool,
     /// Whether another request may use the connection after this response.
     is_reusable: bool,
@@ -145,7 +144,7 @@ impl Http1 {
         Poll::Ready(piece)
     }
 
-    /// Returns the socket, and the data that the peer sent after the response.
+    /// The bytes are data that the peer sent after the response.
     pub(super) fn into_parts(self) -> (Conn, Bytes) {
         (self.conn, self.buf.freeze())
     }

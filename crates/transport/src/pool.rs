@@ -36,7 +36,6 @@ pub(super) struct Pool {
     /// The idle HTTP/1 connections, each with the time at which it became idle. Busy HTTP/1 connections are not in the pool.
     idle: Vec<(ConnId, Instant)>,
     streams: BTreeMap<ConnId, Streams>,
-    /// The waiting requests, in FIFO order.
     waiting: BTreeSet<Ticket>,
     dials: usize,
     /// The last stream limit that the server sent on any connection.
@@ -57,17 +56,13 @@ struct Streams {
 #[derive(Debug, Default, PartialEq, Eq)]
 #[must_use]
 pub(super) struct Actions {
-    /// Connections to assign to waiting requests.
     pub(super) assign: Vec<(Ticket, ConnId)>,
     /// Waiting requests that fail because a dial failed.
     pub(super) fail: Vec<Ticket>,
-    /// The connections to close.
     pub(super) close: Vec<ConnId>,
-    /// The number of new dials to start.
     pub(super) dial: usize,
 }
 
-/// The result of requesting a connection from the pool.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Acquired {
     Use(ConnId),
@@ -150,7 +145,6 @@ impl Pool {
         self.next_actions()
     }
 
-    /// Returns an HTTP/1 connection to the pool.
     pub(super) fn give_back(&mut self, conn: ConnId, now: Instant) -> Actions {
         self.idle.push((conn, now));
         self.next_actions()
@@ -190,7 +184,6 @@ impl Pool {
         None
     }
 
-    /// Takes an idle connection, or a stream on an HTTP/2 connection, from the pool.
     fn take(&mut self) -> Option<ConnId> {
         if let Some((conn, _)) = self.idle.pop() {
             return Some(conn);
@@ -223,7 +216,7 @@ impl Pool {
         actions
     }
 
-    /// Returns the expected number of streams on all connections that have not received the server's settings.
+    /// Counts only the connections that have not received the server's settings.
     fn expected_streams(&self) -> usize {
         let unsettled = self.streams.values().filter(|streams| streams.limit.is_none());
         unsettled.map(|streams| self.expected_limit().saturating_sub(streams.used)).sum()

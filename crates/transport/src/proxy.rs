@@ -21,7 +21,6 @@ pub(crate) enum Proxy {
     Socks5 { host: String, port: u16, auth: Option<(String, String)> },
 }
 
-/// The values of the proxy environment variables.
 #[derive(Default)]
 pub(crate) struct Environment {
     https: Option<String>,

@@ -13,7 +13,6 @@ pub(super) struct Reads {
     start: Instant,
     /// The time of the last read, in milliseconds after `start`.
     last: AtomicU64,
-    /// Whether the peer did not answer a ping in time.
     is_dead: AtomicBool,
 }
 

@@ -29,7 +29,6 @@ pub struct RequestBody {
 enum Pieces {
     Whole(Option<Bytes>),
     Stream(Mutex<ByteSource>),
-    /// A body from a `tower` layer.
     Layer(Mutex<UnsyncBoxBody<Bytes, BoxError>>),
 }
 

@@ -27,7 +27,6 @@ enum Source {
     Layer(Mutex<Pin<Box<dyn Body<Data = Bytes, Error = BoxError> + Send>>>),
     #[cfg(feature = "gzip")]
     Gzip(Box<inflate::Inflate>),
-    /// A body in memory.
     Whole(Bytes),
 }
 

@@ -24,7 +24,6 @@ pub struct Timers(Mutex<Vec<Timer>>);
 const MAX_UNUSED: usize = 256;
 
 struct Timer {
-    /// The timer's runtime.
     runtime: Id,
     /// A timer that never fires later than the deadline of the request that uses it.
     sleep: Pin<Box<Sleep>>,
@@ -71,7 +70,6 @@ impl Timers {
         timer
     }
 
-    /// Keeps a timer for another request.
     fn put_back(&self, mut timer: Timer) {
         // Keep a timer only inside its runtime, because a timer panics if its runtime has ended.
         if Handle::try_current().is_ok_and(|handle| handle.id() == timer.runtime) {

@@ -37,7 +37,6 @@ impl TlsSettings {
     }
 }
 
-/// The ALPN name for HTTP/1.1.
 const HTTP1: &[u8] = b"http/1.1";
 
 /// The certificates and keys of a configuration, inline or in files.
@@ -47,9 +46,8 @@ const HTTP1: &[u8] = b"http/1.1";
 /// is partly written, its complete certificates are used until the next check.
 pub(super) struct TlsSource {
     config: TlsClientConfig,
-    /// Whether to offer HTTP/2.
     offers_http2: bool,
-    /// The reader of the files, or `None` if the configuration names no files.
+    /// Reads the files. `None` if the configuration names no files.
     files: Option<FileReader<Result<Arc<Material>, ConfigError>>>,
     looked_at: StdMutex<Instant>,
     /// The number of the credential plugin run whose certificate is in use.

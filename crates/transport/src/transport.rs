@@ -49,9 +49,7 @@ pub struct TransportConfig {
 /// The connections to one server.
 pub struct Transport {
     tls: Option<TlsSource>,
-    /// The TLS settings for an https proxy.
     proxy_tls: Option<TlsSource>,
-    /// The `Host` header for HTTP/1.
     host: HeaderValue,
     /// The server's scheme and authority, for absolute URIs.
     origin: (uri::Scheme, uri::Authority),

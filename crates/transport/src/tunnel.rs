@@ -8,11 +8,9 @@ use http::HeaderValue;
 use memchr::memmem;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 
-/// The reason why a proxy could not connect to the server.
 #[derive(Debug)]
 pub(super) struct ProxyError(String);
 
-/// The maximum size of a proxy's response in bytes.
 const LONGEST_HEAD: usize = 8 << 10;
 const END_OF_HEAD: &[u8] = b"\r\n\r\n";
 

@@ -65,7 +65,6 @@ pub(super) async fn round_trip(
     Ok(response)
 }
 
-/// Reads a body until its end, an error or the limit.
 async fn read(http1: &mut Http1, mut body: http1::ResponseBody, whole: &mut BytesMut) {
     while whole.len() < MAX_REFUSAL
         && let Some(Ok(data)) = poll_fn(|cx| http1.poll_frame(&mut body, cx)).await

@@ -236,7 +236,7 @@ impl Cluster {
         Ok(Api::namespaced(self.dedicated_client((renew_deadline / 2).max(Duration::from_secs(1)))?, namespace))
     }
 
-    /// Creates a client with its own connections, for requests that must not wait for other requests.
+    /// The client has connections of its own, for requests that must not wait for other requests.
     fn dedicated_client(&self, timeout: Duration) -> Result<RestClient, Error> {
         let mut config = self.inner.config.clone();
         config.timeout = Some(timeout);

@@ -12,10 +12,9 @@ use serde::forward_to_deserialize_any;
 use super::node::{Content, Member, Node};
 use super::scalar::Meaning;
 
-/// The reason why a YAML tree is not a valid kubeconfig.
 #[derive(Debug, Default)]
 pub(super) struct Fault {
-    /// The invalid field's path, such as `users[0].user.token`.
+    /// A field path, such as `users[0].user.token`.
     path: String,
     line: Option<usize>,
     message: String,

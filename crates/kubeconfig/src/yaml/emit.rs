@@ -19,7 +19,7 @@ pub(super) fn document(mut value: Value) -> Zeroizing<String> {
     out
 }
 
-/// Returns `true` if `value` is written in block style, on separate lines.
+/// Block style puts each item or field on a separate line.
 fn is_block(value: &Value) -> bool {
     match value {
         Value::Object(members) => !members.is_empty(),

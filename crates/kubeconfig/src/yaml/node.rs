@@ -15,15 +15,13 @@ use super::scalar::{Meaning, resolve};
 pub(crate) const MAX_SIZE: usize = 16 << 20;
 /// The assumed size of a value in bytes, in addition to its text.
 const NODE: usize = 64;
-/// The maximum nesting depth of lists and maps.
 const MAX_NESTING: usize = 128;
 /// The maximum number of directives. The parser compares each `%TAG` with all earlier directives.
 const MAX_DIRECTIVES: usize = 64;
 const MERGE: &str = "<<";
 
-/// The first document of a YAML text.
 pub(super) struct Document {
-    /// The root value, or `None` if the text contains no document.
+    /// The root value. `None` if the text contains no document.
     pub(super) root: Option<Rc<Node>>,
     /// The repeated keys, each with the line of its second occurrence.
     pub(super) repeated: Vec<(String, usize)>,
@@ -31,11 +29,11 @@ pub(super) struct Document {
 
 /// A value. Dropping a node wipes its text from memory.
 pub(super) struct Node {
-    /// The line where the value starts, counted from 1.
+    /// The line where the value starts. The first line is 1.
     pub(super) line: usize,
     pub(super) content: Content,
     weight: usize,
-    /// The nesting depth of this value's lists and maps, including the value itself.
+    /// The depth of the tree below this value, including the value.
     height: usize,
 }
 
@@ -52,7 +50,6 @@ pub(super) enum Content {
 #[derive(Clone)]
 pub(super) struct Member {
     pub(super) key: String,
-    /// The line of the key.
     pub(super) line: usize,
     pub(super) node: Rc<Node>,
 }
@@ -91,7 +88,7 @@ struct Reader<'a> {
     text: &'a str,
     events: Parser<'a, StrInput<'a>>,
     anchors: HashMap<usize, Rc<Node>>,
-    /// The total size of all values so far.
+    /// The total size of the values that were read.
     weight: usize,
     repeated: Vec<(String, usize)>,
 }

@@ -128,7 +128,6 @@ impl<T> Api<T> {
         }
     }
 
-    /// Adds apiVersion and kind if they are missing.
     fn name_kind(&self, object: &mut Value) {
         let Some(members) = object.as_object_mut() else { return };
         let names = |members: &Map<_, Value>, key: &str| {

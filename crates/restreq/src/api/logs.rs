@@ -231,7 +231,7 @@ fn text(bytes: &[u8]) -> String {
 #[derive(Default)]
 struct LineSplitter {
     buffer: BytesMut,
-    /// The number of bytes at the start of the buffer that are known to contain no line end.
+    /// The length of the buffer's prefix that contains no line end.
     searched: usize,
 }
 
@@ -262,7 +262,7 @@ impl LineSplitter {
         None
     }
 
-    /// Returns the last line of the log if that line has no line end.
+    /// Returns the last line of the log, if the log does not end with a line end.
     fn rest(&mut self) -> Option<Bytes> {
         self.searched = 0;
         Some(self.buffer.split().freeze()).filter(|line| !line.is_empty())

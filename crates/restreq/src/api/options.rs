@@ -59,7 +59,7 @@ pub(super) fn with_write_options(request: Request, options: &WriteOptions) -> Re
     )
 }
 
-/// Adds the non-empty parameters.
+/// Skips empty values.
 fn params<const N: usize>(request: Request, pairs: [(&str, &str); N]) -> Request {
     pairs
         .into_iter()

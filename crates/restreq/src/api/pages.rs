@@ -41,7 +41,7 @@ enum Source<T> {
 /// The position in a list that is read from the server.
 struct Cursor<T> {
     api: Api<T>,
-    /// The list options for the next page, or `None` after the last page or an error.
+    /// `None` after the last page or an error.
     next: Option<ListOptions>,
     /// The continue tokens of all previous pages. A repeated token would make the list endless.
     tokens: HashSet<String>,
@@ -50,7 +50,7 @@ struct Cursor<T> {
 /// A task that requests pages before the caller asks for them. Dropping an `Ahead` stops its task.
 struct Ahead<T> {
     pages: mpsc::Receiver<Result<List<T>, ApiError>>,
-    /// The task, or `None` after its result was returned.
+    /// `None` after the result of the task was returned.
     task: Option<JoinHandle<()>>,
 }
 
@@ -65,7 +65,6 @@ impl<T: DeserializeOwned> Api<T> {
         Pages(Source::Server(Box::new(Cursor { api: self.clone(), next, tokens: HashSet::new() })))
     }
 
-    /// Returns [`Pages`] with all objects in one page.
     pub(crate) fn one_page(&self, options: &ListOptions) -> Pages<T> {
         let next = Some(ListOptions { limit: 0, ..options.clone() });
         Pages(Source::Server(Box::new(Cursor { api: self.clone(), next, tokens: HashSet::new() })))

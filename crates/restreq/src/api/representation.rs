@@ -9,7 +9,6 @@ use super::Api;
 use super::options::with_list_options;
 use crate::error::Error;
 
-/// Whether an [`Api`] requests whole objects or only their metadata.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Representation {
     Whole,

@@ -43,10 +43,9 @@ use crate::watch::Watch;
 /// ```
 pub struct RetryWatch<T> {
     api: Api<T>,
-    /// The revision to resume from, and the selectors.
+    /// The selectors, and the revision from which to resume.
     options: WatchOptions,
     state: State<T>,
-    /// The earliest start of the next watch request.
     not_before: Option<Instant>,
     backoff: Backoff,
     done: bool,
@@ -213,7 +212,6 @@ impl<T: Object + DeserializeOwned> Stream for RetryWatch<T> {
     }
 }
 
-/// Returns the back-off after failed watch requests.
 pub(super) fn pauses() -> Backoff {
     Backoff::new(BackoffConfig { base: MIN_INTERVAL, ..BackoffConfig::default() }, fastrand::u64(..))
 }

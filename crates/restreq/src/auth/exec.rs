@@ -39,7 +39,6 @@ const INTERACTIVE_TIMEOUT: Duration = Duration::from_secs(600);
 /// The timeout for reading the plugin's output after the plugin has exited. A child process of the plugin may keep the
 /// pipes open forever.
 const PIPES_GRACE: Duration = Duration::from_millis(250);
-/// The maximum size of the plugin's output in bytes.
 const MAX_OUTPUT: u64 = 1 << 20;
 /// The initial capacity of the output buffer. Credentials are rarely longer.
 const USUAL_OUTPUT: usize = 64 << 10;
@@ -129,7 +128,6 @@ impl ExecPlugin {
         self.read(&stdout)
     }
 
-    /// Returns `true` if the plugin may prompt the user.
     fn is_interactive(&self, has_terminal: bool) -> Result<bool, AuthError> {
         match self.config.interactive_mode {
             InteractiveMode::Never => Ok(false),
@@ -152,7 +150,6 @@ impl ExecPlugin {
         metrics.program_ran(code, how);
     }
 
-    /// Returns the value of the environment variable `KUBERNETES_EXEC_INFO`.
     fn info(&self, interactive: bool) -> serde_json::Value {
         let mut spec = json!({ "interactive": interactive });
         if let Some(cluster) = &self.cluster {
@@ -222,7 +219,7 @@ struct ExecStatus {
     expiration_timestamp: Option<Time>,
 }
 
-/// Returns the error for the plugin output `printed`, or `None` if the output is valid.
+/// Returns the error for the plugin output `printed`. Returns `None` if the output is valid.
 #[cfg(any(test, fuzzing))]
 pub(crate) fn complaint(printed: &[u8]) -> Option<AuthError> {
     plugin(InteractiveMode::Never).read(printed).err()

@@ -23,12 +23,11 @@ use crate::path::encode_query;
 use crate::request::Request;
 use crate::response::Response;
 
-/// A login at an OpenID Connect issuer.
 pub(crate) struct OidcLogin {
     config: OidcConfig,
     /// A client for requests to the issuer. Sends no credentials.
     issuer: RestClient,
-    /// The scheme and the authority of the issuer's URL.
+    /// The scheme and the authority of the issuer's URL, without the path.
     origin: String,
     /// The path in the issuer's URL. The path of the discovery document starts with this path.
     path: String,
@@ -42,7 +41,6 @@ pub(crate) struct OidcLogin {
 
 /// The timeout for a refresh, which consists of two requests.
 const TIMEOUT: Duration = Duration::from_secs(30);
-/// The maximum size of a response body in bytes.
 const MAX_SIZE: usize = 1 << 20;
 
 /// All logins in use. Most issuers accept a refresh token only once, so clients with the same configured refresh token

@@ -13,12 +13,10 @@ use tokio::time::{Instant, timeout_at};
 use super::Login;
 use crate::error::AuthError;
 
-/// A source of credentials.
 pub(crate) trait Source: Send + Sync + 'static {
-    /// Gets new credentials.
     fn make(&self) -> impl Future<Output = Result<Credential, AuthError>> + Send;
 
-    /// The timeout for [`make`](Self::make).
+    /// The maximum time that a call of [`make`](Self::make) may take.
     fn max_wait(&self) -> Duration;
 
     /// Returns `true` if a renewal must continue after the client is dropped, because aborting the renewal would lose
@@ -67,7 +65,6 @@ struct State {
     failed: Option<(Instant, AuthError)>,
 }
 
-/// A renewal run in progress.
 #[derive(Clone)]
 struct Running {
     run: u64,
@@ -76,7 +73,6 @@ struct Running {
     task: AbortHandle,
 }
 
-/// The reason why the client needs new credentials.
 #[derive(Clone, Copy, PartialEq)]
 enum Reason {
     Expired,
@@ -230,9 +226,8 @@ impl<S: Source> Shared<S> {
     }
 }
 
-/// The facts to log and to report to the metrics after a renewal.
 struct RenewalReport {
-    /// Whether the credentials expire immediately.
+    /// The new credentials expire immediately.
     is_over: bool,
     /// How long the replaced certificate was in use. `None` if no certificate was replaced.
     replaced: Option<Duration>,

@@ -24,7 +24,6 @@ pub(crate) struct TokenFile {
 struct State {
     /// The header with the last token that was read. Before the first read, the header with the configured token.
     header: Option<HeaderValue>,
-    /// The time of the last read.
     read_at: Option<Instant>,
 }
 
@@ -92,7 +91,6 @@ fn token(path: &Path) -> Result<HeaderValue, AuthError> {
     header(&content).map_err(|why| fault(path, why))
 }
 
-/// Returns the header for the content of a token file.
 pub(crate) fn header(content: &[u8]) -> Result<HeaderValue, String> {
     match std::str::from_utf8(content).map(str::trim) {
         Ok("") => Err("it is empty".into()),

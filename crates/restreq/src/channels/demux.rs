@@ -6,7 +6,7 @@ use super::state::{CLOSE, CloseSignal, Layout, Shared};
 
 pub(super) struct Demux {
     layout: Layout,
-    /// The number of preamble bytes that each input and the error channel have not received yet.
+    /// For each input and for the error channel, the number of preamble bytes that have not arrived yet.
     preambles: Vec<usize>,
 }
 

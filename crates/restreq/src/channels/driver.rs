@@ -38,7 +38,6 @@ pub(super) struct Driver {
 /// The interval between pings. Some proxies drop a connection that is idle for a minute.
 const PING_PERIOD: Duration = Duration::from_secs(30);
 
-/// The result of polling the driver once.
 enum Step {
     /// The driver sent or received data, and must be polled again immediately.
     Moved,

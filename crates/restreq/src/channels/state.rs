@@ -8,7 +8,6 @@ use std::task::{Context, Poll, Waker, ready};
 use bytes::{Buf, BufMut, Bytes, BytesMut};
 use tokio::io::ReadBuf;
 
-/// The channel numbers and the protocol version of a connection.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Layout {
     /// The numbers of the channels from the server.
@@ -17,7 +16,6 @@ pub(crate) struct Layout {
     pub(crate) error: u8,
     /// The number of bytes that precede the data on each channel from the server.
     pub(crate) preamble: usize,
-    /// How the client closes the channel to the server.
     pub(crate) close_signal: CloseSignal,
 }
 
@@ -31,7 +29,6 @@ pub(crate) enum CloseSignal {
     Flush,
 }
 
-/// How a connection ended.
 #[derive(Clone, Debug)]
 pub(crate) enum End {
     /// The server closed the connection without an error.
@@ -65,7 +62,6 @@ struct State {
     latest: Option<Bytes>,
     error: Vec<u8>,
     end: Option<End>,
-    /// The waker of the connection task.
     driver: Option<Waker>,
     /// The waker of the caller that waits for the status or for the end of the connection.
     observer: Option<Waker>,
@@ -77,18 +73,16 @@ struct Input {
     /// The total size of the messages in `unread`, including `OVERHEAD` for each message.
     size: usize,
     is_closed: bool,
-    /// Whether the reader was dropped.
     is_abandoned: bool,
     reader: Option<Waker>,
 }
 
 struct Output {
     close_signal: CloseSignal,
-    /// The next message to send.
     pending: Option<Bytes>,
     close: Close,
     writer: Option<Waker>,
-    /// The reason why the client cannot send more data, if any.
+    /// Why the client cannot send more data. `None` while it can.
     fault: Option<Arc<str>>,
 }
 
@@ -169,7 +163,6 @@ impl Shared {
         wake(observer);
     }
 
-    /// Records that the server has closed a channel.
     pub(super) fn close_input(&self, index: usize) {
         let mut state = self.lock();
         let input = &mut state.inputs[index];
@@ -356,7 +349,7 @@ impl Shared {
     }
 }
 
-/// The error message for closing a stream if the server does not support [`CloseSignal::Message`].
+/// The error message for closing a stream if the server supports no close message.
 pub(super) const NO_CLOSE: &str = "the server speaks v4.channel.k8s.io, which cannot close the input of a command: the \
     command does not see its end. Servers since Kubernetes 1.30 speak v5.channel.k8s.io";
 
@@ -376,7 +369,6 @@ impl State {
     }
 }
 
-/// Returns the error message for a lost connection.
 fn lost(why: &str) -> String {
     format!("the connection to the API server was lost: {why}")
 }

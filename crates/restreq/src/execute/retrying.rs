@@ -20,7 +20,6 @@ use crate::status;
 
 type Answer = Result<Response<ResponseBody>, Error>;
 
-/// The state of a request after its first attempt.
 pub(super) struct Retrying<'a> {
     request: &'a Request,
     line: &'a Arc<RequestLine>,
@@ -32,7 +31,6 @@ pub(super) struct Retrying<'a> {
     doubt: Option<Error>,
     /// Whether the client may still renew the credentials.
     may_renew: bool,
-    /// The number of completed attempts.
     attempts: u32,
 }
 

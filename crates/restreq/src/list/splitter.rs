@@ -17,7 +17,7 @@ use crate::oversized::BoundedBuffer;
 /// chunk is not copied. A `ListSplitter` does no I/O.
 pub(crate) struct ListSplitter {
     json: Json,
-    /// The chunks of the body that were not processed yet.
+    /// Chunks that were not processed yet.
     chunks: VecDeque<Bytes>,
     /// The number of body bytes before `chunks`.
     offset: u64,
@@ -44,7 +44,6 @@ const MAX_ENVELOPE: usize = 1 << 20;
 const MEMBER: usize = 1;
 const ITEM: usize = 2;
 
-/// The reason why a body is not a valid list.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Fault {
     /// The envelope is larger than this limit, in bytes.
@@ -68,7 +67,6 @@ impl ListSplitter {
         }
     }
 
-    /// Appends a chunk of the body.
     pub(crate) fn push(&mut self, chunk: Bytes) {
         if !chunk.is_empty() {
             self.chunks.push_back(chunk);

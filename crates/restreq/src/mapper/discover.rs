@@ -15,7 +15,6 @@ use crate::error::Error;
 const AGGREGATED: &str = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList, \
     application/json;g=apidiscovery.k8s.io;v=v2beta1;as=APIGroupDiscoveryList, application/json";
 
-/// The maximum number of concurrent requests.
 const AT_ONCE: usize = 10;
 
 /// Fetches all discovery documents. `turn` is the position of this fetch in the order of all lookups and fetches.

@@ -6,7 +6,7 @@ use serde::{Deserialize, Deserializer};
 
 use super::DiscoveredResource;
 
-/// The response from `/api` or `/apis` in either format.
+/// The response to a request for `/api` or `/apis`.
 #[derive(Deserialize)]
 #[serde(tag = "kind")]
 pub(super) enum Root {
@@ -110,7 +110,7 @@ impl AggregatedResource {
     }
 }
 
-/// The response from `/api` without aggregated discovery.
+/// The response to a request for `/api` from a server without aggregated discovery.
 #[derive(Deserialize)]
 pub(super) struct CoreVersions {
     #[serde(default, deserialize_with = "or_empty")]
@@ -123,7 +123,7 @@ impl CoreVersions {
     }
 }
 
-/// The response from `/apis` without aggregated discovery.
+/// The response to a request for `/apis` from a server without aggregated discovery.
 #[derive(Deserialize)]
 pub(super) struct Groups {
     #[serde(default, deserialize_with = "or_empty")]
@@ -158,7 +158,7 @@ impl Groups {
     }
 }
 
-/// The response from `/api/VERSION` or `/apis/GROUP/VERSION`.
+/// The response to a request for `/api/VERSION` or `/apis/GROUP/VERSION`.
 #[derive(Deserialize)]
 pub(super) struct Resources {
     #[serde(default, deserialize_with = "or_empty")]

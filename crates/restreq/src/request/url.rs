@@ -67,7 +67,6 @@ impl Request {
         self.with_query(beneath.split('?').next().unwrap_or_default().into())
     }
 
-    /// Appends the query to `text`, an escaped path.
     fn with_query(&self, mut text: String) -> String {
         let timeout = self.parts.timeout.map(path::duration_text);
         let query = path::encode_query(self.pairs(timeout.as_deref()));
@@ -78,7 +77,6 @@ impl Request {
         text
     }
 
-    /// Returns the request's method and URL for errors and logs.
     pub(crate) fn line(&self) -> Arc<RequestLine> {
         let origin = &self.parts.client.shared.base.origin;
         let timeout = self.parts.timeout.map(path::duration_text);

@@ -45,7 +45,6 @@ pub struct FrameSplitter {
     members: Members,
 }
 
-/// The nesting depth of a frame's fields.
 const MEMBER: usize = 1;
 
 /// An error returned for a frame above the size limit. The frame was skipped.
@@ -164,7 +163,6 @@ impl Mark {
     }
 }
 
-/// The fields of the current frame that were scanned so far.
 #[derive(Default)]
 struct Members {
     present: Member,

@@ -39,7 +39,6 @@ fn widget(namespace: &str) -> Widget {
     Widget { metadata: ObjectMeta::new(namespace, "a"), size: 3 }
 }
 
-/// Returns the method and URI of the last request, and its body.
 fn last(server: &Server) -> (String, Value) {
     let seen = server.seen().pop().unwrap();
     (format!("{} {}", seen.method, seen.uri), serde_json::from_slice(&seen.body).unwrap_or_default())
@@ -253,7 +252,6 @@ async fn watch_ends_shortly_after_its_timeout() {
     assert!(matches!(error.kind, ErrorKind::Timeout(_)), "{error}");
 }
 
-/// Returns a page with a continue token and with objects named `names`.
 fn page(names: &[&str], token: &str) -> Reply {
     let items: Vec<_> = names.iter().map(|name| json!({"metadata": {"name": name}})).collect();
     let metadata = json!({"resourceVersion": "7", "continue": token});

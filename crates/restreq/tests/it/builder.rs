@@ -12,7 +12,6 @@ fn client(server: &str) -> RestClient {
     RestClient::new(ClientConfig::new(server)).unwrap()
 }
 
-/// Returns a request's path and query, for a server without a path prefix.
 fn path(build: impl FnOnce(RestClient) -> Request) -> String {
     let request = build(client("http://host"));
     assert!(request.error().is_none(), "{request:?}");

@@ -9,7 +9,6 @@ use serde_json::json;
 use crate::support::{Reply, Server, skip, soon, steady_clock};
 use crate::tls::{Authority, settings, trusting};
 
-/// Returns the tokens that the server has received, in order.
 fn shown(server: &Server) -> Vec<String> {
     let header = |seen: &crate::support::Seen| seen.header("authorization").unwrap_or("none").replace("Bearer ", "");
     server.seen().iter().map(header).collect()

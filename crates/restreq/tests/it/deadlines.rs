@@ -15,7 +15,6 @@ use crate::tls::{Authority, settings, trusting};
 
 const SECOND: Duration = Duration::from_secs(1);
 
-/// Returns the phase and the duration of a timeout error.
 fn phase(error: Error) -> (Phase, Duration) {
     let Error::Timeout { phase, after, .. } = &error else { panic!("{error}") };
     let found = (*phase, *after);

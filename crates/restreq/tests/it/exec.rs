@@ -16,7 +16,6 @@ use crate::support::{Reply, Server, skip, soon, until};
 
 const V1: &str = "client.authentication.k8s.io/v1";
 
-/// A credential plugin in its own directory.
 struct Program {
     dir: TempDir,
 }
@@ -75,7 +74,6 @@ fn shown(server: &Server) -> Vec<String> {
     server.seen().iter().map(|seen| seen.header("authorization").unwrap_or("none").replace("Bearer ", "")).collect()
 }
 
-/// Returns the reason why the client got no credentials from the plugin.
 async fn why(program: &Program, change: impl FnOnce(&mut ExecConfig)) -> String {
     let server = Server::start([]).await;
     let mut config = program.config(&server);
@@ -113,7 +111,6 @@ async fn concurrent_requests_share_one_plugin_run() {
     assert_eq!(program.runs(), 1);
 }
 
-/// Returns the time in `seconds` seconds on the system clock, as JSON.
 fn expiry(seconds: u64) -> String {
     let at = std::time::SystemTime::now() + Duration::from_secs(seconds);
     let time = pintle_meta::Time(at.try_into().unwrap());

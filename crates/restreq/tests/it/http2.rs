@@ -73,7 +73,7 @@ impl AsyncWrite for Counted {
     }
 }
 
-/// Reads a body, and releases flow-control capacity so that the client can send more.
+/// Releases flow-control capacity while reading, so that the client can send more.
 async fn read(body: &mut RecvStream) -> Bytes {
     let mut whole = BytesMut::new();
     while let Some(data) = body.data().await {

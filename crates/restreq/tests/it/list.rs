@@ -11,7 +11,6 @@ fn list(chunks: &[&'static str], end: End) -> Reply {
     Reply::watch(chunks, end)
 }
 
-/// Formats each part of a list as a string.
 async fn parts(mut stream: ListStream) -> Vec<String> {
     let mut parts = Vec::new();
     while let Some(part) = stream.next().await {

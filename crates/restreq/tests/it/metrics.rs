@@ -15,7 +15,6 @@ fn client(server: &Server, memory: &InMemoryProvider) -> RestClient {
     RestClient::new(RestClientConfig { metrics: Some(Arc::new(memory.clone())), ..server.config().into() }).unwrap()
 }
 
-/// Returns the number of requests or retries for `code` and `method`.
 fn count(memory: &InMemoryProvider, name: &str, code: &str, method: &str) -> Option<f64> {
     let verb = if name == "requests_total" { "method" } else { "verb" };
     memory.value(&format!("rest_client_{name}"), &[("code", code), (verb, method)])
@@ -100,7 +99,6 @@ async fn body_sizes_are_recorded_if_known() {
     assert_eq!(sizes("POST"), (None, Some((1, 2.0))), "the size of a stream is unknown");
 }
 
-/// All metrics in the dashboard must exist.
 #[test]
 fn dashboard_uses_existing_metric_names() {
     let dashboard = include_str!("../../../../docs/grafana/rest-client.json");

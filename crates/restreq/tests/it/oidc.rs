@@ -15,14 +15,12 @@ use serde_json::{Value, json};
 use crate::support::{Reply, Seen, Server, skip, soon, steady_clock, until};
 use crate::tls::{Authority, settings, trusting};
 
-/// Returns an ID token that expires in `seconds` seconds.
 fn id_token(name: &str, seconds: i64) -> String {
     let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap().as_secs() as i64;
     let claims = json!({"sub": name, "exp": now + seconds}).to_string();
     format!("e30.{}.c2ln", BASE64_URL_SAFE_NO_PAD.encode(claims))
 }
 
-/// Returns the subject of an ID token.
 fn subject(token: &str) -> String {
     let claims = BASE64_URL_SAFE_NO_PAD.decode(token.split('.').nth(1).unwrap()).unwrap();
     serde_json::from_slice::<Value>(&claims).unwrap()["sub"].as_str().unwrap().into()
@@ -48,7 +46,6 @@ fn giving(seen: &Seen, before: usize) -> Reply {
     })
 }
 
-/// An issuer, an API server, and a client configuration.
 struct Setup {
     issuer: Server,
     server: Server,
@@ -80,13 +77,11 @@ impl Setup {
         RestClient::new(self.config.clone()).unwrap()
     }
 
-    /// Returns the subjects of the ID tokens that the API server has received.
     fn shown(&self) -> Vec<String> {
         let token = |seen: &Seen| subject(seen.header("authorization").unwrap().strip_prefix("Bearer ").unwrap());
         self.server.seen().iter().map(token).collect()
     }
 
-    /// Returns the form data of all token requests that the issuer has received.
     fn asked(&self) -> Vec<String> {
         let forms = self.issuer.seen().into_iter().filter(|seen| seen.uri != DESCRIPTION);
         forms.map(|seen| String::from_utf8(seen.body.to_vec()).unwrap()).collect()
@@ -201,7 +196,6 @@ async fn token_endpoint_comes_from_the_issuer() {
     assert_eq!(setup.issuer.seen()[1].header("authorization"), None, "the user of a URL is ignored");
 }
 
-/// Returns the reason why the client could not refresh the login.
 async fn why(setup: &Setup) -> String {
     let error = soon(setup.client().get().send()).await.unwrap_err();
     assert!(setup.server.seen().is_empty(), "nothing is sent without credentials");

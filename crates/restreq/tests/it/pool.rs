@@ -235,7 +235,7 @@ async fn watches_share_connection_with_drop_connection_on_cancel() {
     }
 }
 
-/// The raw HTTP/2 server's reaction to a request.
+/// How the raw HTTP/2 server reacts to a request.
 #[derive(Clone, Copy, Debug)]
 enum Move {
     /// Sends a GOAWAY with the last stream ID 0, and then closes the connection.

@@ -57,7 +57,6 @@ impl Shown {
         self.1.lock().unwrap().insert(std::any::type_name::<T>());
     }
 
-    /// Prints an error and all its sources.
     fn error<T: StdError + 'static>(&self, error: &T) {
         for error in std::iter::successors(Some(error as &dyn StdError), |error| StdError::source(*error)) {
             writeln!(self.clone(), "{error}\n{error:?}").unwrap();
@@ -136,7 +135,6 @@ impl Shown {
         }
     }
 
-    /// Prints the results of the methods for specific kinds.
     async fn kinds(&self) {
         let token = json!({"token": CANARY, "expirationTimestamp": "2026-11-20T08:30:00Z"});
         let server = Server::start([
@@ -167,7 +165,6 @@ impl Shown {
         self.debug(&pods.watcher(&ListOptions::default()).touched());
     }
 
-    /// Prints a port forward, and a command whose arguments, input and output are secret.
     #[cfg(feature = "ws")]
     async fn streams(&self) {
         use pintle_restreq::{ExecOptions, TerminalSize};
@@ -199,7 +196,6 @@ impl Shown {
         server.await.unwrap();
     }
 
-    /// Prints the results of the methods of [`Api`].
     async fn handles(&self, client: RestClient) {
         let pods = ApiResource::new("v1", "Pod", "pods", Scope::Namespaced);
         let api: Api<DynamicObject> = Api::dynamic(client.clone(), pods, Some("a")).unwrap();

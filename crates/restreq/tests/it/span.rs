@@ -34,7 +34,6 @@ impl<'a> MakeWriter<'a> for Log {
 }
 
 impl Log {
-    /// Returns the spans that have ended since the last call.
     fn ended(&self) -> Vec<String> {
         let text = String::from_utf8(std::mem::take(&mut self.0.lock().unwrap())).unwrap();
         text.lines().filter(|line| line.contains(": close")).map(str::to_owned).collect()

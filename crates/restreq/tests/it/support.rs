@@ -19,11 +19,9 @@ use pintle_restreq::RestClient;
 use tokio::net::TcpListener;
 use tokio::task::{JoinHandle, JoinSet};
 
-/// A request that the server received.
 #[derive(Clone, Debug)]
 pub(crate) struct Seen {
     pub(crate) method: Method,
-    /// The path and query.
     pub(crate) uri: String,
     pub(crate) headers: HeaderMap,
     pub(crate) body: Bytes,
@@ -43,7 +41,7 @@ impl Seen {
 /// How the server responds to a request.
 #[derive(Clone, Debug)]
 pub(crate) enum Reply {
-    /// Sends this response.
+    /// Sends a response with these parts.
     Answer { status: u16, headers: Vec<(&'static str, String)>, chunks: Vec<Bytes>, end: End },
     /// Closes the connection without sending a response.
     Hang,
@@ -119,7 +117,6 @@ struct State {
     after: Reply,
     seen: Mutex<Vec<Seen>>,
     connections: AtomicUsize,
-    /// The number of open connections.
     open: AtomicUsize,
 }
 
@@ -181,7 +178,6 @@ impl Server {
         self.state.connections.load(Ordering::SeqCst)
     }
 
-    /// Waits until all connections to the server are closed.
     pub(crate) async fn is_left(&self) {
         soon(until(|| self.state.open.load(Ordering::SeqCst) == 0)).await;
     }
@@ -347,7 +343,6 @@ pub(crate) async fn until(is_so: impl Fn() -> bool) {
     }
 }
 
-/// Returns a loopback port that no process listens on.
 pub(crate) async fn closed_port() -> SocketAddr {
     TcpListener::bind(("127.0.0.1", 0)).await.unwrap().local_addr().unwrap()
 }

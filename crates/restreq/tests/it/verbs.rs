@@ -20,7 +20,6 @@ fn pods(server: &Server) -> Api<DynamicObject> {
     api(server, "v1", "Pod", "pods")
 }
 
-/// Returns the method and URI of the last request, and its body.
 fn last(server: &Server) -> (String, Value) {
     let seen = server.seen().pop().unwrap();
     (format!("{} {}", seen.method, seen.uri), serde_json::from_slice(&seen.body).unwrap())

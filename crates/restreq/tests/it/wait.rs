@@ -27,7 +27,6 @@ fn watch(server: &Server) -> RetryWatch<Widget> {
     api(server).retry_watch(&from("3")).unwrap()
 }
 
-/// Returns an event for the widget `a` at `revision`.
 fn frame(event: &str, revision: &str) -> &'static str {
     let object = json!({"metadata": {"name": "a", "namespace": "ns", "uid": "u", "resourceVersion": revision}});
     json!({"type": event, "object": object}).to_string().leak()
@@ -38,7 +37,6 @@ fn failing(code: u16) -> &'static str {
     json!({"type": "ERROR", "object": status}).to_string().leak()
 }
 
-/// Returns the revisions at which watches started.
 fn revisions(server: &Server) -> Vec<String> {
     let uris = server.seen().into_iter().map(|seen| seen.uri);
     let revision =

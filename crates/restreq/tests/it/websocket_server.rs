@@ -31,7 +31,6 @@ pub(crate) struct Peer {
 }
 
 impl Peer {
-    /// Reads a request's headers.
     pub(crate) async fn new(mut stream: Box<dyn Stream>) -> Self {
         let mut head = Vec::new();
         while !head.ends_with(b"\r\n\r\n") {
@@ -45,12 +44,10 @@ impl Peer {
         lines.find_map(|(key, value)| key.eq_ignore_ascii_case(name).then_some(value))
     }
 
-    /// Returns the path and query of the request.
     pub(crate) fn target(&self) -> &str {
         self.head.split(' ').nth(1).unwrap()
     }
 
-    /// Returns the response headers for accepting the upgrade.
     pub(crate) fn acceptance(&self, protocol: &str) -> String {
         let accept = derive_accept_key(self.header("sec-websocket-key").unwrap().as_bytes());
         format!(
@@ -90,7 +87,6 @@ impl Socket {
         }
     }
 
-    /// Closes the connection with a normal close frame.
     pub(crate) async fn close(self) {
         self.close_with(CloseCode::Normal, "").await;
     }
@@ -101,7 +97,6 @@ impl Socket {
         while let Some(Ok(_)) = self.0.next().await {}
     }
 
-    /// Sends the status of a command, and closes the connection.
     pub(crate) async fn end(mut self, status: &str) {
         self.send(3, status).await;
         self.close().await;

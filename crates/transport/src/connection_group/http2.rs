@@ -47,7 +47,6 @@ pub(super) struct Http2 {
     runtime: Handle,
 }
 
-/// The future that reads and writes the connection's frames.
 pub(super) type Connection = client::Connection<Conn, Bytes>;
 
 /// Performs the HTTP/2 handshake. Call this function within a tokio runtime.

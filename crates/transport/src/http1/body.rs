@@ -30,7 +30,6 @@ enum State {
 const MAX_SIZE_LINE: usize = 4 << 10;
 /// The maximum size of the trailers in bytes. hyper has the same limit.
 const MAX_TRAILERS: usize = 16 << 10;
-/// The maximum number of trailers.
 const MAX_TRAILER_COUNT: usize = 100;
 
 impl ResponseBody {

@@ -11,7 +11,6 @@ use memchr::memchr_iter;
 use super::body::ResponseBody;
 use crate::malformed::Malformed;
 
-/// The maximum size of the response headers in bytes.
 const MAX_HEAD: usize = 64 << 10;
 /// The maximum number of response headers. hyper has the same default.
 const MAX_HEADERS: usize = 100;
@@ -21,7 +20,6 @@ const MAX_HEADERS: usize = 100;
 pub(super) struct Asked {
     /// Whether the method is HEAD. The response then has no body.
     pub(super) is_head: bool,
-    /// Whether the request asks the server to switch to another protocol.
     pub(super) upgrades: bool,
 }
 
@@ -29,7 +27,6 @@ pub(super) struct Asked {
 pub(super) struct Head {
     pub(super) response: Response<()>,
     pub(super) body: ResponseBody,
-    /// Whether the server keeps the connection open after the response.
     pub(super) keeps_alive: bool,
 }
 
@@ -150,7 +147,6 @@ impl Framing {
     }
 }
 
-/// Parses a number that consists only of digits.
 fn decimal(text: &[u8]) -> Option<u64> {
     let is_number = !text.is_empty() && text.iter().all(u8::is_ascii_digit);
     std::str::from_utf8(text).ok().filter(|_| is_number)?.parse().ok()

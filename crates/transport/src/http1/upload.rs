@@ -84,7 +84,6 @@ impl Upload {
         self.has_body_failed
     }
 
-    /// Writes as much of the request as the socket accepts.
     pub(super) fn poll(
         &mut self,
         conn: &mut (impl AsyncWrite + Unpin),
@@ -252,7 +251,6 @@ mod tests {
 
     use super::*;
 
-    /// Writes a request and returns its text.
     fn written(
         method: Method,
         uri: &str,

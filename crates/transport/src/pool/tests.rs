@@ -7,7 +7,6 @@ use super::*;
 struct World {
     pool: Pool,
     http2: bool,
-    /// The server's stream limit.
     limit: usize,
     now: Instant,
     waiting: BTreeSet<Ticket>,
@@ -16,7 +15,6 @@ struct World {
     /// The usable connections. For each connection, contains the number of its requests, and whether the server's
     /// settings have arrived.
     open: BTreeMap<ConnId, (usize, bool)>,
-    /// The connections of the requests in flight, one entry for each request.
     used: Vec<ConnId>,
 }
 

@@ -15,7 +15,6 @@ use crate::error::BoxError;
 /// even with a high compression ratio. The reader of the body must limit the total size.
 pub(super) struct Inflate {
     body: ResponseBody,
-    /// The remaining compressed input.
     input: Bytes,
     /// The decoder, or `None` before the first input, and after the end or an error.
     decoder: Option<MultiGzDecoder<Vec<u8>>>,

@@ -22,16 +22,14 @@ struct Shared {
 
 #[derive(Default)]
 struct State {
-    /// The tokens to store next.
     next: Option<Tokens>,
     /// A channel that closes when the thread has stored all tokens. `None` if no thread is running.
     keeping: Option<watch::Receiver<()>>,
 }
 
-/// The latest tokens of a login.
 #[derive(Clone, PartialEq)]
 pub(super) struct Tokens {
-    /// The ID token, or an empty string if the login has no ID token.
+    /// Empty if the login has no ID token.
     pub(super) id: Secret,
     pub(super) refresh: Secret,
 }
