@@ -83,7 +83,7 @@ enum Events {
 
 impl Cluster {
     /// Connects to the cluster that the kubeconfig or the pod's service account describes. This method is the same as
-    /// [`connect`](Self::connect) with the default [`ClusterConfig`]. It reads files, but sends no requests.
+    /// [`connect`](Self::connect) with the default [`ClusterConfig`]. The method reads files, but sends no requests.
     ///
     /// # Errors
     ///

@@ -23,8 +23,8 @@ pub trait CustomResource: Resource + JsonSchema {
     ///
     /// # Panics
     ///
-    /// Panics if the type has no structural schema. Also panics if the schema lacks the path of a column, the scale subresource or a
-    /// selectable field. The result depends only on the type, so a single test that calls `crd` detects a panic.
+    /// Panics if the type has no structural schema. Panics if the schema lacks the path of a column, the scale subresource or a selectable
+    /// field. The result depends only on the type, so a single test that calls `crd` detects a panic.
     fn crd() -> CustomResourceDefinition {
         match build::<Self>() {
             Ok(definition) => definition,

@@ -79,7 +79,7 @@ pub(crate) fn find<'a>(path: &str, schema: &'a Value) -> Option<&'a Value> {
 
 enum Segment {
     Field(String),
-    /// An index, a filter or a wildcard in brackets. Such a segment selects list items.
+    /// A segment in brackets that selects list items: an index, a filter or a wildcard.
     Items,
 }
 

@@ -207,7 +207,7 @@ pub enum MergeError {
     /// No version is stored, or more than one. Contains the number of stored versions.
     #[error("{}", stored(*.0))]
     Stored(usize),
-    /// This version occurs twice.
+    /// Two definitions contain this version.
     #[error("the version {0:?} occurs twice")]
     Repeated(String),
 }

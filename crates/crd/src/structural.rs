@@ -188,7 +188,8 @@ fn convert_nullable(schema: Value, path: &str) -> Result<Object, SchemaError> {
     Ok(schema)
 }
 
-/// Returns `true` if a schema has no type, such as `{"required": ["a"]}`. Such a schema only adds conditions to the enclosing schema.
+/// Returns `true` if a schema has no type, such as `{"required": ["a"]}`. A schema without a type only adds conditions to the enclosing
+/// schema.
 fn is_condition(schema: &Value) -> bool {
     const TYPED: [&str; 5] = ["type", "$ref", "const", "items", "additionalProperties"];
     let is_typed = |schema: &Value| TYPED.iter().any(|key| schema.get(key).is_some());

@@ -77,7 +77,6 @@ impl TokenStore for Entry {
         })?;
         match is_there {
             true => Ok(()),
-            // `modify` did not find the login and wrote nothing.
             false => Err(format!("{}: this login of {:?} no longer exists", self.file.display(), self.user).into()),
         }
     }

@@ -16,15 +16,15 @@ impl Files {
     /// Reads and merges the files, calls `change`, and writes each changed entry to its original file.
     ///
     /// - New entries, the current context, and changes of extensions and unknown fields are written to the first
-    ///   existing file, or to the first file if none exists.
+    ///   existing file. If no file exists, they are written to the first file in the list.
     /// - Unchanged entries are kept. Writing a file removes its comments, anchors and repeated keys. The written file
     ///   is UTF-8.
     /// - Like kubectl, this method writes each file in place, so the file keeps its owner, mode, inode and links. A new
     ///   file has mode 0600. Missing directories are created.
     /// - The new content is written in a single write, without truncating the file first. After a crash, the file has
-    ///   the old or the new content, unless the program crashed during the single write. A process that reads the file
-    ///   without the lock can also see a mixture of both for a short time. kubectl truncates the file first, so a crash
-    ///   of kubectl can leave an empty or incomplete file.
+    ///   the old or the new content, unless the program crashed during the single write. During this write, a process
+    ///   that reads the file without the lock can see a mixture of the old and the new content. Unlike this crate,
+    ///   kubectl truncates the file first. A crash of kubectl can therefore leave an empty or incomplete file.
     /// - If the list contains a file under several names, such as links or relative paths, the file is written once,
     ///   under its first name.
     /// - A lock file `FILE.lock` in the same directory locks each file. kubectl uses the same lock file. If `change`
@@ -203,8 +203,8 @@ fn write(path: &Path, config: &Kubeconfig) -> Result<(), Error> {
 /// 2. Overwrite the whole file in a single write, with the new content followed by line breaks.
 /// 3. Remove the trailing line breaks.
 ///
-/// Before and after the single write, the file contains the whole old or the whole new configuration, so only a crash
-/// during this write can damage the file. If the disk is full, the first step fails, and the function removes the
+/// Before and after the single write, the file contains the whole old or the whole new configuration. Only a crash
+/// during the single write can damage the file. If the disk is full, the first step fails, and the function removes the
 /// appended line breaks.
 fn overwrite(path: &Path, text: &[u8]) -> io::Result<()> {
     if path.metadata().is_ok_and(|found| !found.is_file()) {

@@ -23,7 +23,7 @@ use crate::object_meta::{ObjectMeta, TypeMeta};
 /// ```
 #[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize)]
 pub struct DynamicObject {
-    /// The `apiVersion` and `kind`. Both are empty for the items of a list response.
+    /// The `apiVersion` and `kind`. For the items of a list response, `apiVersion` and `kind` are empty.
     #[serde(flatten)]
     pub types: TypeMeta,
     /// The metadata.

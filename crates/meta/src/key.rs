@@ -126,8 +126,8 @@ impl FromStr for ObjectKey {
     ///
     /// # Errors
     ///
-    /// Returns an error if `text` has more than one slash, has an empty name or begins with a slash. client-go accepts
-    /// an empty name and a leading slash.
+    /// Returns an error if `text` has more than one slash, has an empty name or begins with a slash. In contrast,
+    /// client-go accepts an empty name and a leading slash.
     fn from_str(text: &str) -> Result<Self, InvalidKey> {
         let parts: Vec<&str> = text.split('/').collect();
         match parts[..] {

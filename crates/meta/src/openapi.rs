@@ -9,8 +9,7 @@ use crate::object::{Metadata, Object, OwnerRef, Resource};
 use crate::object_meta::OwnerReference;
 use crate::scope::{ClusterScope, NamespaceScope, ResourceScope};
 
-// This impl would make the compiler report that a type without `resource!` lacks `k8s_openapi::Metadata`. The attribute
-// hides the impl from that message.
+// Without the attribute, the compiler would report that a type without `resource!` lacks `k8s_openapi::Metadata`.
 #[diagnostic::do_not_recommend]
 impl<T> Object for T
 where

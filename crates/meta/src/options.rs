@@ -35,7 +35,7 @@ pub struct ListOptions {
     /// How the server interprets `resource_version`.
     pub resource_version_match: Option<ResourceVersionMatch>,
     /// Returns only objects in a range of field hashes (KEP-5866), for example
-    /// `shardRange(object.metadata.uid, '0x0000000000000000', '0x8000000000000000')`. This requires Kubernetes 1.36
+    /// `shardRange(object.metadata.uid, '0x0000000000000000', '0x8000000000000000')`. Sharding requires Kubernetes 1.36
     /// with the feature gate `ShardedListAndWatch`. Older servers ignore the selector and send all objects. An empty
     /// string selects all objects.
     pub shard_selector: String,
@@ -144,7 +144,7 @@ impl WriteOptions {
 pub enum FieldValidation {
     /// The server silently drops the fields.
     Ignore,
-    /// The server drops the fields and sends a warning. This is the server's default since Kubernetes 1.27.
+    /// The server drops the fields and sends a warning. `Warn` is the server's default since Kubernetes 1.27.
     #[default]
     Warn,
     /// The server rejects the request.

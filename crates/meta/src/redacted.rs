@@ -44,8 +44,8 @@ macro_rules! debug_fields {
     (@show $field:ident $show:expr) => { ($show)($field) };
 }
 
-/// An error returned when decoding JSON. The message is serde's message without the wrong value, which may be a secret,
-/// for example `invalid type: string, expected u32 at line 1 column 7`.
+/// An error returned when decoding JSON. The message is serde's message without the wrong value, because the value may
+/// be a secret. An example is `invalid type: string, expected u32 at line 1 column 7`.
 ///
 /// A message from a manual `Deserialize` implementation is not changed, even if it quotes a value.
 ///

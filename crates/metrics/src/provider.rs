@@ -56,7 +56,7 @@ pub enum MetricKind {
 ///
 /// # Panics
 ///
-/// A provider may panic if the number of labels or the metric's kind is wrong. Both are bugs in the component.
+/// A provider may panic if the number of labels or the metric's kind is wrong, because a wrong number or kind is a bug in the component.
 ///
 /// # Examples
 ///

@@ -127,7 +127,7 @@ pub struct Timeouts {
     /// shutdown beyond this deadline.
     pub connect: Duration,
     /// The deadline for the response headers after the request was sent. 75 s by default, because kube-apiserver stops a request after 60 s
-    /// and responds with a timeout error. Streams ignore this deadline, because the server may have nothing to send yet.
+    /// and then responds with a timeout error. Streams ignore this deadline, because the server may have nothing to send yet.
     pub headers: Option<Duration>,
     /// The maximum pause within a response body. 60 s by default. Watches and streams ignore this limit, because they can be silent for a
     /// long time. HTTP/2 pings or TCP keepalive probes detect a lost server instead.

@@ -465,7 +465,6 @@ pub(crate) fn in_one_line(error: &(dyn StdError + 'static)) -> String {
     let mut line = String::new();
     for cause in causes(error) {
         let text = cause.to_string();
-        // Skip a source whose text is already in the line.
         if !line.contains(&text) {
             if !line.is_empty() {
                 line.push_str(": ");

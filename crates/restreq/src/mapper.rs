@@ -19,7 +19,7 @@ use crate::client::RestClient;
 /// Finds a resource by its name or kind, like client-go's `RESTMapper` with cached discovery.
 ///
 /// The first lookup fetches the discovery documents and caches them. If a lookup does not find its resource in the
-/// cache, the mapper fetches the documents again. Such a lookup can therefore find a resource that was just created.
+/// cache, the mapper fetches the documents again. A lookup can therefore find a resource that was just created.
 /// Concurrent cache misses share one fetch, and at least a second passes between two fetches.
 ///
 /// With aggregated discovery, a fetch reads two documents for all groups. Without aggregated discovery, a fetch reads

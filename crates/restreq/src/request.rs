@@ -123,7 +123,7 @@ impl Request {
         Self { parts: Box::new(parts) }
     }
 
-    /// Sets the HTTP method. Also has an effect after the error of an earlier setter.
+    /// Sets the HTTP method. This setter works even if an earlier setter failed.
     pub fn verb(mut self, method: Method) -> Self {
         self.parts.method = method;
         self
@@ -260,8 +260,8 @@ impl Request {
         }
     }
 
-    /// Sets a header and removes the header's previous values. Also has an effect after the error of an earlier setter.
-    /// A header with credentials or cookies is marked as sensitive, so `Debug` does not print its value.
+    /// Sets a header and removes the header's previous values. This setter works even if an earlier setter failed. A
+    /// header with credentials or cookies is marked as sensitive, so `Debug` does not print its value.
     pub fn header(mut self, name: &str, value: &str) -> Self {
         match (HeaderName::from_bytes(name.as_bytes()), HeaderValue::from_str(value)) {
             (Ok(name), Ok(mut value)) => {
@@ -289,7 +289,7 @@ impl Request {
         self
     }
 
-    /// Sets the maximum number of retries. 10 by default. Also has an effect after the error of an earlier setter. The
+    /// Sets the maximum number of retries. 10 by default. This setter works even if an earlier setter failed. The
     /// client retries a request only if a retry is safe.
     ///
     /// If the request has no deadline, the pauses between attempts take at most a minute in total. After this minute,
@@ -307,9 +307,9 @@ impl Request {
         self
     }
 
-    /// Sets a rate limiter that replaces the client's rate limiter, like client-go's `Throttle`. Also has an effect
-    /// after the error of an earlier setter. Clones of a rate limiter share their tokens, so several requests can share
-    /// a separate limit.
+    /// Sets a rate limiter that replaces the client's rate limiter, like client-go's `Throttle`. This setter works even
+    /// if an earlier setter failed. Clones of a rate limiter share their tokens, so several requests can share a
+    /// separate limit.
     ///
     /// # Examples
     ///
@@ -330,9 +330,9 @@ impl Request {
         self
     }
 
-    /// Sets a back-off that replaces the client's back-off, like client-go's `BackOff`. Also has an effect after the
-    /// error of an earlier setter. This request and its clones share the back-off, and each attempt waits for the
-    /// back-off. A response with status 429 or 5xx increases the back-off, and any other response resets it.
+    /// Sets a back-off that replaces the client's back-off, like client-go's `BackOff`. This setter works even if an
+    /// earlier setter failed. This request and its clones share the back-off, and each attempt waits for the back-off.
+    /// A response with status 429 or 5xx increases the back-off, and any other response resets it.
     ///
     /// # Examples
     ///
@@ -361,16 +361,16 @@ impl Request {
         self
     }
 
-    /// Disables rate limiting and back-off for this request. Also removes the request's own rate limiter and back-off,
-    /// and has an effect after the error of an earlier setter. Use this setter for urgent requests, such as lease
+    /// Disables rate limiting and back-off for this request. The setter also removes the request's own rate limiter and
+    /// back-off, and works even if an earlier setter failed. Use this setter for urgent requests, such as lease
     /// renewals.
     pub fn unthrottled(mut self) -> Self {
         (self.parts.throttled, self.parts.limiter, self.parts.backoff) = (false, None, None);
         self
     }
 
-    /// Sets a warning handler that replaces the client's warning handler. Also has an effect after the error of an
-    /// earlier setter.
+    /// Sets a warning handler that replaces the client's warning handler. This setter works even if an earlier setter
+    /// failed.
     pub fn warning_handler(mut self, handler: Arc<dyn WarningHandler>) -> Self {
         self.parts.warnings = Some(handler);
         self

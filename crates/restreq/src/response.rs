@@ -114,7 +114,7 @@ impl Response {
 }
 
 impl fmt::Debug for Response {
-    /// Hides the body and the headers. Both can contain secrets, tokens or cookies.
+    /// Hides the body and the headers, because they can contain secrets, tokens or cookies.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Response")
             .field("request", &format_args!("{}", self.request))

@@ -31,7 +31,7 @@ use crate::error::Error;
 /// | anything else | fail | fail | fail | fail |
 ///
 /// - `Retry-After` is a number of seconds or a date. The server may have processed a request with a 5xx response,
-///   because a proxy can send a 5xx status. "In doubt" means that a later failure is returned as [`Error::Retried`].
+///   because a proxy can send a 5xx status. A retry "in doubt" reports a later failure as [`Error::Retried`].
 /// - A guarded write is a PUT or PATCH with a resourceVersion, a DELETE with a precondition, or a server-side apply.
 ///   Repeating a guarded write does not change the cluster again.
 /// - Repeating a create request with a generated name would silently create a second object.

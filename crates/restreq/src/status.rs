@@ -28,8 +28,8 @@ pub(crate) fn may_have_acted(status: StatusCode) -> bool {
 /// Returns the `Status` object in a response body, or creates a `Status` from the HTTP response.
 pub(crate) fn failure(code: StatusCode, headers: &HeaderMap, body: &[u8], subject: &Subject<'_>) -> Box<Status> {
     let mut status = failure_anywhere(body).unwrap_or_else(|| Box::new(made(code, headers, body, subject)));
-    // A proxy may send a 5xx status with the body of another response. Such a body does not prove that the server
-    // rejected this request.
+    // A proxy may send a 5xx status with the body of another response. The body of a 5xx response therefore does not
+    // prove that the server rejected this request.
     if status.code == 0 || code.is_server_error() {
         status.code = code.as_u16();
     }

@@ -10,8 +10,8 @@ use tokio::time::Instant;
 use crate::error::Error;
 
 /// The rate limiter for all requests of a client. By default, there is no limit, because API Priority and Fairness
-/// protects the server, and users do not expect client-go's default of 5 requests per second. controller-runtime
-/// removed the default for the same reason (pull request 3119).
+/// protects the server. Users do not expect client-go's default of 5 requests per second. For the same reasons,
+/// controller-runtime removed this default (pull request 3119).
 #[derive(Debug)]
 pub(crate) struct Throttle(Option<pintle_ratelimit::Throttle<TokioClock>>);
 

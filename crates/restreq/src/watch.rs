@@ -24,8 +24,8 @@ use crate::stream::ByteStream;
 /// - If the server ends the watch without an error, the stream returns `None`.
 /// - If the connection is lost, or no data arrives within the idle timeout, the stream returns an error and then
 ///   `None`.
-/// - If the server sends an invalid or too large frame, or an object that is not a `T`, the stream returns an error and
-///   then `None`.
+/// - If the server sends an invalid or too large frame, the stream returns an error and then `None`. An object that is
+///   not a `T` has the same effect.
 ///
 /// A failure that the server reports is not an error of the stream, but the event [`WatchEvent::Error`].
 ///

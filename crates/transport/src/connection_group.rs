@@ -266,8 +266,8 @@ impl Drop for Waiting<'_> {
     }
 }
 
-/// A dial in progress. Dropping the guard without [`end`](Self::end) counts as a failed dial. This happens, for example, when the dial's
-/// runtime shuts down.
+/// A dial in progress. Dropping the guard without [`end`](Self::end) counts as a failed dial. For example, the dial's runtime drops the
+/// guard when it shuts down.
 struct DialGuard {
     group: Weak<ConnectionGroup>,
     dial: u64,
@@ -278,7 +278,7 @@ impl DialGuard {
     fn end(self, opened: Result<Opened, Failure>) -> Option<Driver> {
         let group = self.group.upgrade()?;
         let mut state = group.lock();
-        // This dial was abandoned if its ID is missing.
+        // If the pool has abandoned this dial, its ID is missing.
         state.dials.remove(&self.dial)?;
         match opened {
             Ok(Opened { protocol, sender, drive }) => {

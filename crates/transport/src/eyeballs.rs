@@ -119,8 +119,8 @@ mod tests {
         list.iter().map(|address| format!("{address}:1").parse().unwrap()).collect()
     }
 
-    /// Connects to a list of test addresses. An address that ends with 9 never responds, an address that ends with 8 refuses the
-    /// connection, and any other address accepts after one second.
+    /// Connects to a list of test addresses. An address that ends with 9 never responds, and an address that ends with 8 refuses the
+    /// connection. Any other address accepts after one second.
     async fn try_all(list: &[&str]) -> (Result<String, String>, Duration) {
         let started = Instant::now();
         let connected = race(addresses(list), |address| async move {

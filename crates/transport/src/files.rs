@@ -55,7 +55,6 @@ struct Reading {
 impl Reading {
     /// Waits until the read ends or the timeout passes. Returns `true` if the read has ended.
     async fn over(mut self) -> bool {
-        // The channel closes when the read ends.
         timeout_at(self.began + TIMEOUT, self.end.changed()).await.is_ok()
     }
 }

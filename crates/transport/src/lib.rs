@@ -11,8 +11,8 @@
 //! - [`Timers`] adds a timeout to a short future, and is cheaper than a new tokio timer for each future.
 //! - [`authorization`] creates `Authorization` headers. [`files`] reads files that change.
 //!
-//! The crate contains no code for particular resources or verbs. It retries a request only if a reused connection fails before any byte was
-//! sent. To read the code, start with `transport.rs`.
+//! The crate contains no code for particular resources or verbs. The transport retries a request only if a reused connection fails before
+//! any byte was sent. To read the code, start with `transport.rs`.
 //!
 //! ```
 //! # use std::time::Duration;

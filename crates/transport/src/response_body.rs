@@ -104,7 +104,7 @@ impl Body for ResponseBody {
         match &self.0 {
             Source::Connection { incoming, .. } => incoming.size_hint(),
             Source::Layer(body) => body.lock().unwrap_or_else(PoisonError::into_inner).size_hint(),
-            // The decompressed size is unknown.
+            // The size of the decompressed data is unknown.
             #[cfg(feature = "gzip")]
             Source::Gzip(_) => SizeHint::default(),
             Source::Whole(bytes) => SizeHint::with_exact(bytes.len() as u64),

@@ -190,7 +190,7 @@ impl Cluster {
         Ok(lock.observed_by(Observers { metrics: self.inner.metrics.clone(), events }))
     }
 
-    /// Returns a candidate in a coordinated leader election for the Lease that `spec` names. Also run a
+    /// Returns a candidate in a coordinated leader election for the Lease that `spec` names. A candidate needs a
     /// [coordinated](LeaderElectionConfig::coordinated) [`elector`](Self::elector) with the same `identity`. The candidate uses a separate
     /// client with its own connections.
     ///

@@ -11,7 +11,7 @@ use zeroize::Zeroizing;
 
 use super::scalar::{Meaning, resolve};
 
-/// The maximum size of the text in bytes. Also the maximum size of all values after alias expansion.
+/// The maximum size of the text in bytes, and of all values after alias expansion.
 pub(crate) const MAX_SIZE: usize = 16 << 20;
 /// The assumed size of a value in bytes, in addition to its text.
 const NODE: usize = 64;
@@ -200,8 +200,8 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// Returns `true` if a double-quoted scalar contains the escape sequence `\/`. This escape is valid in YAML 1.2 and
-    /// JSON, but not in YAML 1.1.
+    /// Returns `true` if a double-quoted scalar contains the escape sequence `\/`. YAML 1.2 and JSON allow `\/`, but
+    /// YAML 1.1 does not.
     fn has_escaped_slash(&self, span: &Span) -> bool {
         let mut source = span.slice(self.text).unwrap_or_default().bytes();
         while let Some(byte) = source.next() {

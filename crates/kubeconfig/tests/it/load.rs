@@ -281,9 +281,9 @@ fn repeated_key_logs_a_warning_with_its_line() {
     let log = Log::default();
     let writer = log.clone();
     let subscriber = || tracing_subscriber::fmt().with_ansi(false);
-    // With only one subscriber in the process, tracing asks the first thread's subscriber whether an event is enabled,
-    // and caches the result for all threads. The first thread may have no subscriber. With a second subscriber, tracing
-    // asks the subscriber of each thread.
+    // tracing caches whether an event is enabled. With only one subscriber in the process, tracing asks the first
+    // thread's subscriber, and caches its answer for all threads. The first thread may have no subscriber. With a
+    // second subscriber, tracing asks the subscriber of each thread.
     let _another = tracing::Dispatch::new(subscriber().with_writer(io::sink).finish());
     let file = tempfile::NamedTempFile::new().unwrap();
     std::fs::write(file.path(), "users:\n- name: u\n  user:\n    token: hush\n    token: t\n").unwrap();

@@ -172,7 +172,6 @@ fn public_types_and_errors_show_no_secret() {
             shown.kubeconfig(&config.to_string());
         }
     }
-    // Truncated and malformed YAML.
     let yaml = Kubeconfig::parse(&full().to_string()).unwrap().to_yaml().unwrap();
     for (at, _) in yaml.char_indices() {
         // The truncated URL `https://me:…` can be read as a host and a port, which are not secret.

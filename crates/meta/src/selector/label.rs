@@ -175,8 +175,8 @@ impl LabelSelector {
         self.requirements.is_empty()
     }
 
-    /// Returns `true` if the selector requires a label to be both present and absent, like [`nothing`](Self::nothing).
-    /// Other contradictions are not detected.
+    /// Returns `true` if the selector requires a label to be both present and absent, like [`nothing`](Self::nothing). The method detects
+    /// no other contradictions.
     pub fn is_nothing(&self) -> bool {
         self.requirements.windows(2).any(|pair| {
             pair[0].key == pair[1].key

@@ -20,7 +20,7 @@ const ATTEMPTS: u32 = 5;
 /// the pause is that time.
 ///
 /// `attempt` must be idempotent. For example, it may set a label, but must not increment a counter. If the response to a write is lost, the
-/// client may send the write again, and this second write can conflict with the first write ([`ApiError::earlier_may_have_acted`]).
+/// client may send the write again. This second write can conflict with the first write ([`ApiError::earlier_may_have_acted`]).
 ///
 /// # Errors
 ///

@@ -170,8 +170,9 @@ impl<T> Api<T> {
 /// connection.
 ///
 /// The stream does not reconnect. To resume a log after a lost connection, set [`timestamps`](LogOptions::timestamps)
-/// for the first stream. Then open the log again with the last timestamp as [`since_time`](LogOptions::since_time). The
-/// new stream repeats all lines that have the same second as this timestamp.
+/// for the first stream. After the connection is lost, open the log again with the last timestamp as
+/// [`since_time`](LogOptions::since_time). The new stream repeats all lines that have the same second as this
+/// timestamp.
 #[must_use = "a log is not read until it is polled"]
 pub struct LogLines {
     log: ByteStream,

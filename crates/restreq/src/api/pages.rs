@@ -137,8 +137,8 @@ impl<T: DeserializeOwned + Send + 'static> Pages<T> {
         let Source::Server(mut cursor) = self.0 else { return self };
         let (sender, receiver) = mpsc::channel(pages.get().min(Semaphore::MAX_PERMITS));
         let task = tokio::spawn(async move {
-            // Waiting for room in the channel before requesting a page keeps the number of buffered pages at most
-            // `pages`.
+            // Wait for room in the channel before requesting a page. Otherwise, the task would buffer one page more
+            // than `pages`.
             while let Ok(room) = sender.reserve().await
                 && let Some(page) = cursor.next().await
             {

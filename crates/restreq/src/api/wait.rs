@@ -14,9 +14,9 @@ impl<T: Object + DeserializeOwned> Api<T> {
     /// Waits until `is_met` returns `true` for a state of the object, and returns that state. This method calls `is_met` with the current
     /// state and with each later state that the server reports. The state is `None` while the object does not exist.
     ///
-    /// The method lists and watches only the named object. It continues to wait if the connection is lost or the revision expires. After an
-    /// expired revision, the method pauses like a [`RetryWatch`](crate::RetryWatch) after a failed request, and lists again. The method has
-    /// no deadline. To set a deadline, use `tokio::time::timeout`.
+    /// The method lists and watches only the named object. The method continues to wait if the connection is lost or the revision expires.
+    /// After an expired revision, the method pauses like a [`RetryWatch`](crate::RetryWatch) after a failed request, and lists again. The
+    /// method has no deadline. To set a deadline, use `tokio::time::timeout`.
     ///
     /// # Errors
     ///
@@ -127,8 +127,8 @@ impl<T: Object + DeserializeOwned> Api<T> {
         }
     }
 
-    /// Waits until an object is deleted. If `uid` is not empty, the method also returns when an object of the same name has another UID,
-    /// because the original object was then deleted.
+    /// Waits until an object is deleted. If `uid` is not empty, the method also returns when an object of the same name has another UID.
+    /// Another UID means that the original object was deleted.
     ///
     /// # Errors
     ///

@@ -312,7 +312,6 @@ impl Shared {
             }
             (CloseSignal::Message, _) => {}
         }
-        // The connection or the channel to the server has already ended.
         if state.end.is_some() || state.output.fault.is_some() {
             state.output.close = Close::Done;
             return Poll::Ready(Ok(()));

@@ -157,7 +157,6 @@ async fn request_duration_spans_call_to_end() {
     let start = Instant::now();
     client.get().send().await.unwrap();
     check("GET", 3.0, start);
-    // The client also measures a cancelled request.
     let start = Instant::now();
     assert!(tokio::time::timeout(Duration::from_secs(5), client.put().send()).await.is_err());
     check("PUT", 5.0, start);

@@ -84,7 +84,8 @@ async fn tls_connection_uses_a_tunnel() {
     assert!(asked.starts_with("CONNECT 127.0.0.1:") && asked.to_lowercase().contains("proxy-authorization"), "{asked}");
 }
 
-/// The client opens a TLS connection inside the TLS connection to the proxy. Both certificates are from the same CA.
+/// The client opens a TLS connection inside the TLS connection to the proxy. The certificates of the proxy and of the
+/// server are from the same CA.
 #[tokio::test]
 async fn proxy_may_use_tls() {
     let (authority, other) = (Authority::new(), Authority::new());

@@ -289,7 +289,6 @@ fn configs(url: &str) -> Vec<ClientConfig> {
     for (issuer, ca) in [("https", None), ("https", Some(CANARY)), ("http", None)] {
         add(&|config| {
             config.oidc = Some(OidcConfig {
-                // No server listens at this address.
                 issuer_url: format!("{issuer}://me:{CANARY}@127.0.0.1:1/realm"),
                 client_id: "me".into(),
                 client_secret: Some(secret()),
@@ -340,7 +339,6 @@ async fn refusing() -> (std::net::SocketAddr, tokio::task::JoinHandle<()>) {
     let addr = listener.local_addr().unwrap();
     let task = tokio::spawn(async move {
         while let Ok((mut client, _)) = listener.accept().await {
-            // The client may already have closed the connection.
             drop(client.write_all(b"HTTP/1.1 407 Proxy Authentication Required\r\n\r\n").await);
         }
     });
@@ -350,9 +348,9 @@ async fn refusing() -> (std::net::SocketAddr, tokio::task::JoinHandle<()>) {
 #[tokio::test]
 async fn configuration_secrets_are_never_shown() {
     let shown = Shown::default();
-    // With only one subscriber in the process, tracing asks the first thread's subscriber whether an event is enabled,
-    // and caches the result for all threads. The first thread may have no subscriber. With a second subscriber, tracing
-    // asks the subscriber of each thread.
+    // tracing caches whether an event is enabled. With only one subscriber in the process, tracing asks the first
+    // thread's subscriber, and caches its answer for all threads. The first thread may have no subscriber. With a
+    // second subscriber, tracing asks the subscriber of each thread.
     let _another =
         tracing::Dispatch::new(tracing_subscriber::fmt().with_max_level(Level::TRACE).with_writer(io::sink).finish());
     let log = tracing_subscriber::fmt().with_max_level(Level::TRACE).with_writer(shown.clone()).finish();
@@ -366,7 +364,7 @@ async fn configuration_secrets_are_never_shown() {
     let mut servers = Vec::new();
     for reply in [
         Reply::json(401, ""),
-        // These bodies are not a `Status` object. They could come from a proxy or another server.
+        // The bodies of a proxy or another server are not `Status` objects.
         Reply::json(403, json!({"kind": "Secret", "data": {"token": CANARY}}).to_string()),
         Reply::json(500, CANARY),
         Reply::later(503, 0),
@@ -414,7 +412,6 @@ async fn configuration_secrets_are_never_shown() {
     shown.kinds().await;
     #[cfg(feature = "ws")]
     shown.streams().await;
-    // These types contain no secrets.
     shown.debug(&(
         Timeouts::default(),
         LogWarnings,
@@ -423,7 +420,6 @@ async fn configuration_secrets_are_never_shown() {
         OperationResult::Created,
         Http2Config::default(),
     ));
-    // Users may also print these public types.
     shown.debug(&(Table::default(), TableColumn::default(), TableRow::default()));
     shown.debug(&Deletion::Object(Box::new(PartialObject::default())));
     shown.debug(&Vec::<DiscoveredResource>::new());

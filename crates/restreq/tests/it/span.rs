@@ -44,9 +44,9 @@ impl Log {
 async fn request_span_has_stable_field_names() {
     let log = Log::default();
     let subscriber = || tracing_subscriber::fmt().with_max_level(Level::DEBUG).with_ansi(false);
-    // With only one subscriber in the process, tracing asks the first thread's subscriber whether a span is enabled,
-    // and caches the result for all threads. The first thread may have no subscriber. With a second subscriber, tracing
-    // asks the subscriber of each thread.
+    // tracing caches whether a span is enabled. With only one subscriber in the process, tracing asks the first
+    // thread's subscriber, and caches its answer for all threads. The first thread may have no subscriber. With a
+    // second subscriber, tracing asks the subscriber of each thread.
     let _another = tracing::Dispatch::new(subscriber().with_writer(io::sink).finish());
     let subscriber = subscriber().with_span_events(FmtSpan::CLOSE).with_writer(log.clone()).finish();
     let _guard = tracing::subscriber::set_default(subscriber);

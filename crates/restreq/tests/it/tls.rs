@@ -171,8 +171,7 @@ async fn invalid_certificate_in_bundle_is_skipped() {
     }
 }
 
-/// After a request was sent, any failure can mean that the server has processed the request. This includes TLS
-/// failures.
+/// After a request was sent, any failure, including a TLS failure, can mean that the server has processed the request.
 #[tokio::test]
 async fn write_with_garbled_response_may_have_been_executed() {
     let authority = Authority::new();
@@ -189,7 +188,7 @@ async fn write_with_garbled_response_may_have_been_executed() {
                 stream.flush().await.unwrap();
             }
             assert!(stream.read(&mut [0; 4096]).await.unwrap() > 0);
-            // Send a TLS record that is not encrypted.
+            // The record is not encrypted, so the client must report a TLS error.
             let tcp = stream.get_mut().0;
             tcp.write_all(&[&[23, 3, 3, 0, 32][..], &[0; 32]].concat()).await.unwrap();
             stream

@@ -157,7 +157,6 @@ async fn large_frame_without_event_type_ends_the_watch() {
         (r#""ERROR""#, r#"{"metadata":{"name":"a"}"#),
         (r#""NEWS""#, r#"{"metadata":{"name":"a"}"#),
         (r#"["ADDED"]"#, r#"{"metadata":{"name":"a"}"#),
-        // Invalid JSON.
         (r#""ADDED""#, r#"{"metadata":{"name":"a"}]"#),
     ] {
         let frame = format!(r#"{{"type":{kind},"object":{object},"pad":"{}"}}}}"#, "x".repeat(500));

@@ -207,7 +207,7 @@ impl ResponseBody {
                     self.left = self.left.map(|left| left.saturating_sub(data.len() as u64));
                     return Poll::Ready(Some(Ok(Frame::data(data))));
                 }
-                // The server has sent the whole response, and then reset the stream because it did not need the rest of the request body
+                // The server has sent the whole response, and then reset the stream, because it does not need the rest of the request body
                 // (RFC 9113, section 8.1).
                 Some(Err(error)) if self.is_complete(&error) => return Poll::Ready(None),
                 Some(Err(error)) => return Poll::Ready(Some(Err(failure(error, &self.reads)))),

@@ -61,7 +61,7 @@ impl ServerCertVerifier for ListedVerifier {
 }
 
 /// Returns `true` if the certificate was rejected only because of its issuer. The issuer is unknown, the signature does not match the CA
-/// with the issuer's name, or the server uses a CA certificate. webpki checks the validity period before it returns any of these errors.
+/// with the issuer's name, or the server uses a CA certificate. For any of these errors, webpki has already checked the validity period.
 fn fails_only_for_its_issuer(refused: &CertificateError) -> bool {
     match refused {
         CertificateError::UnknownIssuer | CertificateError::BadSignature => true,
