@@ -24,7 +24,7 @@ impl<T: Object + DeserializeOwned> Api<T> {
     ///
     /// # Cancel safety
     ///
-    /// Dropping the future cancels the current request.
+    /// Dropping the future cancels the current request. No task keeps running.
     ///
     /// # Examples
     ///
@@ -96,7 +96,7 @@ impl<T: Object + DeserializeOwned> Api<T> {
     ///
     /// # Cancel safety
     ///
-    /// Dropping the future cancels the current request.
+    /// Dropping the future cancels the current request. No task keeps running.
     ///
     /// # Examples
     ///
@@ -136,7 +136,7 @@ impl<T: Object + DeserializeOwned> Api<T> {
     ///
     /// # Cancel safety
     ///
-    /// Dropping the future cancels the current request.
+    /// Dropping the future cancels the current request. No task keeps running.
     pub async fn wait_for_deletion(
         &self,
         key: impl TryInto<ObjectKey, Error: Into<InvalidKey>>,
