@@ -39,7 +39,6 @@ fn written(column: &Column, schema: &Value) -> Result<Value, String> {
     Ok(written)
 }
 
-/// The reason why a path has no column type.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum NoType {
     Absent,

@@ -8,7 +8,6 @@ use serde_json::{Map, Value, json};
 
 use crate::union::{merge, union};
 
-/// A JSON Schema, as a JSON object.
 pub(crate) type Object = Map<String, Value>;
 
 /// The JSON Schema keywords that a structural schema may contain, in addition to keywords with the prefix `x-kubernetes-`.
@@ -362,7 +361,6 @@ fn finish(schema: &mut Object) {
     };
 }
 
-/// Returns a JSON object's members, or no members for another value.
 pub(crate) fn object(value: Value) -> Object {
     match value {
         Value::Object(members) => members,

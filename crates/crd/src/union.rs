@@ -204,8 +204,7 @@ pub(crate) fn merge(schema: &mut Object, other: Object, path: &str) -> Result<()
     Ok(())
 }
 
-/// Adds a property. Several variants may have the same property, for example a tag whose value differs between the
-/// variants.
+/// Several variants may have the same property, for example a tag whose value differs between the variants.
 fn add_property(properties: &mut Object, name: String, new: Value, path: &str) -> Result<(), SchemaError> {
     let Some(Value::Object(present)) = properties.get_mut(&name) else {
         properties.insert(name, new);

@@ -14,12 +14,12 @@ pub(crate) fn resolve(config: &mut Kubeconfig, directory: &Path) {
     });
 }
 
-/// Makes each path in a cluster relative, if the path is inside `directory`.
+/// Changes only paths that are inside `directory`.
 pub(crate) fn relativize_cluster(cluster: &mut ClusterInfo, directory: &Path) {
     cluster_paths(cluster).for_each(|path| relativize(path, directory));
 }
 
-/// Makes each path in a user relative, if the path is inside `directory`.
+/// Changes only paths that are inside `directory`.
 pub(crate) fn relativize_user(user: &mut AuthInfo, directory: &Path) {
     user_paths(user, |path| relativize(path, directory));
 }

@@ -328,7 +328,6 @@ fn exec_config(exec: Exec, cluster: &ClusterInfo) -> ExecConfig {
     }
 }
 
-/// Returns inline data, or else the file.
 fn pem(file: Option<PathBuf>, data: Option<Data>) -> Option<PemSource> {
     match data {
         Some(mut data) => Some(PemSource::Inline(std::mem::take(&mut data.0))),

@@ -235,7 +235,6 @@ fn overwrite(path: &Path, text: &[u8]) -> io::Result<()> {
     file.sync_all()
 }
 
-/// A lock file. Dropping a `Lock` removes the file.
 struct Lock(PathBuf);
 
 impl Lock {

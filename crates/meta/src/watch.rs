@@ -148,7 +148,6 @@ fn legible(frame: &[u8]) -> Cow<'_, str> {
     })
 }
 
-/// The fields of a bookmark's object that the parser reads.
 #[derive(Deserialize)]
 struct Mark {
     metadata: MarkMeta,

@@ -65,7 +65,7 @@ impl Provider for CatchPanic {
     }
 }
 
-/// A provider or an instrument, or `None` if creating the instrument panicked.
+/// `of` is `None` if creating the instrument panicked.
 struct Caught<T> {
     of: Option<T>,
     fuse: Arc<Fuse>,

@@ -191,7 +191,7 @@ impl Key {
     }
 }
 
-/// A series and the values of its instruments. A series has at least one instrument.
+/// A series has at least one instrument.
 struct Series {
     metric: &'static Metric,
     shares: Vec<Arc<Cell>>,

@@ -16,7 +16,6 @@ pub(crate) struct ServerBackoff(Mutex<State>);
 #[derive(Debug)]
 struct State {
     backoff: ItemBackoff<()>,
-    /// The time at which the back-off was last increased.
     since: Option<Instant>,
 }
 

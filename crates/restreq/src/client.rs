@@ -76,7 +76,6 @@ use crate::warning::{LogWarnings, WarningHandler};
 #[derive(Clone)]
 pub struct RestClient {
     pub(crate) shared: Arc<Shared>,
-    /// The path prefix for all requests.
     pub(crate) root: Arc<str>,
 }
 
@@ -91,7 +90,6 @@ pub(crate) struct Shared {
     pub(crate) throttle: Throttle,
     pub(crate) retries: Budget,
     pub(crate) backoff: Option<ServerBackoff>,
-    /// Whether requests wait for the rate limit and the back-off.
     pub(crate) throttled: bool,
     pub(crate) user_agent: HeaderValue,
     pub(crate) accept: HeaderValue,
@@ -148,7 +146,6 @@ impl Default for Timeouts {
     }
 }
 
-/// The default of [`ClientConfig::max_object`].
 const MAX_OBJECT: usize = 16 << 20;
 
 /// The configuration of a [`RestClient`]. Contains a [`ClientConfig`] and settings that a kubeconfig cannot contain.

@@ -264,7 +264,6 @@ pub(crate) fn audit_id(headers: &HeaderMap) -> Option<Box<str>> {
 }
 
 impl fmt::Debug for Error {
-    /// Prints the message and the source.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut shown = f.debug_tuple("Error");
         shown.field(&format_args!("{self}"));

@@ -66,9 +66,7 @@ impl Mode {
     }
 }
 
-/// The maximum size of the body of an error response, in bytes.
 const MAX_ERROR_BODY: usize = 64 << 10;
-/// The timeout for reading the body of an error response.
 const ERROR_BODY_TIMEOUT: Duration = Duration::from_secs(10);
 /// The number of headers that the client adds: `Accept`, `User-Agent`, `Authorization` and `Host`.
 const USUAL_HEADERS: usize = 4;
@@ -267,7 +265,6 @@ impl Request {
         result.inspect_err(|error| span::failed(&span, error))
     }
 
-    /// Returns the deadline for the whole request, and the duration until the deadline.
     fn deadline(&self) -> Option<(Instant, Duration)> {
         self.parts.timeout.and_then(from_now)
     }
@@ -461,7 +458,6 @@ struct Used {
     login: Login,
     /// Whether the credentials in `login` were renewed for this attempt.
     is_renewed: bool,
-    /// Whether the attempt lost a reused connection.
     is_stale: bool,
 }
 

@@ -95,7 +95,6 @@ pub fn warnings(bytes: &[u8]) {
     assert!(warnings.iter().all(|warning| warning.code <= 999));
 }
 
-/// A secret that must not appear in any error.
 const SECRET: &str = "hush";
 
 /// Checks a credential plugin's output. An error may quote only the kind and the version, because the output contains

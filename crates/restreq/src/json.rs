@@ -50,7 +50,6 @@ enum Expects {
     Text {
         is_name: bool,
     },
-    /// Inside a string, after a backslash.
     Escape {
         is_name: bool,
     },
@@ -63,7 +62,6 @@ enum Expects {
     Number(Number),
 }
 
-/// The state of a number after its last scanned byte.
 #[derive(Clone, Copy, Debug)]
 enum Number {
     Minus,
@@ -118,7 +116,6 @@ impl Json {
         (self.open.len() <= self.keep && self.text.len() <= MAX_TEXT).then_some(&self.text)
     }
 
-    /// Returns `true` if a complete value was scanned, followed only by white space.
     pub(crate) fn is_whole(&self) -> bool {
         let has_ended = match self.expects {
             Expects::CommaOrEnd => true,
@@ -234,7 +231,6 @@ impl Json {
         Ok(token)
     }
 
-    /// Reads a string up to the closing quote, an escape, or the end of `bytes`.
     fn read_text(&mut self, bytes: &[u8], at: &mut usize, is_name: bool) -> Result<Option<Token>, usize> {
         let rest = &bytes[*at..];
         let end = plain(rest);

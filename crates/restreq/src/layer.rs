@@ -141,7 +141,6 @@ impl TransportLayer {
     }
 }
 
-/// A transport that is wrapped in a layer.
 pub(crate) struct LayeredTransport {
     transport: Arc<Transport>,
     exchange: Exchange,

@@ -76,7 +76,6 @@ pub struct DiscoveredResource {
 struct Known {
     /// All resources in the server's order. The core group and the preferred version of each group are first.
     resources: Vec<DiscoveredResource>,
-    /// The group versions that the mapper could not fetch.
     missing: Vec<GroupVersion>,
     /// The start time of the fetch, followed by its turn. The turn orders fetches and lookups even if their times are
     /// equal.
@@ -84,7 +83,6 @@ struct Known {
     turn: u64,
 }
 
-/// The minimum time between two fetches.
 const MIN_INTERVAL: Duration = Duration::from_secs(1);
 
 /// An error from a [`RestMapper`] lookup.

@@ -25,7 +25,6 @@ impl BoundedBuffer {
         Self { is_frame: true, ..Self::items(limit) }
     }
 
-    /// Returns `true` if no bytes of the next object were appended.
     pub(crate) fn is_empty(&self) -> bool {
         self.size == 0
     }

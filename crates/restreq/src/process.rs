@@ -186,7 +186,7 @@ impl From<ExecError> for ApiError {
     }
 }
 
-/// The subprotocols for [`Api::exec`](crate::Api::exec), ordered by preference.
+/// The subprotocols that the client offers, ordered by preference.
 pub(crate) const PROTOCOLS: [&str; 2] = [V5, "v4.channel.k8s.io"];
 const V5: &str = "v5.channel.k8s.io";
 
@@ -272,7 +272,6 @@ async fn whole(output: &mut Option<ProcessOutput>) -> io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// Returns the command's result. Returns `None` if the result is not known yet.
 fn outcome(request: &Arc<RequestLine>, error: &[u8], end: Option<&End>) -> Option<Result<(), ExecError>> {
     // The server can send the status in several messages, so parse all received data.
     if let Ok(status) = serde_json::from_slice::<Status>(error) {

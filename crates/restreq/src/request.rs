@@ -81,9 +81,7 @@ pub(crate) struct Parts {
     pub(crate) max_retries: u32,
     pub(crate) max_body: Option<usize>,
     pub(crate) throttled: bool,
-    /// The rate limiter of this request, which replaces the client's rate limiter.
     pub(crate) limiter: Option<Throttle<TokioClock>>,
-    /// The back-off of this request, which replaces the client's back-off.
     pub(crate) backoff: Option<Arc<ServerBackoff>>,
     /// Whether to return a response with status 429 instead of retrying.
     pub(crate) returns_429: bool,
@@ -355,7 +353,6 @@ impl Request {
         self
     }
 
-    /// Makes the request return a response with status 429, even if the server asks for a retry.
     pub(crate) fn returning_429(mut self) -> Self {
         self.parts.returns_429 = true;
         self
@@ -440,7 +437,7 @@ impl Request {
         self
     }
 
-    /// Returns an error if the request cannot be sent. This method does no I/O.
+    /// This method does no I/O.
     pub(crate) fn preflight(&self) -> Result<(), Error> {
         let fault = match &self.parts.fault {
             Some(fault) => fault.clone(),

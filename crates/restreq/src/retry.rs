@@ -48,7 +48,6 @@ pub(crate) struct Retry {
     sent_again: u32,
     waited: Duration,
     replayable: bool,
-    /// Whether to add random jitter to each pause.
     jitters: bool,
 }
 
@@ -88,7 +87,6 @@ pub(crate) enum Outcome {
 /// response.
 const LONGEST_WAIT: Duration = Duration::from_secs(60);
 
-/// The pause before a retry after a lost connection.
 const RECONNECT_WAIT: Duration = Duration::from_secs(1);
 
 /// The minimum pause before the first retry. The minimum doubles with each retry up to `LONGEST_PAUSE`, even if the
@@ -137,7 +135,6 @@ impl Retry {
         Some(wait)
     }
 
-    /// Returns `true` if the total pause exceeds the limit for a request without a deadline.
     pub(crate) fn is_overlong(&self) -> bool {
         self.waited > LONGEST_WAIT
     }
@@ -148,7 +145,6 @@ impl Retry {
         self.sent_again > 1 || !matches!(outcome, Outcome::Unprocessed | Outcome::Stale)
     }
 
-    /// Returns `true` if the request may be sent again with new credentials.
     pub(crate) fn may_replay(&self) -> bool {
         self.replayable
     }
@@ -221,7 +217,6 @@ fn is_apply(headers: &HeaderMap) -> bool {
     headers.get(CONTENT_TYPE).is_some_and(|kind| kind.as_bytes().starts_with(b"application/apply-patch"))
 }
 
-/// The fields of a request body that determine the effect of repeating the request.
 #[derive(Default, Deserialize)]
 #[serde(default)]
 struct Probe {

@@ -12,8 +12,7 @@ use crate::error::Error;
 use crate::request::Request;
 
 impl Request {
-    /// Creates a span for a request. The span includes all attempts. [`RestClient`](crate::RestClient) documents the
-    /// fields.
+    /// The span includes all attempts. [`RestClient`](crate::RestClient) documents the fields.
     pub(crate) fn span(&self, line: &Arc<RequestLine>) -> Span {
         tracing::debug_span!(
             "request",

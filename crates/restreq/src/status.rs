@@ -7,7 +7,6 @@ use pintle_meta::{Reason, Status, StatusCause, StatusDetails};
 
 use crate::retry::retry_after;
 
-/// The parts of a request that appear in an error message.
 #[derive(Clone, Debug)]
 pub(crate) struct Subject<'a> {
     pub(crate) method: &'a Method,
@@ -42,7 +41,7 @@ pub(crate) fn failure(code: StatusCode, headers: &HeaderMap, body: &[u8], subjec
     status
 }
 
-/// Ignores the HTTP status.
+/// Returns the failure in a body, whatever the HTTP status is.
 pub(crate) fn failure_in(body: &[u8]) -> Option<Box<Status>> {
     // Search only the start of a long body, so that a large object is not parsed twice. In a `Status`, `kind` is close
     // to the start, unless the body is short.

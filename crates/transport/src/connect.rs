@@ -29,7 +29,7 @@ pub(super) struct Connector {
     pub(super) host: String,
     pub(super) port: u16,
     pub(super) proxy: Option<Proxy>,
-    /// The TLS settings for an https proxy.
+    /// The TLS settings for a connection to an https proxy.
     pub(super) proxy_tls: Option<Arc<TlsSettings>>,
     pub(super) tls: Option<Arc<TlsSettings>>,
     pub(super) timeout: Duration,

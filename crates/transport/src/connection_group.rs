@@ -41,7 +41,6 @@ pub(super) struct ConnectionGroup {
 #[derive(Default)]
 struct State {
     pool: Pool,
-    /// The open connections in the [`Pool`].
     links: HashMap<ConnId, Link>,
     waiting: HashMap<Ticket, oneshot::Sender<Result<PooledConnection, Failure>>>,
     dials: HashMap<u64, Dial>,
@@ -50,7 +49,7 @@ struct State {
     runtime: Option<Handle>,
 }
 
-/// An attempt to open a connection.
+/// An attempt to open a connection, which may still be in progress.
 struct Dial {
     since: Instant,
     /// The task that dials, or `None` until the task is spawned.

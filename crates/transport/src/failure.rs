@@ -115,7 +115,6 @@ fn is_refused_handshake(error: &(dyn StdError + 'static)) -> bool {
     REFUSALS.iter().any(|refusal| alert.starts_with(refusal))
 }
 
-/// The start of rustls's error message for a TLS alert from the peer.
 const ALERT: &str = "received fatal alert: ";
 
 /// TLS alerts that a peer sends only during a handshake (RFC 8446, section 6.2, and older TLS versions). After any other alert, such as an

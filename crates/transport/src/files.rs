@@ -40,7 +40,7 @@ pub fn read(path: &Path) -> io::Result<Zeroizing<Vec<u8>>> {
 /// A network file system may block a read forever. Callers therefore wait only for a limited time, and a tokio runtime's shutdown does not
 /// wait for a read. If a read finishes after the timeout, the next caller gets its result.
 pub struct FileReader<T> {
-    /// For log messages.
+    /// A description of the files, for log messages.
     what: &'static str,
     reading: Mutex<Option<Reading>>,
     last: Arc<Mutex<Option<T>>>,

@@ -144,7 +144,7 @@ impl Http1 {
         Poll::Ready(piece)
     }
 
-    /// The bytes are data that the peer sent after the response.
+    /// Returns the socket, and the data that the peer sent after the response.
     pub(super) fn into_parts(self) -> (Conn, Bytes) {
         (self.conn, self.buf.freeze())
     }

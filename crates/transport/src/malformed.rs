@@ -16,11 +16,8 @@ pub(crate) enum Malformed {
     Unrequested,
     /// The headers are larger than this limit in bytes.
     HeadTooLarge(usize),
-    /// The headers are invalid.
     Head(&'static str),
-    /// The headers contain an invalid character or too many headers.
     Syntax(httparse::Error),
-    /// A chunk is invalid.
     Chunk(&'static str),
 }
 

@@ -46,7 +46,7 @@ pub(super) struct Pool {
 #[derive(Debug)]
 struct Streams {
     used: usize,
-    /// The server's stream limit, or `None` until the server's settings arrive.
+    /// `None` until the server's settings arrive.
     limit: Option<usize>,
     since: Instant,
     idle_since: Instant,
@@ -57,7 +57,6 @@ struct Streams {
 #[must_use]
 pub(super) struct Actions {
     pub(super) assign: Vec<(Ticket, ConnId)>,
-    /// Waiting requests that fail because a dial failed.
     pub(super) fail: Vec<Ticket>,
     pub(super) close: Vec<ConnId>,
     pub(super) dial: usize,

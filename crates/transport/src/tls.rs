@@ -161,7 +161,6 @@ impl TlsSource {
         is_due
     }
 
-    /// Calls `replace` with new settings if the credential plugin's certificate has changed.
     pub(super) async fn show(
         &self,
         shown: PluginCertificate<'_>,

@@ -213,7 +213,6 @@ impl Transport {
         }
     }
 
-    /// Changes the TLS settings for new connections.
     fn replace(&self, change: impl FnOnce(&mut Connector)) {
         let mut groups = self.groups.write().unwrap_or_else(PoisonError::into_inner);
         let mut connector = groups.connector.clone();

@@ -14,7 +14,6 @@ pub(super) struct ProxyError(String);
 const LONGEST_HEAD: usize = 8 << 10;
 const END_OF_HEAD: &[u8] = b"\r\n\r\n";
 
-/// Opens a tunnel through an HTTP proxy.
 pub(crate) async fn connect<S: AsyncRead + AsyncWrite + Unpin>(
     stream: &mut S,
     host: &str,

@@ -141,7 +141,6 @@ impl Cluster {
         Shards::start(leases, &namespace, name, config).map_err(Error::Election)
     }
 
-    /// Sets this cluster's Event recorder and metrics provider, unless `config` has its own.
     fn set_observers(&self, config: &mut LeaderElectionConfig) {
         config.metrics = config.metrics.take().or_else(|| self.inner.metrics.clone());
         config.events.get_or_insert_with(|| leader_events(self.recorder("leader-election")));

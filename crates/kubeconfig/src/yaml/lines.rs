@@ -9,7 +9,6 @@ use super::node::{Content, Document, Member, Node};
 pub(crate) struct Lines(Rc<Node>);
 
 impl Lines {
-    /// Parses `text`. Returns `None` for invalid YAML.
     pub(crate) fn of(text: &str) -> Option<Self> {
         Document::read(text).ok()?.root.map(Self)
     }

@@ -11,7 +11,6 @@ use serde_json::{Value, json};
 /// The value of every secret in these tests, as text and as base64.
 const CANARIES: [&str; 2] = ["hush-0815", "aHVzaC0wODE1"];
 
-/// The collected output, and the names of all printed types.
 #[derive(Default)]
 struct Shown {
     text: String,
@@ -128,7 +127,7 @@ fn full() -> Value {
     })
 }
 
-/// Returns many copies of the configuration. Each copy has one wrong field.
+/// Each copy has one wrong field.
 fn spoilt() -> Vec<Value> {
     fn pointers(value: &Value, at: String, all: &mut Vec<String>) {
         let members: Vec<(String, &Value)> = match value {

@@ -175,7 +175,6 @@ impl fmt::Display for FieldRequirement {
     }
 }
 
-/// Splits `text` at unescaped commas.
 fn split(text: &str) -> impl Iterator<Item = &str> {
     let mut is_escaped = false;
     text.split(move |c| {

@@ -12,7 +12,6 @@ fn labels(pairs: &[(&str, &str)]) -> BTreeMap<String, String> {
     pairs.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect()
 }
 
-/// Parses `text` as a selector and returns the printed form or the error message.
 fn printed(text: &str) -> Result<String, String> {
     text.parse::<LabelSelector>().map(|read| read.to_string()).map_err(|error| error.to_string())
 }
@@ -262,7 +261,6 @@ fn nothing_still_selects_nothing_after_parsing() {
     assert!(!"a,!b".parse::<LabelSelector>().unwrap().is_nothing());
 }
 
-/// Converts an object's `selector` and returns the printed form or the error message.
 fn meant(selector: serde_json::Value) -> Result<String, String> {
     let spec: LabelSelectorSpec = serde_json::from_value(selector).unwrap();
     LabelSelector::from_spec(Some(&spec)).map(|meant| meant.to_string()).map_err(|error| error.to_string())

@@ -236,7 +236,6 @@ struct LineSplitter {
     searched: usize,
 }
 
-/// The maximum size of a line in bytes.
 const MAX_LINE: usize = 1 << 20;
 
 impl LineSplitter {

@@ -38,7 +38,6 @@ enum Source<T> {
     Task(Ahead<T>),
 }
 
-/// The position in a list that is read from the server.
 struct Cursor<T> {
     api: Api<T>,
     /// `None` after the last page or an error.

@@ -59,10 +59,9 @@ enum State<T> {
     Open(Box<Watch<T, ApiError>>),
 }
 
-/// A future that opens a watch. The output contains the time at which the request started, and its result.
+/// A future that returns the start time of a watch request, and its result.
 type Opening<T> = Pin<Box<dyn Future<Output = (Instant, Result<Watch<T, ApiError>, ApiError>)> + Send>>;
 
-/// The minimum time between the starts of two watch requests.
 const MIN_INTERVAL: Duration = Duration::from_secs(1);
 
 impl<T: Object + DeserializeOwned> Api<T> {

@@ -77,11 +77,10 @@ pub struct WatchedObjects<T> {
 }
 
 enum State<T> {
-    /// A list of all objects starts after this pause.
     Pausing(Pin<Box<dyn Future<Output = ()> + Send>>),
     Idle,
     Page(NextPage<T>),
-    /// The remaining objects of a page, and the state after these objects.
+    /// The objects of a page that were not returned yet, and the state after them.
     Items(VecDeque<T>, After<T>),
     Watch(Box<RetryWatch<T>>),
 }

@@ -27,7 +27,6 @@ use crate::metrics::Instruments;
 pub(crate) struct ExecPlugin {
     config: ExecConfig,
     policy: PluginPolicy,
-    /// The cluster information to pass to the plugin, if `provideClusterInfo` is set.
     cluster: Option<serde_json::Value>,
     metrics: Option<Arc<Instruments>>,
 }
@@ -36,8 +35,7 @@ pub(crate) struct ExecPlugin {
 /// a user may need minutes to log in with a browser.
 const TIMEOUT: Duration = Duration::from_secs(60);
 const INTERACTIVE_TIMEOUT: Duration = Duration::from_secs(600);
-/// The timeout for reading the plugin's output after the plugin has exited. A child process of the plugin may keep the
-/// pipes open forever.
+/// The timeout for reading the output of an exited plugin. A child process may keep the pipes open forever.
 const PIPES_GRACE: Duration = Duration::from_millis(250);
 const MAX_OUTPUT: u64 = 1 << 20;
 /// The initial capacity of the output buffer. Credentials are rarely longer.
@@ -261,7 +259,6 @@ fn decode(printed: &[u8]) -> Result<ExecCredential, String> {
     json
 }
 
-/// A plugin's exit status, stdout and stderr.
 type Output = (ExitStatus, Zeroizing<Vec<u8>>, Vec<u8>);
 
 /// Runs a process until it ends. Reads stdout and stderr concurrently, because a full pipe would block the process.

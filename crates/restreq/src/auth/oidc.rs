@@ -25,7 +25,7 @@ use crate::response::Response;
 
 pub(crate) struct OidcLogin {
     config: OidcConfig,
-    /// A client for requests to the issuer. Sends no credentials.
+    /// A client for the issuer. The client sends no credentials.
     issuer: RestClient,
     /// The scheme and the authority of the issuer's URL, without the path.
     origin: String,
@@ -243,7 +243,6 @@ pub(crate) fn expiry(id_token: &str) -> Option<SystemTime> {
     SystemTime::UNIX_EPOCH.checked_add(Duration::try_from_secs_f64(exp).ok()?)
 }
 
-/// The fields of an issuer's discovery document that a login needs.
 #[derive(Deserialize)]
 pub(crate) struct Discovery {
     pub(crate) token_endpoint: String,

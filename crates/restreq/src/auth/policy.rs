@@ -47,7 +47,7 @@ pub(super) fn allowed(policy: &PluginPolicy, command: &str, path: Option<&OsStr>
     Err(format!("{} is not on the allow-list of plugin_policy", resolved.display()))
 }
 
-/// Returns `true` if a path is normalized. Only normalized paths can be compared with each other.
+/// Only normalized paths can be compared with each other.
 fn is_normal(entry: &Path) -> bool {
     let plain = |part: Component<'_>| !matches!(part, Component::CurDir | Component::ParentDir);
     let rebuilt: PathBuf = entry.components().collect();

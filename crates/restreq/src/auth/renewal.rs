@@ -57,7 +57,6 @@ struct Shared<S> {
 
 #[derive(Default)]
 struct State {
-    /// The number of renewal runs that were started.
     runs: u64,
     issued: Option<Issued>,
     running: Option<Running>,

@@ -41,7 +41,6 @@ const PING_PERIOD: Duration = Duration::from_secs(30);
 enum Step {
     /// The driver sent or received data, and must be polled again immediately.
     Moved,
-    /// The driver waits for the WebSocket or for a stream.
     Waits,
     End(End),
 }

@@ -33,7 +33,6 @@ pub(crate) enum CloseSignal {
 pub(crate) enum End {
     /// The server closed the connection without an error.
     Closed,
-    /// The connection was lost for this reason.
     Lost(Arc<str>),
 }
 
@@ -50,7 +49,6 @@ const OVERHEAD: usize = 64;
 const SMALL: usize = 4 << 10;
 /// The maximum size in bytes of a message from the client, as in client-go.
 const MAX_CHUNK: usize = 32 << 10;
-/// The maximum number of bytes that are stored from the error channel.
 const MAX_ERROR: usize = 64 << 10;
 
 pub(super) struct Shared(Mutex<State>);

@@ -29,7 +29,6 @@ pub(super) struct Retrying<'a> {
     retry: Retry,
     /// The error of the last attempt of a write that the server may have processed.
     doubt: Option<Error>,
-    /// Whether the client may still renew the credentials.
     may_renew: bool,
     attempts: u32,
 }
@@ -115,7 +114,6 @@ impl<'a> Retrying<'a> {
         Ok(None)
     }
 
-    /// Returns the pause before the next attempt, or `None` if the request must not be sent again.
     fn wait(&mut self, outcome: &Answer, is_stale: bool) -> Option<Duration> {
         let parts = &*self.request.parts;
         let outcome = match outcome {
@@ -163,7 +161,6 @@ impl<'a> Retrying<'a> {
         self.mode.has_effect() || !matches!(self.request.parts.method, Method::GET | Method::HEAD)
     }
 
-    /// Combines the last error with the stored error of an earlier attempt, if any.
     fn in_doubt(&mut self, last: Error) -> Error {
         match self.doubt.take() {
             Some(earlier) => Error::Retried { earlier: Box::new(earlier), last: Box::new(last) },

@@ -17,11 +17,8 @@ use crate::oversized::BoundedBuffer;
 /// chunk is not copied. A `ListSplitter` does no I/O.
 pub(crate) struct ListSplitter {
     json: Json,
-    /// Chunks that were not processed yet.
     chunks: VecDeque<Bytes>,
-    /// The number of body bytes before `chunks`.
     offset: u64,
-    /// The JSON text around the items.
     envelope: Vec<u8>,
     place: Place,
     item: BoundedBuffer,
@@ -55,7 +52,6 @@ pub(crate) enum Fault {
 }
 
 impl ListSplitter {
-    /// Creates a `ListSplitter` that skips items larger than `limit` bytes.
     pub(crate) fn new(limit: usize) -> Self {
         Self {
             json: Json::new(MEMBER),
@@ -143,7 +139,6 @@ impl ListSplitter {
         }))
     }
 
-    /// Returns `true` if `token` ends an item, or starts or ends the items.
     fn is_boundary(&mut self, token: Token) -> bool {
         match (&mut self.place, token, self.json.depth()) {
             (Place::Outside { names_items }, Token::Name, MEMBER) => {

@@ -78,7 +78,6 @@ struct AggregatedSubresource {
 }
 
 impl Aggregated {
-    /// Returns all resources, and the group versions whose resources are unavailable.
     pub(super) fn resources(self) -> (Vec<DiscoveredResource>, Vec<GroupVersion>) {
         let (mut resources, mut missing) = (Vec::new(), Vec::new());
         for group in self.items {

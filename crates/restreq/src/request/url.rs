@@ -175,7 +175,6 @@ pub(crate) fn templates_rendered() -> usize {
     RENDERED.get()
 }
 
-/// Returns the fields of an options struct as query parameters.
 pub(super) fn option_pairs(options: &impl Serialize) -> Result<Vec<(String, String)>, String> {
     let value = serde_json::to_value(options).map_err(|error| error.to_string())?;
     let Value::Object(members) = value else { return Err("it is not an object".into()) };

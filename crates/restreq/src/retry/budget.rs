@@ -34,7 +34,6 @@ impl Budget {
         self.requests.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Takes a retry from the budget. Returns `false` if the budget is empty.
     pub(crate) fn withdraw(&self, now: Instant) -> bool {
         // A panic that poisoned this lock cannot have left the data inconsistent.
         let mut account = self.account.lock().unwrap_or_else(PoisonError::into_inner);

@@ -27,7 +27,7 @@ pub(crate) fn parse_all(headers: &HeaderMap) -> Vec<Warning> {
     warnings
 }
 
-/// Parses the first warning. Returns the warning and the text after it.
+/// Returns the first warning, and the text after it.
 fn parse_one(text: &str) -> Result<(Warning, &str), &'static str> {
     let text = text.trim();
     let (code, rest) = text.split_once(' ').ok_or("fewer than three parts")?;
@@ -76,7 +76,6 @@ fn quoted(text: &str) -> Result<(String, &str), &'static str> {
 mod tests {
     use super::*;
 
-    /// Returns the code, agent and text of the first warning, and the rest of the header.
     fn parse(header: &str) -> Result<(u16, String, String, &str), &'static str> {
         parse_one(header).map(|(Warning { code, agent, text }, rest)| (code, agent, text, rest))
     }

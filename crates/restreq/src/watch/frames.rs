@@ -124,7 +124,6 @@ impl FrameSplitter {
         self.frame.is_empty() && self.chunks.iter().all(|chunk| chunk.iter().all(u8::is_ascii_whitespace))
     }
 
-    /// Returns the end of the current frame, and `true` if the frame is valid JSON.
     fn end_of_frame(&mut self, chunk: &[u8]) -> Option<(usize, bool)> {
         let mut at = 0;
         loop {

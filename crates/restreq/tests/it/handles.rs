@@ -240,7 +240,7 @@ fn body_or_null(server: &Server) -> Value {
     serde_json::from_slice(&server.seen().pop().unwrap().body).unwrap_or_default()
 }
 
-/// Serves a list of five pages, each with one widget.
+/// The list has five pages, each with one widget.
 fn page(seen: &crate::support::Seen, _: usize) -> Reply {
     let at: u32 = seen.uri.split("continue=").nth(1).map_or(0, |rest| rest.split('&').next().unwrap().parse().unwrap());
     let token = if at == 4 { String::new() } else { (at + 1).to_string() };

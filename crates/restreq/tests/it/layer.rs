@@ -100,7 +100,6 @@ async fn transport_error_through_a_layer_keeps_its_type() {
     assert!(matches!(error, Error::Connect { refused: true, .. }), "{error}");
 }
 
-/// A request body that panics if its size is queried.
 struct Jumpy(Full<Bytes>);
 
 impl Body for Jumpy {
@@ -120,7 +119,6 @@ impl Body for Jumpy {
     }
 }
 
-/// A service that returns the path of each request as the response body.
 #[derive(Clone)]
 struct Startling(TransportService);
 
@@ -154,7 +152,6 @@ async fn panicking_layer_body_breaks_no_connection() {
     assert_eq!(seen, [("/a".into(), 0), ("/b".into(), 0)]);
 }
 
-/// A service that returns a status or an error without using the transport.
 #[derive(Clone)]
 struct Deaf(Option<StatusCode>);
 

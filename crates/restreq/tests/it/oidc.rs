@@ -31,7 +31,6 @@ type Issuer = fn(&Seen, usize) -> Reply;
 
 const DESCRIPTION: &str = "/realms/a/.well-known/openid-configuration";
 
-/// Returns a discovery document if the request asks for one.
 fn described(seen: &Seen) -> Option<Reply> {
     let host = seen.header("host").unwrap();
     let endpoint = format!("https://{host}/realms/a/token?kind=x");
@@ -315,7 +314,6 @@ async fn failed_refresh_is_not_repeated_for_each_request() {
     }
 }
 
-/// A token store that blocks until the test releases it.
 struct Hanging {
     begun: AtomicUsize,
     gate: Mutex<mpsc::Receiver<()>>,

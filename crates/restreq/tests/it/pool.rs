@@ -235,16 +235,12 @@ async fn watches_share_connection_with_drop_connection_on_cancel() {
     }
 }
 
-/// How the raw HTTP/2 server reacts to a request.
 #[derive(Clone, Copy, Debug)]
 enum Move {
     /// Sends a GOAWAY with the last stream ID 0, and then closes the connection.
     GoAway,
-    /// Resets the stream with REFUSED_STREAM.
     Refuse,
-    /// Resets the stream with INTERNAL_ERROR.
     Break,
-    /// Closes the connection.
     Close,
     /// Sends an empty response with status 200.
     Answer,
@@ -254,7 +250,6 @@ enum Move {
     Open,
     /// Sends one byte on each earlier stream, and then an empty response.
     Late,
-    /// Sends nothing.
     Silence,
 }
 

@@ -25,7 +25,6 @@ use tracing_subscriber::fmt::MakeWriter;
 
 use crate::support::{End, Reply, Server, closed_port, soon};
 
-/// All secrets in these tests contain this text.
 const CANARY: &str = "hush-0815";
 
 /// The printed text, followed by the names of the printed types.
@@ -64,7 +63,6 @@ impl Shown {
         self.debug(error);
     }
 
-    /// Prints a request error, its source, and its [`ApiError`].
     fn failure(&self, error: Error) {
         match &error {
             Error::Auth { source, .. } => self.error(source),
@@ -75,7 +73,6 @@ impl Shown {
         self.error(&ApiError::from(error));
     }
 
-    /// Returns `true` if a value of the type `name` was printed.
     fn knows(&self, name: &str) -> bool {
         let types = self.1.lock().unwrap();
         types.iter().any(|path| path.split(|c: char| !c.is_alphanumeric() && c != '_').any(|part| part == name))
@@ -320,7 +317,6 @@ fn configs(url: &str) -> Vec<ClientConfig> {
     configs
 }
 
-/// The types that require the feature `ws`.
 const STREAMS: [&str; 9] = [
     "AttachedProcess",
     "CommandOutput",
@@ -333,7 +329,6 @@ const STREAMS: [&str; 9] = [
     "TerminalSize",
 ];
 
-/// Starts a proxy that rejects every tunnel.
 async fn refusing() -> (std::net::SocketAddr, tokio::task::JoinHandle<()>) {
     let listener = TcpListener::bind(("127.0.0.1", 0)).await.unwrap();
     let addr = listener.local_addr().unwrap();

@@ -28,7 +28,6 @@ pub(crate) struct Seen {
     /// The connection's number, starting at 0.
     pub(crate) connection: usize,
     pub(crate) version: http::Version,
-    /// The certificate that the client sent.
     pub(crate) certificate: Option<Bytes>,
 }
 
@@ -38,7 +37,6 @@ impl Seen {
     }
 }
 
-/// How the server responds to a request.
 #[derive(Clone, Debug)]
 pub(crate) enum Reply {
     /// Sends a response with these parts.
@@ -56,7 +54,6 @@ pub(crate) enum Reply {
 pub(crate) enum End {
     /// The body ends properly.
     Proper,
-    /// The connection breaks.
     Cut,
     /// The body never ends.
     Stall,
@@ -76,7 +73,6 @@ impl Reply {
         Self::json(200, "{}")
     }
 
-    /// Returns a rejection with a `Retry-After` header.
     pub(crate) fn later(status: u16, seconds: u32) -> Self {
         Self::json(status, "").header("retry-after", seconds.to_string())
     }
@@ -126,7 +122,6 @@ impl Server {
         Self::start_with(script, Reply::ok(), None).await
     }
 
-    /// Starts a server that sends the same reply to all requests.
     pub(crate) async fn always(reply: Reply) -> Self {
         Self::start_with([], reply, None).await
     }

@@ -171,7 +171,6 @@ async fn exec_passes_a_layer() {
     assert_eq!(server.await.unwrap().as_deref(), Some("seen"));
 }
 
-/// A `tower` layer that adds a header to each request.
 #[cfg(feature = "tower")]
 #[derive(Clone)]
 struct Marking(pintle_restreq::TransportService);

@@ -47,7 +47,6 @@ async fn serve(tls: Option<TlsAcceptor>) -> SocketAddr {
     addr
 }
 
-/// A waker that counts wake-ups and forwards them to the task.
 #[derive(Default)]
 struct Wakes {
     count: AtomicUsize,

@@ -143,7 +143,6 @@ impl fmt::Display for PingTimeout {
 
 impl StdError for PingTimeout {}
 
-/// Sends a request body at the rate at which the peer reads it.
 async fn upload(mut body: RequestBody, mut stream: SendStream<Bytes>) {
     if let Some(reason) = poll_fn(|cx| poll_upload(&mut body, &mut stream, cx)).await {
         stream.send_reset(reason);

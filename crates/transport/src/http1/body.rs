@@ -13,7 +13,6 @@ pub(crate) struct ResponseBody(State);
 enum State {
     /// The body has a fixed length, with this number of bytes left.
     Length(u64),
-    /// The body ends when the server closes the connection.
     UntilClose,
     /// Before the line that contains the size of a chunk.
     Size,
@@ -21,7 +20,6 @@ enum State {
     Chunk(u64),
     /// After the data of a chunk, before the line break.
     ChunkEnd,
-    /// After the last chunk.
     Trailers,
     Over,
 }

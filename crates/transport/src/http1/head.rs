@@ -15,7 +15,6 @@ const MAX_HEAD: usize = 64 << 10;
 /// The maximum number of response headers. hyper has the same default.
 const MAX_HEADERS: usize = 100;
 
-/// The properties of a request that determine the format of its response.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Asked {
     /// Whether the method is HEAD. The response then has no body.

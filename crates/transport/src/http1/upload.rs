@@ -19,7 +19,6 @@ use crate::request_body::RequestBody;
 pub(super) struct Upload {
     /// The bytes to write before `data`: the request headers, or the lines around a chunk.
     framing: Vec<u8>,
-    /// The number of bytes of `framing` that were written.
     written: usize,
     data: Bytes,
     /// Whether `data` is a chunk. A line break follows a chunk.

@@ -38,11 +38,10 @@ pub(super) struct Tokens {
 /// program is writing the same file.
 const TRIES: u32 = 3;
 const PAUSE: Duration = Duration::from_millis(200);
-/// The maximum time that a caller waits until the tokens are stored.
 pub(super) const TIMEOUT: Duration = Duration::from_secs(5);
 
 impl TokenWriter {
-    /// Creates a writer. `issuer` appears only in log messages.
+    /// `issuer` appears only in log messages.
     pub(super) fn new(store: Arc<dyn TokenStore>, issuer: &str) -> Self {
         Self(Arc::new(Shared { store, issuer: issuer.into(), state: Mutex::default() }))
     }

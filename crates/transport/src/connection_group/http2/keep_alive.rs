@@ -25,7 +25,6 @@ pub(crate) struct KeepAlive {
 }
 
 impl KeepAlive {
-    /// Returns `None` if the configuration disables pings.
     pub(super) fn new(
         connection: &mut client::Connection<Conn, Bytes>,
         config: Http2Config,
