@@ -106,6 +106,7 @@ async fn reach(host: &str, port: u16, metrics: Option<&LookUps>) -> io::Result<T
     Ok(tcp)
 }
 
+/// An open connection to the server, directly or through a proxy.
 pub struct Conn {
     stream: Stream,
     pub(super) is_http2: bool,
