@@ -1,34 +1,33 @@
-//! The alarm: the queue's timer for waiting tasks.
+//! The alarm, which is the queue's timer for waiting tasks.
 
 use std::fmt;
 use std::sync::Arc;
 
 use pintle_ratelimit::{Sleep, Timer};
 
-/// The timer that creates the alarm's sleeps. With `None`, the queue's clock creates the sleeps, which works on any thread.
+/// The timer that creates the alarm's sleeps. With `None`, the queue's clock creates the sleeps.
 pub(crate) type Source = Option<Arc<dyn Timer>>;
 
-/// The queue's timer for waiting tasks. The timer fires when a delay ends, or when a notified task has not been polled in time.
+/// The queue's timer for waiting tasks. The timer fires when a key's delay ends, or when a notified task has not been polled within 1 ms.
 ///
-/// The timer belongs to the queue instead of a waiting task, because the task may not be polled for a long time. For example, a task is not
-/// polled while another branch of its `select!` computes, or while another task computes on its thread. The timer's waker locks the queue
-/// and notifies waiters.
+/// The timer belongs to the queue instead of a waiting task, because the task may not be polled for a long time. For example, another
+/// branch of the task's `select!`, or another task on the same thread, may block the thread. The timer's waker locks the queue and notifies
+/// waiters.
 #[derive(Default)]
 pub(crate) struct Alarm {
-    /// The timers that can create sleeps: one for each executor with a registered waiting task. The alarm uses the last one. After an
-    /// executor's last task has stopped waiting, its timer stays in the list until another executor's timer replaces it. The list is empty
-    /// if no task has waited yet, or if the last timer failed.
+    /// One timer for each executor with a registered waiting task. The alarm uses the last timer in this list. The last timer stays in the
+    /// list after its executor's last task has stopped waiting, until a task of another executor waits. The list is empty if no task has
+    /// waited yet, or if the last timer failed.
     sources: Vec<Listed>,
-    /// The time at which the alarm's timer fires, in nanoseconds since the queue's creation.
+    /// The time at which the timer fires, in nanoseconds since the queue's creation.
     at: Option<u64>,
-    /// The executor whose timer the alarm currently uses.
     executor: u64,
-    /// Distinguishes the current sleep from earlier sleeps.
+    /// Incremented for each new sleep, so that a thread can detect that another thread has replaced its sleep.
     generation: u64,
     sleep: Option<Sleep>,
-    /// Whether the timer called the waker before the new sleep was stored.
+    /// Whether the timer called the alarm's waker before the thread that created the new sleep stored the sleep.
     has_rung: bool,
-    /// Executors that are no longer needed. Their timers must be dropped outside the lock.
+    /// Executors without registered tasks. Their timers must be dropped outside the lock.
     unused: Vec<Listed>,
 }
 
@@ -39,27 +38,27 @@ pub(crate) struct Listed {
     tasks: usize,
 }
 
-/// A change to the alarm: the new time, and the timer that must create the new sleep. The caller must create the sleep outside the lock.
+/// A change of the alarm: the new time, and the timer that must create the new sleep. The caller must create the sleep outside the lock,
+/// because the timer may be user code.
 pub(crate) struct Arm {
     pub(crate) at: u64,
     pub(crate) source: Source,
     generation: u64,
 }
 
-/// The change to the alarm that the caller must make at the end of a critical section.
 #[derive(Default)]
 pub(crate) struct Planned {
     pub(crate) arm: Option<Arm>,
-    /// A sleep and timers that the caller must drop outside the lock.
+    /// The old sleep, and the timers of unused executors. The caller must drop them outside the lock.
     pub(crate) unused: (Option<Sleep>, Vec<Listed>),
 }
 
 /// The result of storing a new sleep in the alarm. The caller has already polled the sleep once.
 pub(crate) enum Installed {
     Done,
-    /// Another thread has changed the alarm in the meantime. The caller must drop the sleep outside the lock.
+    /// Another thread has changed the alarm since the caller created this sleep. The caller must drop the sleep outside the lock.
     Outdated(Sleep),
-    /// The timer has called the waker in the meantime. The caller must poll the sleep again.
+    /// The timer has called the alarm's waker since the caller polled this sleep. The caller must poll the sleep again.
     HasRung(Sleep),
 }
 
@@ -68,7 +67,7 @@ impl Alarm {
         self.at.is_some()
     }
 
-    /// Returns the time at which the alarm fires. Returns `None` if the alarm is not set, or fires after `time`.
+    /// Returns the time at which the alarm fires, if this time is not after `time`.
     pub(crate) fn rings_before(&self, time: u64) -> Option<u64> {
         self.at.filter(|at| *at <= time)
     }
@@ -92,7 +91,6 @@ impl Alarm {
         }
     }
 
-    /// Records that one of an executor's tasks is no longer registered.
     pub(crate) fn leave(&mut self, executor: u64) {
         if let Some(listed) = self.sources.iter_mut().find(|listed| listed.executor == executor) {
             listed.tasks -= 1;
@@ -102,13 +100,11 @@ impl Alarm {
         }
     }
 
-    /// Records that no task is registered any more.
     pub(crate) fn leave_all(&mut self) {
         self.sources.iter_mut().for_each(|listed| listed.tasks = 0);
         self.drop_unused();
     }
 
-    /// Removes all executors without a registered task, but keeps at least one executor.
     fn drop_unused(&mut self) {
         while self.sources.len() > 1
             && let Some(at) = self.sources.iter().position(|listed| listed.tasks == 0)
@@ -117,8 +113,8 @@ impl Alarm {
         }
     }
 
-    /// Determines how to change the alarm so that it fires at `at` or earlier. `None` means that no alarm is necessary. If another
-    /// executor's timer must be used, a new sleep replaces the current one.
+    /// Plans the change after which the alarm fires at `at` or earlier. With `None`, the alarm is switched off. A new sleep replaces the
+    /// current sleep if the alarm must now use another executor's timer.
     pub(crate) fn plan(&mut self, at: Option<u64>) -> Planned {
         let unused = std::mem::take(&mut self.unused);
         let last = self.sources.last();
@@ -139,7 +135,7 @@ impl Alarm {
         Planned { arm, unused: (self.sleep.take(), unused) }
     }
 
-    /// Stores the sleep that the caller has just created for the alarm.
+    /// Stores a new sleep that the caller has already polled once.
     pub(crate) fn install(&mut self, arm: &Arm, sleep: Sleep) -> Installed {
         if arm.generation != self.generation || self.at.is_none() {
             return Installed::Outdated(sleep);
@@ -151,22 +147,23 @@ impl Alarm {
         Installed::Done
     }
 
-    /// Returns `true` if a thread is currently setting the alarm. That thread then handles the waker call after it has polled the new
-    /// sleep. The caller can be the same thread, if polling the sleep calls the waker.
+    /// Returns `true` if a thread is currently setting the alarm. After that thread has polled the new sleep, it handles this call of the
+    /// alarm's waker. The current thread can be that thread, because polling the sleep can call the waker.
     pub(crate) fn defer_ring(&mut self) -> bool {
         self.has_rung = self.at.is_some() && self.sleep.is_none();
         self.has_rung
     }
 
-    /// Handles a call to the timer's waker, which may come too early. The caller must drop the returned sleep outside the lock.
+    /// Clears the alarm after a call to its waker. A timer may call the waker too early. The caller must drop the returned sleep outside
+    /// the lock.
     pub(crate) fn unset(&mut self) -> Option<Sleep> {
         self.at = None;
         self.has_rung = false;
         self.sleep.take()
     }
 
-    /// Handles a failure to set the alarm's timer. A timer fails if its executor has ended, or if it works only on
-    /// other threads. The caller must drop the returned timers outside the lock.
+    /// Removes all timers after the alarm's timer has failed. A timer fails if its executor has ended, or if it works only on other
+    /// threads. The caller must drop the returned timers outside the lock.
     pub(crate) fn fail(&mut self, arm: &Arm) -> Vec<Listed> {
         if arm.generation != self.generation {
             return Vec::new();

@@ -2,8 +2,8 @@
 
 use std::ops::{Index, IndexMut};
 
-/// A vector in chunks of bounded size. Growing allocates at most one chunk, so the time for which the queue's lock is held does not
-/// depend on the vector's length. A short vector needs no more memory than a [`Vec`].
+/// A vector that stores its elements in chunks of bounded size. Growing the vector allocates at most one chunk. Therefore, the time for
+/// which a push holds the queue's lock does not depend on the vector's length. A short vector needs no more memory than a [`Vec`].
 #[derive(Debug)]
 pub(crate) struct Chunks<T> {
     chunks: Vec<Vec<T>>,
@@ -33,7 +33,7 @@ impl<T> Chunks<T> {
 }
 
 impl<T: Clone> Chunks<T> {
-    /// Grows the vector so that `index` exists. Earlier chunks that were never accessed stay empty.
+    /// Grows the vector so that `index` exists. Chunks before `index` that were never accessed stay empty.
     pub(crate) fn fill(&mut self, index: usize, with: T) {
         let (chunk, at) = (index / CHUNK, index % CHUNK);
         if self.chunks.len() <= chunk {
@@ -80,7 +80,6 @@ mod tests {
     proptest! {
         #![proptest_config(config())]
 
-        /// Stored values never move, and chunks without values take no memory.
         #[test]
         fn filled_values_stay(puts in proptest::collection::vec((0..20 * CHUNK, any::<u32>()), 1..200)) {
             let (mut chunks, mut expected) = (Chunks::default(), BTreeMap::new());

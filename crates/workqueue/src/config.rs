@@ -10,8 +10,8 @@ use pintle_ratelimit::{ExponentialFailureRateLimiter, RateLimiter, StdClock, Tok
 use crate::metrics::MetricsStyle;
 use crate::order::{Fifo, Order};
 
-/// The configuration of a [`WorkQueue`](crate::WorkQueue). With the default configuration, a queue behaves like client-go's queue, but uses
-/// controller-runtime's retry delays.
+/// The configuration of a [`WorkQueue`](crate::WorkQueue). With the default configuration, a queue behaves like client-go's queue. Only the
+/// retry delays are controller-runtime's.
 ///
 /// # Examples
 ///
@@ -36,24 +36,24 @@ pub struct QueueConfig<K, C = StdClock> {
     pub order: Box<dyn Order<K>>,
     /// The limiter that computes the delay before a retry.
     pub limiter: Box<dyn RateLimiter<K>>,
-    /// Whether a rate-limited add without an effect counts as a failure.
+    /// Determines whether a rate-limited add counts as a failure if the key already has an earlier retry or is already queued.
     pub charge: RetryAccounting,
     /// How long the queue remembers an idle key's failures. A key is idle if it is not queued, delayed or in flight. With `None`, the queue
     /// remembers failures until `forget` is called, as in client-go. The queue then keeps one record for each key that has failed and was
     /// never forgotten. The default is one hour.
     ///
-    /// After this time, the next call to a queue method removes the failures. If a worker waits for a key, the failures are removed
-    /// immediately. The queue then also calls the limiter's `forget` for the key.
+    /// After this time, the next call to a queue method removes the failures and calls the limiter's `forget` for the key. If a worker
+    /// waits for a key, the queue does not wait for another call.
     pub keep_failures: Option<Duration>,
     /// What happens to a pending retry (a delay after a failure) when its key is added without a delay.
     pub pending_retry: DelayPolicy,
     /// What happens to a pending reminder (a delay without a failure) when its key is added without a delay.
     pub pending_reminder: DelayPolicy,
     /// Limits how many keys per second all workers together can dequeue. A key stays queued while it waits for a token. A worker that stops
-    /// waiting consumes no token. `None` means no limit.
+    /// waiting for a key consumes no token. `None` means no limit.
     pub dequeue_limit: Option<TokenBucket>,
-    /// The metrics provider. `None` disables metrics, and the queue then reads the clock less often. [`MetricsStyle`] lists the metrics.
-    /// They stay registered until the queue and its last guard are dropped. Queues with the same name share metric series.
+    /// The metrics provider. `None` disables metrics, and the queue then reads the clock less often. The metrics stay registered until the
+    /// queue and its last guard are dropped. Queues with the same name share metric series. [`MetricsStyle`] lists the metrics.
     pub metrics: Option<Arc<dyn Provider>>,
     /// The labels and buckets of the metrics.
     pub metrics_style: MetricsStyle,
@@ -63,15 +63,14 @@ pub struct QueueConfig<K, C = StdClock> {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum DelayPolicy {
-    /// Keeps both the add and the pending delay. The key is processed immediately, and again when the delay ends. This
-    /// is client-go's rule.
+    /// Keeps both the add and the pending delay. The key is processed immediately, and again when the delay ends. client-go uses this rule.
     #[default]
     Keep,
     /// Keeps only the earliest time at which the key must be processed. Adding the key without a delay cancels a pending delay, and a delay
-    /// that is requested while the key is queued is ignored. This is controller-runtime's rule.
+    /// that is requested while the key is queued is ignored. controller-runtime uses this rule.
     Absorb,
-    /// Keeps only the pending delay. Adding the key has no effect while a delay is pending. The key is processed when the delay ends, so
-    /// events do not cut a key's back-off short.
+    /// Keeps only the pending delay. Adding the key has no effect while a delay is pending. The key is processed when the delay ends, so an
+    /// event does not shorten a key's back-off.
     Respect,
 }
 
@@ -84,7 +83,7 @@ pub enum RetryAccounting {
     /// just failed.
     #[default]
     IfScheduled,
-    /// Counts every rate-limited add, even if the queue is shut down. This is client-go's rule.
+    /// Counts every rate-limited add, even if the queue is shut down. client-go uses this rule.
     Always,
 }
 

@@ -96,7 +96,7 @@ impl<K: Clone, C: Clock> Drain<K, C> {
 
     fn poll_report(&mut self, waker: &Waker) -> Option<ShutdownReport<K>> {
         let over = self.deadline.is_some_and(|deadline| deadline <= self.shared.clock.now());
-        // Clone the waker outside the lock, because cloning it runs executor code.
+        // Clone the waker outside the lock, because cloning a waker runs executor code.
         let waker = waker.clone();
         let mut section = self.shared.section();
         let complete = section.engine.is_drained();

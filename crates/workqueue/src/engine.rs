@@ -1,4 +1,4 @@
-//! The queue's state machine. It takes no locks, spawns no tasks and never waits. Callers pass the current time.
+//! The queue's state machine. The engine takes no locks, spawns no tasks and never waits. Callers pass the current time.
 
 mod add;
 mod handout;
@@ -27,25 +27,23 @@ use crate::order::{Order, Queued, Ticket};
 use crate::panic::{Panic, catch};
 use crate::shutdown::ShutdownMode;
 
-/// A queue's keys, delays and retries, with one record per key.
+/// A queue's keys, delays and retries, with one record per key. All times are in nanoseconds since the queue's creation. Callers pass a
+/// key's hash, because keys must be hashed outside the lock.
 ///
-/// All times are in nanoseconds since the queue's creation. A key whose delay has ended becomes available at the next `get`, or at the next
-/// call for this key. Adding other keys does not make it available. If a `get` is waiting, the key becomes available immediately. Callers
-/// pass a key's hash, because hashing must happen outside the lock.
+/// The engine queues a key whose delay has ended at the next `get`, or at the next call for the same key. Adding other keys does not queue
+/// the delayed key. While a `get` waits, the queue's alarm or the waiting thread calls the engine when a delay ends.
 ///
 /// # User code
 ///
-/// Keys, orders, limiters and metrics providers can panic. The engine calls them either while its state is consistent, so that a panic can
-/// propagate immediately, or through [`Trash::catch`].
+/// Keys, orders, limiters and metrics providers can panic. The engine calls this user code in one of two ways. Either the engine's state is
+/// consistent at the call, so that a panic can propagate immediately, or the engine makes the call through [`Trash::catch`].
 pub(crate) struct Engine<K> {
     table: Table<K>,
     order: Box<dyn Order<K>>,
-    /// Whether the order uses the times at which keys were queued.
     timed: bool,
-    /// Whether the order's last `pop` returned no key although the order contains keys. The engine calls `pop` again after the queued keys
-    /// or the keys in flight change.
+    /// Whether the order's last `pop` returned no key although the order contains keys. The engine calls `pop` again after the set of
+    /// queued keys or in-flight keys changes.
     is_withheld: bool,
-    /// The times at which delays end and failures expire.
     timers: BTreeSet<(u64, Ticket)>,
     limiter: Box<dyn RateLimiter<K>>,
     dequeue_limit: Option<TokenBucket>,
@@ -96,7 +94,7 @@ impl<K> Engine<K> {
         (engine, config.clock, config.name)
     }
 
-    /// Returns `true` if inbox operations must contain the time of their call.
+    /// Returns `true` if an operation in the inbox must record the time of its call.
     pub(crate) fn wants_time(&self) -> bool {
         self.timed || self.observer.is_some() || self.keep_failures.is_some()
     }
@@ -105,12 +103,10 @@ impl<K> Engine<K> {
         self.mode
     }
 
-    /// Sets the shutdown mode, unless the current mode is stricter.
     pub(crate) fn shut_down(&mut self, mode: ShutdownMode) {
         self.mode = self.mode.max(Some(mode));
     }
 
-    /// Returns `true` if the shutdown has ended, according to the current shutdown mode.
     pub(crate) fn is_drained(&self) -> bool {
         match self.mode {
             None => false,
@@ -120,7 +116,7 @@ impl<K> Engine<K> {
         }
     }
 
-    /// Returns `true` if a shutdown has left no more keys to dequeue. A guard that is dropped later can still queue its key.
+    /// Returns `true` if the queue is shutting down and has no more keys to dequeue. A guard that is dropped later can still queue its key.
     pub(crate) fn is_exhausted(&self) -> bool {
         match self.mode {
             None => false,
@@ -129,7 +125,8 @@ impl<K> Engine<K> {
         }
     }
 
-    /// Returns the number of keys that can be dequeued now. This method does not queue keys whose delay has ended.
+    /// Returns the number of keys that can be dequeued now. The count excludes keys whose delay has ended but that the engine has not
+    /// queued yet.
     pub(crate) fn available(&mut self, now: &Now<'_>) -> usize {
         let queued = self.counts.queued;
         if queued == 0 || self.is_withheld || self.is_exhausted() {
@@ -141,7 +138,7 @@ impl<K> Engine<K> {
         }
     }
 
-    /// Returns the next time at which a key may become available without a call to the queue.
+    /// Returns the next time at which a key may become available without a call to the queue, for example because a delay ends.
     pub(crate) fn next_wake(&mut self, now: &Now<'_>) -> Option<u64> {
         if self.is_exhausted() {
             return None;
@@ -159,13 +156,13 @@ impl<K> Engine<K> {
         self.observer.as_deref()
     }
 
-    /// Returns the `depth` series that are not registered with the metrics provider yet.
     #[inline]
     pub(crate) fn take_new_depths(&mut self) -> Vec<Depth> {
         self.observer.as_deref_mut().map_or_else(Vec::new, Observer::take_new_depths)
     }
 
-    /// Stores the gauge for a `depth` series. If a panic has ended the metrics, returns `gauge`.
+    /// Stores the gauge for a `depth` series, and returns the series' previous gauge. After a panic in the metrics provider, returns
+    /// `gauge` instead.
     pub(crate) fn keep_gauge(&mut self, depth: Depth, gauge: Pull) -> Option<Pull> {
         match self.observer.as_deref_mut() {
             Some(observer) => observer.keep_gauge(depth, gauge),
@@ -173,7 +170,7 @@ impl<K> Engine<K> {
         }
     }
 
-    /// Ends the metrics after a panic in the provider. The caller must drop the returned observer outside the lock.
+    /// Disables the metrics after a panic in the provider. The caller must drop the returned observer outside the lock.
     pub(crate) fn take_observer(&mut self) -> Option<Box<Observer>> {
         self.observer.take()
     }
@@ -184,7 +181,7 @@ impl<K> Engine<K> {
         any.then(|| std::mem::take(&mut self.trash))
     }
 
-    /// Calls the observer. If the metrics provider panics, the engine does not call it again.
+    /// Passes a state change to the observer. If the metrics provider panics, the engine does not call it again.
     fn observe(&mut self, update: impl FnOnce(&mut Observer)) {
         if let Some(observer) = &mut self.observer
             && self.trash.catch(|| update(observer)).is_none()
@@ -209,7 +206,7 @@ impl<K> Engine<K> {
         Added::ShutDown
     }
 
-    /// Removes an idle record without failures. For a record with failures, sets the time at which they expire.
+    /// Removes an idle record if it has no failures. Otherwise, sets the time at which its failures expire.
     fn rest(&mut self, ticket: Ticket, now: &Now<'_>) {
         let record = &self.table[ticket];
         if !record.state.is_idle() {
@@ -222,7 +219,6 @@ impl<K> Engine<K> {
         }
     }
 
-    /// Removes an idle record.
     fn remove(&mut self, ticket: Ticket) {
         self.stop_timer(ticket);
         self.counts.idle -= 1;
@@ -236,7 +232,6 @@ impl<K> Engine<K> {
     }
 }
 
-/// Returns the [`Queued`] value that describes a record's key to the order.
 fn queued<'a, K>(ticket: Ticket, record: &'a Record<K>, timed: bool, now: &Now<'_>) -> Queued<'a, K> {
     Queued { ticket, key: record.key(), priority: record.priority, now: if timed { now.nanos() } else { 0 } }
 }
@@ -249,7 +244,8 @@ impl<K> Trash<K> {
         }
     }
 
-    /// Calls user code during an operation. If the user code panics, the operation continues and propagates the panic at its end.
+    /// Calls user code during an operation. If the user code panics, the operation continues, and the panic propagates when the operation
+    /// ends.
     fn catch<T>(&mut self, call: impl FnOnce() -> T) -> Option<T> {
         catch(call).map_err(|panic| self.rare().panic = Some(panic)).ok()
     }
@@ -258,7 +254,7 @@ impl<K> Trash<K> {
         self.rare.get_or_insert_with(|| Box::new(Rare { keys: Vec::new(), burst: None, observer: None, panic: None }))
     }
 
-    /// Drops all values. Returns the panic that was caught earlier, or a panic of a drop.
+    /// Drops all values. Returns the panic that was caught earlier, or else a panic that dropping a value causes.
     #[inline]
     pub(crate) fn empty(self) -> Option<Panic> {
         let Self { key, rare } = self;

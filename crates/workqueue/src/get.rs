@@ -1,4 +1,4 @@
-//! The ways to dequeue a key.
+//! The futures and functions that dequeue a key.
 
 use std::cell::Cell;
 use std::fmt;
@@ -33,15 +33,14 @@ pub enum TryGetError {
 
 impl<K: Clone, C: Clock> WorkItem<K, C> {
     /// Marks the key as done and dequeues the next key, in one critical section. Blocks like
-    /// [`WorkQueue::blocking_get`](crate::WorkQueue::blocking_get).
+    /// [`WorkQueue::blocking_get`](crate::WorkQueue::blocking_get) if no key is available.
     pub fn blocking_next(self) -> Option<Self> {
         let shared = Arc::clone(self.shared());
         Wait::new(&shared, Some(self)).block()
     }
 
-    /// Marks the key as done and dequeues the next key, in one critical section. Waits like
-    /// [`WorkQueue::get`](crate::WorkQueue::get). The key is marked as done even if the future is dropped before it is first
-    /// polled.
+    /// Marks the key as done and dequeues the next key, in one critical section. Waits like [`WorkQueue::get`](crate::WorkQueue::get) if no
+    /// key is available. The key is marked as done even if the future is dropped before it is first polled.
     pub async fn next(self) -> Option<Self>
     where
         C: Timer,
@@ -81,7 +80,7 @@ impl<K: Clone, C: Timer> Future for Get<'_, K, C> {
         match step {
             Step::Item(item) => Poll::Ready(Some(item)),
             Step::ShutDown => Poll::Ready(None),
-            // Only a waiting thread needs this timeout, because the queue's alarm wakes waiting tasks.
+            // This variant's timeout is for waiting threads. The queue's alarm wakes waiting tasks.
             Step::Wait(_) => {
                 READY_IN_A_ROW.set(0);
                 Poll::Pending
@@ -91,15 +90,15 @@ impl<K: Clone, C: Timer> Future for Get<'_, K, C> {
 }
 
 thread_local! {
-    /// The number of consecutive `get` polls on this thread that returned a key without waiting.
+    /// The number of consecutive polls of `get` on this thread that returned without waiting.
     static READY_IN_A_ROW: Cell<u32> = const { Cell::new(0) };
 }
 
-/// The number of polls without waiting after which `get` yields to the other tasks on its thread. tokio uses the same limit.
+/// The number of polls without waiting after which `get` yields to the other tasks on its thread. tokio's cooperative budget is also 128.
 const BUDGET: u32 = 128;
 
-/// Counts a poll of `get` that did not wait. Returns `false` if the poll must yield, which never happens under a model
-/// checker.
+/// Counts a poll of `get` that did not wait. Returns `false` if the poll must yield to other tasks. Under the model checkers loom and
+/// shuttle, a poll never yields.
 fn has_budget() -> bool {
     let ready = READY_IN_A_ROW.get();
     let has_budget = ready < BUDGET || cfg!(any(pintle_loom, pintle_shuttle));
@@ -110,13 +109,12 @@ fn has_budget() -> bool {
 // No field is structurally pinned.
 impl<K, C: Timer> Unpin for Get<'_, K, C> {}
 
-/// Dequeues the next key, if a key is available now.
 pub(crate) fn try_get<K: Clone, C: Clock>(shared: &Arc<Shared<K, C>>) -> Result<WorkItem<K, C>, TryGetError> {
     let mut section = shared.section();
     let mut handout = section.hand_out();
     let (state, now) = section.parts();
     if handout.is_none() && state.engine.next_wake(now).is_some_and(|at| at <= now.nanos()) {
-        // A critical section fires only a few of the due timers, and those have queued no key. Fire all due timers.
+        // A critical section fires only a few of the due timers, and the timers that fired queued no key. Fire all due timers.
         drop(section);
         section = shared.caught_up();
         handout = section.hand_out();
@@ -128,7 +126,7 @@ pub(crate) fn try_get<K: Clone, C: Clock>(shared: &Arc<Shared<K, C>>) -> Result<
     };
     let panic = section.end();
     if item.is_err() {
-        // `Step::unless_panicked` explains this rule.
+        // [`Step::unless_panicked`] explains why a panic propagates only if no key was dequeued.
         pass_on(panic);
     }
     item

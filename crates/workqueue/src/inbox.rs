@@ -1,18 +1,18 @@
-//! The inbox for operations of callers that find the queue locked.
+//! The inbox for operations of callers that cannot take the queue's lock immediately.
 
 use crate::order::Ticket;
 use crate::sync::atomic::{AtomicBool, Ordering};
 use crate::sync::{Mutex, MutexGuard};
 
-/// The operations of callers that found the queue locked and did not wait for the lock. The next thread that takes the lock applies these
-/// operations first. Therefore, callers cannot observe the delay.
+/// Operations of callers that found the queue's lock taken and did not wait for it. The next thread that takes the lock first applies these
+/// operations. Therefore, no caller can observe that an operation was applied late.
 ///
-/// The inbox makes concurrent producers and consumers fast. Without it, each operation would move the queue's tables from one processor's
-/// cache to another's. The inbox is closed while a caller waits for a key or for a shutdown to end, because an operation in the inbox
-/// would not wake that caller.
+/// The inbox makes concurrent producers and consumers fast, because an operation in the inbox does not move the queue's tables from one
+/// processor's cache to another's. The inbox is closed while a caller waits for a key or for the end of a shutdown. An operation in the
+/// inbox would not wake that caller.
 #[derive(Debug)]
 pub(crate) struct Inbox<K> {
-    /// Whether the inbox may have entries. If `false`, callers do not take the inbox's lock.
+    /// Whether the inbox may have entries. If this flag is `false`, callers do not take the inbox's lock.
     any: AtomicBool,
     inner: Mutex<Inner<K>>,
 }
@@ -23,7 +23,7 @@ struct Inner<K> {
     late: Vec<Late<K>>,
 }
 
-/// An operation in the inbox, such as an add. `at` is the call's time, if the queue needs it.
+/// An operation in the inbox. `at` is the time of the call, if the queue needs this time.
 #[derive(Debug)]
 pub(crate) struct Late<K> {
     pub(crate) step: LateStep<K>,
@@ -44,7 +44,7 @@ impl<K> Inbox<K> {
         Self { any: AtomicBool::new(false), inner: Mutex::new(Inner { is_open: true, late: Vec::new() }) }
     }
 
-    /// Pushes an operation, or returns it if the inbox is closed or full.
+    /// Pushes an operation. Returns the operation to the caller if the inbox is closed or full.
     pub(crate) fn leave(&self, late: Late<K>) -> Result<(), Late<K>> {
         let mut inner = self.inner.lock();
         if !inner.is_open || inner.late.len() >= ROOM {
@@ -60,12 +60,12 @@ impl<K> Inbox<K> {
         !self.any.load(Ordering::Acquire)
     }
 
-    /// Moves the entries to the empty vector `late`. The caller must hold the queue's lock, so that the operations keep their order.
+    /// Moves the operations to the empty vector `late`. The caller must hold the queue's lock, so that the operations keep their order.
     pub(crate) fn take(&self, late: &mut Vec<Late<K>>) {
         self.swap(self.inner.lock(), late);
     }
 
-    /// Opens or closes the inbox, and takes its entries.
+    /// Opens or closes the inbox, and moves its operations to the empty vector `late`.
     pub(crate) fn set_open(&self, is_open: bool, late: &mut Vec<Late<K>>) {
         let mut inner = self.inner.lock();
         inner.is_open = is_open;

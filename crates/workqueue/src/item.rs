@@ -18,7 +18,7 @@ use crate::sync::Arc;
 /// No other worker gets the same key while this guard exists. Dropping the guard marks the key as done, like client-go's `Done`. The guard
 /// is also dropped if the worker panics or its task is cancelled. Only the guard's owner can mark the key as done, and only once.
 ///
-/// The guard keeps its queue alive and can be dropped on any thread. Dropping it can propagate [a panic from user
+/// The guard keeps its queue alive and can be dropped on any thread. Dropping the guard can propagate [a panic from user
 /// code](crate::WorkQueue#panics).
 ///
 /// # Examples
@@ -41,7 +41,7 @@ use crate::sync::Arc;
 #[must_use = "dropping the guard marks the key as done"]
 pub struct WorkItem<K, C: Clock = StdClock> {
     shared: Arc<Shared<K, C>>,
-    /// `None` once the key is marked as done.
+    /// `None` after the key was marked as done.
     ticket: Option<Ticket>,
     priority: i32,
     key: K,

@@ -1,4 +1,4 @@
-//! The key states that callers can observe.
+//! The state of a key, as callers can observe it.
 
 use std::time::Instant;
 
@@ -8,7 +8,7 @@ use std::time::Instant;
 pub enum Added {
     /// The key was queued, or its delay was set or shortened.
     Scheduled,
-    /// The call had no effect, because an earlier call already has the requested effect on this key.
+    /// The call had no effect, because the key already needed processing or had a delay.
     Merged,
     /// The call was rejected, because the queue is shutting down.
     ShutDown,
@@ -24,7 +24,7 @@ pub enum DelayKind {
     Reminder,
 }
 
-/// The number of keys in a queue, by state. A key with several states is counted once for each state.
+/// The number of keys in a queue, by state. A key with several states is counted once for each of them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Counts {
@@ -32,7 +32,7 @@ pub struct Counts {
     pub queued: usize,
     /// The number of keys that workers are processing.
     pub in_flight: usize,
-    /// The number of in-flight keys that were added again. They are queued when their workers mark them as done.
+    /// The number of in-flight keys that were added again. Such a key is queued when its worker marks it as done.
     pub dirty_in_flight: usize,
     /// The number of keys with a pending delay.
     pub delayed: usize,

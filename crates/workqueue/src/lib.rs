@@ -63,7 +63,8 @@
 //!
 //! # Differences from client-go
 //!
-//! In all other respects, the queue behaves like client-go. `tests/it/` contains client-go's test cases, and `tests/ROWS.md` lists them.
+//! In all other respects, the queue behaves like client-go's queue. `tests/it/` contains client-go's test cases, and `tests/ROWS.md` lists
+//! them.
 //!
 //! | What | client-go | here | Why | Test |
 //! |---|---|---|---|---|

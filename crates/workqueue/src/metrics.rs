@@ -1,4 +1,4 @@
-//! The queue's metrics, with the names that client-go and controller-runtime use.
+//! The queue's metrics. Their names are client-go's and controller-runtime's.
 
 mod ages;
 mod depths;
@@ -29,9 +29,9 @@ pub(crate) use observer::{Observer, Stamps};
 /// | `workqueue_delayed` | gauge | keys with a pending delay; not in client-go |
 /// | `workqueue_oldest_queued_seconds` | gauge | the age of the oldest queued key; not in client-go |
 ///
-/// Gauges are computed when they are scraped. They include keys whose delay has ended, even if no worker has called the queue since then.
-/// Counters and histograms are updated under the queue's lock. If the provider panics, the queue does not call it again. The panic
-/// propagates from the queue method that called the provider, unless the method returns a key.
+/// Gauges are computed when they are scraped. They include keys whose delay has ended, even if no worker has called the queue since the
+/// delay ended. Counters and histograms are updated under the queue's lock. If the provider panics, the queue does not call it again. The
+/// panic propagates from the queue method that called the provider, unless that method returns a key.
 ///
 /// ```
 /// use pintle_metrics::InMemoryProvider;
@@ -141,35 +141,34 @@ impl Metrics {
         }
     }
 
-    /// Returns the queue's label values, without the priority.
+    /// Returns the values of all labels except `priority`.
     fn labels<'a>(&self, name: &'a str) -> Vec<&'a str> {
         vec![name; self.labels]
     }
 }
 
-/// A value that keeps a gauge registered until the value is dropped.
+/// Keeps a gauge registered until dropped.
 pub(crate) type Pull = Box<dyn Any + Send + Sync>;
 
 /// A function that computes the value of a gauge at a given time.
 pub(crate) type Reading = dyn Fn(&Observer, Counts, u64) -> f64;
 
-/// The gauges of one queue. Dropping this value unregisters the gauges.
+/// The gauges of one queue. Dropping this value unregisters them.
 pub(crate) struct Gauges {
     _fixed: Vec<Pull>,
-    /// Registers the gauge for a series of the `depth` metric.
     pub(crate) register: Box<dyn Fn(Depth) -> Pull + Send + Sync>,
 }
 
-/// A series of the `depth` metric. Its gauge counts the dirty keys with one priority, or with all priorities that have no separate series.
+/// A series of the `depth` metric. The series counts the dirty keys with one priority. The series without a priority counts the dirty keys
+/// of all priorities that have no separate series.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Depth(Option<i32>);
 
-/// Creates the observer for the queue `name`.
 pub(crate) fn observer(provider: &dyn Provider, style: MetricsStyle, name: &str) -> Observer {
     Observer::new(Instruments::new(provider, style, name), style)
 }
 
-/// Registers the gauges. `read` computes the value of a gauge.
+/// Registers the gauges. `read` computes a gauge's value.
 pub(crate) fn gauges(
     provider: Arc<dyn Provider>,
     style: MetricsStyle,
@@ -204,7 +203,6 @@ pub(crate) fn gauges(
 }
 
 impl Depth {
-    /// Returns the value of the `priority` label, if `style` has this label.
     fn label(self, style: MetricsStyle) -> Option<String> {
         match (style, self.0) {
             (MetricsStyle::ClientGo, _) => None,
@@ -214,7 +212,6 @@ impl Depth {
     }
 }
 
-/// The counters and histograms of one queue.
 #[derive(Debug)]
 struct Instruments {
     style: MetricsStyle,

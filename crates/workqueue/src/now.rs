@@ -1,4 +1,4 @@
-//! The time of an operation.
+//! The time of a queue operation.
 
 use std::cell::Cell;
 use std::time::{Duration, Instant};
@@ -7,7 +7,8 @@ use pintle_ratelimit::Clock;
 
 use crate::panic::{Panic, catch};
 
-/// The time of an operation. The clock is read on demand: in a queue without delays, most operations do not need the time.
+/// The time of a queue operation. The clock is read on the first use, because most operations on a queue without delays do not need the
+/// time.
 ///
 /// If the clock panics, the operation continues with the latest known time and propagates the panic at its end.
 pub(crate) struct Now<'a> {
@@ -23,7 +24,6 @@ impl<'a> Now<'a> {
         Self { clock, epoch, read: Cell::new(None), fallback: 0, panic: Cell::new(None) }
     }
 
-    /// Returns a `Now` with the same clock and the time `time`.
     pub(crate) fn at(&self, time: u64) -> Self {
         Self { read: Cell::new(Some(time)), ..Self::new(self.clock, self.epoch) }
     }
@@ -63,7 +63,7 @@ impl<'a> Now<'a> {
     }
 }
 
-/// Converts a duration to nanoseconds. Durations of more than 584 years become `u64::MAX`, which means never.
+/// Converts a duration to nanoseconds. A duration of more than 584 years becomes `u64::MAX`, which means "never".
 pub(crate) fn nanos(duration: Duration) -> u64 {
     u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
 }

@@ -72,8 +72,8 @@ pub struct Queued<'a, K> {
 /// assert_eq!(queue.blocking_get().as_deref(), Some(&"b"));
 /// ```
 pub trait Order<K>: Send + fmt::Debug {
-    /// Queues a key and returns its place. The order can choose any number as the place. The queue passes the place to later calls for this
-    /// key.
+    /// Queues a key and returns its place. The place is any number that helps the order find the key. The queue passes this number to later
+    /// calls for the same key.
     fn push(&mut self, key: Queued<'_, K>) -> u64;
 
     /// Removes the next key and returns its ticket.
@@ -85,8 +85,8 @@ pub trait Order<K>: Send + fmt::Debug {
     /// Removes a queued key. `place` is the key's current place.
     fn remove(&mut self, key: Queued<'_, K>, place: u64);
 
-    /// Updates the place of a queued key that was added again, and returns the new place. `place` is the key's previous place. `priority`
-    /// is the highest priority with which the key was added since it was last dequeued. By default, the place does not change.
+    /// Updates the place of a queued key that was added again, and returns the new place. `place` is the previous place. `priority` is the
+    /// highest priority with which the key was added since it was last dequeued. The default implementation keeps the place.
     fn touch(&mut self, key: Queued<'_, K>, place: u64, priority: i32) -> u64 {
         let _ = (key, priority);
         place
@@ -100,7 +100,7 @@ pub trait Order<K>: Send + fmt::Debug {
         self.len() == 0
     }
 
-    /// Returns `true` if this order uses [`Queued::now`]. Otherwise, the queue reads the clock less often.
+    /// Returns `true` if this order uses [`Queued::now`]. If no part of the queue needs times, the queue reads the clock less often.
     fn needs_time(&self) -> bool {
         false
     }
@@ -120,7 +120,7 @@ pub(crate) mod tests {
 
     use super::*;
 
-    /// A simple order for comparison that keeps its keys in a list.
+    /// A simple model of an order, which keeps its keys in a list.
     pub(crate) trait Naive {
         fn push(&mut self, ticket: Ticket, key: u32, priority: i32, now: u64);
         fn pop(&mut self) -> Option<Ticket>;
@@ -132,7 +132,7 @@ pub(crate) mod tests {
         ProptestConfig { cases: 64, failure_persistence: None, ..ProptestConfig::default() }
     }
 
-    /// Returns a number below `sides` from a simple pseudorandom number generator.
+    /// Returns a pseudorandom number below `sides`.
     pub(crate) fn dice(seed: &mut u64, sides: u64) -> u64 {
         *seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         (*seed >> 33) % sides
@@ -145,17 +145,15 @@ pub(crate) mod tests {
         place: u64,
     }
 
-    /// Performs thousands of random operations on `order` and `naive`, and compares the results.
     pub(crate) fn compare(mut order: impl Order<u32>, mut naive: impl Naive, mut seed: u64) {
         let (mut live, mut free, mut now) = (Vec::<Live>::new(), Vec::new(), 0);
         let (mut weights, mut next) = ([0; 4], 0);
         for step in 0..20_000 {
             if step % 2000 == 0 {
-                // Change the proportions of the operations, so that the order grows and shrinks.
+                // Change the proportions of the operations over time, so that the order grows and shrinks.
                 weights = [(); 4].map(|()| 1 + dice(&mut seed, 4));
             }
             now += 1 + dice(&mut seed, 3);
-            // Push some keys with an earlier time.
             let since = if dice(&mut seed, 4) == 0 { now - dice(&mut seed, now.min(100)) } else { now };
             let priority = dice(&mut seed, 5) as i32 - 2;
             let mut what = dice(&mut seed, weights.iter().sum());

@@ -9,14 +9,14 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 
 /// Calls `work` once for each index in `0..pieces`, on at most `workers` threads, and waits until all threads have finished. If the system
-/// cannot start enough threads, fewer threads do the work.
+/// cannot start enough threads, fewer threads share the work.
 ///
 /// A thread claims `chunk` pieces at a time and runs them in order. Before each piece, the thread calls `is_cancelled`. If `is_cancelled`
 /// returns `true`, no further piece starts, and the function waits for the running pieces to finish.
 ///
 /// # Errors
 ///
-/// Returns an [`Unfinished`] that lists the pieces that panicked and those that did not start. A panic ends only its own piece.
+/// Returns an [`Unfinished`] that lists the pieces that panicked and the pieces that did not start. A panic ends only its own piece.
 ///
 /// # Panics
 ///
@@ -71,7 +71,7 @@ pub fn parallelize_until(
     let mut all = Unfinished::default();
     thread::scope(|scope| {
         let start = |_| thread::Builder::new().spawn_scoped(scope, run).ok();
-        // The caller's thread is one of the workers, or the only one if no other thread can be started.
+        // The caller's thread is one of the workers. It is the only worker if no other thread can be started.
         let threads: Vec<_> = (1..workers.get().min(chunks)).map_while(start).collect();
         let mut outcomes = vec![run()];
         // Panics in `work` are caught, so this panic comes from `is_cancelled`. Propagate it to the caller.

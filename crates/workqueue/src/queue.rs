@@ -1,4 +1,4 @@
-//! The queue type.
+//! The work queue.
 
 use std::fmt;
 use std::hash::Hash;
@@ -21,23 +21,23 @@ use crate::wait::Wait;
 /// A key that is added several times before it is dequeued is dispatched once. The queue corresponds to client-go's
 /// `RateLimitingInterface`. With a suitable [`QueueConfig`], the queue behaves like controller-runtime's `PriorityQueue`.
 ///
-/// Cloning is cheap and returns a handle to the same queue. A queue can be used concurrently by threads
-/// ([`blocking_get`](WorkQueue::blocking_get)) and by tasks of any executor ([`get`](WorkQueue::get)). The queue has no background task. A
-/// waiting thread also wakes up when a delay ends. If only tasks wait, the queue sets a timer.
+/// Cloning is cheap and returns a handle to the same queue. Threads ([`blocking_get`](WorkQueue::blocking_get)) and tasks of any executor
+/// ([`get`](WorkQueue::get)) can use a queue concurrently. The queue has no background task. A thread that waits for a key wakes up by
+/// itself when a delay ends. If only tasks wait for a key, the queue sets a timer for the end of the delay.
 ///
 /// # Latency
 ///
 /// While any worker is idle and promptly polled, a key waits at most 1 ms in the queue. A worker is idle while it waits in `get`. A worker
 /// is promptly polled if its executor runs it soon after a wake-up.
 ///
-/// The queue wakes one waiting worker per available key, but has at most as many woken workers at a time as there are processors. A worker
-/// that dequeues a key wakes the next worker. A woken task may not run, because another branch of its `select!`, or another task, blocks
-/// its thread. If a woken worker has not dequeued its key after 1 ms, the queue wakes all waiting workers. The queue's [`Clock`] measures
-/// this 1 ms. With an imprecise timer, the delay can be longer. tokio's timer adds up to 1 ms, and more if no runtime thread is free to run
-/// the timer.
+/// The queue wakes one waiting worker per available key, but at most as many workers at a time as there are processors. A worker that
+/// dequeues a key wakes the next worker. A woken task may not run, for example because another branch of its `select!`, or another task,
+/// blocks its thread. If a woken worker has not dequeued its key after 1 ms, the queue wakes all waiting workers. The queue's [`Clock`]
+/// measures this 1 ms. With an imprecise timer, the delay can be longer. tokio's timer adds up to 1 ms, and more if no runtime thread is
+/// free to run the timer.
 ///
-/// If tasks on several tokio runtimes wait, the queue uses the timer of the runtime whose task began to wait last. When that runtime's last
-/// task stops waiting, the queue switches to another runtime's timer.
+/// If tasks on several tokio runtimes wait, the queue uses the timer of the runtime whose task began to wait last. When the last task of
+/// that runtime stops waiting, the queue switches to another runtime's timer.
 ///
 /// Memory use depends on the number of distinct keys. Adding a key that is already queued uses no memory.
 ///
@@ -50,8 +50,8 @@ use crate::wait::Wait;
 ///
 /// # Panics
 ///
-/// Methods, and dropping a guard, propagate panics from wakers and from user code that runs under the lock. After a panic, the queue stays
-/// usable:
+/// Methods, and the drop of a guard, propagate panics from wakers and from user code that runs under the lock. After a panic, the queue
+/// stays usable:
 ///
 /// - A call that has dequeued a key returns the key instead of propagating the panic. Only the panic hook reports this panic.
 /// - A key whose `Clone` panicked is marked as done.
@@ -66,11 +66,11 @@ use crate::wait::Wait;
 ///
 /// # Known limits
 ///
-/// - The latency is unbounded while all threads of the tokio runtime whose timer the queue uses are busy, even if another runtime is idle.
-///   Queues that several runtimes share can use [`StdClock`] instead.
-/// - After a burst of keys, the queue frees its memory only when it becomes empty. A single delayed key keeps this memory allocated.
+/// - While all threads of the tokio runtime whose timer the queue uses are busy, the latency is unbounded, even if another runtime is idle.
+///   For a queue that several runtimes share, use [`StdClock`] instead.
+/// - After a burst of keys, the queue frees its memory only when it becomes empty. A single delayed key prevents this.
 /// - If the lock is contended, a thread spins for a few microseconds before it blocks.
-/// - If a queued key is added again with a delay and a higher priority, its priority is raised immediately.
+/// - If a queued key is added again with a delay and a higher priority, its priority is raised before the delay ends.
 /// - [`replace_after`](Self::replace_after) with a delay of zero queues the key, regardless of the
 ///   [`DelayPolicy`](crate::DelayPolicy). [`add_after`](Self::add_after) with a delay of zero follows the policy, like
 ///   [`add`](Self::add).
@@ -136,14 +136,14 @@ impl<K, C: Clock> WorkQueue<K, C> {
         self.counts().queued
     }
 
-    /// Returns `true` if no key is queued. This method first queues keys whose delays have ended, but only until one key is queued. In
-    /// contrast, [`len`](Self::len) queues all of them.
+    /// Returns `true` if no key is queued. This method first queues keys whose delays have ended, until one key is queued.
+    /// [`len`](Self::len) queues all of these keys.
     pub fn is_empty(&self) -> bool {
         self.shared.is_empty()
     }
 
-    /// Returns the number of keys in each state. This method first queues all keys whose delays have ended. The method releases the lock
-    /// after every few keys.
+    /// Returns the number of keys in each state. This method first queues all keys whose delays have ended. It releases the lock after
+    /// every few keys.
     pub fn counts(&self) -> Counts {
         self.shared.counts()
     }
@@ -165,26 +165,26 @@ impl<K, C: Clock> WorkQueue<K, C> {
 }
 
 impl<K: Hash + Eq, C: Clock> WorkQueue<K, C> {
-    /// Adds `key` to the queue, like client-go's `Add`. Unlike [`add_with`](Self::add_with), this method does not return the effect of the
-    /// call.
+    /// Adds `key` to the queue, like client-go's `Add`. To find out whether the key was queued, use [`add_with`](Self::add_with).
     ///
     /// A key that is already queued keeps its position. A key that is in flight is queued when its guard is dropped.
     /// A key that is added several times is still queued only once. After a shutdown has begun, this method only increments [a count in the
     /// report](crate::ShutdownReport::refused).
     ///
     /// If the lock is contended and no worker waits for a key, `add` pushes the key to an inbox of at most 64 entries and returns. The next
-    /// thread that takes the lock applies the inbox. Dropping a guard uses the inbox in the same way. The inbox does not change any call's
-    /// result. However, if the key's `Eq`, the order or the metrics panic, the panic propagates from the call that applies the inbox.
+    /// thread that takes the lock applies the operations in the inbox. Dropping a guard uses the inbox in the same way. The inbox does not
+    /// change any call's result. However, if a key's `Eq`, the order or the metrics panic, the panic propagates from the call that applies
+    /// the operations.
     pub fn add(&self, key: K) {
         self.shared.add(key);
     }
 
     /// Adds many keys in order, like [`add`](Self::add), but takes the lock less often.
     ///
-    /// The method releases the lock after every 64 keys. The iterator runs without the lock.
+    /// The method releases the lock after each batch of 64 keys. The iterator runs without the lock.
     ///
-    /// Keys are added in batches of 64. If the iterator, a key's `Eq` implementation, or the `Order` panics, keys from earlier batches stay
-    /// in the queue. Keys from later batches are not added.
+    /// If the iterator, a key's `Eq` implementation, or the `Order` panics, keys from earlier batches stay in the queue. Keys from later
+    /// batches are not added.
     ///
     /// ```
     /// use pintle_workqueue::WorkQueue;
@@ -197,8 +197,8 @@ impl<K: Hash + Eq, C: Clock> WorkQueue<K, C> {
         self.shared.add_all(keys);
     }
 
-    /// Adds `key` with `options`, and returns the effect of the call. A key that is added several times has the highest of the requested
-    /// priorities.
+    /// Adds `key` with `options`, and returns the effect of the call. If a key is added several times, the highest of the requested
+    /// priorities applies.
     pub fn add_with(&self, key: K, options: AddOptions) -> Added {
         let AddOptions { after, rate_limited, priority } = options;
         let hash = self.shared.hash(&key);
@@ -239,7 +239,7 @@ impl<K: Hash + Eq, C: Clock> WorkQueue<K, C> {
         state.engine.replace_after(hash, key, after, kind, now)
     }
 
-    /// Extends the pending delay of `key`, so that it ends no earlier than `after` from now. Returns `true` if the deadline changed.
+    /// Extends the pending delay of `key`, so that the delay ends no earlier than `after` from now. Returns `true` if the deadline changed.
     pub fn postpone(&self, key: &K, after: Duration) -> bool {
         let hash = self.shared.hash(key);
         let mut section = self.shared.section();
@@ -347,8 +347,8 @@ impl<K: Clone, C: Clock> WorkQueue<K, C> {
         self.shared.snapshot()
     }
 
-    /// Begins a shutdown. If a shutdown has already begun, the stricter of the two modes applies. The returned [`Drain`] waits for the
-    /// shutdown to end, and can be dropped.
+    /// Begins a shutdown. If a shutdown has already begun, the stricter of the two modes applies. The returned [`Drain`] waits for the end
+    /// of the shutdown. Dropping the `Drain` does not affect the shutdown.
     ///
     /// After this call, the queue rejects all adds. Before the shutdown begins, this method queues the keys whose delay has already ended,
     /// in small batches that never hold the lock for long. All other delayed keys are never queued.

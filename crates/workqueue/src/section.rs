@@ -1,4 +1,4 @@
-//! Critical sections that hold the queue's lock.
+//! Critical sections, in which a thread holds the queue's lock.
 
 use std::ops::{Deref, DerefMut};
 
@@ -13,12 +13,11 @@ use crate::sync::MutexGuard;
 use crate::waiters::{Supply, Waiter, Waiters};
 use crate::wakers::{WaiterId, Wakers, Wakes};
 
-/// The state that the lock protects.
 pub(crate) struct State<K> {
     pub(crate) engine: Engine<K>,
     pub(crate) waiters: Waiters,
     pub(crate) drainers: Wakers,
-    /// A buffer for operations from the inbox. Empty between critical sections.
+    /// A buffer for operations from the inbox. The buffer is empty between critical sections.
     late: Vec<Late<K>>,
     apply_late: fn(&mut Engine<K>, Late<K>, &Now<'_>),
     pub(crate) is_inbox_open: bool,
@@ -26,15 +25,15 @@ pub(crate) struct State<K> {
     latest: u64,
 }
 
-/// A critical section that holds the queue's lock. Dropping the section releases the lock, wakes waiters, and then drops values outside the
-/// lock, even if the thread panics.
+/// A critical section, in which a thread holds the queue's lock. Dropping the section releases the lock, wakes waiters, and then drops
+/// unused values, even if the thread panics.
 pub(crate) struct Section<'a, K> {
-    /// The locked state. `None` after the lock has been released.
+    /// `None` after the lock has been released.
     state: Option<MutexGuard<'a, State<K>>>,
     inbox: &'a Inbox<K>,
     pub(crate) now: Now<'a>,
     outside: &'a dyn Outside,
-    /// Whether the critical section belongs to a waiting task's poll. A timer panic propagates to the caller only if this field is `true`.
+    /// Whether the critical section belongs to a waiting task's poll. Only then does a timer's panic propagate to the caller.
     pub(crate) is_poll: bool,
 }
 
@@ -42,11 +41,9 @@ pub(crate) struct Section<'a, K> {
 pub(crate) trait Outside {
     fn arm(&self, arm: Arm) -> Option<Panic>;
 
-    /// Registers the gauge for a `depth` series with the metrics provider.
     fn register(&self, depth: Depth) -> Option<Panic>;
 }
 
-/// The wakers to call at the end of a critical section, and the change of the alarm.
 #[derive(Default)]
 struct Settled {
     wakes: Wakes,
@@ -62,7 +59,7 @@ impl<K: Eq> State<K> {
 }
 
 impl<K> State<K> {
-    /// Applies the operations in the inbox. `Some(true)` opens the inbox, and `Some(false)` closes it.
+    /// Applies the operations in the inbox. `Some(true)` also opens the inbox, and `Some(false)` also closes it.
     #[cold]
     fn empty_inbox(&mut self, inbox: &Inbox<K>, open: Option<bool>, now: &Now<'_>) {
         let mut late = std::mem::take(&mut self.late);
@@ -77,7 +74,7 @@ impl<K> State<K> {
         self.late = late;
     }
 
-    /// Returns `true` only if there is no waiter to wake and no alarm is set.
+    /// Returns `true` only if there is no waiter to wake and the alarm is not set.
     #[inline]
     fn is_settled(&self) -> bool {
         // The inbox is open while no worker waits, and stays closed after a shutdown has begun.
@@ -85,7 +82,7 @@ impl<K> State<K> {
         nobody_waits && self.drainers.is_empty() && !self.waiters.alarm.is_set()
     }
 
-    /// Determines which waiters to wake, and when the alarm fires next.
+    /// Determines which waiters to wake, and when the alarm must fire next.
     #[cold]
     fn settle(&mut self, inbox: &Inbox<K>, now: &Now<'_>) -> Settled {
         let Self { engine, waiters, drainers, .. } = self;
@@ -116,19 +113,17 @@ fn conclude(settled: Option<Settled>, depths: Vec<Depth>, outside: &dyn Outside,
 }
 
 impl Settled {
-    /// Wakes waiters and sets the alarm. The caller must not hold the lock.
     fn finish(self, outside: &dyn Outside, is_poll: bool) -> Option<Panic> {
         let Self { wakes, alarm: Planned { arm, unused } } = self;
         let panic = wakes.wake();
-        // If the alarm's timer cannot be set, all waiting tasks are woken. A polled task sets its own executor's timer. Therefore, a
-        // timer's panic propagates from the poll of a task that uses this timer.
+        // A task that polls sets its own executor's timer, so the panic of this timer propagates from the task's poll. In other critical
+        // sections, the panic is dropped. If the alarm's timer cannot be set, all waiting tasks are woken.
         let of_timer = arm.and_then(|arm| outside.arm(arm)).filter(|_| is_poll);
         panic.or(of_timer).or(catch(|| drop(unused)).err())
     }
 }
 
 impl<'a, K> Section<'a, K> {
-    /// Creates a section and applies the inbox.
     #[inline]
     pub(crate) fn new(
         mut state: MutexGuard<'a, State<K>>,
@@ -151,7 +146,7 @@ impl<'a, K> Section<'a, K> {
         }
     }
 
-    /// Ends the critical section and returns a panic from user code, if any. In contrast, dropping the section propagates the panic.
+    /// Ends the critical section. Returns a panic from user code instead of propagating it.
     #[inline]
     pub(crate) fn end(mut self) -> Option<Panic> {
         self.close()
@@ -181,8 +176,8 @@ impl<'a, K> Section<'a, K> {
         state.engine.done(ticket, now);
     }
 
-    /// Registers a waiter that found no key. Returns the waiter's ID, the time until which a thread may park, and a timer that the caller
-    /// must drop outside the lock.
+    /// Registers a waiter that found no key. Returns the waiter's ID, the time until which a waiting thread may park, and a timer that the
+    /// caller must drop outside the lock.
     pub(crate) fn wait(&mut self, id: Option<WaiterId>, waiter: Waiter) -> (WaiterId, Option<u64>, Option<Source>) {
         match waiter {
             Waiter::Task { waker, source, executor } => {
@@ -223,7 +218,7 @@ impl<K: Clone> Section<'_, K> {
 impl<K> Drop for Section<'_, K> {
     #[inline]
     fn drop(&mut self) {
-        // `None` means that `end` has already closed the section.
+        // The state is `None` if `end` has already closed the section.
         if self.state.is_some()
             && let Some(panic) = self.close()
         {

@@ -26,21 +26,19 @@ use crate::shutdown::ShutdownMode;
 use crate::sync::{Arc, Mutex, MutexGuard, Weak};
 use crate::wakers::WaiterId;
 
-/// The state that all handles and guards of a queue share.
 pub(crate) struct Shared<K, C> {
     /// The queue's state. A thread holds the lock for one operation, and never while it wakes waiters, waits, or drops a key.
     state: Mutex<State<K>>,
     inbox: Inbox<K>,
-    /// Whether inbox operations must contain the time of their call.
+    /// Whether an operation in the inbox must record the time of its call.
     timed: bool,
     hasher: DefaultHashBuilder,
     epoch: Instant,
     pub(crate) clock: C,
     pub(crate) name: String,
     gauges: Option<Gauges>,
-    /// Creates sleeps for the alarm. Empty until a task has waited for a key.
+    /// A function that creates sleeps for the alarm from the queue's clock. Empty until a task waits for a key.
     pub(crate) sleep_until: OnceLock<fn(&C, Instant) -> Sleep>,
-    /// The waker of the alarm's timer.
     ring: Waker,
 }
 
@@ -93,7 +91,7 @@ impl<K, C: Clock> Shared<K, C> {
         self.state.try_lock().unwrap_or_else(|| self.lock_contended())
     }
 
-    /// Takes a contended lock, spinning for some microseconds before blocking. Meanwhile, the thread that holds the lock can run several
+    /// Takes a contended lock. Spins for some microseconds before it blocks, so that the thread that holds the lock can run several
     /// operations on cached data. With eight workers on two processors, spinning halves the total time.
     #[cold]
     fn lock_contended(&self) -> MutexGuard<'_, State<K>> {
@@ -111,13 +109,12 @@ impl<K, C: Clock> Shared<K, C> {
         Section::new(state, &self.inbox, Now::new(&self.clock, self.epoch), self)
     }
 
-    /// Returns the current time without taking the lock.
     fn now(&self) -> u64 {
         nanos(self.clock.now().saturating_duration_since(self.epoch))
     }
 
     /// Fires every timer that is due when the call begins, and then returns a new critical section. Releases the lock between batches of
-    /// timers.
+    /// timers, so that a single critical section stays short.
     pub(crate) fn caught_up(&self) -> Section<'_, K> {
         let at_call = self.now();
         loop {
@@ -130,7 +127,7 @@ impl<K, C: Clock> Shared<K, C> {
         }
     }
 
-    /// Returns `true` if no key is queued. Fires due timers only until one of them has queued a key.
+    /// Returns `true` if no key is queued. Fires due timers until a timer has queued a key.
     pub(crate) fn is_empty(&self) -> bool {
         let at_call = self.now();
         loop {
@@ -158,7 +155,7 @@ impl<K, C: Clock> Shared<K, C> {
         self.section().engine.mode()
     }
 
-    /// Queues the keys that are already due, and then begins a shutdown.
+    /// Begins a shutdown, after queuing the keys whose delay has already ended.
     pub(crate) fn shut_down(&self, mode: ShutdownMode) {
         let mut section = self.caught_up();
         section.set_inbox_open(false);
@@ -176,20 +173,18 @@ impl<K, C: Clock> Shared<K, C> {
         }
     }
 
-    /// Pushes an operation to the inbox. Returns the operation if the inbox is closed or full.
     #[cold]
     fn leave(&self, step: LateStep<K>) -> Option<LateStep<K>> {
         let at = match self.timed.then(|| catch(|| self.now())) {
             None => None,
             Some(Ok(now)) => Some(now),
-            // The clock has panicked, so the caller must wait for the lock instead. The critical section then reads the clock again, and
+            // The clock has panicked. Let the caller wait for the lock instead. Its critical section then reads the clock again, and
             // propagates the clock's panic at its end.
             Some(Err(_)) => return Some(step),
         };
         self.inbox.leave(Late { step, at }).err().map(|late| late.step)
     }
 
-    /// Unregisters a dropped `get`'s waiter.
     pub(crate) fn leave_get(&self, waiter: WaiterId) {
         let waker = self.section().waiters.leave(waiter);
         drop(waker);
@@ -214,7 +209,6 @@ impl<K: Hash, C> Shared<K, C> {
 }
 
 impl<K: Hash + Eq, C: Clock> Shared<K, C> {
-    /// Adds keys in batches, one critical section per batch.
     pub(crate) fn add_all(&self, keys: impl IntoIterator<Item = K>) {
         let mut keys = keys.into_iter().map(|key| (self.hash(&key), Some(key)));
         loop {
@@ -230,8 +224,6 @@ impl<K: Hash + Eq, C: Clock> Shared<K, C> {
         }
     }
 
-    /// Adds a key. If the lock is contended and no waiter is registered, pushes the operation to the inbox instead of
-    /// waiting for the lock.
     #[inline]
     pub(crate) fn add(&self, key: K) {
         let hash = self.hash(&key);
@@ -255,7 +247,6 @@ impl<K: Clone, C: Clock> Shared<K, C> {
         self.section().engine.key_state(hash, key, self.epoch)
     }
 
-    /// Returns the states of all keys, in no particular order. Each critical section copies only a few states.
     pub(crate) fn snapshot(&self) -> Vec<KeyState<K>> {
         let mut states = Vec::new();
         let mut from = Some(0);

@@ -1,4 +1,5 @@
-//! The queue's lock and thread types. They come from std, from shuttle with `--cfg pintle_shuttle`, or from loom with `--cfg pintle_loom`.
+//! The queue's lock and thread types. The types come from std, from shuttle with `--cfg pintle_shuttle`, or from loom with `--cfg
+//! pintle_loom`.
 
 #[cfg(pintle_loom)]
 mod model;
@@ -16,8 +17,8 @@ use std::sync::TryLockError;
 
 pub(crate) use imp::{Arc, MutexGuard, Weak, atomic};
 
-/// A mutex that ignores poisoning. Only user code can panic while the mutex is locked: a key's `Eq` or `Clone`, a limiter, an order, a
-/// metrics provider or a clock. The state is consistent whenever user code is called.
+/// A mutex that ignores poisoning. Poisoning carries no information here, because the protected state is consistent whenever user code is
+/// called. Only user code can panic while the mutex is locked: a key's `Eq` or `Clone`, a limiter, an order, a metrics provider or a clock.
 #[derive(Debug)]
 pub(crate) struct Mutex<T>(imp::Mutex<T>);
 

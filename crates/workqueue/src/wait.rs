@@ -1,4 +1,4 @@
-//! A thread or a task that waits for a key.
+//! Waiting for a key, in a thread or in a task.
 
 use std::sync::Arc as StdArc;
 use std::task::{Wake, Waker};
@@ -14,19 +14,18 @@ use crate::sync::{Arc, thread};
 use crate::waiters::Waiter;
 use crate::wakers::WaiterId;
 
-/// A registered waiter. Dropping this value unregisters the waiter from the queue.
+/// A caller that waits for a key. Dropping this value unregisters the waiter from the queue.
 pub(crate) struct Wait<'a, K, C: Clock> {
     shared: &'a Arc<Shared<K, C>>,
-    /// The guard of the caller's finished key. The first poll marks this key as done.
+    /// The guard of the key that the caller has finished. The first poll marks this key as done.
     finished: Option<WorkItem<K, C>>,
     id: Option<WaiterId>,
 }
 
-/// The result of polling a `get`.
 pub(crate) enum Step<K, C: Clock> {
     Item(WorkItem<K, C>),
     ShutDown,
-    /// No key is available yet. The caller must poll again at the time in this variant, if there is one.
+    /// No key is available yet. The caller must poll again at this time, if there is one.
     Wait(Option<Instant>),
 }
 
@@ -50,7 +49,6 @@ impl<K: Clone, C: Clock> Wait<'_, K, C> {
         step.unless_panicked(panic)
     }
 
-    /// Blocks the thread until a key is available.
     pub(crate) fn block(mut self) -> Option<WorkItem<K, C>> {
         let mut waker = None;
         loop {
@@ -67,8 +65,8 @@ impl<K: Clone, C: Clock> Wait<'_, K, C> {
 impl<K: Clone, C: Clock> Shared<K, C> {
     /// Polls a waiting `get`. `waiter` is the waiter's ID from the previous poll. If `finished` is set, its key is first marked as done.
     ///
-    /// `waits` creates the waiter. For a task, `waits` runs executor code, so it must be called outside the lock. Therefore, if a task's
-    /// first poll finds no key, the poll takes the lock twice: once to look for a key, and once to register the waiter.
+    /// `waits` creates the waiter. For a task, `waits` runs executor code, so `poll_get` must call it outside the lock. Therefore, a task's
+    /// first poll takes the lock twice if it finds no key: once to look for a key, and once to register the waiter.
     fn poll_get(
         self: &Arc<Self>,
         waiter: &mut Option<WaiterId>,
@@ -76,7 +74,7 @@ impl<K: Clone, C: Clock> Shared<K, C> {
         is_task: bool,
         mut waits: impl FnMut() -> Waiter,
     ) -> Step<K, C> {
-        // A task's later polls create the waiter before taking the lock, so that they take it only once.
+        // A task's later polls create the waiter before taking the lock, so that they take the lock only once.
         let mut ready = waiter.filter(|_| is_task).map(|_| waits());
         let id = waiter.take();
         let mut section = self.section();
@@ -118,8 +116,8 @@ impl<K: Clone, C: Clock> Shared<K, C> {
 }
 
 impl<K, C: Clock> Step<K, C> {
-    /// Propagates a panic from user code, unless a key was dequeued. Otherwise, no worker would process the dequeued key. The panic hook
-    /// has already reported the panic.
+    /// Propagates a panic from user code, unless this step dequeued a key. If the panic replaced a dequeued key, no worker would process
+    /// the key. The panic hook has already reported the panic.
     #[inline]
     fn unless_panicked(self, panic: Option<Panic>) -> Self {
         if !matches!(self, Self::Item(_)) {

@@ -9,16 +9,15 @@ use std::thread::available_parallelism;
 use crate::alarm::{Alarm, Source};
 use crate::wakers::{WaiterId, Wakers, Wakes};
 
-/// The waiters in `get`.
+/// The callers that wait in `get`.
 ///
 /// # Why no wake-up is lost
 ///
-/// When a poll finds no key, its waiter becomes *listed*, and stays listed until the queue notifies it. Then the waiter is *notified* until
-/// it is polled or dropped. [`settle`](Waiters::settle) runs at the end of each critical section with a listed waiter. `settle` restores
-/// three invariants:
+/// When a poll finds no key, its waiter becomes *listed*. The waiter stays listed until the queue notifies it, and is then *notified* until
+/// it is polled or dropped. [`settle`](Waiters::settle) runs at the end of each critical section with a listed waiter, and restores three
+/// invariants:
 ///
-/// 1. There is one notified waiter per available key, but at most one per processor. If there are fewer notified waiters, no waiters are
-///    listed.
+/// 1. There is one notified waiter per available key, but at most one per processor. There may be fewer only if no waiter is listed.
 /// 2. A notified task that is not polled within [`PATIENCE`] no longer counts as notified. If a key is available at that time, all listed
 ///    waiters are notified, because any single waiter may also be delayed.
 /// 3. While a waiter is listed and no key is available, a thread or the alarm checks the queue again at the next deadline. If threads are
@@ -26,13 +25,14 @@ use crate::wakers::{WaiterId, Wakers, Wakes};
 ///    [`Alarm`] checks the queue.
 ///
 /// When a notified waiter dequeues a key, its critical section notifies the next waiter (rule 1). When a notified waiter is dropped,
-/// another waiter is notified (rule 1). When the timekeeper stops waiting, another thread or the alarm replaces it (rule 3). The alarm also
-/// fires after the time in rule 2. Therefore, these rules hold even if no other thread accesses the queue.
+/// another waiter is notified (rule 1). When the timekeeper stops waiting, another thread or the alarm takes over its task (rule 3). The
+/// alarm also fires when the time in rule 2 ends. Therefore, the invariants hold even if no other thread calls the queue.
 #[derive(Debug, Default)]
 pub(crate) struct Waiters {
     wakers: Wakers,
     threads: BTreeSet<WaiterId>,
-    /// The waiters that were notified less than [`PATIENCE`] ago and have not been polled since. At most one per processor.
+    /// The waiters that were notified less than [`PATIENCE`] ago and have not been polled since their notification. At most one per
+    /// processor.
     notified: Vec<Notified>,
     timekeeper: Option<(WaiterId, u64)>,
     /// Whether the alarm's timer has failed. Each listed task must then be polled again to provide its executor's timer.
@@ -46,7 +46,6 @@ struct Notified {
     at: u64,
 }
 
-/// A waiting thread or task, with its waker.
 pub(crate) enum Waiter {
     Thread(Waker),
     /// `source` is a timer that works on the task's executor.
@@ -66,10 +65,8 @@ impl Notified {
 /// The time within which a notified waiter must be polled, in nanoseconds.
 const PATIENCE: u64 = 1_000_000;
 
-/// The available keys.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Supply {
-    /// The number of keys that can be dequeued now.
     pub(crate) available: usize,
     /// The earliest time at which more keys can become available.
     pub(crate) next: Option<u64>,
@@ -80,7 +77,6 @@ impl Waiters {
         self.wakers.is_empty()
     }
 
-    /// Removes a waiter that is being polled or dropped.
     pub(crate) fn leave(&mut self, id: WaiterId) -> Option<Waker> {
         self.notified.retain(|notified| notified.id != id);
         let waker = self.wakers.leave(id);
@@ -90,7 +86,7 @@ impl Waiters {
         waker
     }
 
-    /// Lists a task whose poll found no key. A task that already has an ID keeps its position. Returns a timer that the caller must drop
+    /// Lists a task whose poll found no key. A task that already has an ID keeps its position. The caller must drop the returned timer
     /// outside the lock.
     pub(crate) fn join_task(
         &mut self,
@@ -102,8 +98,8 @@ impl Waiters {
         (self.wakers.join(id, Some(executor), waker).0, self.alarm.join(executor, source))
     }
 
-    /// Lists a thread that found no key. A thread that already has an ID keeps its position. If the result is `true`,
-    /// the thread is the timekeeper and must not park beyond `next`.
+    /// Lists a thread that found no key. A thread that already has an ID keeps its position. If the returned flag is `true`, the thread is
+    /// the timekeeper and must not park beyond `next`.
     pub(crate) fn join_thread(&mut self, id: Option<WaiterId>, waker: Waker, next: Option<u64>) -> (WaiterId, bool) {
         let (id, _) = self.wakers.join(id, None, waker);
         self.threads.insert(id);
@@ -116,16 +112,15 @@ impl Waiters {
         }
     }
 
-    /// Records that the alarm could not be set.
     pub(crate) fn on_alarm_failure(&mut self) {
         self.has_alarm_failed = true;
     }
 
-    /// Restores this module's invariants, except that the caller must set the alarm. Returns the time at which the alarm must fire, if an
-    /// alarm is needed.
+    /// Restores the invariants of [`Waiters`]. Returns the time at which the alarm must fire, if an alarm is needed. The caller must set
+    /// the alarm.
     ///
-    /// An alarm that was set for a notified task stays set after the task was polled, because another task will soon be notified. This
-    /// costs at most one unnecessary wake-up per millisecond, which is cheaper than setting the timer for each key.
+    /// An alarm that was set for a notified task stays set after the task was polled, because another task will soon be notified. The alarm
+    /// then fires unnecessarily at most once per millisecond, which is cheaper than setting the timer for each key.
     pub(crate) fn settle(&mut self, supply: Supply, now: u64, wakes: &mut Wakes) -> Option<u64> {
         let alarm = self.notify_for(supply, now, wakes);
         let set = self.alarm.rings_before(now.saturating_add(PATIENCE));
@@ -157,7 +152,7 @@ impl Waiters {
         self.timekeeper = None;
     }
 
-    /// Ensures that a thread or the alarm checks the queue at `next`. Returns `next` if the alarm must do it.
+    /// Ensures that a thread or the alarm checks the queue at `next`. Returns `next` if the alarm must check it.
     fn keep_time(&mut self, next: u64, now: u64, wakes: &mut Wakes) -> Option<u64> {
         let Some(thread) = self.timekeeper.map(|(id, _)| id).or(self.threads.first().copied()) else {
             return Some(next);
@@ -171,8 +166,7 @@ impl Waiters {
         None
     }
 
-    /// Removes the waiters that were notified [`PATIENCE`] ago or earlier from the notified waiters. Returns `true` if one of them is a
-    /// task.
+    /// Removes the waiters that were notified [`PATIENCE`] ago or earlier from `notified`. Returns `true` if one of them is a task.
     fn drop_late(&mut self, now: u64) -> bool {
         let is_late = |notified: &Notified| now.saturating_sub(notified.at) >= PATIENCE;
         let any = self.notified.iter().any(|notified| notified.is_task() && is_late(notified));
@@ -200,8 +194,8 @@ impl Waiters {
         wakes.push(waker);
     }
 
-    /// Removes the remaining data about a waiter whose waker was already removed. The alarm no longer counts a removed task for its
-    /// executor. A removed thread is no longer in `threads`, and is no longer the timekeeper.
+    /// Removes a waiter from the alarm's counts if it is a task. If the waiter is a thread, removes it from `threads`, and it is no longer
+    /// the timekeeper. The waiter's waker must already be removed.
     fn forget(&mut self, id: WaiterId) {
         if let Some(executor) = id.executor {
             self.alarm.leave(executor);
@@ -214,7 +208,7 @@ impl Waiters {
     }
 }
 
-/// Returns the maximum number of notified waiters. More waiters could not all run at the same time.
+/// Returns the maximum number of notified waiters, which is the number of processors. More waiters could not run at the same time.
 fn processors() -> usize {
     static PROCESSORS: OnceLock<usize> = OnceLock::new();
     if cfg!(any(pintle_loom, pintle_shuttle)) {

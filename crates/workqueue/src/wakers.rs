@@ -1,4 +1,4 @@
-//! Wakers that are stored under the lock and called outside it.
+//! Wakers that are stored under the lock and called outside the lock.
 
 use std::collections::BTreeMap;
 use std::task::Waker;
@@ -20,7 +20,7 @@ pub(crate) struct WaiterId {
     pub(crate) executor: Option<u64>,
 }
 
-/// Wakers that must be called outside the lock. The first waker is stored inline, without an allocation.
+/// Wakers that must be called outside the lock. The first waker is stored without an allocation.
 #[derive(Debug, Default)]
 pub(crate) struct Wakes {
     first: Option<Waker>,
@@ -32,8 +32,8 @@ impl Wakers {
         self.listed.is_empty()
     }
 
-    /// Registers a waiter and returns its ID. A waiter that already has an ID keeps its position. The caller must
-    /// drop the returned previous waker outside the lock.
+    /// Registers a waiter and returns its ID. A waiter that already has an ID keeps its position. The caller must drop
+    /// the waiter's previous waker, which is also returned, outside the lock.
     pub(crate) fn join(
         &mut self,
         id: Option<WaiterId>,
@@ -55,7 +55,6 @@ impl Wakers {
         self.listed.remove(&id)
     }
 
-    /// Removes the first waiter.
     pub(crate) fn pop_first(&mut self) -> Option<(WaiterId, Waker)> {
         self.listed.pop_first()
     }
@@ -75,7 +74,8 @@ impl Wakes {
         }
     }
 
-    /// Calls all wakers, even if one of them panics. Returns the first panic. The caller must not hold the lock.
+    /// Calls all wakers, even if a waker panics. Returns the first panic. The caller must not hold the lock.
+    ///
     pub(crate) fn wake(self) -> Option<Panic> {
         call_all(self.first.into_iter().chain(self.rest).map(|waker| || waker.wake()))
     }

@@ -1,10 +1,10 @@
-//! Tests of the inbox and the wake-ups. loom tries every interleaving with a few preemptions, in Rust's memory model:
+//! Tests of the inbox and the wake-ups under loom. loom tries every interleaving with a few preemptions, in Rust's memory model:
 //!
 //! ```text
 //! RUSTFLAGS="--cfg pintle_loom" cargo test -p pintle-workqueue --test loom
 //! ```
 //!
-//! Loom reports a deadlock if every thread sleeps, so a lost wake-up fails the test. In these tests, time is constant, except that the
+//! loom reports a deadlock if every thread sleeps, so a lost wake-up fails the test. In these tests, time is constant, except that the
 //! clock [`Bell`] advances once. The tests in `shuttle` check all other time-dependent cases.
 #![allow(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
 #![cfg(pintle_loom)]
@@ -42,8 +42,8 @@ impl Timer for Still {
     }
 }
 
-/// Runs the test in all interleavings with at most `preemptions` preemptions. `LOOM_MAX_PREEMPTIONS` overrides the
-/// number.
+/// Runs the test in all interleavings with at most `preemptions` preemptions. The environment variable `LOOM_MAX_PREEMPTIONS` overrides
+/// this number.
 fn explore(preemptions: usize, test: impl Fn(&Queue) + Send + Sync + 'static) {
     let mut model = loom::model::Builder::new();
     model.preemption_bound.get_or_insert(preemptions);
@@ -56,7 +56,6 @@ fn spawn<T: 'static>(queue: &Queue, run: impl FnOnce(Queue) -> T + 'static) -> J
     thread::spawn(move || run(queue))
 }
 
-/// Polls the future with a waker that does nothing.
 fn poll<F: Future + Unpin>(future: &mut F) -> Poll<F::Output> {
     pin!(future).poll(&mut Context::from_waker(Waker::noop()))
 }
@@ -81,7 +80,7 @@ fn keys_of_two_producers_are_dequeued() {
     });
 }
 
-/// The first waiter dequeues its key and keeps it. Its poll wakes the second waiter.
+/// The first waiter dequeues its key and does not finish it. Its poll wakes the second waiter.
 #[test]
 fn two_keys_wake_two_waiters() {
     explore(2, |queue| {
@@ -93,7 +92,7 @@ fn two_keys_wake_two_waiters() {
     });
 }
 
-/// The add notifies the first waiter while it is being dropped.
+/// The add notifies the first waiter while this waiter is being dropped.
 #[test]
 fn dropped_get_passes_its_wakeup_on() {
     explore(3, |queue| {
@@ -107,7 +106,7 @@ fn dropped_get_passes_its_wakeup_on() {
     });
 }
 
-/// The first add notifies this waiter. The waiter is dropped during the second add. Both keys must be dequeued.
+/// The first add notifies the waiter, and the waiter is dropped during the second add. Both keys must be dequeued.
 #[test]
 fn get_dropped_between_two_adds_delays_neither_key() {
     explore(2, |queue| {
@@ -123,7 +122,7 @@ fn get_dropped_between_two_adds_delays_neither_key() {
     });
 }
 
-/// If the dropped `get` has dequeued the first key, that key is already done, so the test adds another key.
+/// If the dropped `get` has dequeued the first key, this key is already done. The test then adds another key.
 #[test]
 fn dropped_get_that_can_have_a_key_wakes_another() {
     explore(2, |queue| {
@@ -252,7 +251,6 @@ impl Wake for Unpark {
     }
 }
 
-/// Runs a task on a separate thread.
 fn block_on<F: Future + Unpin>(mut future: F) -> F::Output {
     let waker = Waker::from(Arc::new(Unpark(thread::current())));
     loop {
@@ -263,7 +261,7 @@ fn block_on<F: Future + Unpin>(mut future: F) -> F::Output {
     }
 }
 
-/// Two tasks wait. The first one is woken but never polled, and the second one is polled. `act` makes a key available, either immediately
+/// Two tasks wait. The first task is woken but never polled, and the second task is polled. `act` makes a key available, either immediately
 /// or when the clock advances.
 fn unpolled_task_delays_no_other(preemptions: usize, act: fn(&WorkQueue<usize, Bell>)) {
     let mut model = loom::model::Builder::new();
@@ -293,7 +291,7 @@ fn key_is_dequeued_when_first_task_is_never_polled() {
 
 #[test]
 fn delay_ends_when_first_task_is_never_polled() {
-    // The alarm first fires when the delay ends, and must wake the polled task, which arrived second.
+    // When the delay ends, the alarm fires and must wake the second task, which is polled.
     unpolled_task_delays_no_other(2, |queue| {
         queue.add_after(1, MINUTE);
         queue.add_after(2, MINUTE);

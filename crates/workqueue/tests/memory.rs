@@ -1,4 +1,4 @@
-//! Tests that a queue's memory is limited, and that an empty queue frees its memory. The file has only one test, because its allocator
+//! Tests that a queue's memory is limited, and that an empty queue frees its memory. The program has only one test, because its allocator
 //! counts the memory of the whole process.
 #![allow(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
 
@@ -28,7 +28,8 @@ fn drain(queue: &WorkQueue<u32, ManualClock>) {
 
 #[test]
 fn memory_is_small_returned_and_stable_per_cycle() {
-    // The limits for each order: bytes per queued key, and allocations while one key is added to an empty queue and processed.
+    // For each order: the maximum number of bytes per queued key, and the maximum number of allocations while one key is added to an empty
+    // queue and processed.
     let orders: [(Box<dyn Order<u32>>, f64, usize); 3] = [
         (Box::new(Fifo::default()), 80.0, 0),
         (Box::new(Priority::strict()), 112.0, 0),
@@ -40,7 +41,6 @@ fn memory_is_small_returned_and_stable_per_cycle() {
         let queue = WorkQueue::new(QueueConfig { order, ..QueueConfig::new(clock.clone()) });
         let region = Region::new(ALLOCATOR);
 
-        // Test a burst of `add`, a burst of `add_after` and a burst of `add_rate_limited`.
         for key in 0..KEYS {
             queue.add(key);
         }
@@ -61,7 +61,7 @@ fn memory_is_small_returned_and_stable_per_cycle() {
         drain(&queue);
         assert!(live(&region) < 200_000, "{name}: {} bytes remain", live(&region));
 
-        // Add and dequeue one key 1000 times, in an otherwise empty queue after its first allocations.
+        // Add and dequeue one key 1000 times, after the queue's first allocations.
         queue.add(1);
         drain(&queue);
         let region = Region::new(ALLOCATOR);
@@ -72,8 +72,8 @@ fn memory_is_small_returned_and_stable_per_cycle() {
         let change = region.change();
         assert!(change.allocations + change.reallocations <= 1000 * allocations, "{name}: {change:?}");
 
-        // Add and remove keys, first in an otherwise empty queue, and then in a queue with one other key. There, each key is removed
-        // immediately, or after 1 or 200 other keys were added.
+        // Add and remove keys, first in an otherwise empty queue, and then in a queue with one other key. In the second queue, each key is
+        // removed immediately, or after 1 or 200 other keys were added.
         let region = Region::new(ALLOCATOR);
         for (stays, overlap) in [(None, 0), (Some(KEYS), 0), (Some(KEYS), 1), (Some(KEYS), 200)] {
             stays.into_iter().for_each(|key| queue.add(key));

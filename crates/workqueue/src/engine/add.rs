@@ -12,10 +12,9 @@ use crate::now::Now;
 use crate::order::Ticket;
 use crate::panic::catch;
 
-// These methods receive the key in an `Option`. If a method does not store the key, for example because user code panics, the key stays in
-// the `Option`. The caller then drops the key outside the lock.
+// The methods below receive the key in an `Option`. If a method does not store the key, for example because user code panics, the key stays
+// in the `Option`. The caller then drops the key outside the lock.
 impl<K: Eq> Engine<K> {
-    /// Adds `key` without a delay.
     pub(crate) fn add(&mut self, hash: u32, key: &mut Option<K>, priority: i32, now: &Now<'_>) -> Added {
         if self.mode.is_some() {
             return self.refuse();
@@ -24,7 +23,6 @@ impl<K: Eq> Engine<K> {
         self.add_ticket(ticket, priority, now)
     }
 
-    /// Applies an operation from the inbox.
     pub(crate) fn apply_late(&mut self, late: Late<K>, now: &Now<'_>) {
         let made = late.at.map(|at| now.at(at));
         let now = made.as_ref().unwrap_or(now);
@@ -44,7 +42,7 @@ impl<K: Eq> Engine<K> {
         }
     }
 
-    /// Adds `key` after a delay. If a delay is already pending, the earlier deadline applies.
+    /// Adds `key` after a delay. If the key already has a pending delay, the earlier deadline applies.
     pub(crate) fn add_after(
         &mut self,
         hash: u32,
@@ -60,7 +58,7 @@ impl<K: Eq> Engine<K> {
         self.add_ticket_after(ticket, after, priority, now)
     }
 
-    /// Sets the delay of `key`, whether or not a delay is pending.
+    /// Sets the delay of `key`, and replaces a pending delay.
     pub(crate) fn replace_after(
         &mut self,
         hash: u32,
@@ -98,8 +96,8 @@ impl<K: Eq> Engine<K> {
         later
     }
 
-    /// Returns the ticket of `key`, after firing the key's timer if it is due. Returns `None` if the key has no record, or no longer needs
-    /// one.
+    /// Returns the ticket of `key`. If the key's timer is due, fires the timer first. Returns `None` if the key has no record, or if the
+    /// record is idle and has no failures.
     pub(super) fn find(&mut self, hash: u32, key: &K, now: &Now<'_>) -> Option<Ticket> {
         let ticket = self.table.find(hash, key)?;
         self.fire_if_due(ticket, now);
@@ -111,7 +109,7 @@ impl<K: Eq> Engine<K> {
         Some(ticket)
     }
 
-    /// Returns the ticket of `key`. If the key has no record, creates an idle record and moves the key from the `Option` into this record.
+    /// Returns the ticket of `key`. If the key has no record, creates an idle record and moves the key out of the `Option`.
     #[inline]
     pub(super) fn entry(&mut self, hash: u32, key: &mut Option<K>, now: &Now<'_>) -> Ticket {
         let ticket = self.table.entry(hash, key);
@@ -179,8 +177,8 @@ impl<K> Engine<K> {
         Added::Scheduled
     }
 
-    /// Returns the kind of the pending delay after merging a delay of kind `kind` into it. A retry stays a retry, so that
-    /// [`DelayPolicy::Respect`] still applies.
+    /// Returns the kind of the delay that results from adding a delay of kind `kind` to a possibly delayed key. A pending retry stays a
+    /// retry, so that [`DelayPolicy::Respect`] still applies.
     fn merged_kind(&self, ticket: Ticket, kind: DelayKind) -> DelayKind {
         let record = &self.table[ticket];
         if record.state.has(State::WAITING) && record.kind == DelayKind::Retry { DelayKind::Retry } else { kind }
@@ -195,7 +193,6 @@ impl<K> Engine<K> {
         !(record.state.has(State::DIRTY) && self.policy(kind) == DelayPolicy::Absorb)
     }
 
-    /// Marks the key as dirty, and queues it unless it is in flight.
     pub(super) fn make_dirty(&mut self, ticket: Ticket, priority: i32, now: &Now<'_>) -> Added {
         let record = &mut self.table[ticket];
         if record.state.has(State::DIRTY) {
@@ -220,7 +217,7 @@ impl<K> Engine<K> {
         Added::Scheduled
     }
 
-    /// Pushes a dirty key, which must not be in flight, to the order. If the `Order` panics, the key is no longer dirty, and its record
+    /// Pushes a dirty key to the order. The key must not be in flight. If the `Order` panics, the key is no longer dirty, and its record
     /// may be removed.
     pub(super) fn enqueue(&mut self, ticket: Ticket, now: &Now<'_>) {
         let undo_on_panic = UndoAdd { engine: self, ticket, now };
@@ -232,7 +229,7 @@ impl<K> Engine<K> {
         self.is_withheld = false;
     }
 
-    /// Handles another add of a dirty or delayed key, which can raise the key's priority.
+    /// Raises the priority of a dirty or delayed key that is added again with a higher priority.
     fn raise(&mut self, ticket: Ticket, priority: i32, now: &Now<'_>) {
         let record = &self.table[ticket];
         let (from, to) = (record.priority, record.priority.max(priority));

@@ -7,7 +7,6 @@ use crate::order::Ticket;
 use crate::panic::catch;
 use crate::shutdown::ShutdownMode;
 
-/// A key that was dequeued for a worker.
 pub(crate) struct Handout<K> {
     pub(crate) ticket: Ticket,
     pub(crate) key: K,
@@ -15,7 +14,8 @@ pub(crate) struct Handout<K> {
 }
 
 impl<K: Clone> Engine<K> {
-    /// Dequeues the next key. Returns `None` if no key is queued, or if the dequeue limit does not allow one now.
+    /// Dequeues the next key. Returns `None` if no key is queued, if the dequeue limit has no token now, or if the order withholds its
+    /// keys.
     pub(crate) fn hand_out(&mut self, now: &Now<'_>) -> Option<Handout<K>> {
         self.fire_timers(now);
         if self.counts.queued == 0 || self.mode > Some(ShutdownMode::FinishBacklog) {
@@ -47,8 +47,8 @@ impl<K: Clone> Engine<K> {
     }
 }
 
-/// Marks a key as not dirty when dropped. This keeps the key's record consistent if user code panics after the key was removed from the
-/// order.
+/// Marks a key as not dirty when dropped. This guard keeps the key's record consistent if user code panics between the removal of the key
+/// from the order and the update of its record.
 pub(super) struct UndoAdd<'a, 'b, K> {
     pub(super) engine: &'a mut Engine<K>,
     pub(super) ticket: Ticket,
@@ -64,7 +64,7 @@ impl<K> Drop for UndoAdd<'_, '_, K> {
 }
 
 impl<K> Engine<K> {
-    /// Marks the key as not dirty, and removes its record if it is no longer needed.
+    /// Marks the key as not dirty. Removes its record if the key is idle and has no failures.
     fn undo_add(&mut self, ticket: Ticket, now: &Now<'_>) {
         let record = &mut self.table[ticket];
         record.state.clear(State::DIRTY);
@@ -86,7 +86,7 @@ impl<K> Engine<K> {
         self.observe(|observer| observer.done(ticket, now.nanos()));
         if dirty {
             self.counts.dirty_in_flight -= 1;
-            // Catch a panic from the `Order`, because the thread may already be unwinding after a worker's panic.
+            // Catch a panic of the `Order`, because this thread may already be unwinding after a worker's panic.
             if let Err(panic) = catch(|| self.enqueue(ticket, now)) {
                 self.trash.rare().panic = Some(panic);
             }
@@ -98,7 +98,6 @@ impl<K> Engine<K> {
 }
 
 impl<K: Eq> Engine<K> {
-    /// Cancels a pending delay and returns its deadline.
     pub(crate) fn cancel(&mut self, hash: u32, key: &K, now: &Now<'_>) -> Option<u64> {
         let ticket = self.find(hash, key, now)?;
         let deadline = self.table[ticket].deadline;
@@ -109,7 +108,7 @@ impl<K: Eq> Engine<K> {
         cancelled.then_some(deadline)
     }
 
-    /// Undoes the key's last add, unless a worker has dequeued the key since then. Returns `true` if an add was undone.
+    /// Undoes the key's last add, unless a worker has dequeued the key since that add. Returns `true` if an add was undone.
     pub(crate) fn remove_queued(&mut self, hash: u32, key: &K, now: &Now<'_>) -> bool {
         let Some(ticket) = self.find(hash, key, now) else { return false };
         let record = &mut self.table[ticket];

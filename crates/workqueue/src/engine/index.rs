@@ -5,12 +5,12 @@ use hashbrown::HashTable;
 use crate::chunks::Chunks;
 use crate::order::Ticket;
 
-/// A hash table in segments of bounded size. The table grows by linear hashing: when the load is too high, one segment is split.
-/// Therefore, an insertion moves at most one segment's entries.
+/// A hash table in segments of bounded size. The table grows by linear hashing: when the load is too high, the table splits a single
+/// segment. Therefore, an insertion moves at most one segment's entries.
 #[derive(Debug)]
 pub(super) struct Index {
-    /// At least one segment. In segment `i`, the low bits of all hashes equal `i`. The number of these bits depends on the number of
-    /// segments.
+    /// At least one segment. All hashes in segment `i` have the same low bits, and these bits equal `i`. The number of these bits grows
+    /// with the number of segments.
     segments: Chunks<HashTable<Entry>>,
     count: usize,
     len: usize,
@@ -22,7 +22,8 @@ struct Entry {
     ticket: Ticket,
 }
 
-/// The average number of entries per segment. A segment is split at about twice this number.
+/// The average number of entries per segment above which the table splits a segment. A segment is split when it has about twice this many
+/// entries.
 const LOAD: usize = 384;
 
 impl Index {
@@ -83,8 +84,8 @@ fn insert(segment: &mut HashTable<Entry>, entry: Entry) {
     segment.insert_unique(spread(entry.hash), entry, |entry| spread(entry.hash));
 }
 
-/// Mixes a hash's bits. All hashes in a segment have the same low bits, but the segment's hash table uses the lowest and the highest
-/// bits. After mixing, these bits differ between different hashes.
+/// Mixes a hash's bits. All hashes in a segment have the same low bits, but the segment's hash table uses the lowest and the highest bits.
+/// After mixing, different hashes also differ in these bits.
 fn spread(hash: u32) -> u64 {
     let product = u64::from(hash).wrapping_mul(0x9e37_79b9_7f4a_7c15);
     product ^ (product >> 32)
@@ -105,8 +106,7 @@ pub(super) mod tests {
         }
     }
 
-    /// Returns a hash for `key`. Style 0 distributes the hashes well. The other styles distribute them less well, and the worst one
-    /// returns many equal hashes.
+    /// Returns a hash for `key`. Style 0 distributes the hashes well, and style 3 returns many equal hashes.
     pub(in crate::engine) fn hash(key: u32, style: u8) -> u32 {
         match style {
             0 => key.wrapping_mul(0x9e37_79b9).rotate_left(13),
@@ -125,7 +125,7 @@ pub(super) mod tests {
             let keys = 500 + dice(&mut seed, 20_000);
             let mut inserts = 0;
             for step in 0..40_000 {
-                // Change the proportion of removals, so that the index grows, shrinks and grows again.
+                // Change the proportion of removals over time, so that the index grows, shrinks and grows again.
                 let removes = if step / 10_000 == 2 { 3 } else { 1 };
                 let key = dice(&mut seed, keys) as u32;
                 let found = index.find(hash(key, style), |ticket| expected.get(&key) == Some(&ticket));
@@ -147,7 +147,7 @@ pub(super) mod tests {
             for (key, ticket) in &expected {
                 prop_assert_eq!(index.find(hash(*key, style), |found| found == *ticket), Some(*ticket));
             }
-            // With a good hash, all segments stay small, so no insertion moves many entries.
+            // With a good hash function, all segments stay small, so no insertion moves many entries.
             if style == 0 {
                 let largest = (0..index.count).map(|segment| index.segments[segment].len()).max();
                 prop_assert!(largest <= Some(3 * LOAD), "{:?} of {}", largest, index.len);

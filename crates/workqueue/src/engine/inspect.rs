@@ -21,8 +21,8 @@ impl<K> Engine<K> {
 }
 
 impl<K: Clone> Engine<K> {
-    /// Appends the states of some keys to `states`. Returns the index of the record from which the next call must
-    /// continue, or `None` if there are no more records.
+    /// Appends the states of up to [`COPIED_AT_ONCE`] keys to `states`. Returns the index at which the next call must
+    /// continue, or `None` after the last record.
     pub(crate) fn snapshot(&self, from: usize, epoch: Instant, states: &mut Vec<KeyState<K>>) -> Option<usize> {
         let to = self.table.bound().min(from + COPIED_AT_ONCE);
         for ticket in from..to {
@@ -31,7 +31,6 @@ impl<K: Clone> Engine<K> {
         (to < self.table.bound()).then_some(to)
     }
 
-    /// Returns the state of `key`, if it has a record.
     pub(crate) fn key_state(&self, hash: u32, key: &K, epoch: Instant) -> Option<KeyState<K>>
     where
         K: Eq,

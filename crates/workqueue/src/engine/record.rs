@@ -1,34 +1,32 @@
-//! The state of one key.
+//! The record of one key.
 
 use crate::key_state::DelayKind;
 use crate::order::Ticket;
 
-/// The state of one key.
 #[derive(Debug)]
 pub(super) struct Record<K> {
     /// `None` if the record is vacant.
     pub(super) key: Option<K>,
-    /// The time at which the delay of a [`WAITING`](State::WAITING) key ends, or at which an idle key's failures expire. For other keys,
-    /// [`NEVER`]. The engine has a timer for each record whose deadline is not [`NEVER`].
+    /// The time at which the pending delay ends, or at which an idle key's failures expire. [`NEVER`] if the key has no pending delay and
+    /// no failures that can expire. The engine has a timer for each record whose deadline is not [`NEVER`].
     pub(super) deadline: u64,
     /// The place that the order's `push` returned, if the key is queued.
     pub(super) place: u64,
     /// The highest priority with which the key was added since it was last dequeued.
     pub(super) priority: i32,
     pub(super) hash: u32,
-    /// The number of failures, saturating at `u16::MAX`. Every limiter reaches its longest delay before that.
+    /// The number of failures, at most `u16::MAX`. Every limiter reaches its longest delay before this limit.
     pub(super) failures: u16,
     pub(super) state: State,
-    /// The kind of the pending delay.
     pub(super) kind: DelayKind,
     /// The next record in the list of vacant records, if the record is [`LISTED`](State::LISTED).
     pub(super) next_vacant: Ticket,
 }
 
-/// A deadline that never passes: 584 years after the queue's creation.
+/// A deadline that never passes, 584 years after the queue's creation.
 pub(super) const NEVER: u64 = u64::MAX;
 
-/// A key's state flags, in any combination. A key without flags is idle. The queue keeps idle keys only if they have failures.
+/// A key's state flags, in any combination. A key without flags is idle. The queue keeps an idle key's record only if the key has failures.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct State(u8);
 
@@ -62,7 +60,7 @@ impl State {
     pub(super) const RUNNING: Self = Self(2);
     /// A delay is pending.
     pub(super) const WAITING: Self = Self(4);
-    /// The record is in the list of vacant records, although it may be in use again. Only the table uses this flag.
+    /// The record is in the list of vacant records. A listed record may be in use again. Only the table uses this flag.
     pub(super) const LISTED: Self = Self(8);
 
     pub(super) fn has(self, flag: Self) -> bool {

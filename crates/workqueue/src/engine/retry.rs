@@ -9,12 +9,12 @@ use crate::key_state::{Added, DelayKind};
 use crate::now::{Now, nanos};
 use crate::order::Ticket;
 
-/// The caller that reports a failure.
+/// The way in which a failure is reported.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Failed {
-    /// The worker that processes the key reports the failure.
+    /// The worker that processes the key called `retry`.
     Held,
-    /// A caller reports the failure by adding the key with a rate limit.
+    /// A caller added the key with a rate limit.
     Added,
 }
 
@@ -25,7 +25,7 @@ struct Verdict {
 }
 
 impl<K: Eq> Engine<K> {
-    /// Adds `key` after the limiter's delay, or after `before` if that is shorter.
+    /// Adds `key` after the limiter's delay, or after the delay `before` if `before` is shorter.
     pub(crate) fn add_rate_limited(
         &mut self,
         hash: u32,
@@ -48,7 +48,6 @@ impl<K: Eq> Engine<K> {
         }
     }
 
-    /// Resets the failure count of `key`.
     pub(crate) fn forget(&mut self, hash: u32, key: &K) {
         self.limiter.forget(key);
         if let Some(ticket) = self.table.find(hash, key) {
@@ -56,14 +55,13 @@ impl<K: Eq> Engine<K> {
         }
     }
 
-    /// Returns the number of failures of `key` that have not expired.
     pub(crate) fn num_requeues(&self, hash: u32, key: &K, now: &Now<'_>) -> u32 {
         self.table.find(hash, key).map_or(0, |ticket| self.failures(ticket, now))
     }
 }
 
 impl<K> Engine<K> {
-    /// Adds a key that already has a record, after the limiter's delay, or after `before` if that is shorter.
+    /// Adds a key that already has a record. The delay is the limiter's delay, or `before` if `before` is shorter.
     pub(crate) fn retry(
         &mut self,
         ticket: Ticket,
@@ -80,13 +78,11 @@ impl<K> Engine<K> {
         self.schedule_retry(ticket, verdict, priority, now)
     }
 
-    /// Resets the failure count of a key in flight.
     pub(crate) fn succeed(&mut self, ticket: Ticket) {
         self.limiter.forget(self.table[ticket].key());
         self.forget_failures(ticket);
     }
 
-    /// Adds a key again while it is in flight.
     pub(crate) fn revisit(&mut self, ticket: Ticket, after: Duration, priority: i32, now: &Now<'_>) -> Added {
         match self.mode {
             None => {
@@ -111,8 +107,8 @@ impl<K> Engine<K> {
         }
     }
 
-    /// Gets the delay from the limiter. If the failure is new, also calls the limiter's `charge`. Does not change the record, because
-    /// the limiter is user code and may panic.
+    /// Gets the delay from the limiter. If the failure is new, also calls the limiter's `charge`. This method does not change the record,
+    /// because the limiter is user code and may panic.
     fn charge_limiter(
         &mut self,
         found: Result<Ticket, &K>,
@@ -152,8 +148,8 @@ impl<K> Engine<K> {
         Verdict { deadline, failures }
     }
 
-    /// Returns `true` if a rate-limited add reports a new failure. It does not if a retry with an earlier deadline is pending, or if
-    /// the key will be processed anyway.
+    /// Returns `true` if a rate-limited add reports a new failure. The failure is not new if the key already has a retry with an earlier
+    /// deadline, or if the queue will process the key without this retry.
     fn is_new_failure(&self, ticket: Ticket, deadline: u64) -> bool {
         let record = &self.table[ticket];
         let joins_a_reminder = record.state.has(State::WAITING) && record.kind == DelayKind::Reminder;

@@ -7,22 +7,22 @@ use super::record::{Record, State};
 use crate::chunks::Chunks;
 use crate::order::Ticket;
 
-/// The table of records, which finds a record by its ticket or by its key. A ticket identifies one key until the key is removed.
+/// The records of all keys, by ticket and by key. A ticket identifies one key until the key is removed.
 ///
-/// After a key was removed, its record is *vacant*. A vacant record stays in the index until the table reuses it for another key, because
-/// the same key is likely to be added again.
+/// After a key is removed, its record is *vacant*. A vacant record stays in the index until the table reuses the record for another key,
+/// because the removed key is likely to be added again.
 #[derive(Debug)]
 pub(super) struct Table<K> {
     records: Chunks<Record<K>>,
     index: Index,
-    /// The first record in the list of vacant records, which has been vacant for the longest time. If a vacant record's key is added
+    /// The first record in the list of vacant records. This record has been vacant for the longest time. If a vacant record's key is added
     /// again, the record stays in the list until a search for a vacant record reaches it.
     first_vacant: Option<Ticket>,
     last_vacant: Option<Ticket>,
     len: usize,
 }
 
-/// The maximum number of records that one insert skips in the list of vacant records because they are in use again.
+/// The maximum number of listed records that one insertion skips because they are in use again.
 const SEARCHED: usize = 8;
 
 impl<K> Table<K> {
@@ -46,7 +46,7 @@ impl<K> Table<K> {
         key
     }
 
-    /// Replaces a large table that has no more keys, and returns it. The caller must free its memory outside the lock.
+    /// Returns a large table without keys, and replaces it with a new table. The caller must free the old table's memory outside the lock.
     pub(super) fn take_burst(&mut self) -> Option<Self> {
         (self.len == 0 && self.records.is_large()).then(|| std::mem::replace(self, Self::new()))
     }
@@ -56,7 +56,7 @@ impl<K> Table<K> {
         self.records.len()
     }
 
-    /// Creates a record for a key that does not even have a vacant record.
+    /// Creates a record for a key that has no record, not even a vacant one.
     #[cold]
     fn insert(&mut self, hash: u32, key: Option<K>) -> Ticket {
         let ticket = match self.take_vacant() {
@@ -103,8 +103,6 @@ impl<K: Eq> Table<K> {
         self.index.find(hash, |ticket| self[ticket].key.as_ref() == Some(key))
     }
 
-    /// Returns the ticket of `key`. If the key has no record, creates an idle record and moves the key from the
-    /// `Option` into it.
     #[inline]
     pub(super) fn entry(&mut self, hash: u32, key: &mut Option<K>) -> Ticket {
         let mut vacant = None;
@@ -158,8 +156,6 @@ mod tests {
     proptest! {
         #![proptest_config(ProptestConfig { cases: 24, ..config() })]
 
-        /// Adds thousands of keys, removes them and adds them again. A ticket always identifies the same key until the
-        /// key is removed.
         #[test]
         fn ticket_identifies_its_key_until_removed(mut seed in any::<u64>(), style in 0..4u8) {
             let (mut table, mut expected) = (Table::new(), HashMap::<u32, Ticket>::new());
@@ -197,7 +193,6 @@ mod tests {
             prop_assert_eq!(table.index.len(), table.bound(), "the index has each record once, vacant or not");
         }
 
-        /// Adds 10,000 different keys, of which at most 100 are in the table at the same time.
         #[test]
         fn records_of_removed_keys_are_reused(mut seed in any::<u64>(), style in 0..2u8) {
             let (mut table, mut there) = (Table::new(), Vec::new());

@@ -5,14 +5,14 @@ use super::record::{NEVER, State};
 use crate::now::Now;
 use crate::order::Ticket;
 
-/// The maximum number of timers that one critical section fires. Each fired timer updates the timer tree and the table.
+/// The maximum number of timers that one critical section fires, because each timer updates the timer tree and the table.
 const FIRED_AT_ONCE: usize = 16;
 
 impl<K> Engine<K> {
     /// Queues keys whose delay has ended, in deadline order, and removes expired failures. Fires at most [`FIRED_AT_ONCE`] timers. Returns
     /// `true` if no more timers are due.
     ///
-    /// For metrics and ageing, a key is queued at its deadline, even if this method runs later.
+    /// For metrics and ageing, a key is queued at the time its delay ended, even if this method runs later.
     pub(crate) fn fire_timers(&mut self, now: &Now<'_>) -> bool {
         for _ in 0..FIRED_AT_ONCE {
             match self.timers.first() {
@@ -28,9 +28,9 @@ impl<K> Engine<K> {
         false
     }
 
-    /// Queues the key if its delay has ended, and removes the key's failures if they have expired. Operations on a key call this method
-    /// first, because they need the key's current state. Other keys' timers do not fire. After this call, the record may be idle and have
-    /// no failures.
+    /// Queues the key if its delay has ended, and removes the key's failures if they have expired. The timers of other keys do not fire.
+    /// Every operation on a key calls this method first, to update the key's state. After this call, the record may be idle and have no
+    /// failures.
     pub(super) fn fire_if_due(&mut self, ticket: Ticket, now: &Now<'_>) {
         let record = &self.table[ticket];
         if record.deadline == NEVER || record.deadline > now.nanos() {

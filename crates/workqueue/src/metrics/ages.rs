@@ -1,22 +1,22 @@
-//! The ages of all keys in one state.
+//! The start times of all keys in one state, from which the queue computes their ages.
 
 use std::collections::BTreeSet;
 
 use crate::chunks::Chunks;
 use crate::order::Ticket;
 
-/// The start times of all keys in one state. Most keys are in a list that is sorted by start time. A key is stored in a tree instead if
-/// it started earlier than the list's last key.
+/// The start times of all keys in one state. Most keys are in a linked list that is sorted by start time. A key that started earlier than
+/// the list's last key is stored in a tree instead.
 #[derive(Debug)]
 pub(crate) struct Ages {
-    /// The links of the list, indexed by ticket.
+    /// The links of the linked list, indexed by ticket.
     links: Chunks<Link>,
     first: u32,
     last: u32,
-    /// The keys that started earlier than the list's last key. There are such keys if the queue notices late that a delay has ended.
+    /// The keys that started earlier than the list's last key. A key starts earlier if the queue notices late that the key's delay has
+    /// ended.
     early: BTreeSet<(u64, Ticket)>,
     count: usize,
-    /// The sum of all start times.
     sum: u128,
 }
 
@@ -70,14 +70,12 @@ impl Ages {
         since
     }
 
-    /// Returns the age of the oldest key at `now`.
     pub(super) fn oldest(&self, now: u64) -> u64 {
         let listed = if self.first == NONE { None } else { Some(self.links[self.first as usize].since) };
         let early = self.early.first().map(|(since, _)| *since);
         listed.into_iter().chain(early).min().map_or(0, |since| now.saturating_sub(since))
     }
 
-    /// Returns the sum of the ages of all keys at `now`.
     pub(super) fn total(&self, now: u64) -> u64 {
         let sum = (u128::from(now) * self.count as u128).saturating_sub(self.sum);
         u64::try_from(sum).unwrap_or(u64::MAX)
@@ -102,7 +100,6 @@ mod tests {
     proptest! {
         #![proptest_config(config())]
 
-        /// Adds and removes keys. Most times are ascending, and some are earlier than the previous time.
         #[test]
         fn ages_match_a_plain_map(mut seed in any::<u64>()) {
             let (mut ages, mut expected, mut now) = (Ages::default(), BTreeMap::<u32, u64>::new(), 1000u64);

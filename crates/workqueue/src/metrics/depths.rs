@@ -4,11 +4,9 @@ use std::collections::BTreeMap;
 
 use super::{Depth, MAX_PRIORITIES, MetricsStyle, Pull};
 
-/// The number of dirty keys for each series of the metric `depth`.
 pub(super) struct Depths {
     style: MetricsStyle,
     series: BTreeMap<Depth, Series>,
-    /// The series that have no gauge yet.
     new: Vec<Depth>,
 }
 
@@ -55,8 +53,8 @@ impl Depths {
         }
     }
 
-    /// Returns the series of `priority`. A priority that has a separate series keeps this series forever. Therefore, each key increments
-    /// and decrements the same series.
+    /// Returns the series of `priority`. A priority that has a separate series keeps the series forever. Therefore, adding and removing a
+    /// key change the same series.
     fn of(&self, priority: i32) -> Depth {
         let own = Depth(Some(priority));
         let is_shared = self.style == MetricsStyle::ClientGo

@@ -15,7 +15,7 @@ pub(crate) struct Observer {
     stamps: Stamps,
 }
 
-/// The times at which dirty keys became dirty, and at which keys in flight were dequeued.
+/// The times at which dirty keys became dirty, and at which in-flight keys were dequeued.
 #[derive(Debug, Default)]
 pub(crate) struct Stamps {
     dirty: Ages,
@@ -27,7 +27,6 @@ impl Observer {
         Self { instruments, depths: Depths::new(style), stamps: Stamps::default() }
     }
 
-    /// Returns the `depth` series that have no gauge yet.
     #[inline]
     pub(crate) fn take_new_depths(&mut self) -> Vec<Depth> {
         self.depths.take_new()
@@ -74,12 +73,11 @@ impl Observer {
         self.instruments.retry_delay.observe(delay.as_secs_f64());
     }
 
-    /// Removes and returns the stamps of an empty queue, so that the caller can free their memory outside the lock.
+    /// Removes and returns the stamps of an empty queue. The caller frees their memory outside the lock.
     pub(crate) fn take_stamps(&mut self) -> Stamps {
         std::mem::take(&mut self.stamps)
     }
 
-    /// Returns the sum of the ages of all keys in flight, in seconds.
     pub(super) fn unfinished(&self, now: u64) -> f64 {
         seconds(self.stamps.running.total(now))
     }
@@ -88,7 +86,6 @@ impl Observer {
         seconds(self.stamps.running.oldest(now))
     }
 
-    /// Returns the number of keys in a `depth` series.
     pub(super) fn depth(&self, depth: Depth) -> f64 {
         self.depths.count(depth) as f64
     }

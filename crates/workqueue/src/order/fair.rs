@@ -7,7 +7,7 @@ use super::{Fifo, Order, Queued, Ticket};
 
 /// An [`Order`] that serves tenants round-robin, so that a tenant with many queued keys does not delay other tenants.
 ///
-/// If `n` tenants have queued keys, each tenant's next key is dequeued after at most `n - 1` keys of other tenants. One tenant's keys are
+/// If `n` tenants have queued keys, each tenant's next key is dequeued after at most `n - 1` keys of other tenants. Each tenant's keys are
 /// dequeued first in, first out, or in the order passed to [`with_lanes`](Fair::with_lanes). The tenant function may be called several
 /// times for a key, and must return the same tenant each time.
 ///
@@ -28,12 +28,12 @@ use super::{Fifo, Order, Queued, Ticket};
 pub struct Fair<K, T> {
     tenant: Box<dyn Fn(&K) -> T + Send>,
     lane: Box<dyn Fn() -> Box<dyn Order<K>> + Send>,
-    /// The orders (*lanes*) of the tenants that have queued keys. The map is a tree, because a growing hash table moves all its entries in
-    /// one operation.
+    /// The orders (*lanes*) of the tenants with queued keys. The map is a tree, because a growing hash table moves all its entries in one
+    /// operation.
     lanes: BTreeMap<T, Lane<K>>,
-    /// The tenants that have queued keys, by turn. The first tenant is served next.
+    /// The tenants with queued keys, by turn number. The tenant with the lowest number is served next.
     turns: BTreeMap<u64, T>,
-    /// The highest turn of any tenant so far.
+    /// The highest turn number so far.
     last_turn: u64,
     len: usize,
     needs_time: bool,
@@ -45,14 +45,14 @@ struct Lane<K> {
 }
 
 impl<K, T: Ord + Clone> Fair<K, T> {
-    /// Creates an order that serves tenants round-robin. `tenant` returns a key's tenant. One tenant's keys are dequeued first in, first
+    /// Creates an order that serves tenants round-robin. `tenant` returns a key's tenant. Each tenant's keys are dequeued first in, first
     /// out.
     pub fn new(tenant: impl Fn(&K) -> T + Send + 'static) -> Self {
         Self::with_lanes(tenant, || Box::new(Fifo::default()))
     }
 
-    /// Creates an order that serves tenants round-robin. `lane` creates the order in which one tenant's keys are dequeued. It is called
-    /// when a key is queued for a tenant without queued keys.
+    /// Creates an order that serves tenants round-robin. `lane` creates the order in which one tenant's keys are dequeued. The queue calls
+    /// `lane` when a key is queued for a tenant without queued keys.
     pub fn with_lanes(
         tenant: impl Fn(&K) -> T + Send + 'static,
         lane: impl Fn() -> Box<dyn Order<K>> + Send + 'static,
@@ -85,7 +85,7 @@ impl<K, T: Ord + Clone + Send> Order<K> for Fair<K, T> {
     }
 
     fn pop(&mut self) -> Option<Ticket> {
-        // Try each lane once, because a lane may return `None` although it has keys.
+        // Try each lane once, because a lane can return `None` although it has keys.
         for _ in 0..self.turns.len() {
             let (_, tenant) = self.turns.pop_first()?;
             let Some(lane) = self.lanes.get_mut(&tenant) else { continue };

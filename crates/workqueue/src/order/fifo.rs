@@ -7,19 +7,18 @@ use super::{Order, Queued, Ticket};
 /// The default [`Order`]: first in, first out. This order ignores priorities.
 #[derive(Debug, Default)]
 pub struct Fifo {
-    /// The queued keys' tickets, in chunks that never move. A chunk is freed when all its tickets were popped or removed. All chunks except
-    /// the last one are full. A freed chunk between other chunks stays in the list without memory.
+    /// The tickets of the queued keys, in chunks that never move. A chunk is freed when all its tickets were popped or removed. All chunks
+    /// except the last chunk are full. A freed chunk between other chunks stays in the list, but uses no memory.
     chunks: VecDeque<Vec<Ticket>>,
-    /// The number of places in freed chunks.
+    /// The number of places in freed chunks that have left the list.
     gone: u64,
     /// The place of the ticket that the next `pop` returns.
     next: u64,
     len: usize,
-    /// The memory of the last freed chunk. The next chunk reuses it, so a queue with a stable size does not allocate.
+    /// The memory of the last freed chunk. The next chunk reuses this memory, so a queue with a stable size does not allocate.
     spare: Vec<Ticket>,
 }
 
-/// Marks a place whose ticket was removed.
 const NONE: Ticket = Ticket(u32::MAX);
 const CHUNK: usize = 1024;
 const KEEP: usize = 64;
@@ -73,8 +72,8 @@ impl<K> Order<K> for Fifo {
         self.len -= 1;
         let (at, last) = ((place - self.gone) as usize / CHUNK, self.chunks.len() - 1);
         let chunk = &mut self.chunks[at];
-        // Free a chunk as soon as all its tickets are removed, so that repeated adds and removals use no additional memory, and `pop` does
-        // not skip many removed tickets.
+        // Free a chunk as soon as all its tickets are removed. Then repeated adds and removals use no additional memory, and `pop` does not
+        // skip many removed tickets.
         if chunk.iter().all(|ticket| *ticket == NONE) {
             if at == last {
                 chunk.clear()
@@ -124,7 +123,6 @@ mod tests {
         }
     }
 
-    /// `pop` must not scan chunks whose keys were all removed.
     #[test]
     fn removed_keys_use_no_memory_before_a_remaining_key() {
         let (mut fifo, key) = (Fifo::default(), 0u32);

@@ -26,21 +26,21 @@ pub struct Priority {
     step: Option<i64>,
     /// The queued keys. The smallest rank is dequeued first.
     queued: BTreeMap<Rank, Ticket>,
-    /// The smallest unused place. Places are unique. With ageing, places are times. Without ageing, places count up by one.
+    /// The smallest unused place. Places are unique. With ageing, places are times. Without ageing, they are consecutive numbers.
     next: u64,
-    /// The times at which keys were queued, if they differ from the keys' places. With ageing, a key's place is usually the time at which
-    /// the key was queued. The two differ if the key became due earlier than a key that was pushed before it.
+    /// The times at which keys were queued, by place, for keys whose place is not this time. With ageing, a key's place is usually the time
+    /// at which the key was queued. The place differs if the key became due before a key that was pushed earlier.
     since: BTreeMap<u64, u64>,
 }
 
-/// A key's rank. Without ageing, the first number is the negated priority. With ageing, it is the time at which the key was queued, minus
-/// one `step` per priority level. The second number is the place. All keys age at the same rate, so the relative order of two keys never
-/// changes, and ranks need no updates.
+/// A key's rank. With ageing, the first number is the time at which the key was queued, minus one `step` per priority level. Without
+/// ageing, it is the negated priority. The second number is the place. All keys age at the same rate, so the relative order of two keys
+/// never changes, and ranks need no updates.
 type Rank = (i64, u64);
 
 impl Priority {
-    /// Creates an order without ageing. If keys with a higher priority keep arriving, lower-priority keys are never dequeued, as in
-    /// controller-runtime. A queued key whose priority is raised moves behind the keys that already have that priority.
+    /// Creates an order without ageing. While keys with a higher priority keep arriving, lower-priority keys are never dequeued, as in
+    /// controller-runtime. A queued key whose priority is raised moves behind the keys that already have the new priority.
     pub fn strict() -> Self {
         Self { step: None, queued: BTreeMap::new(), next: 0, since: BTreeMap::new() }
     }
@@ -140,7 +140,6 @@ mod tests {
                 None => -i128::from(queued.priority),
                 Some(step) => i128::from(queued.since) - i128::from(queued.priority) * i128::from(step),
             };
-            // Pop the first of several keys with the same rank.
             let first = (0..self.0.len()).min_by_key(|at| rank(&self.0[*at]))?;
             Some(self.0.remove(first).ticket)
         }

@@ -14,7 +14,7 @@ use crate::panic::{Panic, catch, pass_on};
 use crate::section::{Outside, Section};
 use crate::sync::Weak;
 
-/// The waker of the alarm's timer.
+/// The alarm's waker, which the timer calls.
 pub(super) struct Ring<K, C>(Weak<Shared<K, C>>);
 
 impl<K: Send + 'static, C: Clock> Ring<K, C> {
@@ -28,21 +28,19 @@ impl<K: Send + 'static, C: Clock> Wake for Ring<K, C> {
         self.wake_by_ref();
     }
 
-    /// Handles a call to the timer's waker on the timer's thread. Catches panics from user code, because they must not end that thread. The
-    /// panic hook has already reported these panics.
+    /// Handles the timer's wake-up on the timer's thread. Catches panics from user code, because they must not end that thread. The panic
+    /// hook has already reported such a panic.
     fn wake_by_ref(self: &Arc<Self>) {
         drop(catch(|| self.0.upgrade().map(|shared| shared.ring())));
     }
 }
 
-/// The maximum number of polls of a new sleep if each poll calls the waker.
+/// The maximum number of times that a new sleep is polled if each poll calls the waker.
 const POLLS: usize = 8;
 
-/// The result of setting the alarm.
 enum Armed {
-    /// The alarm is set, or another thread has changed it.
+    /// The alarm is set, or another thread has changed the alarm.
     Set,
-    /// The alarm is due now.
     IsDue,
     /// The timer ended the sleep too early, or the sleep called its waker in every poll.
     Failed,
@@ -66,8 +64,8 @@ impl<K, C: Clock> Shared<K, C> {
         panic.or(catch(|| drop(old)).err())
     }
 
-    /// Sets the alarm. If polling the new sleep calls the waker, polls the sleep again, because the sleep may be due or the executor may
-    /// have made the task yield.
+    /// Sets the alarm. Polls the new sleep again if polling it calls the waker. Either the sleep is due, or the executor has made the task
+    /// yield.
     fn set_alarm(&self, arm: &Arm) -> Armed {
         let at = self.instant(arm.at);
         let mut sleep = match (&arm.source, self.sleep_until.get()) {
@@ -92,7 +90,7 @@ impl<K, C: Clock> Shared<K, C> {
         Armed::Failed
     }
 
-    /// Handles a failure to set the alarm. Wakes all tasks, so that one of their polls provides a working timer.
+    /// Wakes all waiting tasks after the alarm could not be set. When these tasks poll, they provide a working timer.
     fn on_alarm_failure(&self, arm: &Arm, mut section: Section<'_, K>) -> Option<Panic> {
         let old = section.waiters.alarm.fail(arm);
         section.waiters.on_alarm_failure();
@@ -102,8 +100,8 @@ impl<K, C: Clock> Shared<K, C> {
 }
 
 impl<K, C: Clock> Outside for Shared<K, C> {
-    /// Sets the alarm. If it is due immediately, handles it and sets the next alarm. The loop bounds the stack depth, which recursion would
-    /// not.
+    /// Sets the alarm. If the alarm is due immediately, handles it and sets the next alarm. A loop does this instead of recursion, to bound
+    /// the stack depth.
     fn arm(&self, arm: Arm) -> Option<Panic> {
         let (mut next, mut panic) = (Some(arm), None);
         while let Some(arm) = next {
@@ -138,7 +136,7 @@ impl<K, C: Clock> Outside for Shared<K, C> {
     }
 }
 
-/// Stores the change to the alarm that the caller must make after the critical section.
+/// Stores a change of the alarm until the critical section has ended.
 struct ArmLater<'a, K, C> {
     shared: &'a Shared<K, C>,
     arm: Cell<Option<Arm>>,

@@ -1,17 +1,17 @@
-//! Loom's locks with another `try_lock`, so that loom also tries the case in which another thread holds the lock.
+//! Loom's locks with a `try_lock` that also fails in a model if another thread holds the lock.
 
 use std::ops::{Deref, DerefMut};
 use std::sync::{LockResult, TryLockError, TryLockResult};
 
-// Use std's `Arc`. The models do not depend on the memory ordering of `Arc`, and loom has no `Weak`.
+// The models do not depend on the memory ordering of `Arc`, and loom has no `Weak`.
 pub(crate) use std::sync::{Arc, Weak};
 
 pub(crate) use loom::sync::atomic;
 
 use atomic::{AtomicBool, Ordering};
 
-/// A mutex for which loom also tries a `try_lock` while another thread holds the lock. Loom's own unlock is not a scheduling point, so loom
-/// would never run `try_lock` between a lock and its unlock. The flag adds this scheduling point.
+/// A mutex whose `try_lock` can fail in a loom model. Loom's own unlock is not a scheduling point, so loom would never run `try_lock`
+/// between another thread's lock and unlock. The flag adds this scheduling point.
 #[derive(Debug)]
 pub(crate) struct Mutex<T> {
     is_held: AtomicBool,
@@ -35,8 +35,7 @@ impl<T> Mutex<T> {
         Ok(MutexGuard { is_held: &self.is_held, inner })
     }
 
-    /// Tries to take the lock. If another thread takes the lock after this method has read the flag, waits for that thread. A later call
-    /// would have the same result.
+    /// Tries to take the lock. If another thread takes the lock after this method has read the flag, waits for that thread.
     pub(crate) fn try_lock(&self) -> TryLockResult<MutexGuard<'_, T>> {
         if self.is_held.load(Ordering::Relaxed) {
             Err(TryLockError::WouldBlock)

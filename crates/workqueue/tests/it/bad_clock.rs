@@ -15,8 +15,8 @@ use crate::watch::Wakes;
 
 const SECOND: Duration = Duration::from_secs(1);
 
-/// A clock that is also a timer. Reading the time panics while `has_no_time` is set, and creating a sleep panics while `has_no_timer` is
-/// set.
+/// A clock and timer that panic on demand: reading the time panics while `has_no_time` is set, and creating a sleep panics while
+/// `has_no_timer` is set.
 #[derive(Clone)]
 struct Bad {
     clock: ManualClock,
@@ -86,7 +86,7 @@ fn panicking_clock_loses_no_key_and_no_wakeup() {
     }
 }
 
-/// A worker panics. The clock then panics while the guard is dropped.
+/// A worker panics, and the clock panics while the worker's guard is dropped.
 #[test]
 fn panicking_clock_does_not_abort_a_panicking_worker() {
     let (queue, bad) = Bad::queue();
@@ -107,7 +107,7 @@ fn panicking_clock_does_not_abort_a_panicking_worker() {
     assert_eq!((wakes.count(), queue.counts().in_flight, queue.len()), (1, 0, 1));
 }
 
-/// A `get` and a drain are dropped during unwinding.
+/// While a thread unwinds, it drops a `get` and a drain, and the clock panics.
 #[test]
 fn panicking_clock_does_not_abort_drops_during_unwinding() {
     let (queue, bad) = Bad::queue();
@@ -127,8 +127,8 @@ fn panicking_clock_does_not_abort_drops_during_unwinding() {
     assert_eq!(wakes.count(), 1, "the other waiter is woken");
 }
 
-/// The alarm's timer can be set only in a waiting task's poll. On other threads, setting the timer fails, which wakes all waiting tasks.
-/// Each task sets the timer when it is polled.
+/// In this test, the alarm's timer can be set only in a waiting task's poll. On other threads, setting the timer fails, and the failure
+/// wakes all waiting tasks. Each task sets the timer when it is polled.
 #[test]
 fn waiting_tasks_set_the_timer_when_another_thread_cannot() {
     let (queue, bad) = Bad::queue();
@@ -175,7 +175,7 @@ fn panicking_alarm_waiter_does_not_end_the_timer() {
     drop(queue.shut_down(ShutdownMode::Abandon));
 }
 
-/// At its end, a dequeue reads the clock to compute when a waiter must wake up because a delay ends.
+/// When a dequeue ends, the queue reads the clock to compute when a waiter must wake up for a delay.
 #[test]
 fn clock_panic_during_dequeue_does_not_lose_the_key() {
     let (queue, bad) = Bad::queue();
@@ -187,14 +187,13 @@ fn clock_panic_during_dequeue_does_not_lose_the_key() {
     assert_eq!(item.map(|item| *item), Ok(1));
 }
 
-/// A timer whose sleeps violate the contract of timers: they call the waker while they are polled, or panic when they are dropped.
+/// A timer whose sleeps violate the timer contract: they call the waker while they are polled, or panic when they are dropped.
 #[derive(Clone)]
 struct BadSleeps {
     clock: ManualClock,
     drop_panics: Arc<AtomicBool>,
     /// How many polls of a sleep call the waker instead of storing it.
     eager_polls: usize,
-    /// A hook that runs in the next `sleep_until`.
     hook: Arc<Mutex<Option<Hook>>>,
 }
 
@@ -274,7 +273,7 @@ fn sleep_that_calls_its_waker_is_polled_again() {
     assert!(matches!(get.as_mut().poll(&mut Context::from_waker(&waker)), Poll::Ready(Some(_))));
 }
 
-/// The waiting tasks are woken, because another executor's timer may work.
+/// The queue wakes the waiting tasks, because another executor's timer may work.
 #[test]
 fn sleep_that_always_calls_its_waker_wakes_tasks() {
     let (queue, _bad) = BadSleeps::queue(usize::MAX);
@@ -285,8 +284,8 @@ fn sleep_that_always_calls_its_waker_wakes_tasks() {
     assert_eq!(wakes.count(), 1);
 }
 
-/// While the timer creates a sleep for the alarm, its hook adds a key with a shorter delay. The alarm is therefore set to an earlier
-/// time with another sleep.
+/// While the timer creates a sleep for the alarm, the timer's hook adds a key with a shorter delay. The hook's add sets the alarm to an
+/// earlier time with a newer sleep.
 #[test]
 fn outdated_sleep_does_not_replace_a_newer_one() {
     let (queue, bad) = BadSleeps::queue(0);

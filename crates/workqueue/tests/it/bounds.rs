@@ -21,7 +21,7 @@ fn queue<K: Eq + Send + 'static>() -> (WorkQueue<K, ManualClock>, ManualClock) {
     (WorkQueue::new(QueueConfig::new(clock.clone())), clock)
 }
 
-/// Each `try_get` queues at most 16 due keys, and returns the key with the earliest deadline.
+/// Each `try_get` queues at most 16 due keys, and returns the due key with the earliest deadline.
 #[test]
 fn due_keys_are_queued_in_small_batches() {
     let (queue, clock) = queue();
@@ -72,7 +72,7 @@ impl Hash for Copied {
     }
 }
 
-/// The snapshot does not block a concurrent add, and contains its key.
+/// A snapshot does not block a concurrent add, and contains the added key.
 #[test]
 fn snapshot_copies_keys_in_small_batches() {
     let (queue, _clock) = queue();
@@ -90,7 +90,6 @@ fn snapshot_copies_keys_in_small_batches() {
     assert_eq!((states.len(), copies.load(Ordering::SeqCst)), (201, 201));
 }
 
-/// A key's expired failures are removed even if no other key has failures.
 #[test]
 fn expired_failures_are_forgotten_during_a_wait() {
     let clock = ManualClock::new();
@@ -111,7 +110,7 @@ fn expired_failures_are_forgotten_during_a_wait() {
     let mut get = pin!(queue.get());
     assert!(get.as_mut().poll(&mut cx).is_pending());
     clock.advance(2 * SECOND);
-    // The waiter is woken repeatedly until all records are removed. Each poll removes a few of them.
+    // The waiter is woken repeatedly until all expired records are removed. Each poll removes a few records.
     let mut polls = 0;
     while wakes.count() > polls {
         polls += 1;
@@ -121,7 +120,8 @@ fn expired_failures_are_forgotten_during_a_wait() {
     assert!((20..100).contains(&polls), "{polls} polls for 1000 records");
 }
 
-/// Timers for expired failures or for keys in flight make no key available, so the queue fires more timers.
+/// A timer for expired failures or for a key in flight makes no key available. The queue must fire more timers to find
+/// the due key.
 #[test]
 fn due_key_is_found_behind_other_due_keys() {
     let clock = ManualClock::new();
@@ -142,7 +142,8 @@ fn due_key_is_found_behind_other_due_keys() {
     assert_eq!((queue.counts().idle, queue.counts().dirty_in_flight, held.len()), (0, 100, 100));
 }
 
-/// Another worker has taken this waiter's key. This waiter waits again, and keeps its position before later waiters.
+/// Another worker has taken this waiter's key. The waiter then waits again, and keeps its position before later
+/// waiters.
 #[test]
 fn repolled_waiter_keeps_its_position() {
     let (queue, _clock) = queue();

@@ -15,7 +15,6 @@ fn queue() -> (WorkQueue<&'static str, ManualClock>, ManualClock) {
     (WorkQueue::new(QueueConfig::new(clock.clone())), clock)
 }
 
-/// Dequeues the next key and marks it as done.
 fn take(queue: &WorkQueue<&'static str, ManualClock>) -> Option<&'static str> {
     queue.try_get().ok().map(|item| *item)
 }

@@ -1,4 +1,4 @@
-//! Tests of cases that client-go does not test: rows X1 to X10 in tests/ROWS.md. Rows X11 and X12 are in metrics.rs.
+//! Tests of the cases that client-go does not test: rows X1 to X10 in tests/ROWS.md. Rows X11 and X12 are in metrics.rs.
 
 use std::num::NonZeroUsize;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -29,8 +29,8 @@ fn poll<F: Future>(future: &mut Pin<&mut F>) -> Poll<F::Output> {
     future.as_mut().poll(&mut Context::from_waker(Waker::noop()))
 }
 
-/// The queue has no method `done(key)`. Only a guard's owner can mark its key as done, and only once. A second `done` does not compile:
-/// see the crate documentation.
+/// The queue has no method `done(key)`. Only a guard's owner can mark a key as done, and only once. The crate documentation shows that a
+/// second `done` does not compile.
 #[test]
 fn x1_only_the_guard_can_finish_a_key() {
     let (queue, _) = queue();
@@ -74,7 +74,7 @@ fn x3_drain_with_queued_and_none_in_flight() {
     assert!(report.complete && report.queued.is_empty());
 }
 
-/// The queue has no timer task. When the shutdown begins, a `get` that waits for a delay returns immediately, and its timer is dropped.
+/// When the shutdown begins, a `get` that waits for a delay returns immediately, and the queue's timer is dropped.
 #[test]
 fn x4_drain_on_a_delaying_queue_releases_the_timer() {
     let (queue, clock) = queue();
@@ -192,7 +192,6 @@ fn x9_a_parallel_piece_that_panics_ends_alone() {
     assert!(unfinished.skipped.is_empty());
 }
 
-/// A clock that advances by an hour whenever a thread or a task is about to sleep.
 struct Hasty(ManualClock);
 
 impl Clock for Hasty {
@@ -213,8 +212,7 @@ impl Timer for Hasty {
     }
 }
 
-/// Deadlines are absolute. If the clock has already passed the deadline, the sleep ends immediately and the waiter is
-/// woken.
+/// Deadlines are absolute. If the clock has already passed a deadline, the sleep ends immediately and the waiter is woken.
 #[test]
 fn x10_the_clock_moves_between_deadline_and_timer() {
     let queue: Queue<Hasty> = WorkQueue::new(QueueConfig::new(Hasty(ManualClock::new())));
@@ -294,7 +292,6 @@ fn earlier_delay_moves_the_timer_forward() {
     assert_eq!(wakes.count(), 1);
 }
 
-/// If a woken `get` is dropped before its next poll, another waiter is woken.
 #[test]
 fn wakeup_of_a_dropped_get_is_not_lost() {
     let (queue, _) = queue();

@@ -12,7 +12,6 @@ use crate::panics::{assert_drains, panics};
 use crate::support::at;
 use crate::watch::{Wakes, ends};
 
-/// An order whose `pop` always returns the first ticket.
 #[derive(Debug, Default)]
 struct Stuck(Vec<Ticket>);
 
@@ -33,7 +32,7 @@ impl<K> Order<K> for Stuck {
     }
 }
 
-/// Without the panic, two workers could get the same key, or a worker could get a key that was never added.
+/// If the queue did not panic, two workers could get the same key, or a worker could get a key that was never added.
 #[test]
 fn order_returning_an_unqueued_ticket_panics() {
     let order = Box::new(Stuck::default());
@@ -48,7 +47,6 @@ fn order_returning_an_unqueued_ticket_panics() {
     assert_eq!((queue.counts().in_flight, queue.len()), (0, 1));
 }
 
-/// An order that loses all its keys.
 #[derive(Debug)]
 struct Lost;
 
@@ -68,7 +66,6 @@ impl<K> Order<K> for Lost {
     }
 }
 
-/// Workers do not wait for a key that was lost.
 #[test]
 fn key_lost_by_the_order_is_not_queued() {
     let queue = WorkQueue::new(QueueConfig { order: Box::new(Lost), ..QueueConfig::new(ManualClock::new()) });
@@ -78,7 +75,7 @@ fn key_lost_by_the_order_is_not_queued() {
     assert_drains(&queue);
 }
 
-/// An order that withholds its keys while its flag is set, and counts the calls of `pop`.
+/// An order that withholds its keys while its flag is set. The counter counts the calls of `pop`.
 #[derive(Debug, Default)]
 struct Paused(Fifo, Arc<AtomicBool>, Arc<AtomicUsize>);
 
@@ -137,7 +134,7 @@ fn withholding_order_is_polled_again_after_a_change() {
     assert_eq!(poll(), Poll::Ready(Some(1)), "no token was lost");
 }
 
-/// The order withholds one tenant's keys. The other tenants' keys are dequeued in turn.
+/// The order withholds one tenant's keys. The queue dequeues the other tenants' keys in turn.
 #[test]
 fn withholding_lane_does_not_delay_other_tenants() {
     ends(|| {

@@ -14,13 +14,13 @@ use pintle_workqueue::{Order, Queued, Ticket, WorkQueue};
 /// The maximum time for an operation that must not wait for the lock.
 const LIMIT: Duration = Duration::from_secs(10);
 
-/// Opens a [`Bar`].
+/// Opens a [`Bar`], which blocks user code.
 pub(crate) struct Gate {
     entered: Receiver<()>,
     leave: SyncSender<()>,
 }
 
-/// Blocks user code that runs under the queue's lock, until the test opens the gate.
+/// Blocks user code under the queue's lock until the test opens the [`Gate`].
 #[derive(Debug)]
 pub(crate) struct Bar {
     entered: SyncSender<()>,
@@ -35,11 +35,12 @@ struct Gated<K> {
     bar: Bar,
 }
 
-/// A limiter whose `forget` blocks. `forget` makes no key available, so the call wakes no waiter when it continues.
+/// A limiter whose `forget` blocks. A `forget` makes no key available, so it wakes no waiter when it continues.
 pub(crate) struct GatedLimiter(pub(crate) Bar);
 
-/// A clock that can open a gate when it is read. An operation that finds the lock of a queue with metrics contended first reads the clock,
-/// and then pushes to the inbox or waits. This clock therefore keeps the lock held until another operation has found it contended.
+/// A clock that can open a gate when it is read. In a queue with metrics, an operation that finds the lock contended first reads the clock.
+/// The operation then pushes to the inbox or waits. With this clock, the lock therefore stays held until another operation has found it
+/// contended.
 #[derive(Clone)]
 pub(crate) struct Opener {
     pub(crate) clock: ManualClock,
@@ -53,7 +54,6 @@ pub(crate) fn gate() -> (Gate, Bar) {
     (Gate { entered, leave }, Bar { entered: tell_entered, leave: told_leave })
 }
 
-/// Wraps `order` with a gate.
 pub(crate) fn gated<K: fmt::Debug + 'static>(
     order: Box<dyn Order<K>>,
     is_gate: fn(&K) -> bool,
@@ -86,7 +86,6 @@ impl Gate {
         self.leave.send(()).unwrap();
     }
 
-    /// Returns a clock that opens this gate.
     pub(crate) fn opener(&self) -> Opener {
         Opener { clock: ManualClock::new(), opens: Arc::default(), leave: self.leave.clone() }
     }

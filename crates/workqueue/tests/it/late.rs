@@ -1,5 +1,5 @@
-//! Tests of adds and dropped guards that find the lock contended and go to the inbox. Callers cannot observe that these operations are
-//! applied later.
+//! Tests of adds and dropped guards that find the lock contended and go to the inbox. The queue applies these operations later, but callers
+//! cannot observe the delay.
 
 use std::pin::pin;
 use std::sync::Arc;
@@ -26,12 +26,11 @@ fn queue(order: Box<dyn Order<&'static str>>, metrics: Option<Arc<dyn Provider>>
     (WorkQueue::new(config), clock, gate)
 }
 
-/// Dequeues all queued keys and marks them as done.
 fn take(queue: &Queue) -> Vec<&'static str> {
     std::iter::from_fn(|| queue.try_get().ok()).map(|item| *item).collect()
 }
 
-/// While the queue is locked, a key with a pending delay is added, and another key is marked as done. Both operations go to the inbox.
+/// While the queue is locked, the test adds a key with a pending delay and marks another key as done. Both operations go to the inbox.
 /// Every later call sees both effects: the first key is queued behind earlier keys without a delay, and no key is in flight.
 #[test]
 fn late_add_is_not_observable() {
@@ -104,7 +103,7 @@ const LOOKS: &[fn(&Queue)] = &[
     },
 ];
 
-/// The queue applies several adds of a key in flight and the drop of its guard in call order.
+/// The inbox contains several adds of a key in flight and the drop of its guard. The queue applies these operations in call order.
 #[test]
 fn late_operations_keep_their_order() {
     let (queue, _clock, gate) = queue(Box::new(Fifo::default()), None);
@@ -118,7 +117,7 @@ fn late_operations_keep_their_order() {
     assert_eq!(take(&queue), ["gate", "a", "b", "held", "c"]);
 }
 
-/// Creates a queue in which a call to `forget` holds the lock until another operation has found the queue locked.
+/// Creates a queue in which a call to `forget` holds the lock until another operation has found the lock contended.
 fn contended<K: Eq + Send + 'static>() -> (WorkQueue<K, Opener>, Opener, Gate, InMemoryProvider) {
     let (memory, (gate, bar)) = (InMemoryProvider::new(), gate());
     let (clock, limiter) = (gate.opener(), Box::new(GatedLimiter(bar)));
@@ -127,8 +126,8 @@ fn contended<K: Eq + Send + 'static>() -> (WorkQueue<K, Opener>, Opener, Gate, I
     (queue, clock, gate, memory)
 }
 
-/// The inbox's capacity bounds the number of operations that the next call applies. When the inbox is full, an operation waits for the lock
-/// and then applies the inbox.
+/// The next call applies at most 64 operations from the inbox. When the inbox is full, an operation waits for the lock and then applies the
+/// operations in the inbox.
 #[test]
 fn inbox_is_limited_to_64_operations() {
     let (queue, clock, gate, memory) = contended();
@@ -170,7 +169,7 @@ fn no_worker_sleeps_while_an_add_is_late() {
     assert!(matches!(get.as_mut().poll(&mut cx), Poll::Ready(Some(item)) if *item == "a"));
 }
 
-/// While a drain waits, dropping a guard waits for the lock as well.
+/// While a drain waits, dropping a guard waits for the lock, because the drop may end the drain.
 #[test]
 fn no_drain_waits_while_a_done_is_late() {
     let (queue, clock, gate, _) = contended();
@@ -192,7 +191,7 @@ fn no_drain_waits_while_a_done_is_late() {
     assert!(matches!(drain.as_mut().poll(&mut cx), Poll::Ready(report) if report.complete));
 }
 
-/// If the inbox stayed closed after a wait, every later add and dropped guard would have to wait for the lock.
+/// If the inbox stayed closed after a wait, every later add and every dropped guard would have to wait for the lock.
 #[test]
 fn inbox_reopens_after_the_last_waiter_leaves() {
     for finds_a_key in [false, true] {
@@ -216,7 +215,7 @@ fn inbox_reopens_after_the_last_waiter_leaves() {
     }
 }
 
-/// Durations are measured between the calls, even if the queue applied the operations later.
+/// Durations are measured from the call, even if the queue applies the operation later.
 #[test]
 fn metrics_use_the_original_times_of_late_operations() {
     let memory = InMemoryProvider::new();
@@ -246,8 +245,8 @@ fn metrics_use_the_original_times_of_late_operations() {
     assert_eq!(durations("workqueue_queue_duration_seconds"), (3, 4 * SECOND));
 }
 
-/// A key's ageing starts when it is added. Otherwise, a key with a priority one level higher would overtake it, although that key is added
-/// more than one step later.
+/// A key's ageing starts when it is added. If ageing started later, another key with a priority one level higher would overtake the first
+/// key, although the second key is added more than one step later.
 #[test]
 fn ageing_of_a_late_add_starts_at_the_call() {
     let (queue, clock, gate) = queue(Box::new(Priority::with_ageing(SECOND)), None);
@@ -259,7 +258,7 @@ fn ageing_of_a_late_add_starts_at_the_call() {
     assert_eq!(take(&queue), ["gate", "old", "new"]);
 }
 
-/// The failures expire a fixed time after the guard was dropped, even if a much later call applied the drop.
+/// The failures expire a fixed time after the guard was dropped, even if the queue applies the drop much later.
 #[test]
 fn failures_of_a_late_done_expire_afterwards() {
     let clock = ManualClock::new();

@@ -1,5 +1,5 @@
-//! Tests of metrics: client-go's and controller-runtime's tests (rows M1, M2, C27, X11 and X12 in tests/ROWS.md), and tests of how long
-//! metric series exist.
+//! Tests of metrics: client-go's and controller-runtime's tests (rows M1, M2, C27, X11 and X12 in tests/ROWS.md), and tests of when metric
+//! series are removed.
 
 use std::any::Any;
 use std::iter::zip;
@@ -33,7 +33,7 @@ fn queue() -> (WorkQueue<&'static str, ManualClock>, ManualClock, InMemoryProvid
     (WorkQueue::new(named("q", MetricsStyle::ClientGo, &memory, clock.clone())), clock, memory)
 }
 
-/// Returns the value of a metric, given its name without `workqueue_`.
+/// Returns the value of the metric `workqueue_{name}`.
 fn value(memory: &InMemoryProvider, name: &str) -> Option<f64> {
     memory.value(&format!("workqueue_{name}"), &[])
 }
@@ -42,14 +42,13 @@ fn seconds(memory: &InMemoryProvider, name: &str) -> Duration {
     Duration::from_secs_f64(value(memory, name).unwrap())
 }
 
-/// Returns the number of observed durations and the sum of these durations.
 fn durations(memory: &InMemoryProvider, name: &str) -> (u64, Duration) {
     let found = memory.distribution(&format!("workqueue_{name}"), &[]).unwrap();
     (found.count(), Duration::from_secs_f64(found.sum()))
 }
 
-/// client-go stops its metrics ticker at shutdown. This queue computes gauges when they are read, and removes them when
-/// the queue is dropped.
+/// client-go stops its metrics ticker at shutdown. Pintle's queue computes gauges when they are read, and removes them when the queue is
+/// dropped.
 #[test]
 fn m1_metrics_end_with_the_queue() {
     let (queue, _clock, memory) = queue();
@@ -121,7 +120,7 @@ fn delays_and_ages_are_reported() {
     assert_eq!(value(&memory, "delayed"), Some(1.0));
 }
 
-/// Removing a burst's last key frees the burst's memory, but only after the key's metrics are reported.
+/// The removal of a burst's last key frees the burst's memory, but only after the key's metrics are reported.
 #[test]
 fn removal_after_a_burst_updates_the_metrics() {
     let memory = InMemoryProvider::new();
@@ -134,7 +133,7 @@ fn removal_after_a_burst_updates_the_metrics() {
     assert_eq!((value(&memory, "depth"), value(&memory, "adds_total")), (Some(1.0), Some(2001.0)));
 }
 
-/// The gauges are still correct after a shutdown. client-go's gauges keep their last value.
+/// After a shutdown, the gauges are still updated. client-go's gauges keep their last value.
 #[test]
 fn x12_gauges_after_shutdown() {
     let (queue, clock, memory) = queue();
@@ -157,7 +156,7 @@ impl Clock for CountedClock {
     }
 }
 
-/// The queue reports no metrics, not even to the provider of another queue with the same name, and does not read the clock.
+/// The queue does not read the clock, and does not report metrics to the provider of another queue with the same name.
 #[test]
 fn no_metrics_without_a_provider() {
     let (memory, clock) = (InMemoryProvider::new(), CountedClock::default());
@@ -194,7 +193,7 @@ fn dropped_queue_no_longer_counts_in_the_depth() {
     }
 }
 
-/// Names, kinds, labels and bucket counts are the same as in component-base and controller-runtime.
+/// Names, kinds, labels and bucket counts are the same as in Kubernetes' component-base and in controller-runtime.
 #[test]
 fn series_match_client_go_and_controller_runtime() {
     let names = [
@@ -245,8 +244,8 @@ fn controller_runtime_style_ignores_zero_delays() {
     }
 }
 
-/// The retry delay histogram contains the limiter's delay, even if the caller requested a shorter delay. The retry counter uses the
-/// shorter of the two.
+/// The histogram `workqueue_retry_delay_seconds` contains the limiter's delay, even if the caller requested a shorter delay. The counter of
+/// retries uses the shorter delay.
 #[test]
 fn limiter_delay_is_reported_unchanged() {
     for (after, delayed) in [(Duration::ZERO, 0.0), (2 * MS, 1.0)] {
@@ -298,7 +297,6 @@ fn by_priority<K: Eq + Send + 'static>() -> (WorkQueue<K, ManualClock>, InMemory
     (WorkQueue::new(named("q", MetricsStyle::ControllerRuntime, &memory, ManualClock::new())), memory)
 }
 
-/// Returns the number of `workqueue_depth` series, and the value of the series `exceeded_cardinality_limit`.
 fn depths(memory: &InMemoryProvider) -> (usize, Option<f64>) {
     let all = memory.samples().iter().filter(|sample| sample.metric.name == "workqueue_depth").count();
     (all, memory.value("workqueue_depth", &[("priority", "exceeded_cardinality_limit")]))
@@ -331,7 +329,7 @@ fn c27b_same_priority_many_adds() {
     assert_eq!(memory.value("workqueue_depth", &[("priority", "1")]), Some(200.0));
 }
 
-/// Adding and dequeuing a key changes the same series. Therefore, no series keeps an outdated value or becomes negative.
+/// Adding and dequeuing a key change the same series. Therefore, no series keeps an outdated value or becomes negative.
 #[test]
 fn x11_cardinality_latch_then_decrements() {
     let (queue, memory) = by_priority();
@@ -345,7 +343,7 @@ fn x11_cardinality_latch_then_decrements() {
     }
 }
 
-/// All workers are busy when three delays end, so no call accesses the queue.
+/// All workers are busy when three delays end, so no call uses the queue at that time.
 #[test]
 fn key_due_during_busy_workers_ages_from_its_deadline() {
     for style in [MetricsStyle::ClientGo, MetricsStyle::ControllerRuntime] {
@@ -376,7 +374,7 @@ fn key_due_during_busy_workers_ages_from_its_deadline() {
     }
 }
 
-/// The next operation on the key notices that its delay has ended.
+/// The queue notices that the delay has ended when the key is added again.
 #[test]
 fn key_added_after_its_delay_ages_from_the_deadline() {
     let (queue, clock, memory) = queue();
@@ -390,7 +388,7 @@ fn key_added_after_its_delay_ages_from_the_deadline() {
     assert_eq!(seconds(&memory, "oldest_queued_seconds"), 9 * MS);
 }
 
-/// A provider that reads a gauge right after its registration.
+/// A provider that reads a gauge during the gauge's registration.
 #[derive(Debug)]
 struct Eager(InMemoryProvider);
 

@@ -104,7 +104,7 @@ proptest! {
         let queue = WorkQueue::new(config);
         let mut model = Model { by_priority, always_charge, retry, reminder, base, max, keep_failures, ..Model::default() };
         let start = clock.now();
-        // These keys only make the queue large, because only a large queue frees its records in batches.
+        // Only a large queue frees its records in batches. These additional keys make the queue large.
         for key in 0..crowd {
             queue.add_after(1000 + key, Duration::from_secs(3600));
         }
@@ -112,7 +112,7 @@ proptest! {
 
         let after = Duration::from_millis;
         for op in ops {
-            // Advance the clock so that no two deadlines are equal. The order of keys with equal deadlines is
+            // Advance the clock so that no two deadlines are equal, because the order of keys with equal deadlines is
             // unspecified.
             clock.advance(Duration::from_nanos(1));
             model.go_to(clock.now() - start);
@@ -283,7 +283,7 @@ proptest! {
         model.go_to(clock.now() - start);
         model.fire_if_due();
         prop_assert_eq!(queue.len(), model.queue.len());
-        // The report lists all remaining keys. Dropping the last guard ends the drain.
+        // The report lists all remaining keys, and dropping the last guard ends the drain.
         let report = queue.shut_down(ShutdownMode::FinishInFlight).with_timeout(Duration::ZERO).wait();
         prop_assert_eq!(report.in_flight.len(), model.running.len());
         prop_assert_eq!(report.queued.len(), model.dirty.len());

@@ -17,8 +17,8 @@ fn queue(keys: &[&'static str]) -> Queue {
     queue
 }
 
-/// The key was added again while in flight. When `next` marks the key as done, the key is queued, and `next` returns the same key. No
-/// other waiter is woken for it.
+/// The key was added again while in flight. `next` marks the key as done, and the queue queues and returns the same key. No other waiter is
+/// woken for this key.
 #[test]
 fn next_is_done_and_get_in_one() {
     let queue = queue(&["a"]);
@@ -69,7 +69,7 @@ fn next_dropped_before_its_first_poll_is_done() {
     assert_eq!((queue.counts().in_flight, queue.len()), (0, 1));
 }
 
-/// The queue wakes another waiter instead of the dropped future.
+/// When the future is dropped, the queue wakes another waiter.
 #[test]
 fn next_dropped_while_waiting_is_done() {
     let queue = queue(&["a"]);

@@ -20,7 +20,7 @@ type Queue = WorkQueue<&'static str, TokioClock>;
 
 const SECOND: Duration = Duration::from_secs(1);
 
-/// The tasks of a multi-threaded runtime may only hold values that are `Send`.
+/// On tokio's multi-threaded runtime, tasks may only contain `Send` values.
 #[test]
 fn handles_guards_and_futures_are_send() {
     fn is_send<T: Send>(_: &T) {}
@@ -78,7 +78,7 @@ async fn drain_with_a_timeout_reports_remaining_keys() {
     assert!(queue.shut_down(ShutdownMode::FinishInFlight).await.complete);
 }
 
-/// The default queue supports async waits with its built-in timer.
+/// The default queue has a timer, so tasks can wait for keys.
 #[tokio::test]
 async fn default_queue_supports_tasks() {
     let queue = WorkQueue::<String>::default();
@@ -90,14 +90,12 @@ fn runtime(threads: usize) -> Runtime {
     Builder::new_multi_thread().worker_threads(threads).enable_time().build().unwrap()
 }
 
-/// A channel that receives each key that a worker dequeues.
 type Taken = mpsc::Sender<u32>;
 
-/// A channel that receives a message when all keys have been dequeued.
 type AllTaken = Arc<Mutex<mpsc::Receiver<()>>>;
 
-/// Runs a worker that finishes each key immediately, except for the key `busy`: then, the worker adds `keys` more keys, and blocks its
-/// thread until other workers have taken them.
+/// Runs a worker that finishes each key immediately, except the key `busy`. For `busy`, the worker adds `keys` more keys, and blocks its
+/// thread until other workers have dequeued these keys.
 async fn work<C: Timer>(queue: WorkQueue<u32, C>, taken: Taken, busy: u32, keys: u32, all_taken: AllTaken) {
     while let Some(item) = queue.get().await {
         if *item != busy {
@@ -109,7 +107,7 @@ async fn work<C: Timer>(queue: WorkQueue<u32, C>, taken: Taken, busy: u32, keys:
     }
 }
 
-/// The woken task is in the LIFO slot of a blocked runtime thread, from which other threads cannot steal it.
+/// The woken task is in the LIFO slot of a blocked runtime thread. Other threads cannot steal a task from this slot.
 fn keys_do_not_wait_for_the_worker_that_computes<C: Timer + Default>() {
     for keys in [1, 2, 100] {
         ends(move || {
@@ -139,7 +137,7 @@ fn blocked_worker_delays_no_keys_with_default_clock() {
     keys_do_not_wait_for_the_worker_that_computes::<StdClock>();
 }
 
-/// The first waiter's `get` is not polled, because the other branch of its `select!` computes.
+/// The first waiter's `get` is not polled, because the other branch of its `select!` blocks the thread.
 #[test]
 fn keys_do_not_wait_for_a_blocked_select() {
     ends(|| {
@@ -180,7 +178,7 @@ fn keys_do_not_wait_for_a_blocked_select() {
     });
 }
 
-/// The first worker's runtime, whose timer the queue used, was shut down.
+/// The first worker's runtime was shut down. Its timer was the queue's timer.
 #[test]
 fn delay_ends_although_its_runtime_has_shut_down() {
     ends(|| {
@@ -204,7 +202,7 @@ fn delay_ends_although_its_runtime_has_shut_down() {
     });
 }
 
-/// A thread outside any runtime adds a key with a shorter delay. The waiting task's timer must now fire earlier.
+/// A thread outside any runtime adds a key with a shorter delay, so the waiting task's timer must fire earlier.
 #[test]
 fn thread_outside_the_runtime_sets_its_timer() {
     ends(|| {
@@ -219,7 +217,7 @@ fn thread_outside_the_runtime_sets_its_timer() {
     });
 }
 
-/// Although the worker always finds a key, another task on the same thread runs.
+/// Another task on the same thread runs, although the worker always finds a key.
 #[tokio::test]
 async fn get_uses_the_cooperative_budget() {
     let queue = WorkQueue::<u32, TokioClock>::default();
@@ -244,7 +242,7 @@ async fn spend_budget() {
     }
 }
 
-/// Starts workers that report each key that they dequeue, and waits until all of them wait for a key.
+/// Starts workers that report each dequeued key, and waits until all workers wait for a key.
 fn waiting_workers(runtime: &Runtime, queue: &WorkQueue<u32, TokioClock>, count: usize) -> mpsc::Receiver<u32> {
     let ((taken, all), (tell_listed, listed)) = (mpsc::channel(), mpsc::channel());
     for _ in 0..count {
@@ -268,8 +266,8 @@ async fn poll_once<'a>(get: &mut Pin<&mut Get<'a, u32, TokioClock>>) -> Poll<Opt
     poll_fn(|cx| Poll::Ready(get.as_mut().poll(cx).map(|item| item.map(|item| *item)))).await
 }
 
-/// A task in a multi-threaded runtime's `block_on` has used up its cooperative budget. Therefore, polling a tokio sleep calls the queue's
-/// waker during the poll, which sets the alarm.
+/// A task in a multi-threaded runtime's `block_on` has used up its cooperative budget. Without budget, a tokio sleep calls its waker while
+/// it is polled. Here, this waker is the queue's alarm.
 #[test]
 fn add_after_without_budget_in_block_on_works() {
     ends(|| {
@@ -293,7 +291,6 @@ fn keys_do_not_wait_for_a_worker_without_budget() {
         let adds = runtime.spawn(async move {
             spend_budget().await;
             queue.add(1);
-            // This call blocks the thread.
             all.recv()
         });
         assert_eq!(runtime.block_on(adds).unwrap(), Ok(1));
@@ -304,7 +301,7 @@ fn single_threaded_runtime() -> Runtime {
     Builder::new_current_thread().enable_time().build().unwrap()
 }
 
-/// Starts a task that waits for a key. The task is polled again only after it was woken.
+/// Starts a task that waits for a key and is polled again only after it was woken.
 fn waiting_task(runtime: &Runtime, queue: &WorkQueue<u32, TokioClock>) -> JoinHandle<Option<u32>> {
     let queue = queue.clone();
     let waits = runtime.spawn(async move { queue.get().await.map(|item| *item) });
@@ -312,7 +309,8 @@ fn waiting_task(runtime: &Runtime, queue: &WorkQueue<u32, TokioClock>) -> JoinHa
     waits
 }
 
-/// A task on one runtime has set the alarm, but this runtime's thread computes. Then, a task on another runtime begins to wait.
+/// A task on one runtime has set the alarm, but another task blocks the thread of this runtime. Then a task on another runtime begins to
+/// wait.
 #[test]
 fn delay_ends_while_another_runtime_is_not_driven() {
     ends(|| {
@@ -325,7 +323,7 @@ fn delay_ends_while_another_runtime_is_not_driven() {
     });
 }
 
-/// The task that began to wait last has set the alarm. Its `get` is cancelled, and its runtime's thread computes.
+/// The task that began to wait last has set the alarm. Its `get` is cancelled, and its runtime's thread is blocked.
 #[test]
 fn cancelled_get_passes_the_alarm_to_another_runtime() {
     ends(|| {
@@ -341,7 +339,7 @@ fn cancelled_get_passes_the_alarm_to_another_runtime() {
     });
 }
 
-/// Tasks on both runtimes wait. Then, another task on the idle runtime begins to wait.
+/// Tasks on both runtimes wait. Then another task on the idle runtime begins to wait.
 #[test]
 fn alarm_moves_to_the_runtime_that_waited_last() {
     ends(|| {
@@ -356,7 +354,7 @@ fn alarm_moves_to_the_runtime_that_waited_last() {
     });
 }
 
-/// The key wakes the busy runtime's task. A millisecond later, the other runtime's timer wakes that runtime's task.
+/// The added key wakes the task on the busy runtime. A millisecond later, the idle runtime's timer wakes the task on the idle runtime.
 #[test]
 fn key_does_not_wait_for_a_runtime_not_driven() {
     ends(|| {
@@ -370,7 +368,7 @@ fn key_does_not_wait_for_a_runtime_not_driven() {
     });
 }
 
-/// The queue has no delays, but it must wake the workers when a key is added.
+/// The queue has no delayed keys, but adding a key must wake the workers.
 #[test]
 fn workers_survive_a_runtime_without_a_time_driver() {
     ends(|| {

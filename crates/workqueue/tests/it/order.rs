@@ -20,7 +20,7 @@ fn with_ageing_nothing_starves() {
     queue.add_with(u32::MAX, at(-100));
     let mut handed_out = 0;
     for key in 0.. {
-        // Two keys are added for every key that is dequeued.
+        // Add two keys for every dequeued key.
         queue.add_with(2 * key, at(0));
         queue.add_with(2 * key + 1, at(0));
         clock.advance(SECOND / 10);
@@ -31,8 +31,8 @@ fn with_ageing_nothing_starves() {
         handed_out += 1;
         assert!(handed_out <= 2000, "starved");
     }
-    // The priorities differ by 100, a key gains one level per second, and 20 keys are added per second. Therefore, only keys that are
-    // added at most 100 s later can overtake a key.
+    // The priorities differ by 100, a key gains one level per second, and 20 keys are added per second. Therefore, only keys that are added
+    // at most 100 s later can overtake the first key.
     assert!((1990..=2000).contains(&handed_out), "{handed_out}");
 }
 
@@ -67,7 +67,7 @@ fn tenant_with_many_keys_does_not_delay_others() {
     assert_eq!(queue.len(), 997);
 }
 
-/// No call accessed the queue when the delay ended.
+/// When the delay ended, no call used the queue.
 #[test]
 fn ageing_starts_at_the_end_of_a_delay() {
     let clock = ManualClock::new();

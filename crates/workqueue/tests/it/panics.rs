@@ -1,4 +1,4 @@
-//! Tests of user code that panics or calls the queue. Afterwards, no key is stuck, and no caller waits forever.
+//! Tests of user code that panics or calls the queue. After a panic, no key is stuck, and no caller waits forever.
 
 use std::fmt::{self, Write};
 use std::hash::{Hash, Hasher};
@@ -86,7 +86,7 @@ impl Drop for Key {
     }
 }
 
-/// Checks that a drain ends, which requires that every key in flight has a guard.
+/// Checks that a drain ends. A drain ends only if every key in flight has a guard that marks the key as done.
 pub(crate) fn assert_drains<K: Clone>(queue: &WorkQueue<K, ManualClock>) {
     let mut drain = pin!(queue.shut_down(ShutdownMode::FinishBacklog));
     let mut cx = Context::from_waker(Waker::noop());
@@ -141,7 +141,7 @@ fn add_whose_eq_panics_has_no_effect() {
     assert_drains(&queue);
 }
 
-/// The call that pushed the add to the inbox has already returned.
+/// The add is in the inbox, and its call has already returned. The panic therefore propagates from the call that applies the add.
 #[test]
 fn late_add_panic_propagates_from_the_applying_call() {
     let keys = Keys::default();
@@ -157,7 +157,7 @@ fn late_add_panic_propagates_from_the_applying_call() {
     assert_drains(&queue);
 }
 
-/// A key's `Drop` may use the queue. In this test, the queue drops keys that are merged, rejected, expired, removed or marked as done.
+/// A key's `Drop` may use the queue. In this test, the queue drops keys that were merged, rejected, expired, removed or marked as done.
 #[test]
 fn no_key_is_dropped_under_the_lock() {
     let (keys, clock) = (Keys::default(), ManualClock::new());
@@ -187,7 +187,7 @@ fn no_key_is_dropped_under_the_lock() {
     assert!(queue.snapshot().is_empty());
 }
 
-/// A waker that uses the queue when it is called and when it is dropped, as some executors' wakers do.
+/// A waker that uses the queue when it is called and when it is dropped. The wakers of some executors do so.
 struct Curious {
     queue: WorkQueue<u32, ManualClock>,
     called: Arc<AtomicUsize>,
@@ -252,8 +252,8 @@ fn no_waker_is_called_or_dropped_under_the_lock() {
     });
 }
 
-/// If user code panics, the queue may have to drop a key. In this test, the key's `Drop` uses the queue, which would deadlock if the
-/// queue were still locked.
+/// If user code panics, the queue may have to drop a key. In this test, the key's `Drop` uses the queue, and would deadlock if the queue
+/// were still locked.
 #[test]
 fn panic_drops_no_key_under_the_lock() {
     let keys = Keys::default();
@@ -287,7 +287,6 @@ impl Wake for Panics {
     }
 }
 
-/// Creates a waker that panics when it is called.
 pub(crate) fn waker() -> Waker {
     Waker::from(Arc::new(Panics))
 }
@@ -402,7 +401,8 @@ fn key_of_a_panicking_order_is_in_no_depth() {
     assert_eq!(memory.value("workqueue_depth", &[]), Some(0.0));
 }
 
-/// The second panic happens when the guard is dropped while the thread unwinds because of the first panic. It must not abort the process.
+/// The order panics while the thread unwinds after the limiter's panic, when the guard is dropped. The second panic must not abort the
+/// process.
 #[test]
 fn limiter_and_order_can_panic_in_one_call() {
     let bad = Arc::new(AtomicBool::new(false));
@@ -427,7 +427,6 @@ fn panicking_limiter_leaves_no_record() {
     assert!(queue.snapshot().is_empty());
 }
 
-/// A provider whose counters and histograms panic.
 #[derive(Debug)]
 struct BadProvider;
 
@@ -465,7 +464,6 @@ impl Provider for BadProvider {
     }
 }
 
-/// A provider whose histograms panic.
 #[derive(Debug)]
 struct BadHistograms(InMemoryProvider);
 
@@ -499,7 +497,7 @@ fn panicking_provider_is_not_called_again() {
     assert_drains(&queue);
 }
 
-/// Propagating the panic would drop the guard, which would mark the key as done without any worker processing it.
+/// If the panic propagated, the guard would be dropped. The drop would mark the key as done, although no worker has processed the key.
 #[test]
 fn panicking_histogram_does_not_lose_the_dequeued_key() {
     for blocks in [false, true] {
@@ -512,7 +510,7 @@ fn panicking_histogram_does_not_lose_the_dequeued_key() {
     }
 }
 
-/// A worker dequeues its key and wakes the next worker, whose waker panics.
+/// A worker dequeues its key and wakes the next worker. The waker of the next worker panics.
 #[test]
 fn panicking_waker_does_not_lose_the_dequeued_key() {
     let queue = WorkQueue::<usize, _>::new(QueueConfig::new(ManualClock::new()));
@@ -529,7 +527,7 @@ fn panicking_waker_does_not_lose_the_dequeued_key() {
     assert_eq!((queue.len(), queue.counts().in_flight), (processors, 0));
 }
 
-/// The finished key is dropped after the next key was dequeued, and panics when dropped.
+/// The finished key is dropped after the next key was dequeued. The finished key's drop panics.
 #[test]
 fn key_panicking_in_drop_does_not_lose_the_next() {
     let keys = Keys::default();

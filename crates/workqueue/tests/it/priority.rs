@@ -24,7 +24,7 @@ const MS: Duration = Duration::from_millis(1);
 const SECOND: Duration = Duration::from_secs(1);
 const HOUR: Duration = Duration::from_secs(3600);
 
-/// Returns a configuration with controller-runtime's rules for merging.
+/// Returns a configuration with controller-runtime's rules for pending delays.
 pub(crate) fn config<K: 'static, C>(clock: C, metrics: &Recorder) -> QueueConfig<K, C> {
     QueueConfig {
         order: Box::new(Priority::strict()),
@@ -45,12 +45,10 @@ fn after(after: Duration) -> AddOptions {
     AddOptions { after: Some(after), ..AddOptions::default() }
 }
 
-/// Dequeues the next key and marks it as done.
 fn take(queue: &Queue) -> Option<(&'static str, i32)> {
     queue.try_get().ok().map(|item| (*item, item.priority()))
 }
 
-/// Returns a counter of wake-ups and a waker that increments it.
 fn wakes() -> (Arc<Wakes>, Waker) {
     let wakes = Arc::new(Wakes::default());
     (Arc::clone(&wakes), Waker::from(wakes))
@@ -88,8 +86,8 @@ fn c2_does_not_return_an_item_that_is_held() {
     assert_eq!(metrics.counts(), (3, 0, vec![(0, 1)]));
 }
 
-/// Here, the queue behaves like client-go and unlike controller-runtime. The key foo is added while in flight, and gets its position only
-/// when it is marked as done.
+/// In this case, the queue behaves like client-go and unlike controller-runtime: a key that is added while in flight gets its position only
+/// when its guard is dropped.
 #[test]
 fn c3_returns_an_item_once_it_is_free() {
     let (queue, _, metrics) = queue();
@@ -112,8 +110,7 @@ fn c4_de_duplicates() {
     assert_eq!((queue.len(), queue.counts().in_flight, metrics.counts().0), (1, 0, 1));
 }
 
-/// This result differs from controller-runtime's. As in client-go, `len` counts only keys that can be dequeued. Dirty keys in flight are
-/// counted separately.
+/// `len` counts only keys that can be dequeued, as in client-go. controller-runtime also counts dirty keys in flight.
 #[test]
 fn c5_enqueues_an_item_that_is_held() {
     let (queue, _, metrics) = queue();
@@ -187,7 +184,7 @@ fn c10_get_after_shutdown() {
     }
 }
 
-/// Returns a number below `sides` from a simple pseudorandom number generator.
+/// Returns a pseudorandom number below `sides`.
 fn dice(seed: &mut u64, sides: u64) -> u64 {
     *seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
     (*seed >> 33) % sides
@@ -245,7 +242,7 @@ fn c14_first_in_first_out_on_raise() {
     assert_eq!([take(&queue), take(&queue)], [Some(("bar", 1)), Some(("foo", 1))]);
 }
 
-/// One of 10 writers. Adds 50 keys 1000 times with random priorities. Half of the adds have a delay.
+/// One of 10 writers. Adds 50 keys 1000 times with random priorities, and half of the times with a delay.
 fn c15_writer(seed: u64, mut add: impl FnMut(u64, AddOptions)) {
     let mut seed = seed;
     for _ in 0..1000 {
@@ -255,7 +252,7 @@ fn c15_writer(seed: u64, mut add: impl FnMut(u64, AddOptions)) {
     }
 }
 
-/// Waits until all delays have ended, because delays do not end during a shutdown.
+/// Waits until all delays have ended, because a delay that ends during a shutdown queues no key.
 fn c15_end(queue: &WorkQueue<u64>) {
     while queue.counts().delayed > 0 {
         thread::yield_now();
@@ -264,7 +261,8 @@ fn c15_end(queue: &WorkQueue<u64>) {
     drop(queue.shut_down(ShutdownMode::FinishBacklog));
 }
 
-/// Checks the priorities of dequeued keys. The test holds a lock during each add and each dequeue, so it knows the order of these calls.
+/// Checks the priorities of dequeued keys. The test holds a lock during each add and each dequeue, so that it knows the order of these
+/// calls.
 #[test]
 fn c15_fuzz_priority_queue() {
     ends(|| {
@@ -314,18 +312,15 @@ fn c15_fuzz_priority_queue() {
     });
 }
 
-/// The test's data about one key, which several threads access at the same time.
 #[derive(Default)]
 struct Racing {
     is_held: AtomicBool,
-    /// The highest priority with which the key was added.
     highest: AtomicI32,
-    /// How many adds have begun so far, and how many had begun when the key was last dequeued.
+    /// The number of adds that have begun so far. `seen` is the value of `added` when the key was last dequeued.
     added: AtomicU32,
     seen: AtomicU32,
 }
 
-/// 10 writers and 100 consumers run without further synchronization.
 #[test]
 fn c15_fuzz_priority_queue_with_races() {
     ends(|| {

@@ -130,7 +130,6 @@ fn q4_reinsert() {
     assert_eq!(queue.len(), 0);
 }
 
-/// A first in, first out order that counts the calls of `touch`.
 #[derive(Debug)]
 struct Touched(Fifo, Arc<AtomicUsize>);
 
@@ -268,7 +267,7 @@ fn q11_garbage_collection() {
     drop(queue);
 }
 
-/// The queue is so large that it frees records in batches.
+/// A large queue frees its records in batches.
 #[test]
 fn q11_garbage_collection_in_a_large_queue() {
     let queue = queue();
@@ -294,7 +293,6 @@ fn add_all_keeps_order_and_deduplicates() {
     assert_eq!(queue.shut_down(ShutdownMode::FinishBacklog).wait().refused, 2);
 }
 
-/// The iterator of `add_all` may use the queue.
 #[test]
 fn add_all_iterates_without_the_lock() {
     ends(|| {

@@ -25,8 +25,7 @@ fn delay(queue: &WorkQueue<&'static str, ManualClock>, clock: &ManualClock, key:
 #[test]
 fn r1_rate_limiting_queue() {
     let (mut config, clock) = config();
-    // Count every call as a failure, as client-go does. In client-go, a second call counts even if its delay ends later
-    // than the first delay.
+    // Count every call as a failure, as client-go does. client-go also counts a second call whose delay ends later than the first delay.
     config.charge = RetryAccounting::Always;
     let queue = WorkQueue::new(config);
     queue.add_rate_limited("one");
@@ -91,7 +90,6 @@ fn failures_of_a_key_that_is_never_forgotten_expire() {
     assert!(queue.snapshot().is_empty(), "the access removed the record");
 }
 
-/// A limiter that records the keys passed to `forget`.
 struct Forgetful(Arc<Mutex<Vec<&'static str>>>);
 
 impl RateLimiter<&'static str> for Forgetful {
@@ -104,8 +102,8 @@ impl RateLimiter<&'static str> for Forgetful {
     }
 }
 
-/// In client-go, only the limiter stores failures. The limiter may therefore have counted failures of a key without a record in the
-/// queue.
+/// In client-go, only the limiter stores failures. Therefore, the limiter may have counted failures of a key for which the queue has no
+/// record.
 #[test]
 fn forget_is_called_on_the_limiter() {
     type Queue = WorkQueue<&'static str, ManualClock>;
@@ -128,7 +126,7 @@ fn forget_is_called_on_the_limiter() {
     }
 }
 
-/// After the failures have expired, each test case calls a different queue method.
+/// Each test case calls another queue method after the failures have expired.
 #[test]
 fn expired_failures_never_count_again() {
     type Queue = WorkQueue<&'static str, ManualClock>;
@@ -214,7 +212,7 @@ fn waiting_get_sleeps_until_the_next_token() {
     assert!(get.as_mut().poll(&mut cx).is_ready());
 }
 
-/// The report counts every kind of rejected add, whether or not it counts as a failure.
+/// The report counts each kind of rejected add, whether or not the add counts as a failure.
 #[test]
 fn every_kind_of_rejected_add_is_counted() {
     type Step = fn(&WorkQueue<&'static str, ManualClock>, WorkItem<&'static str, ManualClock>);
@@ -256,8 +254,8 @@ impl<K> RateLimiter<K> for Bucket {
     }
 }
 
-/// After a shutdown, a rate-limited add can still count as a failure. The queue then creates a record, which expires, only if the
-/// limiter counts failures.
+/// After a shutdown, a rate-limited add can still count as a failure. The queue then creates a record for the key only if the limiter
+/// counts failures, and this record expires.
 #[test]
 fn record_of_a_charge_after_shutdown_expires() {
     let (mut bucket, _clock) = config();
@@ -279,7 +277,7 @@ fn record_of_a_charge_after_shutdown_expires() {
     assert_eq!(queue.num_requeues(&"a"), 0);
 }
 
-/// Fifty reconciles fail while a reminder with an earlier deadline than the retry is pending.
+/// Fifty reconciles fail while the key has a pending reminder that is due before the retry.
 #[test]
 fn failure_counts_despite_an_earlier_reminder() {
     let (config, clock) = config();
@@ -294,7 +292,7 @@ fn failure_counts_despite_an_earlier_reminder() {
     assert_eq!(queue.num_requeues(&"a"), 50);
 }
 
-/// The failure counts although the dirty key will be processed again anyway.
+/// The failure counts, although the queue will process the dirty key again in any case.
 #[test]
 fn failure_counts_for_a_key_that_is_already_dirty() {
     let (mut config, _clock) = config();
@@ -315,11 +313,11 @@ fn rate_limited_add_counts_unless_a_retry_is_pending() {
     let queue = WorkQueue::new(config);
     queue.add_after("a", Duration::from_nanos(1));
     assert_eq!((queue.add_rate_limited("a"), queue.num_requeues(&"a")), (Added::Merged, 1));
-    // After this point, the pending delay is a retry.
+    // From here on, the pending delay is a retry.
     assert_eq!((queue.add_rate_limited("a"), queue.num_requeues(&"a")), (Added::Merged, 1));
 }
 
-/// A reminder is merged with a retry, in all orders of calls and deadlines. Adding the key without a delay must not end the
+/// A reminder is merged with a retry, in all orders of calls and deadlines. In each order, adding the key without a delay must not end the
 /// back-off.
 #[test]
 fn reminder_merged_with_a_retry_is_respected() {

@@ -13,7 +13,6 @@ pub(crate) struct Recorder {
 }
 
 impl Recorder {
-    /// Returns the number of adds, the number of retries, and the depth by priority.
     pub(crate) fn counts(&self) -> (u64, u64, Vec<(i32, i64)>) {
         let count = |name| self.memory.value(name, &[]).unwrap_or_default() as u64;
         let samples = self.memory.samples().into_iter().filter(|sample| sample.metric.name == "workqueue_depth");

@@ -29,12 +29,11 @@ fn orders() -> [Box<dyn Order<&'static str>>; 4] {
     ]
 }
 
-/// Dequeues all queued keys and marks them as done.
 fn take(queue: &Queue) -> Vec<&'static str> {
     std::iter::from_fn(|| queue.try_get().ok()).map(|item| *item).collect()
 }
 
-/// Tests every order. The removed keys include the first and the last key.
+/// The removed keys include the first and the last key of each order.
 #[test]
 fn removed_key_is_not_dequeued() {
     for order in orders() {
@@ -66,7 +65,7 @@ fn key_with_raised_priority_is_removed_correctly() {
     }
 }
 
-/// The key stays in flight, but is not queued again.
+/// The key stays in flight, but is not queued again when its guard is dropped.
 #[test]
 fn remove_undoes_an_add_of_an_in_flight_key() {
     let (queue, _clock) = queue(Box::new(Fifo::default()));
@@ -80,7 +79,7 @@ fn remove_undoes_an_add_of_an_in_flight_key() {
     assert!(queue.snapshot().is_empty());
 }
 
-/// The failure count does not change either.
+/// The removal also keeps the failure count.
 #[test]
 fn remove_keeps_a_pending_delay() {
     let (queue, clock) = queue(Box::new(Fifo::default()));
@@ -107,7 +106,7 @@ fn removal_of_the_last_key_ends_the_drain() {
     assert!(queue.blocking_get().is_none());
 }
 
-/// The key was removed before it was dequeued, so no queue duration is reported.
+/// No queue duration is reported, because the key was removed before it was dequeued.
 #[test]
 fn removal_lowers_the_depth() {
     let (memory, clock) = (InMemoryProvider::new(), ManualClock::new());

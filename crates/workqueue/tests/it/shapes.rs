@@ -1,4 +1,4 @@
-//! Small tests that replace controller-runtime's priority queue benchmarks (row C28 in tests/ROWS.md), without measuring time.
+//! Small tests in place of controller-runtime's benchmarks of the priority queue (row C28 in tests/ROWS.md). They do not measure time.
 
 use std::ops::Range;
 use std::thread;

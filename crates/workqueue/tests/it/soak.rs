@@ -13,7 +13,7 @@ use crate::watch::ends;
 const KEYS: usize = 500;
 const TIME: Duration = Duration::from_millis(1500);
 
-/// A key's last requested version (`wanted`) and last processed version (`seen`), which are equal at the end.
+/// The last requested version of a key (`wanted`) and its last processed version (`seen`). At the end, both versions are equal.
 #[derive(Default)]
 struct Work {
     wanted: AtomicU64,
@@ -43,7 +43,7 @@ fn soak_on_threads_and_tasks() {
             let work = &work[*item];
             assert!(!work.held.swap(true, Ordering::SeqCst), "{} is in flight twice", *item);
             handed_out.fetch_add(1, Ordering::Relaxed);
-            // Read `wanted` before processing the key. If it changes later, the key is added again, so a later call handles the change.
+            // Read `wanted` before processing the key. A later change of `wanted` adds the key again, so a later call handles the change.
             let wanted = work.wanted.load(Ordering::SeqCst);
             let fails = dice(seed, 10) == 0 && StdClock.now() < end;
             if !fails {
@@ -66,7 +66,7 @@ fn soak_on_threads_and_tasks() {
                     }
                 });
             }
-            // One thread runs tasks, some of whose `get` futures are dropped while they wait.
+            // One thread runs tasks. Some of their `get` futures are dropped while they wait.
             scope.spawn(|| {
                 let mut seed = 99;
                 loop {
@@ -75,7 +75,7 @@ fn soak_on_threads_and_tasks() {
                             let mut get = std::pin::pin!(queue.get());
                             std::future::poll_fn(|cx| {
                                 let polled = get.as_mut().poll(cx);
-                                // Poll the future once and drop it. If it was woken, the queue must wake another waiter instead.
+                                // Poll the future once and drop it. If the future was woken, the queue must wake another waiter instead.
                                 std::task::Poll::Ready(match polled {
                                     std::task::Poll::Ready(item) => Some(item),
                                     std::task::Poll::Pending => None,
@@ -112,7 +112,6 @@ fn soak_on_threads_and_tasks() {
                     });
                 }
             });
-            // All delays and retries end within milliseconds.
             while queue.counts().delayed + queue.counts().queued + queue.counts().in_flight > 0 {
                 thread::yield_now();
             }
@@ -126,7 +125,6 @@ fn soak_on_threads_and_tasks() {
     });
 }
 
-/// A minimal executor.
 fn block_on<F: Future>(future: F) -> F::Output {
     struct Unpark(thread::Thread);
     impl std::task::Wake for Unpark {

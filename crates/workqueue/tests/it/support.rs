@@ -29,11 +29,10 @@ pub(crate) struct Model {
     pub(crate) running: BTreeSet<Key>,
     pub(crate) waiting: BTreeMap<Key, Waiting>,
     pub(crate) failures: BTreeMap<Key, u32>,
-    /// The time at which each idle key became idle.
     pub(crate) idle: BTreeMap<Key, Duration>,
     pub(crate) priorities: BTreeMap<Key, i32>,
 
-    /// The expected metrics: the numbers of unmerged adds, of dequeued keys, and of finished keys.
+    /// The expected values of the metrics: the number of unmerged adds, of dequeued keys, and of finished keys.
     pub(crate) adds: u64,
     pub(crate) gets: u64,
     pub(crate) dones: u64,
@@ -46,7 +45,6 @@ pub(crate) struct Waiting {
 }
 
 impl Model {
-    /// Sets the time and removes failures that have expired.
     pub(crate) fn go_to(&mut self, now: Duration) {
         self.now = now;
         let busy = |key: &Key| self.dirty.contains(key) || self.running.contains(key) || self.waiting.contains_key(key);
@@ -58,8 +56,8 @@ impl Model {
         }
     }
 
-    /// Records the current time for each key with failures that has become idle. Its failures expire a fixed time later. Must be called
-    /// after each operation.
+    /// Records the current time for each key with failures that has become idle, because its failures expire a fixed time later. Must be
+    /// called after each operation.
     pub(crate) fn rest(&mut self) {
         let busy = |key: &Key| self.dirty.contains(key) || self.running.contains(key) || self.waiting.contains_key(key);
         for key in self.failures.keys().filter(|key| !busy(key)) {
@@ -78,7 +76,7 @@ impl Model {
         }
     }
 
-    /// Queues a key whose delay has ended, as each operation on this key does first.
+    /// Queues a key whose delay has ended. Each operation on a key calls this method first.
     pub(crate) fn fire_if_due_one(&mut self, key: Key) {
         if self.mode.is_none() && self.waiting.get(&key).is_some_and(|waiting| waiting.until <= self.now) {
             self.waiting.remove(&key);
@@ -122,7 +120,7 @@ impl Model {
         } else {
             self.priorities.insert(key, priority);
         }
-        // If a reminder is merged into a retry, the delay stays a retry.
+        // A reminder that is merged into a retry stays a retry.
         let kind = match self.waiting.get(&key) {
             Some(Waiting { kind: DelayKind::Retry, .. }) => DelayKind::Retry,
             _ => kind,
@@ -137,7 +135,7 @@ impl Model {
         Added::Merged
     }
 
-    /// Adds a key after a failure. `is_held` is true if the worker that processes the key reports the failure.
+    /// Adds a key after a failure. `is_held` is `true` if the worker that processes the key reports the failure.
     pub(crate) fn add_rate_limited(
         &mut self,
         key: Key,
@@ -168,7 +166,6 @@ impl Model {
             return None;
         }
         let at = if self.by_priority {
-            // Pop the first key with the highest priority.
             let best = self.queue.iter().map(|key| self.priorities[key]).max()?;
             self.queue.iter().position(|key| self.priorities[key] == best)?
         } else {
@@ -206,7 +203,6 @@ impl Model {
         self.dirty.intersection(&self.running).count()
     }
 
-    /// Returns the number of dirty keys with this priority.
     pub(crate) fn depth(&self, priority: i32) -> usize {
         self.dirty.iter().filter(|key| self.priorities[key] == priority).count()
     }

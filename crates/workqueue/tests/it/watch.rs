@@ -8,10 +8,9 @@ use std::task::Wake;
 use std::thread;
 use std::time::Duration;
 
-/// The timeout for a test, which takes a few seconds unless it hangs.
+/// The timeout for a test. A test takes a few seconds unless it hangs.
 const LIMIT: Duration = Duration::from_secs(60);
 
-/// A waker that counts one waiter's wake-ups.
 #[derive(Default)]
 pub(crate) struct Wakes(AtomicUsize);
 
@@ -27,7 +26,6 @@ impl Wake for Wakes {
     }
 }
 
-/// Runs `test`, and panics if `test` does not return in time.
 pub(crate) fn ends(test: impl FnOnce() + Send + 'static) {
     let (report_end, end) = channel();
     let tested = thread::spawn(move || {

@@ -1,4 +1,5 @@
-//! Tests of adds and dropped guards that find the lock contended. Callers cannot observe that these operations are applied later.
+//! Tests of adds and dropped guards that find the lock contended. The queue applies these operations later, but callers cannot observe the
+//! delay.
 
 use pintle_workqueue::{AddOptions, Added, ShutdownMode};
 use shuttle::sync::Arc;
@@ -7,7 +8,7 @@ use shuttle::thread::{self, JoinHandle};
 
 use crate::{Queue, block_on, explore, join, poll_and_drop, queue, spawn};
 
-/// Starts two threads. One thread adds the keys 0 to 3, and the other thread adds the keys 10 to 13.
+/// Starts two threads, which add the keys 0 to 3 and the keys 10 to 13.
 fn two_add_four_each(queue: &Queue) -> [JoinHandle<()>; 2] {
     [0, 10].map(|first| spawn(queue, move |queue| (first..first + 4).for_each(|key| queue.add(key))))
 }
@@ -43,7 +44,7 @@ fn finished_add_is_visible_to_later_calls() {
     });
 }
 
-/// If a key is added while a shutdown begins, the add is either rejected or processed, even if it goes to the inbox.
+/// If a key is added while a shutdown begins, the queue either rejects the add or processes the key, even if the add goes to the inbox.
 #[test]
 fn accepted_add_is_processed_during_shutdown() {
     explore(|| {
@@ -63,7 +64,7 @@ fn accepted_add_is_processed_during_shutdown() {
     });
 }
 
-/// A thread's keys are dequeued in the order of its adds, even if adds go to the inbox.
+/// Each thread's keys are dequeued in the order of the thread's adds, even if adds go to the inbox.
 #[test]
 fn keys_keep_the_order_of_their_producer_thread() {
     explore(|| {
@@ -84,7 +85,7 @@ fn keys_keep_the_order_of_their_producer_thread() {
 fn access_sees_every_finished_operation() {
     explore(|| {
         let (queue, _) = queue();
-        // Counts the adds that have completed, the drops of guards that have begun, and the drops that have completed.
+        // The number of adds that have completed, of drops of guards that have begun, and of drops that have completed.
         let [added, ending, ended] = [(); 3].map(|()| Arc::new(AtomicUsize::new(0)));
         let adders = [0, 10].map(|first| {
             let added = Arc::clone(&added);
@@ -155,7 +156,7 @@ fn dropped_guards_end_two_drains() {
     });
 }
 
-/// Three waiters arrive while an add is in progress. Two of them keep waiting, and one stops waiting.
+/// Three waiters arrive while an add is in progress. Two waiters keep waiting, and one stops waiting.
 #[test]
 fn new_waiter_is_woken_by_a_late_add() {
     explore(|| {

@@ -1,13 +1,13 @@
-//! Tests of the queue under shuttle. Shuttle tries different interleavings:
+//! Tests of the queue under shuttle, which tries different interleavings:
 //!
 //! ```text
 //! RUSTFLAGS="--cfg pintle_shuttle" cargo test -p pintle-workqueue --test shuttle
 //! ```
 //!
-//! Shuttle reports a deadlock if every thread sleeps, so a lost wake-up fails the test. But while another thread runs, a parked thread may
-//! wake spuriously. Therefore, a test thread must not spin while other threads wait. Instead, it waits for a [`Count`]. Shuttle treats all
-//! atomic operations as sequentially consistent, and does not try all interleavings. loom does not have these limits. `loom.rs` tests the
-//! inbox and the wake-ups.
+//! shuttle reports a deadlock if every thread sleeps, so a lost wake-up fails the test. But while another thread runs, a parked thread may
+//! wake spuriously. Therefore, a test thread must not spin while other threads wait. Instead, the test thread waits for a [`Count`].
+//! shuttle treats all atomic operations as sequentially consistent, and does not try all interleavings. loom does not have these limits.
+//! `loom.rs` tests the inbox and the wake-ups with loom.
 #![allow(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
 #![cfg(pintle_shuttle)]
 
@@ -59,7 +59,7 @@ fn join<T>(threads: impl IntoIterator<Item = JoinHandle<T>>) -> Vec<T> {
     threads.into_iter().map(|thread| thread.join().unwrap()).collect()
 }
 
-/// A counter on which threads can wait until it reaches a value.
+/// A counter. Threads can wait until the counter reaches a value.
 #[derive(Clone)]
 struct Count {
     count: Arc<AtomicUsize>,
@@ -106,7 +106,7 @@ fn block_on<F: Future>(future: F) -> F::Output {
     }
 }
 
-/// Polls the future `polls` times, even if it was not woken, and drops it.
+/// Polls the future `polls` times, whether or not it was woken, and then drops it.
 fn poll_and_drop<F: Future>(future: F, polls: usize) -> Option<F::Output> {
     let waker = waker();
     let mut future: Pin<Box<F>> = Box::pin(future);

@@ -14,7 +14,7 @@ use shuttle::thread;
 
 use crate::{Count, Queue, SECOND, block_on, explore, join, poll_and_drop, queue, queue_with, spawn, waker};
 
-/// Both keys are dequeued, although only one of the two waiters is the timekeeper.
+/// The queue dequeues both keys, although only one of the two waiters waits until the next deadline.
 #[test]
 fn delays_end_no_matter_which_waiter_leaves() {
     explore(|| {
@@ -37,7 +37,7 @@ fn delays_end_no_matter_which_waiter_leaves() {
     });
 }
 
-/// The timekeeper stops waiting before the deadline.
+/// The timekeeper, which is the waiter that wakes up at the deadline, stops waiting before the deadline.
 #[test]
 fn leaving_waiter_passes_the_timer_on() {
     explore(|| {
@@ -63,7 +63,7 @@ fn earlier_delay_wakes_a_sleeping_waiter() {
     });
 }
 
-/// Tests a reminder, a retry and an add without a delay. Each key fails at first, so all keys are processed twice. The thread that sets a
+/// Tests a reminder, a retry and an add without a delay. Each key fails at first, so each key is processed twice. The thread that sets a
 /// delay advances the clock.
 #[test]
 fn delays_and_retries_end_for_threads_and_tasks() {
@@ -103,7 +103,6 @@ fn delays_and_retries_end_for_threads_and_tasks() {
     });
 }
 
-/// A limiter that counts calls to `forget`.
 struct Forgetful(Count);
 
 impl RateLimiter<usize> for Forgetful {
@@ -144,8 +143,8 @@ fn waiting_thread_forgets_expired_failures() {
     });
 }
 
-/// One priority level equals one second of waiting. A key that has waited more than a second longer is dequeued before a key whose priority
-/// is one level higher. The add may go through the inbox.
+/// One priority level is worth one second of waiting. A key that has waited more than a second longer than another key is dequeued first,
+/// even if the other key's priority is one level higher. The add can go through the inbox.
 #[test]
 fn ageing_starts_at_the_add() {
     explore(|| {
@@ -185,7 +184,6 @@ fn metrics() -> (Queue, ManualClock, InMemoryProvider) {
     (queue, clock, memory)
 }
 
-/// Returns the number of observed durations and their sum in seconds.
 fn durations(memory: &InMemoryProvider, name: &str) -> (u64, f64) {
     let found = memory.distribution(name, &[]).unwrap();
     (found.count(), found.sum())
@@ -234,7 +232,7 @@ fn metrics_are_consistent() {
     });
 }
 
-/// The durations are measured from the add to the dequeue, and from the dequeue to dropping the guard, even if the add and the drop go
+/// The metrics measure the time from the add to the dequeue, and from the dequeue to the drop of the guard, even if the add and the drop go
 /// through the inbox.
 #[test]
 fn durations_are_measured_between_calls() {
@@ -276,7 +274,7 @@ fn throttle_serves_all_remaining_waiters() {
     });
 }
 
-/// A task that is woken but never polled must not delay a key or the end of a delay by more than a millisecond.
+/// A task that is woken but never polled must not delay a key, or the end of a delay, by more than a millisecond.
 #[test]
 fn unpolled_task_does_not_delay_others() {
     explore(|| {
@@ -288,8 +286,8 @@ fn unpolled_task_does_not_delay_others() {
         let adder = spawn(&queue, |queue| queue.add(2));
         clock.advance(SECOND);
         adder.join().unwrap();
-        // When the delay ended or the key was added, the queue woke the task that is never polled, so it must wake the other tasks a
-        // millisecond later.
+        // The queue may have woken the task that is never polled when the delay ended or the key was added. A millisecond later, the queue
+        // must wake the other tasks.
         clock.advance(SECOND);
         let mut taken = join(steady);
         taken.sort_unstable();

@@ -37,7 +37,7 @@ fn cancelled_get_passes_its_wakeup_on() {
         queue.add(1);
         let taken = fickle.join().unwrap();
         if taken {
-            // This `get` has returned the key, which is already done, so add another key for the other worker.
+            // This `get` has returned the key, and the key is already done. Add another key for the other worker.
             queue.add(2);
         }
         assert!(steady.join().unwrap());
@@ -67,7 +67,7 @@ fn workers_using_next_finish_the_backlog() {
             })
         });
         (0..3).for_each(|key| queue.add(key));
-        // Add the key that is in flight again, so that it is queued once more.
+        // Add the in-flight key again, so that it is queued once more.
         let held = queue.try_get().ok();
         held.iter().for_each(|item| queue.add(**item));
         drop(held);
@@ -76,7 +76,7 @@ fn workers_using_next_finish_the_backlog() {
     });
 }
 
-/// The `next` future is dropped with or without a poll. In both cases, the worker's finished key is marked as done, and no wake-up is
+/// The `next` future is dropped, with or without a poll. In both cases, the worker's finished key is marked as done, and no wake-up is
 /// lost.
 #[test]
 fn cancelled_next_marks_its_key_as_done() {
