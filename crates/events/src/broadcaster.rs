@@ -36,19 +36,19 @@ use crate::watcher::{EventWatcher, Watch};
 /// ```
 #[derive(Clone, Debug)]
 pub struct BroadcasterConfig {
-    /// The capacity of each sink's and each watcher's queue, at least 1. The default is 1000. If the queue is full, the sink or watcher
-    /// loses new events.
+    /// The capacity of each sink's and each watcher's queue, at least 1. The default is 1000. If a queue is full, its sink or watcher loses
+    /// new events.
     pub queue: usize,
     /// The number of attempts to write an event while the server is unreachable, at least 1. The default is 12.
     pub tries: u32,
-    /// The pause between attempts. The default is 10 s.
+    /// The pause between two attempts to write an event. The default is 10 s.
     pub retry_pause: Duration,
-    /// How sinks combine `v1` events and limit their rate.
+    /// Limits how many `v1` events the sinks write.
     pub correlator: CorrelatorConfig,
-    /// When sinks update and end `events.k8s.io` event series.
+    /// Determines when sinks update and end event series of the `events.k8s.io` API.
     pub series: SeriesConfig,
     /// The metrics provider. `None` disables metrics. The provider is used until the broadcaster and its last recorder are dropped. Each
-    /// metric is the sum over all broadcasters and sinks.
+    /// metric is the sum over the broadcaster's sinks, and over all broadcasters with this provider.
     ///
     /// | name | kind | meaning |
     /// |---|---|---|
@@ -69,7 +69,7 @@ impl Default for BroadcasterConfig {
 /// Delivers events to sinks, to watchers and to the log, like client-go's `EventBroadcaster`.
 ///
 /// Each sink writes events to a server in its own task. Each sink and each watcher has its own queue, so a slow sink or watcher does not
-/// delay the others. Dropping the broadcaster stops all writes immediately, and the queued events are lost.
+/// delay the others. Dropping the broadcaster stops all writes immediately and loses the queued events.
 /// [`shutdown`](EventBroadcaster::shutdown) writes the queued events first.
 ///
 /// # Examples
@@ -122,9 +122,9 @@ impl EventBroadcaster {
         Self { hub, config: Box::new(config), stop, sinks, _open }
     }
 
-    /// Adds a sink that writes `v1` events with `api`. Each sink counts repetitions, combines similar events and limits the rate of
-    /// events, independently of other sinks. An event is written to its object's namespace, so `api` must be able to write to all of these
-    /// namespaces.
+    /// Adds a sink that writes `v1` events with `api`. Each sink counts repetitions, combines similar events and limits the rate of events,
+    /// independently of other sinks. The sink writes an event to the namespace of the event's object, so `api` must be able to write to all
+    /// of these namespaces.
     ///
     /// # Panics
     ///
@@ -134,15 +134,16 @@ impl EventBroadcaster {
         self.start(|events| sink.run(events));
     }
 
-    /// Adds a sink that writes `events.k8s.io/v1` events with `api`. Repetitions become a series. The sink writes a series' count with the
-    /// second event, at each [refresh interval](SeriesConfig::refresh), when the series [ends](SeriesConfig::finish), and at shutdown.
+    /// Adds a sink that writes `events.k8s.io/v1` events with `api`. Repetitions of an event become a series. The sink writes a series'
+    /// count with the second event, at each [refresh interval](SeriesConfig::refresh), when the series [ends](SeriesConfig::finish), and at
+    /// shutdown.
     ///
-    /// The response to the first event shows whether the server supports this API. If not, the sink writes `v1` events with `fallback`
-    /// instead, like [`start_recording_to_sink`](Self::start_recording_to_sink).
+    /// The response to the first event shows whether the server supports the `events.k8s.io/v1` API. If the server does not support it, the
+    /// sink writes `v1` events with `fallback` instead, like [`start_recording_to_sink`](Self::start_recording_to_sink).
     ///
-    /// Unlike `v1`, this API requires a qualified component name, such as `example.com/website-controller`. A missing action is replaced
-    /// by the reason, and a missing host by this machine's name. The sink shortens each message to 1024 bytes, and each reason, action and
-    /// instance to 128 bytes.
+    /// The `events.k8s.io/v1` API requires a qualified component name, such as `example.com/website-controller`. The sink replaces a
+    /// missing action by the reason, and a missing host by this machine's name. The sink shortens each message to 1024 bytes, and each
+    /// reason, action and instance to 128 bytes.
     ///
     /// # Panics
     ///
@@ -167,7 +168,7 @@ impl EventBroadcaster {
     }
 
     /// Returns a watcher that receives each event that is recorded after this call and accepted by `filter`. The thread that records an
-    /// event calls `filter`, so `filter` should be fast. If `filter` panics for an event, the watcher does not receive that event.
+    /// event calls `filter`, so `filter` should be fast. If `filter` panics, the watcher does not receive the event.
     pub fn watch(&self, filter: impl Fn(&Event) -> bool + Send + Sync + 'static) -> EventWatcher {
         let (watch, watcher) = Watch::new(self.config.queue, filter);
         self.hub.add(Listener::Watcher(watch));
@@ -179,9 +180,9 @@ impl EventBroadcaster {
         EventRecorder::new(source, self.hub.clone())
     }
 
-    /// Writes the queued events and the series' counts, and then stops the broadcaster. New events are not accepted. The broadcaster makes
-    /// one more attempt for each queued event. After `timeout`, it stops even if events are still queued. Returns the counts of all
-    /// events. Events that were not written count as failed. Each watcher still receives the events in its queue, and then ends.
+    /// Writes the queued events and the series' counts, and then stops the broadcaster. The broadcaster accepts no new events, and makes
+    /// one more attempt for each queued event. After `timeout`, the broadcaster stops even if events are still queued. Returns the counts
+    /// of all events. Events that were not written count as failed. Each watcher still receives the events in its queue, and then ends.
     ///
     /// # Cancel safety
     ///

@@ -12,28 +12,26 @@ use serde_json::{Value, json};
 use crate::event::{Event, EventSource, ObjectReference};
 use crate::lru::Lru;
 
-/// The prefix of each combined event's message.
+/// The prefix of the message of an event that combines several similar events.
 pub const COMBINED_PREFIX: &str = "(combined from similar events): ";
 
 /// The limits of a [`Correlator`]. The default values come from client-go.
 #[derive(Clone)]
 pub struct CorrelatorConfig {
-    /// The number of different messages about the same subject from which on the sink combines them. For example, with 10, the tenth and
-    /// all later messages become one event. The default is 10.
+    /// The number of different messages about the same subject at which the sink begins to combine messages. For example, with 10, the
+    /// tenth and all later messages become one event. The default is 10.
     pub max_similar: usize,
-    /// The maximum time between two messages that become one event. The default is 10 minutes.
+    /// The maximum time between two similar messages that the sink combines into one event. The default is 10 minutes.
     pub similar_interval: Duration,
     /// The spam filter's burst: the number of events per flow that the sink may write without a pause. [`spam_key`](Self::spam_key)
     /// determines an event's flow. The default is 25.
     pub spam_burst: u32,
-    /// The interval after which the spam filter allows another event of a flow, once the burst is used up. The default is 5 minutes.
+    /// The interval at which the spam filter allows another event of a flow after the burst is used up. The default is 5 minutes.
     pub spam_refill: Duration,
-    /// The maximum number of flows, of groups of similar events, and of events that the sink remembers. 0 counts as 1. The default
-    /// is 4096.
+    /// The maximum number of remembered items: of flows, of groups of similar events, and of events. 0 counts as 1. The default is 4096.
     pub cache_size: usize,
-    /// Returns the key of an event's flow. The spam filter limits each flow separately. By default, the key consists of the source, the
-    /// object and the type, so events with different reasons share one limit. If this function panics, the event is lost and counts as
-    /// failed.
+    /// Returns the key of an event's flow. The spam filter limits each flow separately. By default, the key consists of the event's source,
+    /// object and type, so events with different reasons share one limit. If this function panics, the event is lost and counts as failed.
     pub spam_key: Arc<dyn Fn(&Event) -> String + Send + Sync>,
 }
 
@@ -93,19 +91,17 @@ pub struct Correlator {
     buckets: Lru<String, TokenBucket>,
 }
 
-/// The different messages of similar events.
 #[derive(Debug)]
 struct Similar {
     messages: BTreeSet<String>,
     last: Instant,
 }
 
-/// The data about all events with the same key.
+/// The count of all events with the same key, and their stored event.
 #[derive(Debug, Default)]
 struct Known {
     count: i32,
     first: Option<Time>,
-    /// The name of the stored event.
     name: String,
     resource_version: String,
 }
@@ -115,7 +111,7 @@ struct Known {
 pub enum Verdict {
     /// Create the event.
     Create(Correlated),
-    /// Update the stored event with this merge patch. If the stored event no longer exists, create it again.
+    /// Update the stored event with this merge patch. If the stored event no longer exists, create the event again.
     Patch(Correlated, ObjectKey, Value),
     /// Do not write the event, because its flow has reached its limit.
     Skip,
@@ -172,7 +168,7 @@ impl Correlator {
         }
     }
 
-    /// Records that the server has stored the event. Later repetitions are counted in the stored event.
+    /// Records that the server has stored the event. The correlator counts later repetitions in the stored event.
     pub fn stored(&mut self, correlated: &Correlated, stored: &Event) {
         let known = self.counts.entry(correlated.key.clone(), Known::default);
         known.count = known.count.max(stored.count);
@@ -180,7 +176,7 @@ impl Correlator {
         known.resource_version = stored.resource_version().into();
     }
 
-    /// Returns the event to write, its counting key, and whether the event is combined, which happens if there are too many similar
+    /// Returns the event to write, its counting key, and whether the event is combined. An event is combined if there are too many similar
     /// events.
     fn combine(&mut self, mut event: Event, now: Instant) -> (Event, String, bool) {
         let similar_key = similar_key(&event);
@@ -195,14 +191,14 @@ impl Correlator {
             let key = key(&[&similar_key, &event.involved_object.field_path, &event.message]);
             return (event, key, false);
         }
-        // Keep one message less than the maximum, which is enough to detect that the maximum is reached again.
+        // Keep one message less than the maximum. The next different message then reaches the maximum again.
         similar.messages.pop_first();
         event.message = format!("{COMBINED_PREFIX}{}", event.message);
         (event, similar_key, true)
     }
 }
 
-/// Returns a key that is equal for similar events: all fields except the message and the object's field path.
+/// Returns a key that is equal for similar events. It consists of all fields except the message and the object's field path.
 fn similar_key(event: &Event) -> String {
     key(&[
         &source_key(&event.source),
@@ -223,7 +219,7 @@ fn object_key(event: &Event) -> String {
     key(&[kind, namespace, name, uid, api_version])
 }
 
-/// Joins strings with a separator that does not occur in the strings.
+/// Joins strings with a separator that occurs in none of them.
 fn key(parts: &[&str]) -> String {
     parts.join("\0")
 }

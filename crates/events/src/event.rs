@@ -7,7 +7,8 @@ use pintle_meta::{MicroTime, Object, ObjectMeta, Resource, Time, TypeMeta};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-/// A `v1` `Event`, a human-readable message about an object. By default, the server deletes an event after an hour.
+/// A `v1` `Event`, which is a human-readable message about an object. By default, the server deletes an event after an
+/// hour.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Event {
@@ -17,7 +18,7 @@ pub struct Event {
     /// The metadata.
     #[serde(default)]
     pub metadata: ObjectMeta,
-    /// The object that the event describes, which must be in the event's namespace or cluster-scoped.
+    /// The object that the event describes. The object must be in the event's namespace or cluster-scoped.
     #[serde(default)]
     pub involved_object: ObjectReference,
     /// The reason for the event, as one word in upper camel case.
@@ -57,7 +58,7 @@ pub struct Event {
     /// A second object that is related to the event, such as the node that a pod was bound to.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub related: Option<ObjectReference>,
-    /// The repetitions. Recorders for the `events.k8s.io` API set this field.
+    /// The repetitions of the event. Recorders for the `events.k8s.io` API set this field.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub series: Option<EventSeries>,
     /// All fields that this struct does not declare.
@@ -68,7 +69,7 @@ pub struct Event {
 pintle_meta::resource!(Event, "v1", "Event", "events", Namespaced);
 
 /// Formats the event like client-go's `FakeRecorder`, as `Normal Pulled done`, followed by any annotations. The
-/// alternate form, `{:#}`, also contains the object's kind.
+/// alternate form `{:#}` also contains the object's kind.
 impl fmt::Display for Event {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} {} {}", self.event_type, self.reason, self.message)?;
@@ -89,15 +90,15 @@ impl fmt::Display for Event {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct EventSeries {
-    /// The number of occurrences when the series was last updated, at least 2.
+    /// The number of occurrences at the last update of the series, at least 2.
     #[serde(default)]
     pub count: i32,
-    /// The time of the latest occurrence when the series was last updated.
+    /// The time of the latest occurrence before the last update of the series.
     #[serde(default)]
     pub last_observed_time: Option<MicroTime>,
 }
 
-/// A reference to an object of any kind.
+/// A reference to an object of any kind, like Kubernetes' `ObjectReference`.
 ///
 /// # Examples
 ///
@@ -120,16 +121,16 @@ pub struct ObjectReference {
     /// `version` or `group/version`.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub api_version: String,
-    /// The kind.
+    /// The object's kind.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub kind: String,
-    /// The namespace. Empty for cluster-scoped objects.
+    /// The object's namespace. Empty for cluster-scoped objects.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub namespace: String,
-    /// The name.
+    /// The object's name.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub name: String,
-    /// The UID. `kubectl describe` shows only events that contain the object's UID.
+    /// The object's UID. `kubectl describe` shows only events that contain the UID of the object.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub uid: String,
     /// The object's resourceVersion when the event was recorded.
@@ -167,12 +168,12 @@ pub struct EventSource {
     pub host: String,
 }
 
-/// The type of an event, which shows whether the event needs attention.
+/// The type of an event, which shows whether a person should look at the event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum EventType {
-    /// Information only.
+    /// The event is only information.
     Normal,
-    /// Possibly a problem.
+    /// The event may be a problem.
     Warning,
 }
 

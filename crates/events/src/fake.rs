@@ -8,11 +8,11 @@ use crate::metrics::Counters;
 use crate::recorder::EventRecorder;
 use crate::watcher::{EventWatcher, Watch};
 
-/// A recorder that stores events for tests, like client-go's `FakeRecorder`. It sends nothing to a server and needs no tokio
+/// A recorder that stores events for tests, like client-go's `FakeRecorder`. The fake recorder sends nothing to a server and needs no tokio
 /// runtime.
 ///
-/// An [`Event`] is displayed as in client-go, so that tests can compare strings. Unlike in client-go, recording an event
-/// never blocks the caller. If the buffer is full, new events are dropped and [counted](Self::dropped).
+/// An [`Event`] is displayed as in client-go, so that tests can compare strings. Recording an event never blocks the caller, which differs
+/// from client-go. If the buffer is full, new events are dropped and [counted](Self::dropped).
 ///
 /// # Examples
 ///
@@ -53,7 +53,7 @@ impl FakeRecorder {
         EventRecorder::new(EventSource::default(), self.hub.clone())
     }
 
-    /// Returns the events that were recorded since the previous call, in order.
+    /// Returns the events that were recorded since the previous call of `take`, in order.
     pub fn take(&mut self) -> Vec<Event> {
         std::iter::from_fn(|| self.events.try_next()).map(Arc::unwrap_or_clone).collect()
     }

@@ -9,16 +9,15 @@ use crate::event::{Event, EventType};
 use crate::metrics::Counters;
 use crate::watcher::Watch;
 
-/// Delivers events to all listeners without blocking the caller. A listener whose queue is full does not receive the event.
+/// Delivers events to all listeners without blocking the caller. A listener with a full queue loses the event.
 #[derive(Debug)]
 pub(crate) struct Hub {
     pub(crate) counters: Arc<Counters>,
-    /// The listeners. `None` after the broadcaster was dropped. Each change replaces the whole list, so the hub can clone the `Arc` and
+    /// The listeners, or `None` after the broadcaster was dropped. Each change replaces the whole list, so the hub can clone the `Arc` and
     /// call the listeners without the lock.
     listeners: RwLock<Option<Arc<[Listener]>>>,
 }
 
-/// A receiver of events.
 #[derive(Clone, Debug)]
 pub(crate) enum Listener {
     Sink(mpsc::Sender<Arc<Event>>),
@@ -35,9 +34,9 @@ impl Hub {
         self.change(|listeners| listeners.push(listener));
     }
 
-    /// Removes all listeners. They still receive the events in their queues.
+    /// Removes all listeners. A removed listener still receives the events in its queue.
     pub(crate) fn close(&self) {
-        // Drop the listeners while no lock is held, because dropping a filter runs user code.
+        // Drop the listeners outside the lock, because dropping a filter runs user code.
         let listeners = self.listeners.write().unwrap_or_else(PoisonError::into_inner).take();
         drop(listeners);
     }

@@ -14,12 +14,11 @@ pub(crate) struct Lru<K, V> {
 }
 
 impl<K: Clone + Hash + Eq, V> Lru<K, V> {
-    /// Creates a map for up to `capacity` entries, but at least one.
     pub(crate) fn new(capacity: usize) -> Self {
         Self { capacity: capacity.max(1), entries: HashMap::new(), order: BTreeMap::new(), clock: 0 }
     }
 
-    /// Returns the value of `key`, inserting a new value if `key` does not exist.
+    /// Returns the value of `key`. If the map does not contain `key`, inserts a new value first.
     pub(crate) fn entry(&mut self, key: K, make: impl FnOnce() -> V) -> &mut V {
         self.clock += 1;
         self.make_room(&key);
@@ -39,7 +38,7 @@ impl<K: Clone + Hash + Eq, V> Lru<K, V> {
         self.entries.remove(&oldest).map(|(_, value)| value)
     }
 
-    /// Returns the value of `key` without marking the entry as used.
+    /// Returns the value of `key` without marking `key` as used.
     pub(crate) fn find(&mut self, key: &K) -> Option<&mut V> {
         self.entries.get_mut(key).map(|(_, value)| value)
     }

@@ -8,8 +8,8 @@ use pintle_metrics::{Counter, Metric, MetricKind, Provider};
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct EventCounts {
-    /// The number of recorded events. An event counts once for each sink. This number is the sum of the other fields except `combined`,
-    /// plus the number of queued events.
+    /// The number of recorded events. An event counts once for each sink. `recorded` is the sum of the other fields except `combined`, plus
+    /// the number of queued events.
     pub recorded: u64,
     /// The number of events that the sinks created on the server.
     pub created: u64,
@@ -17,7 +17,7 @@ pub struct EventCounts {
     pub patched: u64,
     /// The number of `created` and `patched` events that combine several different messages.
     pub combined: u64,
-    /// The number of repetitions that were added to a series in memory, which is written periodically.
+    /// The number of repetitions that were added to a series in memory. The sink writes a series periodically.
     pub counted: u64,
     /// The number of events that the spam filter dropped because too many events described the same object.
     pub spam: u64,
@@ -46,7 +46,6 @@ static COMBINED: Metric = Metric {
     labels: &[],
 };
 
-/// The counters for [`EventCounts`].
 #[derive(Debug)]
 pub(crate) struct Counters {
     pub(crate) recorded: ReportedCounter,
@@ -59,7 +58,6 @@ pub(crate) struct Counters {
     pub(crate) failed: ReportedCounter,
 }
 
-/// A counter that also reports its value to the metrics provider.
 #[derive(Debug)]
 pub(crate) struct ReportedCounter {
     count: AtomicU64,

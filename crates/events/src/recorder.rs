@@ -11,9 +11,9 @@ use crate::hub::Hub;
 
 /// Records events for one component. Clones are cheap.
 ///
-/// Recording an event never blocks the caller and never fails. If events are recorded faster than they can be written,
-/// the newest events are dropped and counted as dropped. Events are messages for people: a program must not depend on
-/// events being written.
+/// Recording an event never blocks the caller and never fails. If events are recorded faster than the sinks can write
+/// them, the newest events are dropped and counted as dropped. Events are messages for people: a program must not
+/// depend on events being written.
 ///
 /// # Examples
 ///
@@ -39,7 +39,7 @@ impl EventRecorder {
     /// Records an event about an object. `about` is an [`ObjectReference`], or a reference to an object of any resource
     /// type.
     ///
-    /// `reason` is one word in upper camel case. Use the same reason for all events of the same kind. `message` is a
+    /// `reason` is one word in upper camel case, which is the same for all events of one kind. `message` is a
     /// human-readable sentence.
     pub fn event(
         &self,
@@ -108,8 +108,8 @@ impl EventRecorder {
         event
     }
 
-    /// Returns a name for an event: the object's name and a number that is different for each of this recorder's
-    /// events.
+    /// Returns a name for an event. The name consists of the object's name and a number that is unique among this
+    /// recorder's events.
     fn name(&self, object: &str, now: Timestamp) -> String {
         const LONGEST: usize = 253;
         let now = i64::try_from(now.as_nanosecond()).unwrap_or(i64::MAX);
@@ -121,7 +121,7 @@ impl EventRecorder {
     }
 }
 
-/// Returns `true` if the server accepts the given name as part of an event's name.
+/// Returns `true` if the server accepts `name` as part of an event's name.
 fn is_subdomain(name: &str) -> bool {
     let label = |label: &str| {
         let inner = label.bytes().all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-');

@@ -11,14 +11,14 @@ use crate::series_event::SeriesEvent;
 /// The limits for event series in the `events.k8s.io` API. The default values come from client-go.
 #[derive(Clone, Debug)]
 pub struct SeriesConfig {
-    /// The time between two writes of an ongoing series. Each write updates the count on the server, and keeps the server from deleting the
-    /// event. The default is 30 minutes.
+    /// The time between two writes of an ongoing series. Each write updates the count on the server, and prevents the server from deleting
+    /// the event. The default is 30 minutes.
     pub refresh: Duration,
-    /// The time after the last repetition at which a series ends. An event without repetitions is forgotten after this time. The default is
-    /// 6 minutes.
+    /// The time after the last repetition at which a series ends. After this time, the sink also forgets an event without repetitions. The
+    /// default is 6 minutes.
     pub finish: Duration,
-    /// The maximum number of events that the sink remembers. 0 counts as 1. The default is 4096. If there are more events, the event with
-    /// the oldest last repetition is evicted, and its count is written.
+    /// The maximum number of events that the sink remembers. 0 counts as 1. The default is 4096. At the maximum, a new event evicts the
+    /// event whose last repetition is the oldest, and the sink writes the count of the evicted event.
     pub cache_size: usize,
 }
 
@@ -28,15 +28,15 @@ impl Default for SeriesConfig {
     }
 }
 
-/// The recent events with their repetition counts. Does no I/O and reads no clock.
+/// The recent events with their repetition counts. `Series` does no I/O and reads no clock.
 #[derive(Debug)]
 pub(crate) struct Series {
     config: SeriesConfig,
     entries: Lru<SeriesKey, Entry>,
 }
 
-/// An event's identity: all fields except the note, the times, and the object's resourceVersion, which changes with each update of the
-/// object.
+/// An event's identity. It consists of all fields except the note, the times, and the object's resourceVersion, which changes with each
+/// update of the object.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 struct SeriesKey {
     texts: [String; 5],
@@ -48,9 +48,9 @@ struct SeriesKey {
 struct Entry {
     event: SeriesEvent,
     observed: Instant,
-    /// When this event was last written to the server. Before the first write, the time at which it should have been written.
+    /// The time at which this event was last written to the server. Before the first write, the time at which the sink recorded the event.
     written: Instant,
-    /// Whether the event has repetitions that are not on the server yet.
+    /// Whether the event has repetitions that the sink has not yet written to the server.
     is_unwritten: bool,
 }
 
@@ -63,7 +63,7 @@ impl Entry {
 /// The events that the caller must write after it has recorded an event.
 #[derive(Debug)]
 pub(crate) struct SeriesUpdate {
-    /// The event to write, if it is new or the first repetition of an event, which starts a series.
+    /// The event to write, if the recorded event is new or is the first repetition. The first repetition of an event starts a series.
     pub(crate) write: Option<SeriesEvent>,
     /// The evicted series, which the caller must write one last time.
     pub(crate) evicted: Option<SeriesEvent>,
@@ -80,7 +80,6 @@ impl Series {
         self.config.finish.min(self.config.refresh).max(Duration::from_millis(1))
     }
 
-    /// Records an event.
     pub(crate) fn observe(&mut self, event: SeriesEvent, now: Instant) -> SeriesUpdate {
         let key = key_of(&event);
         let evicted = self.entries.make_room(&key).filter(|entry| entry.is_unwritten).map(|entry| entry.event);
@@ -94,7 +93,7 @@ impl Series {
         SeriesUpdate { write, evicted }
     }
 
-    /// Returns the series that the caller must write now: those that have ended, and those whose refresh interval has passed.
+    /// Returns the series that the caller must write now, because they have ended or their refresh interval has passed.
     pub(crate) fn due(&self, now: Instant) -> Vec<SeriesEvent> {
         let is_old = |entry: &Entry| now.saturating_duration_since(entry.written) >= self.config.refresh;
         self.unwritten_where(|entry| is_old(entry) || entry.is_finished(&self.config, now))
@@ -117,7 +116,7 @@ impl Series {
         }
     }
 
-    /// Forgets series that have ended, except for those with repetitions that are not on the server yet.
+    /// Forgets series that have ended, except series with repetitions that are not on the server yet.
     pub(crate) fn forget(&mut self, now: Instant) {
         let config = &self.config;
         self.entries.retain(|entry| entry.is_unwritten || !entry.is_finished(config, now));
@@ -125,7 +124,7 @@ impl Series {
 }
 
 impl Entry {
-    /// Counts a repetition. The second event of its kind starts a series, and is returned with the series.
+    /// Counts a repetition. The first repetition starts a series. The method then returns the event with this series.
     fn repeat(&mut self, happened: Option<MicroTime>, now: Instant) -> Option<SeriesEvent> {
         self.observed = now;
         self.is_unwritten = true;

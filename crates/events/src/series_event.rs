@@ -8,9 +8,9 @@ use serde_json::Value;
 
 use crate::event::{Event, EventSeries, ObjectReference};
 
-/// An `Event` of `events.k8s.io/v1`. An event's repetitions form a series. A server with both the
-/// `events.k8s.io/v1` API and the `v1` API stores one object per event, and serves it both as this type and as
-/// [`Event`].
+/// An `Event` of `events.k8s.io/v1`. An event's repetitions form a series. A server with both the `events.k8s.io/v1`
+/// API and the `v1` API stores one object per event, and returns this object from both APIs: as a [`SeriesEvent`] or as
+/// an [`Event`].
 #[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct SeriesEvent {
@@ -23,7 +23,7 @@ pub struct SeriesEvent {
     /// The time of the event's first occurrence.
     #[serde(default)]
     pub event_time: Option<MicroTime>,
-    /// The repetitions, if any.
+    /// The repetitions of the event, if there are any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub series: Option<EventSeries>,
     /// The name of the controller that recorded the event, such as `example.com/website-controller`.
@@ -58,8 +58,8 @@ pub struct SeriesEvent {
 pintle_meta::resource!(SeriesEvent, "events.k8s.io/v1", "Event", "events", Namespaced);
 
 impl SeriesEvent {
-    /// Converts a recorded event to one that servers accept. The API requires an action and an instance, and
-    /// limits the length of each string.
+    /// Converts a recorded event to an event that servers accept. The `events.k8s.io/v1` API requires an action and an
+    /// instance, and limits the length of each string.
     pub(crate) fn of(event: &Event, host: &str) -> Self {
         const LONGEST: usize = 128;
         let or = |text: &str, other: &dyn Fn() -> String| if text.is_empty() { other() } else { text.to_owned() };

@@ -21,12 +21,13 @@ pub(crate) use self::series::SeriesSink;
 pub(crate) struct Retry {
     pub(crate) tries: u32,
     pub(crate) pause: Duration,
-    /// Cancelled when the broadcaster shuts down. From then on, the sink makes one last attempt for each event.
+    /// Cancelled when the broadcaster shuts down. After the cancellation, the sink makes one last attempt for each
+    /// event.
     pub(crate) stop: CancellationToken,
 }
 
 impl Retry {
-    /// Waits for the pause after the nth failed attempt. Returns `true` if the caller should retry.
+    /// Waits after the nth failed attempt. Returns `true` if the caller should retry.
     pub(crate) async fn wait_before_retry(&self, nth: u32, error: &ApiError) -> bool {
         if nth >= self.tries || self.stop.is_cancelled() {
             return false;
@@ -42,7 +43,8 @@ impl Retry {
     }
 }
 
-/// Runs a write with the user's `Api`, which may panic. After a panic, it is unknown whether the event was written.
+/// Runs a write with the user's `Api`, and turns a panic into an error. After a panic, the sink does not know whether
+/// the event was written.
 async fn isolated<T>(write: impl Future<Output = Result<T, ApiError>>) -> Result<T, ApiError> {
     let mut write = pin!(write);
     poll_fn(|context| {
@@ -52,8 +54,8 @@ async fn isolated<T>(write: impl Future<Output = Result<T, ApiError>>) -> Result
     .await
 }
 
-/// Returns `true` if retrying the write could succeed. A server that has rejected the event would also reject a
-/// retry. A response without a `Status` comes from a proxy, so the server has not rejected the event.
+/// Returns `true` if a retry of the write could succeed. A server that has rejected the event would also reject a
+/// retry. A response without a `Status` comes from a proxy, so the server may not have seen the event.
 fn is_retryable(error: &ApiError) -> bool {
     match error.kind {
         ErrorKind::Status(_) => error.is_unexpected_server_error(),
@@ -62,13 +64,14 @@ fn is_retryable(error: &ApiError) -> bool {
     }
 }
 
-/// Returns `true` if an earlier attempt whose response was lost can have caused the error "already exists".
+/// Returns `true` if an earlier attempt may have created the object that caused the error "already exists". The
+/// response to that attempt was lost.
 fn is_own(error: &ApiError, nth: u32) -> bool {
     error.is_already_exists() && (nth > 1 || error.earlier_may_have_acted)
 }
 
 fn log_rejected(key: &ObjectKey, reason: &str, error: &ApiError) {
-    // Log expected errors only at debug level: the event already exists, or its namespace is being deleted.
+    // Log expected errors at debug level: the event already exists, or its namespace is being deleted.
     let is_terminating = error.status().is_some_and(|status| {
         let causes = status.details.iter().flat_map(|details| &details.causes);
         causes.map(|cause| &*cause.reason).any(|cause| cause == "NamespaceTerminating")

@@ -10,11 +10,11 @@ use tokio::sync::mpsc;
 use crate::event::Event;
 use crate::queue;
 
-/// Receives each event when it is recorded, before events are counted or combined. The watcher receives events in
-/// the order in which they are recorded. Dropping the watcher ends its subscription.
+/// Receives recorded events. The watcher receives each event when it is recorded, in order, before sinks count or
+/// combine events. Dropping the watcher ends its subscription.
 ///
-/// If the watcher's queue is full, new events for this watcher are dropped and counted. Other watchers still receive
-/// them.
+/// If a watcher's queue is full, new events for this watcher are dropped and counted. Other watchers still receive
+/// these events.
 ///
 /// # Examples
 ///
@@ -50,7 +50,7 @@ impl EventWatcher {
         self.events.recv().await
     }
 
-    /// Returns the next event if the queue contains one.
+    /// Returns the next event, or `None` if the queue is empty.
     pub fn try_next(&mut self) -> Option<Arc<Event>> {
         self.events.try_recv().ok()
     }
@@ -61,7 +61,6 @@ impl EventWatcher {
     }
 }
 
-/// The broadcaster's end of an [`EventWatcher`].
 #[derive(Clone)]
 pub(crate) struct Watch {
     queue: mpsc::Sender<Arc<Event>>,

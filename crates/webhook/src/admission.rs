@@ -1,4 +1,4 @@
-//! A request that a handler allows or rejects.
+//! The request that an admission handler allows or rejects.
 
 use std::fmt;
 
@@ -11,8 +11,8 @@ use crate::answer::Denial;
 use crate::decode::decode;
 use crate::review::{AdmissionRequest, Operation, UserInfo};
 
-/// The request that a handler receives: to create, update, delete or connect to an object of type `T`. Tests can also create
-/// requests.
+/// A request to create, update, delete or connect to an object of type `T`. Handlers receive requests from the API server. Tests can create
+/// requests themselves.
 ///
 /// The `Debug` output does not contain the objects, because they may be Secrets.
 ///
@@ -51,11 +51,11 @@ use crate::review::{AdmissionRequest, Operation, UserInfo};
 pub struct Admission<T> {
     /// The requested operation.
     pub operation: Operation,
-    /// The object as the API server would store it. For a deletion, the stored object.
+    /// The object that the API server would store. For a deletion, the stored object.
     pub object: T,
     /// The stored object before an update. `None` for other operations.
     pub old: Option<T>,
-    /// The requested resource. The object has the version of `T`, even if the client used another version.
+    /// The requested resource. Its version is the version of `T`, even if the client used another version.
     pub resource: GroupVersionResource,
     /// The kind of the object.
     pub kind: GroupVersionKind,
@@ -67,12 +67,12 @@ pub struct Admission<T> {
     pub namespace: String,
     /// The user who sent the request.
     pub user: UserInfo,
-    /// Whether the request is a dry run, in which the API server stores nothing and the handler must not have side effects.
+    /// Whether the request is a dry run. In a dry run, the API server stores nothing, and the handler must not have side effects.
     pub is_dry_run: bool,
-    /// The request's options as JSON: `CreateOptions`, `UpdateOptions`, `PatchOptions` or `DeleteOptions`. Null if there are
-    /// no options.
+    /// The request's options as JSON: `CreateOptions`, `UpdateOptions`, `PatchOptions` or `DeleteOptions`. Null if the request has no
+    /// options.
     pub options: Value,
-    /// The uid of this call to the webhook, which is not the object's uid.
+    /// The uid of this call to the webhook. It is not the object's uid.
     pub uid: String,
 }
 

@@ -1,4 +1,4 @@
-//! A handler's answers.
+//! A handler's answer, which allows or denies a request.
 
 use std::collections::BTreeMap;
 use std::error::Error;
@@ -6,7 +6,8 @@ use std::fmt;
 
 use pintle_meta::{Reason, Status, StatusCause, StatusDetails};
 
-/// A handler's answer that allows a request. Instead, a validating handler can return `()`, and a mutating handler can return the object.
+/// A handler's answer that allows a request, optionally with warnings and audit annotations. Without them, a validating handler can return
+/// `()`, and a mutating handler can return the object.
 ///
 /// # Examples
 ///
@@ -51,7 +52,7 @@ impl<T> From<T> for Allowed<T> {
 
 /// A handler's answer that rejects a request. The client receives the denial as an error.
 ///
-/// The `?` operator converts every error into a denial with code 500. The client can read the error's text in the denial.
+/// The `?` operator converts every error into a denial with code 500. The denial contains the error's text, which the client can read.
 ///
 /// # Examples
 ///
@@ -68,7 +69,7 @@ impl<T> From<T> for Allowed<T> {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Denial(Box<Refusal>);
 
-/// A denial's parts, boxed to keep handler results small.
+/// The parts of a denial. They are boxed to keep the handlers' results small.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Refusal {
     message: String,
@@ -124,21 +125,21 @@ impl Denial {
         self
     }
 
-    /// Sets the denial's reason, which client programs can compare.
+    /// Sets the denial's reason. Client programs can compare the reason.
     #[must_use]
     pub fn reason(mut self, reason: Reason) -> Self {
         self.0.reason = reason;
         self
     }
 
-    /// Adds a warning. See [`Allowed::warn`].
+    /// Adds a warning for the client. See [`Allowed::warn`].
     #[must_use]
     pub fn warn(mut self, warning: impl AsRef<str>) -> Self {
         self.0.notes.warn(warning.as_ref());
         self
     }
 
-    /// Adds an annotation to the audit event. See [`Allowed::audit`].
+    /// Adds an annotation to the request's audit event. See [`Allowed::audit`].
     #[must_use]
     pub fn audit(mut self, key: impl Into<String>, value: impl Into<String>) -> Self {
         self.0.notes.audit.insert(key.into(), value.into());
@@ -163,14 +164,14 @@ impl fmt::Display for Denial {
     }
 }
 
-/// `Denial` does not implement `Error`, because that would conflict with this conversion from errors.
+/// Converts any error into a denial. `Denial` does not implement `Error`, because an `Error` implementation would conflict with this
+/// conversion.
 impl<E: Error> From<E> for Denial {
     fn from(error: E) -> Self {
         Self::internal(error.to_string())
     }
 }
 
-/// The warnings and audit annotations in an [`Allowed`] or a [`Denial`].
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Notes {
     pub(crate) warnings: Vec<String>,

@@ -1,4 +1,4 @@
-//! The memory budget for request bodies. If memory is scarce, slowly arriving bodies are dropped.
+//! The memory budget for request bodies. If the budget is exhausted, the server drops bodies that arrive slowly.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -7,13 +7,14 @@ use std::time::Duration;
 use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
 use tokio::time::{Instant, sleep};
 
-/// The maximum total memory for request bodies. A request whose body would exceed this limit waits.
+/// The maximum total memory for request bodies. A request waits while its body would exceed this limit.
 const BYTES: usize = 256 << 20;
 /// The number of bytes per semaphore permit.
 const PERMIT: usize = 64 << 10;
-/// A body that takes longer than this to arrive is dropped if other bodies need its memory. API servers send bodies without pauses.
+/// The time after which an arriving body counts as slow. A slow body is dropped if other bodies need its memory. API servers send bodies
+/// without pauses.
 const SLOW: Duration = Duration::from_secs(1);
-/// The interval at which a waiting request looks for slow bodies to drop.
+/// How often a waiting request checks for request bodies that arrive too slowly.
 const LOOK: Duration = Duration::from_millis(100);
 
 pub(crate) struct Budget {
@@ -21,14 +22,13 @@ pub(crate) struct Budget {
     arriving: Mutex<Arriving>,
 }
 
-/// The bodies that are arriving, oldest first.
+/// The request bodies that are arriving, oldest first.
 #[derive(Default)]
 struct Arriving {
     next: u64,
     bodies: BTreeMap<u64, (Instant, Arc<Notify>)>,
 }
 
-/// A body that is arriving.
 pub(crate) struct ArrivingBody<'a> {
     budget: &'a Budget,
     number: u64,
@@ -40,10 +40,10 @@ impl Budget {
         Self { permits: Arc::new(Semaphore::new(BYTES / PERMIT)), arriving: Mutex::default() }
     }
 
-    /// Waits until the budget has enough memory. Meanwhile, drops slow bodies, the oldest first. Returns `None` if the budget is
-    /// closed, which never happens.
+    /// Waits until the budget has enough memory for a request body. While it waits, drops slow request bodies, the oldest first. Returns
+    /// `None` if the budget is closed, which never happens.
     pub(crate) async fn reserve(&self, bytes: usize) -> Option<OwnedSemaphorePermit> {
-        // A body is never larger than the budget, so the number of permits fits into 32 bits.
+        // A request body is never larger than the budget, so the number of permits fits into 32 bits.
         let mut permits = std::pin::pin!(self.permits.clone().acquire_many_owned(bytes.div_ceil(PERMIT).max(1) as u32));
         loop {
             tokio::select! {
@@ -73,13 +73,13 @@ impl Budget {
     }
 
     fn lock(&self) -> MutexGuard<'_, Arriving> {
-        // Code under the lock cannot panic halfway through a change, so the state is consistent.
+        // The lock ignores poisoning. Code under the lock cannot panic halfway through a change, so the state is consistent.
         self.arriving.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl ArrivingBody<'_> {
-    /// Waits until the body must be dropped.
+    /// Waits until the body must be dropped to free memory for other bodies.
     pub(crate) async fn must_give_way(&self) {
         self.give_way.notified().await;
     }

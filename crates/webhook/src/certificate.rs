@@ -1,4 +1,4 @@
-//! Reads the server's certificate from files, which may change.
+//! Reads the server's certificate from files, and rereads the files when they change.
 
 use std::fmt;
 use std::fs;
@@ -20,7 +20,7 @@ use zeroize::Zeroizing;
 ///
 /// # Examples
 ///
-/// Use this type for a volume with a `kubernetes.io/tls` Secret, such as a Secret from cert-manager:
+/// This type reads a volume with a `kubernetes.io/tls` Secret, such as a Secret from cert-manager:
 ///
 /// ```
 /// use std::path::Path;
@@ -37,16 +37,17 @@ pub struct CertificateFiles {
     pub certificate: PathBuf,
     /// The private key, as PEM.
     pub key: PathBuf,
-    /// The certificate authorities that the API server must trust, as PEM. The registered webhook configurations contain them as
-    /// `caBundle`. With `None`, the API server trusts its system's root certificates.
+    /// The certificate authorities that the API server must trust, as PEM. The registered webhook configurations contain these authorities
+    /// as `caBundle`. With `None`, the API server trusts its system's root certificates.
     pub authority: Option<PathBuf>,
-    /// The time between two reads. The default is 10 s. For comparison, a changed Secret takes about a minute to appear in a volume.
+    /// The time between two reads of the files. The default is 10 s. For comparison, a changed Secret takes about a minute to appear in a
+    /// volume.
     pub period: Duration,
 }
 
 impl CertificateFiles {
-    /// Creates a configuration for the files `tls.crt`, `tls.key` and `ca.crt` in a directory. These are the file names in a volume with a
-    /// `kubernetes.io/tls` Secret.
+    /// Creates a configuration for the files `tls.crt`, `tls.key` and `ca.crt` in a directory. A volume with a `kubernetes.io/tls` Secret
+    /// has these file names.
     pub fn in_directory(directory: impl AsRef<Path>) -> Self {
         let directory = directory.as_ref();
         Self {
@@ -57,8 +58,8 @@ impl CertificateFiles {
         }
     }
 
-    /// Reads the certificates that the API server must trust. The result contains only certificates, and no other file content such as
-    /// keys. It is empty if [`authority`](Self::authority) is `None`.
+    /// Reads the certificates that the API server must trust. The result contains only the file's certificates, and no keys. The result is
+    /// empty if [`authority`](Self::authority) is `None`.
     ///
     /// # Errors
     ///
@@ -73,7 +74,6 @@ impl CertificateFiles {
         Ok(Pair { certificate: read(&self.certificate)?, key: read(&self.key)? })
     }
 
-    /// Checks that the certificate and the key belong together.
     fn certified_key(&self, pair: &Pair) -> Result<CertifiedKey, CertificateError> {
         let chain = chain(&self.certificate, &pair.certificate)?;
         // Omit the parser's error, because it could quote the private key.
@@ -152,7 +152,6 @@ fn to_pem(certificate: &[u8]) -> Vec<u8> {
     pem
 }
 
-/// The contents of the certificate file and the key file.
 #[derive(PartialEq)]
 struct Pair {
     certificate: Zeroizing<Vec<u8>>,
@@ -163,7 +162,7 @@ struct Pair {
 pub(crate) struct Current {
     files: CertificateFiles,
     key: RwLock<Arc<CertifiedKey>>,
-    /// The file contents at the last read, so that an invalid pair of files is reported only once.
+    /// The file contents at the last read. An invalid pair of files is reported only when the contents change.
     seen: Mutex<Seen>,
 }
 
@@ -174,7 +173,6 @@ enum Seen {
 }
 
 impl Current {
-    /// Reads the certificate for the first time.
     pub(crate) fn load(files: CertificateFiles) -> Result<Self, CertificateError> {
         let pair = files.read()?;
         let key = files.certified_key(&pair)?;
@@ -185,10 +183,10 @@ impl Current {
         self.files.period
     }
 
-    /// Rereads the files. Returns `true` if new connections get a new certificate from now on.
+    /// Rereads the files. Returns `true` if new connections now get a new certificate.
     ///
-    /// If Kubernetes replaces the files between the two reads, the certificate and the key do not match. The next call then reads both
-    /// files again.
+    /// If Kubernetes replaces the files while this method reads them, the certificate and the key do not match. The next call then reads
+    /// both files again.
     pub(crate) fn reload(&self) -> bool {
         let (loaded, seen) = match self.files.read() {
             Ok(pair) => (self.files.certified_key(&pair), Seen::Pair(pair)),

@@ -1,27 +1,29 @@
 //! Applies a handler's changes to the JSON that the API server sent.
 //!
-//! A Rust type need not declare all of the object's fields. A patch that turns the JSON into the returned object would remove the
-//! undeclared fields. Instead, this module compares the object before and after the handler, and applies the differences to the JSON.
+//! A Rust type may declare only some of the object's fields. A patch that turns the JSON into the returned object would remove the other
+//! fields. Therefore, this module compares the object before and after the handler, and applies the differences to the JSON.
 
 use std::collections::HashMap;
 use std::mem;
 
 use serde_json::{Map, Value, json};
 
-/// The fields that identify list elements in Kubernetes, in the order in which they are tried.
+/// The fields that identify list elements in Kubernetes. The first field in this list that identifies all elements is used.
 const IDENTITIES: [&str; 7] = ["name", "key", "type", "mountPath", "containerPort", "ip", "uid"];
 
-/// Applies the changes between `before` and `after` to `sent`. Fields in `sent` that are missing in both `before` and `after` keep their
+/// Applies the changes between `before` and `after` to `sent`. Fields of `sent` that are missing in both `before` and `after` keep their
 /// values.
 ///
-/// The recursion depth is the nesting depth. The JSON parser limits `sent` to 128 levels, and the other values are serialized Rust types.
+/// The recursion depth is the nesting depth. The JSON parser limits the depth of `sent` to 128 levels. `before` and `after` are serialized
+/// Rust types.
 pub(crate) fn merge(sent: &Value, before: &Value, after: &Value) -> Value {
     if before == after {
         return sent.clone();
     }
     match (sent, before, after) {
         (Value::Object(sent), Value::Object(before), Value::Object(after)) => merge_objects(sent, before, after).into(),
-        // If the lengths of `sent` and `before` differ, decoding has dropped or added elements, so the positions do not match.
+        // If the lengths of `sent` and `before` differ, decoding has dropped or added elements. The positions in the two lists then do not
+        // match.
         (Value::Array(sent), Value::Array(before), Value::Array(after)) if sent.len() == before.len() => {
             merge_lists(sent, before, after).into()
         }
@@ -43,7 +45,8 @@ fn merge_objects(
         }
         let value = match (sent.get(name), old) {
             (Some(sent), Some(old)) => merge(sent, old, new),
-            // The Rust type does not serialize this empty map. In the JSON, the map may still have members that the Rust type lacks.
+            // The Rust type did not serialize this map before the change, because it was empty. In the JSON, the map may have members that
+            // the Rust type does not declare.
             (Some(sent @ Value::Object(_)), None) => merge(sent, &empty, new),
             _ => new.clone(),
         };
@@ -64,7 +67,7 @@ fn merge_lists(sent: &[Value], before: &[Value], after: &[Value]) -> Vec<Value> 
     merged.collect()
 }
 
-/// Returns, for each element of `after`, the position of the same element in `before`. `None` means that the element is new.
+/// Returns the position in `before` of each element of `after`. The position of a new element is `None`.
 fn origins(before: &[Value], after: &[Value]) -> Vec<Option<usize>> {
     let identity = IDENTITIES.iter().find_map(|field| Some((identities(before, field)?, identities(after, field)?)));
     if let Some((before, after)) = identity {
@@ -77,7 +80,7 @@ fn origins(before: &[Value], after: &[Value]) -> Vec<Option<usize>> {
     equal_elements(before, after)
 }
 
-/// Returns each element's value of `field`. Returns `None` if two values are equal, or if a value is not a string or a number.
+/// Returns each element's value of `field`. Returns `None` if two elements have the same value, or if a value is not a string or a number.
 fn identities(list: &[Value], field: &str) -> Option<Vec<String>> {
     let mut all = Vec::with_capacity(list.len());
     for element in list {
@@ -91,7 +94,7 @@ fn identities(list: &[Value], field: &str) -> Option<Vec<String>> {
     sorted.windows(2).all(|pair| pair[0] != pair[1]).then_some(all)
 }
 
-/// Matches each element with the first equal element that has no match yet.
+/// Matches each element of `after` with the first equal element of `before` that has no match yet.
 fn equal_elements(before: &[Value], after: &[Value]) -> Vec<Option<usize>> {
     let mut places = HashMap::<String, Vec<usize>>::new();
     for (at, element) in before.iter().enumerate().rev() {
@@ -100,24 +103,24 @@ fn equal_elements(before: &[Value], after: &[Value]) -> Vec<Option<usize>> {
     after.iter().map(|element| places.get_mut(&element.to_string())?.pop()).collect()
 }
 
-/// The maximum number of operations in a patch. The API server's time grows with the square of the number of operations on one list.
+/// The maximum number of operations in a patch. In the API server, the time to apply a patch grows with the square of the number of
+/// operations on one list.
 const OPERATIONS: usize = 500;
 
-/// Returns the JSON patch that turns `sent` into `merged`, or `None` if they are equal. Instead of too many operations, the patch sets
-/// whole members of the object, such as `spec`.
+/// Returns the JSON patch that turns `sent` into `merged`, or `None` if they are equal. If the patch would have too many operations, it
+/// replaces whole members of the object instead, such as `spec`.
 pub(crate) fn patch(sent: &Value, merged: &Value) -> Option<json_patch::Patch> {
     let patch = json_patch::diff(sent, merged);
     match (sent, merged) {
         _ if patch.0.is_empty() => None,
         (Value::Object(sent), Value::Object(merged)) if patch.0.len() > OPERATIONS => {
-            // The operations are valid, so decoding the shortened patch cannot fail.
+            // Decoding the shortened patch cannot fail, because its operations are valid.
             Some(serde_json::from_value(members(sent, merged)).unwrap_or(patch))
         }
         _ => Some(patch),
     }
 }
 
-/// Returns the operations that set and remove whole members.
 fn members(sent: &Map<String, Value>, merged: &Map<String, Value>) -> Value {
     let path = |name: &str| format!("/{}", name.replace('~', "~0").replace('/', "~1"));
     let changed = merged.iter().filter(|(name, new)| sent.get(*name) != Some(new));

@@ -1,4 +1,4 @@
-//! The server's open connections. If there are too many connections, an idle one is closed.
+//! The server's open connections. If there are too many connections, the server closes an idle connection.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -17,27 +17,26 @@ pub(crate) struct Connections {
 #[derive(Default)]
 struct Shared {
     next: u64,
-    /// The tokens of idle connections, the longest idle connection first.
+    /// The tokens of idle connections. The connection that has been idle for the longest time is first.
     idle: BTreeMap<u64, CancellationToken>,
 }
 
-/// An open connection.
 pub(crate) struct Connection {
     shared: Arc<Mutex<Shared>>,
     activity: Mutex<Activity>,
-    /// Cancelled when the connection must be closed.
+    /// Cancelled when the connection must be closed in favour of another connection.
     give_way: CancellationToken,
     _slot: OwnedSemaphorePermit,
 }
 
 struct Activity {
     in_flight: usize,
-    /// The connection's position among the idle connections. Not valid while a request is in flight.
+    /// The connection's key in the list of idle connections. Not valid while a request is in flight.
     place: u64,
     since: Instant,
 }
 
-/// A request in flight.
+/// A request in flight. Dropping this guard ends the request.
 pub(crate) struct InFlight(Arc<Connection>);
 
 impl Connections {
@@ -45,8 +44,9 @@ impl Connections {
         Self { slots: Arc::new(Semaphore::new(limit)), shared: Arc::default() }
     }
 
-    /// Adds a connection. If there are too many connections, closes the longest idle one. If no connection is idle,
-    /// waits until one is idle or ends. Returns `None` if the semaphore is closed, which never happens.
+    /// Adds a connection. If there are too many connections, closes the connection that has been idle for the longest
+    /// time. If no connection is idle, waits until a connection ends. Returns `None` if the semaphore is closed, which
+    /// never happens.
     pub(crate) async fn open(&self) -> Option<Arc<Connection>> {
         let slot = match self.slots.clone().try_acquire_owned() {
             Ok(slot) => slot,
@@ -64,7 +64,6 @@ impl Connections {
 }
 
 impl Shared {
-    /// Adds an idle connection.
     fn place(&mut self, give_way: &CancellationToken) -> u64 {
         let place = self.next;
         self.next += 1;
@@ -74,7 +73,7 @@ impl Shared {
 }
 
 impl Connection {
-    /// Counts a request as in flight until the guard is dropped.
+    /// Counts a request as in flight until the returned guard is dropped.
     pub(crate) fn request(self: &Arc<Self>) -> InFlight {
         let mut activity = lock(&self.activity);
         activity.in_flight += 1;
@@ -82,7 +81,6 @@ impl Connection {
         InFlight(self.clone())
     }
 
-    /// Returns `true` if a request is in flight.
     pub(crate) fn is_busy(&self) -> bool {
         lock(&self.activity).in_flight > 0
     }
@@ -92,7 +90,8 @@ impl Connection {
         self.give_way.is_cancelled()
     }
 
-    /// Waits until the connection must be closed, or has been idle for `limit`.
+    /// Waits until the connection must be closed: in favour of another connection, or because it has been idle for
+    /// `limit`.
     pub(crate) async fn is_useless(&self, limit: Duration) {
         let idle = async {
             loop {
@@ -130,6 +129,7 @@ impl Drop for InFlight {
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    // Code under these locks cannot panic halfway through a change, so the state is consistent.
+    // The lock ignores poisoning. Code under these locks cannot panic halfway through a change, so the state is
+    // consistent.
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

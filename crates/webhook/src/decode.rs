@@ -6,12 +6,12 @@ use serde_json::value::RawValue;
 
 use crate::answer::Denial;
 
-/// Decodes a part of a review, such as its object. The error names the part and the invalid field, but not the field's value.
+/// Decodes a part of a review, such as its object. An error names the part and the invalid field, but does not contain the field's value.
 pub(crate) fn decode<T: DeserializeOwned>(part: &str, json: &RawValue) -> Result<T, Denial> {
     fields(json).map_err(|problem| Denial::bad_request(format!("cannot decode the {part}: {problem}")))
 }
 
-/// Decodes an object. The error starts with the field's path.
+/// Decodes an object. An error starts with the path of the invalid field.
 pub(crate) fn fields<T: DeserializeOwned>(json: &RawValue) -> Result<T, String> {
     let mut deserializer = serde_json::Deserializer::from_str(json.get());
     serde_path_to_error::deserialize(&mut deserializer).map_err(|error| {

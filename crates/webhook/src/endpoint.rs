@@ -1,4 +1,4 @@
-//! The webhooks' address.
+//! The address of the webhooks.
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -35,12 +35,13 @@ impl Endpoint {
         Self::Service { namespace: namespace.into(), name: name.into(), port: 443 }
     }
 
-    /// Creates an endpoint at a URL such as `https://host:9443`, which the API server must be able to reach.
+    /// Creates an endpoint at a URL such as `https://host:9443`. The API server must be able to reach this URL.
     pub fn url(url: impl Into<String>) -> Self {
         Self::Url(url.into())
     }
 
-    /// Returns a webhook's client configuration. Without an `authority`, the configuration has no CA bundle.
+    /// Returns the client configuration for a webhook configuration. If `authority` is empty, the client configuration
+    /// has no CA bundle.
     pub(crate) fn client_config(&self, path: &str, authority: &[u8]) -> Value {
         let mut config = match self {
             Self::Service { namespace, name, port } => {

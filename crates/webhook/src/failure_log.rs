@@ -1,6 +1,6 @@
 //! Logs failed conversions, and combines equal failures into one log line per period.
 //!
-//! The API server repeats a failing conversion forever, for each list and watch.
+//! The API server repeats a failing conversion for each list and watch, without a limit.
 
 use std::collections::HashMap;
 use std::mem::take;
@@ -9,10 +9,10 @@ use std::time::{Duration, Instant};
 
 /// The minimum time between two log lines for the same version and problem.
 const PERIOD: Duration = Duration::from_secs(60);
-/// The maximum number of problems that are logged separately within one period. Further problems share one entry.
+/// The maximum number of problems that are logged separately within one period. Any further problems share one log
+/// line.
 const MOST: usize = 100;
 
-/// The failed conversions of one kind.
 #[derive(Debug, Default)]
 pub(crate) struct FailureLog(Mutex<HashMap<Failure, Seen>>);
 
@@ -27,8 +27,8 @@ struct Seen {
 }
 
 impl FailureLog {
-    /// Logs a failure, unless the same problem with the same version was logged within the last minute. `message` also
-    /// names the object.
+    /// Logs a failed conversion, unless the same problem with the same version was logged within the last minute.
+    /// `message` also contains the object's name.
     pub(crate) fn warn(&self, version: &str, problem: &str, message: &str) {
         match self.record(version, problem, Instant::now()) {
             Some(0) => tracing::warn!(version, message, "a conversion failed"),
@@ -42,9 +42,10 @@ impl FailureLog {
         }
     }
 
-    /// Records a failure. Returns the number of failures since the last log line, if the failure should be logged.
+    /// Records a failed conversion. If the failure should be logged, returns the number of failures since the last log
+    /// line.
     fn record(&self, version: &str, problem: &str, now: Instant) -> Option<u64> {
-        // The code under the lock does not panic.
+        // The lock ignores poisoning, because the code under the lock does not panic.
         let mut failures = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let mut failure = (version.to_owned(), problem.to_owned());
         if failures.len() >= MOST && !failures.contains_key(&failure) {

@@ -1,5 +1,5 @@
-//! Entry points for fuzzing, for `crates/fuzz/` and the tests below. Each function checks a property and panics if the property does not
-//! hold.
+//! Entry points for fuzzing, for `crates/fuzz/` and the tests in this module. Each function checks a property and panics if the property is
+//! violated.
 
 #![allow(clippy::unwrap_used, reason = "failed checks panic")]
 
@@ -66,7 +66,7 @@ fn change(site: &mut Website) {
     site.spec.pages.insert(0, Page { name: "index".into() });
 }
 
-/// Sends a request body to a webhook path. Returns the response if it is a valid review.
+/// Sends a request body to the webhook at `path`. Returns the response if it is a valid review.
 fn answer(path: &str, body: &[u8]) -> Option<Value> {
     let mutate = async |request: Admission<Website>| {
         let mut site = request.object;
@@ -84,14 +84,16 @@ fn answer(path: &str, body: &[u8]) -> Option<Value> {
     (status == 200).then(|| serde_json::from_slice(&body).unwrap())
 }
 
-/// Checks that the response to an admission review has the request's uid, and that its patch yields the handler's object.
+/// Checks that the response to an admission review has the request's uid. If the response has a patch, also checks that the patch yields
+/// the handler's object.
 pub fn admission_review(body: &[u8]) {
     let Some(answer) = answer("/mutate/example.com/v1/websites", body) else { return };
     let response = &answer["response"];
-    // serde_json allows fewer nesting levels when parsing a `Value` than when skipping a review's objects. Therefore, this call can fail
-    // although the webhook has accepted the review.
+    // This parse can fail although the webhook has accepted the review. The reason is serde_json, which allows fewer nesting levels when
+    // parsing a `Value` than when skipping a review's objects.
     let Ok(review) = serde_json::from_slice::<Value>(body) else { return };
-    // The decoder also accepts a review that is a JSON list of the fields' values instead of a JSON object.
+    // The decoder also accepts a review that is a JSON list of the fields' values instead of a JSON object. Such a review is not checked
+    // here.
     let Some(request) = review.get("request").filter(|request| request.is_object()) else { return };
     assert_eq!(response["uid"], request["uid"]);
     let Some(patch) = response.get("patch") else { return };
@@ -104,8 +106,8 @@ pub fn admission_review(body: &[u8]) {
     assert_eq!(serde_json::from_value::<Website>(patched).unwrap(), expected);
 }
 
-/// Checks that the response to a conversion review has the request's uid, and contains either all objects in the desired version or
-/// none.
+/// Checks that the response to a conversion review has the request's uid. Also checks that the response contains all objects in the desired
+/// version, or no object.
 pub fn conversion_review(body: &[u8]) {
     let Some(answer) = answer("/convert/example.com/websites", body) else { return };
     let response = &answer["response"];

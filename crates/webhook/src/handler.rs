@@ -1,4 +1,4 @@
-//! Converts typed handlers to type-erased functions from a review's request to an answer.
+//! Converts typed handlers to type-erased functions.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -13,9 +13,8 @@ use crate::change;
 use crate::decode::decode;
 use crate::review::AdmissionRequest;
 
-/// A handler's answer: an optional JSON patch with warnings and audit annotations, or a denial.
+/// A handler's result: an optional JSON patch with warnings and audit annotations, or a denial.
 type Answer = Result<(Option<json_patch::Patch>, Notes), Denial>;
-/// A type-erased function that calls a handler.
 pub(crate) type Handle = Arc<dyn Fn(AdmissionRequest) -> Pin<Box<dyn Future<Output = Answer> + Send>> + Send + Sync>;
 
 pub(crate) fn validating<T, F, Fut, O>(handler: F) -> Handle
@@ -54,7 +53,7 @@ where
     })
 }
 
-/// Returns a handler's changes as a patch for the object that the API server sent.
+/// Returns a handler's changes as a patch to the object that the API server sent.
 fn changes<T: DeserializeOwned + Serialize>(
     request: &AdmissionRequest,
     before: &Value,

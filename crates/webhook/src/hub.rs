@@ -17,23 +17,23 @@ use crate::decode::fields;
 use crate::failure_log::FailureLog;
 use crate::review::{ConversionRequest, ConversionResponse};
 
-/// The number of objects after which a conversion yields to other tasks.
+/// The number of converted objects after which a conversion yields to other tasks.
 const TURN: usize = 32;
 
-/// A kind's versions and the conversions between them, which all go through one common version, the hub.
+/// A kind's versions and the conversions between them. All conversions go through one common version, the hub.
 ///
 /// Each version converts into the hub, and the hub converts into each version, with std's [`From`] or [`TryFrom`]. Therefore, *n* versions
-/// need 2(*n* − 1) conversions. The hub should have all fields of all versions, because a round trip loses fields that the hub lacks. Pass
-/// the finished hub to [`Webhooks::convert`](crate::Webhooks::convert).
+/// need 2(*n* − 1) conversions. The hub should have all fields of all versions, because a round trip through the hub loses fields that the
+/// hub does not have. Pass the finished hub to [`Webhooks::convert`](crate::Webhooks::convert).
 ///
-/// If a conversion fails, every list and watch that includes the object fails too, and the API server retries the conversion forever.
-/// Therefore, prefer [`From`] to [`TryFrom`]. If a version lacks a field, store the field's value in an annotation, or reject objects with
-/// this field in a validating webhook.
+/// If an object cannot be converted, every list and watch that includes the object fails, and the API server retries the conversion without
+/// a limit. Therefore, prefer [`From`] to [`TryFrom`]. If a version lacks a field, store the field's value in an annotation, or reject
+/// objects with this field in a validating webhook.
 ///
-/// Failed conversions are logged once a minute per version and problem, with the number of failures since the last log line.
+/// The hub logs failed conversions once a minute per version and problem, with the number of failures since the last log line.
 ///
-/// A conversion may change labels and annotations. All other metadata is copied from the object that the API server sent, because the API
-/// server ignores or rejects other metadata changes.
+/// A conversion may change labels and annotations. The hub copies all other metadata from the object that the API server sent, because the
+/// API server ignores or rejects other metadata changes.
 ///
 /// # Examples
 ///
@@ -82,12 +82,13 @@ pub struct Hub<H> {
 
 type Read<H> = Box<dyn Fn(&RawValue) -> Result<(H, Value), String> + Send + Sync>;
 
-/// The functions that convert one version to and from the hub.
+/// The functions that convert one version to the hub's version and back.
 struct Version<H> {
-    /// Decodes an object and converts it to the hub's version. Also returns the metadata as the Rust type serializes it.
+    /// Decodes an object and converts it to the hub's version. Also returns the object's metadata, as serialized by the Rust type of the
+    /// object's version.
     read: Read<H>,
     write: Box<dyn Fn(H) -> Result<Value, String> + Send + Sync>,
-    /// Returns `true` if the Rust type's metadata has the field. The caller passes an object that contains the field.
+    /// Returns `true` if the metadata of the version's Rust type has the named field. The caller passes an object that contains this field.
     knows: fn(&Value, &str) -> bool,
 }
 
@@ -98,7 +99,7 @@ impl<H: Resource + DeserializeOwned + Serialize> Hub<H> {
         Self { resource: H::api_resource(), versions: BTreeMap::new() }.spoke::<H>()
     }
 
-    /// Adds a version.
+    /// Adds a version of the kind.
     ///
     /// # Panics
     ///
@@ -155,7 +156,7 @@ impl<H: Resource + DeserializeOwned + Serialize> Hub<H> {
         for part in CHANGEABLE {
             let emptied = before.get(part).filter(|_| converted["metadata"].get(part).is_none());
             if let Some(old) = emptied {
-                // If the type lacks the field, the conversion has lost its content unintentionally. Keep the content.
+                // If the Rust type does not have the field, the conversion has lost the field's content unintentionally. Keep the content.
                 let mut probe = converted.clone();
                 probe["metadata"][part] = old.clone();
                 if !(write.knows)(&probe, part) {
@@ -182,13 +183,12 @@ fn knows<S: DeserializeOwned + Serialize>(object: &Value, part: &str) -> bool {
     S::deserialize(object).is_ok_and(|object| metadata_of(&object).is_ok_and(|metadata| metadata.get(part).is_some()))
 }
 
-/// Returns the metadata as a Rust type serializes it.
+/// Returns an object's metadata as the Rust type serializes it.
 fn metadata_of<S: Serialize>(object: &S) -> Result<Value, String> {
     let mut json = serde_json::to_value(object).map_err(|error| error.to_string())?;
     Ok(json.get_mut("metadata").map(Value::take).unwrap_or_default())
 }
 
-/// The members that all objects have.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct Envelope {
@@ -208,9 +208,8 @@ impl<H> fmt::Debug for Hub<H> {
 
 type Convert = Arc<dyn Fn(&RawValue, &str) -> Result<Box<RawValue>, Failure> + Send + Sync>;
 
-/// Why an object cannot be converted.
 struct Failure {
-    /// The object's kind and name, if it has a name.
+    /// The object's kind and name. `None` if the object has no name.
     object: Option<String>,
     problem: String,
 }
@@ -230,7 +229,7 @@ impl fmt::Display for Failure {
     }
 }
 
-/// A kind's conversion webhook, independent of the object types.
+/// A kind's conversion webhook. This type does not depend on the Rust types of the versions.
 #[derive(Clone)]
 pub(crate) struct Conversion {
     pub(crate) resource: ApiResource,
@@ -243,14 +242,14 @@ impl Conversion {
         format!("/convert/{}/{}", self.resource.group_version.group, self.resource.plural)
     }
 
-    /// Returns the response to a review whose conversion exceeded `limit`.
+    /// Returns the response to a review whose conversion took longer than `limit`.
     pub(crate) fn timed_out(&self, uid: String, desired_api_version: &str, limit: Duration) -> ConversionResponse {
         let problem = format!("not converted within {limit:?}");
         self.log.warn(desired_api_version, &problem, &problem);
         failed(uid, problem)
     }
 
-    /// Converts all objects. If one conversion fails, the response contains no objects.
+    /// Converts all objects. If a conversion fails, the response contains no objects.
     pub(crate) async fn respond(&self, request: ConversionRequest) -> ConversionResponse {
         let ConversionRequest { uid, desired_api_version, objects } = request;
         let mut converted_objects = Vec::with_capacity(objects.len());
@@ -274,7 +273,6 @@ impl Conversion {
     }
 }
 
-/// Returns the response for a failed conversion.
 fn failed(uid: String, message: String) -> ConversionResponse {
     let result = Status { status: "Failure".into(), message, ..Status::default() };
     ConversionResponse { uid, result, converted_objects: Vec::new() }

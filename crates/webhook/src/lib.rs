@@ -1,7 +1,7 @@
 //! Admission and conversion webhooks for Kubernetes: typed handlers, as a `tower` service.
 //!
-//! A handler is an async function that receives an [`Admission`] with the decoded object, and returns `()`, the changed object, or
-//! a [`Denial`]. The crate reads and writes the API server's reviews, computes JSON patches, and creates the objects that register
+//! A handler is an async function that receives an [`Admission`] with the decoded object, and returns `()`, the changed object, or a
+//! [`Denial`]. The crate reads the API server's reviews, writes the responses, computes JSON patches, and creates the objects that register
 //! the webhooks.
 //!
 //! ```
@@ -57,19 +57,18 @@
 //!
 //! - A [`Webhook`] has a validating or a mutating handler, and rules that select the requests for which the API server calls it.
 //! - A [`Hub`] converts objects between the versions of a kind.
-//! - [`Webhooks`] contains all of a program's webhooks and hubs. It is the `tower` service, and creates the objects that register
-//!   the webhooks: [`ValidatingWebhookConfiguration`], [`MutatingWebhookConfiguration`] and the `conversion` of a
+//! - [`Webhooks`] contains all of a program's webhooks and hubs. This type is the `tower` service. It also creates the objects that
+//!   register the webhooks: [`ValidatingWebhookConfiguration`], [`MutatingWebhookConfiguration`] and the `conversion` of a
 //!   CustomResourceDefinition.
 //! - An [`Admission`] is the request that a handler receives. The handler answers with [`Allowed`] or a [`Denial`].
 //! - An [`Endpoint`] is the address at which the API server reaches the webhooks.
 //!
 //! # Guarantees
 //!
-//! - If a handler panics, fails or times out, only its own request is denied.
-//! - A patch contains only the handler's changes. Fields that the Rust type lacks keep their values.
+//! - If a handler panics, fails or times out, only the handler's own request is denied.
+//! - A patch contains only the handler's changes. Fields that the Rust type does not declare keep their values.
 //! - In the metadata, a conversion can change only the labels and annotations.
-//! - All request bodies in flight together use at most 256 MiB. A request body that is too large, invalid or late is
-//!   rejected.
+//! - All request bodies in flight together use at most 256 MiB. The server rejects a request body that is too large, invalid or late.
 //! - No `Debug` output, log or error contains an object or the private key.
 
 #![cfg_attr(docsrs, feature(doc_cfg))]

@@ -12,7 +12,7 @@ macro_rules! configurations {
     ($($(#[$doc:meta])* $name:ident, $plural:literal;)*) => {$(
         $(#[$doc])*
         ///
-        /// When serialized as YAML, the object contains `apiVersion` and `kind`, so `kubectl apply` accepts it.
+        /// The object's YAML contains `apiVersion` and `kind`, so `kubectl apply` accepts it.
         #[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
         #[serde(rename_all = "camelCase")]
         pub struct $name {
@@ -56,8 +56,8 @@ impl Webhooks {
         self.endpoint.is_some()
     }
 
-    /// Returns the configuration of the validating webhooks, if there are any. `authority` contains the PEM certificates of the
-    /// authorities that sign the server's certificate. If it is empty, the API server uses its system's root certificates.
+    /// Returns the configuration of the validating webhooks, if there are any. `authority` contains the PEM certificates of the authorities
+    /// that sign the server's certificate. If `authority` is empty, the API server uses its system's root certificates.
     ///
     /// # Examples
     ///
@@ -93,7 +93,8 @@ impl Webhooks {
         (!webhooks.is_empty()).then(|| MutatingWebhookConfiguration::new(name, webhooks))
     }
 
-    /// Adds the kind's conversion webhook to `definition`. Returns `true` if the kind has a conversion webhook.
+    /// Adds the kind's conversion webhook to `definition`. Returns `false` if the kind has no conversion webhook or the webhooks have no
+    /// endpoint.
     pub fn add_conversion(&self, definition: &mut CustomResourceDefinition, authority: &[u8]) -> bool {
         let Some(endpoint) = &self.endpoint else { return false };
         let conversion = self.routes.iter().find_map(|(path, route)| match &**route {
@@ -121,7 +122,8 @@ impl Webhooks {
     }
 }
 
-/// Returns a webhook's configuration entry. The entry also sets fields with default values, so that server-side apply owns them.
+/// Returns a webhook's entry in the configuration. The entry also sets fields with default values, so that server-side apply owns these
+/// fields.
 fn entry(webhook: &Webhook, client_config: Value) -> Value {
     let resource = &webhook.resource;
     let target = match &webhook.subresource {

@@ -1,4 +1,4 @@
-//! Responds to review requests.
+//! Responds to admission requests.
 
 use std::panic::AssertUnwindSafe;
 use std::time::Duration;
@@ -14,7 +14,7 @@ use crate::review::{AdmissionRequest, AdmissionResponse};
 use crate::webhook::Webhook;
 
 impl Webhook {
-    /// Responds to a request. Invalid requests, panics and timeouts become denials.
+    /// Responds to a request. If the request is invalid, or the handler panics or times out, the response is a denial.
     pub(crate) async fn respond(&self, request: AdmissionRequest, limit: Option<Duration>) -> AdmissionResponse {
         let limit = limit.map_or(self.timeout, |limit| limit.min(self.timeout));
         let (uid, details) = (request.uid.clone(), details(&request));
@@ -63,8 +63,8 @@ impl Webhook {
         AdmissionResponse { uid, allowed: false, status, audit_annotations: audit, warnings, ..Default::default() }
     }
 
-    /// Rejects requests for a resource or operation that the webhook does not declare. They occur if the cluster's configuration was
-    /// written manually.
+    /// Rejects requests for a resource or operation that the webhook does not declare. The API server sends such requests if the webhook
+    /// configuration in the cluster was written manually.
     fn check(&self, request: &AdmissionRequest) -> Result<(), Denial> {
         let (own, sent) = (self.resource.gvr(), &request.resource);
         let subresource = self.subresource.as_deref().unwrap_or_default();

@@ -6,14 +6,12 @@ use pintle_meta::{GroupVersionKind, GroupVersionResource, Status};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::value::RawValue;
 
-/// The `apiVersion` and the kind of an admission review.
 pub(crate) const ADMISSION: (&str, &str) = ("admission.k8s.io/v1", "AdmissionReview");
-/// The `apiVersion` and the kind of a conversion review.
 pub(crate) const CONVERSION: (&str, &str) = ("apiextensions.k8s.io/v1", "ConversionReview");
 
-/// A review of one client request, which contains either the API server's request or the webhook's response.
+/// A review of one client request. The review contains either the API server's request or the webhook's response.
 ///
-/// [`Webhooks`](crate::Webhooks) reads and writes reviews itself. This type is public for tests and other servers.
+/// [`Webhooks`](crate::Webhooks) reads and writes reviews. This type is public for tests and for other servers.
 #[derive(Clone, Debug, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct AdmissionReview {
@@ -29,7 +27,7 @@ pub struct AdmissionReview {
     pub response: Option<AdmissionResponse>,
 }
 
-/// The request in an [`AdmissionReview`], with objects as JSON.
+/// The request in an [`AdmissionReview`]. The objects are raw JSON.
 #[derive(Clone, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct AdmissionRequest {
@@ -55,13 +53,13 @@ pub struct AdmissionRequest {
     /// The user who sent the request.
     #[serde(default, deserialize_with = "or_default")]
     pub user_info: UserInfo,
-    /// The object as the API server would store it. `None` for a deletion.
+    /// The object that the API server would store. `None` for a deletion.
     #[serde(default)]
     pub object: Option<Box<RawValue>>,
-    /// The object as stored before the request. `None` for a creation.
+    /// The stored object before the request. `None` for a creation.
     #[serde(default)]
     pub old_object: Option<Box<RawValue>>,
-    /// Whether the request is a dry run, in which the API server stores nothing.
+    /// Whether the request is a dry run. In a dry run, the API server stores nothing.
     #[serde(default, deserialize_with = "or_default")]
     pub dry_run: bool,
     /// The request's options, such as `CreateOptions`.
@@ -70,7 +68,7 @@ pub struct AdmissionRequest {
 }
 
 impl std::fmt::Debug for AdmissionRequest {
-    /// The `Debug` output does not contain the objects, because they may be Secrets.
+    /// Omits the objects, because they may be Secrets.
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("AdmissionRequest")
             .field("uid", &self.uid)
@@ -98,7 +96,7 @@ pub enum Operation {
 }
 
 impl Operation {
-    /// Returns the operation as in a review, such as `CREATE`.
+    /// Returns the operation's name in a review, such as `CREATE`.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Create => "CREATE",
@@ -151,7 +149,8 @@ pub struct AdmissionResponse {
     pub warnings: Vec<String>,
 }
 
-/// The API server's request to convert objects to another version, or the webhook's response.
+/// A review of one conversion. The review contains either the API server's request to convert objects to another
+/// version, or the webhook's response.
 #[derive(Clone, Debug, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ConversionReview {
@@ -176,7 +175,7 @@ pub struct ConversionRequest {
     /// The `apiVersion` to which the objects must be converted.
     #[serde(rename = "desiredAPIVersion")]
     pub desired_api_version: String,
-    /// The objects to convert. They can have different versions.
+    /// The objects to convert. The objects can have different versions.
     #[serde(default, deserialize_with = "or_default")]
     pub objects: Vec<Box<RawValue>>,
 }
@@ -194,7 +193,7 @@ pub struct ConversionResponse {
     pub converted_objects: Vec<Box<RawValue>>,
 }
 
-/// Decodes `null` as the empty value, because Go writes empty lists as `null`.
+/// Decodes `null` as an empty value, because Go writes empty lists as `null`.
 fn or_default<'de, D: Deserializer<'de>, T: Default + Deserialize<'de>>(deserializer: D) -> Result<T, D::Error> {
     Ok(Option::deserialize(deserializer)?.unwrap_or_default())
 }

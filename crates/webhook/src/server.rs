@@ -24,28 +24,28 @@ use crate::certificate::{CertificateError, CertificateFiles, Current};
 use crate::connections::{Connection, Connections};
 use crate::webhooks::Webhooks;
 
-/// The maximum number of open connections. If another connection arrives, the longest idle connection is closed. If no connection is
-/// idle, further connections wait.
+/// The maximum number of open connections. If another connection arrives, the server closes the connection that has been idle for the
+/// longest time. If no connection is idle, further connections wait.
 const CONNECTIONS: usize = 256;
 /// The maximum number of requests in flight on one HTTP/2 connection. kube-apiserver uses a single connection for all its calls.
 const STREAMS: u32 = 250;
 const HANDSHAKE: Duration = Duration::from_secs(10);
 /// The maximum time that a connection stays open without a request. Go's clients close an idle connection after 90 s.
 const IDLE: Duration = Duration::from_secs(120);
-/// The maximum time that closing an idle connection may take.
+/// The maximum time for closing an idle connection.
 const CLOSE: Duration = Duration::from_secs(1);
-/// The interval between HTTP/2 pings, and the timeout for the response to a ping.
+/// The interval between HTTP/2 pings. `PONG` is the timeout for the response to a ping.
 const PING: Duration = Duration::from_secs(30);
 const PONG: Duration = Duration::from_secs(15);
-/// How long the server waits after failing to accept a connection, for example because no file descriptors are available.
+/// How long the server waits after it has failed to accept a connection, for example because no file descriptor is available.
 const ACCEPT_RETRY: Duration = Duration::from_millis(100);
 /// How long requests in flight may take after the server was stopped.
 const DRAIN: Duration = Duration::from_secs(5);
 
 /// Serves [`Webhooks`] over TLS, with HTTP/1.1 and HTTP/2.
 ///
-/// The certificate files are reread after each [period](CertificateFiles::period). New connections get the new certificate. If the
-/// files are invalid, a warning is logged once, and the old certificate stays in use.
+/// The server rereads the certificate files after each [period](CertificateFiles::period). New connections get the new certificate. If the
+/// files are invalid, the server logs one warning and keeps the old certificate.
 ///
 /// # Examples
 ///
@@ -106,7 +106,7 @@ impl WebhookServer {
         let certificate = Arc::new(Current::load(files.into())?);
         let mut config = ServerConfig::builder_with_provider(Arc::new(aws_lc_rs::default_provider()))
             .with_safe_default_protocol_versions()
-            // This cannot fail, because the provider supports the default TLS versions.
+            // This call cannot fail, because the provider supports the default TLS versions.
             .expect("aws-lc-rs supports TLS 1.2 and 1.3")
             .with_no_client_auth()
             .with_cert_resolver(certificate.clone());
@@ -117,7 +117,7 @@ impl WebhookServer {
         Ok(Self { listener, certificate, acceptor: TlsAcceptor::from(Arc::new(config)), webhooks })
     }
 
-    /// Returns the address on which the server listens. If the configured port is 0, this address contains the port that the
+    /// Returns the address on which the server listens. If the configured port is 0, the returned address contains the port that the
     /// operating system chose.
     ///
     /// # Errors
@@ -127,7 +127,7 @@ impl WebhookServer {
         self.listener.local_addr()
     }
 
-    /// Serves webhooks until `stop` is cancelled. Then, requests in flight have 5 s to finish.
+    /// Serves webhooks until the `stop` token is cancelled. Requests in flight then have 5 s to finish.
     ///
     /// # Cancel safety
     ///
@@ -154,7 +154,6 @@ impl WebhookServer {
     }
 }
 
-/// Reads the certificate files periodically, until the future is dropped.
 async fn reload(certificate: Arc<Current>) {
     let mut ticks = interval(certificate.period().max(Duration::from_millis(1)));
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
@@ -220,7 +219,7 @@ async fn connection(
         }
     });
     let mut http = auto::Builder::new(TokioExecutor::new());
-    // Without this timeout, a client that sends nothing after the handshake could keep the connection open.
+    // Without the timeout below, a client that sends nothing after the handshake could keep the connection open.
     http = if is_http2 { http.http2_only() } else { http.http1_only() };
     http.http1().timer(TokioTimer::new()).header_read_timeout(IDLE);
     http.http2()
@@ -240,7 +239,7 @@ async fn connection(
             loop {
                 match timeout(CLOSE, connection.as_mut()).await {
                     Ok(ended) => break ended,
-                    // Keep the connection, because a request has just arrived.
+                    // A request has just arrived, so keep the connection.
                     Err(_) if opened.is_busy() => {}
                     Err(_) => return tracing::debug!("closed an idle connection for webhooks"),
                 }
@@ -274,7 +273,6 @@ mod tests {
 
     use super::*;
 
-    /// Returns a server's TLS acceptor and its client's TLS connector.
     fn tls(protocol: &str) -> (TlsAcceptor, TlsConnector) {
         let rcgen::CertifiedKey { cert, signing_key } = rcgen::generate_simple_self_signed(["a.svc".into()]).unwrap();
         let key = rustls::pki_types::PrivateKeyDer::Pkcs8(signing_key.serialize_der().into());
@@ -302,7 +300,7 @@ mod tests {
             let silent = async {
                 let name = ServerName::try_from("a.svc").unwrap();
                 let mut stream = connector.connect(name, client).await.unwrap();
-                // The server may already have sent its settings. The read may end with an error, because the server closes the
+                // The server may already have sent its HTTP/2 settings. The read may end with an error, because the server closes the
                 // connection without a TLS alert.
                 let _ = stream.read_to_end(&mut Vec::new()).await;
             };

@@ -22,12 +22,12 @@ use crate::budget::Budget;
 use crate::review::{ADMISSION, AdmissionReview, CONVERSION, ConversionReview};
 use crate::webhooks::{Route, Webhooks};
 
-/// The maximum body size of an admission review. An object has at most 3 MiB, and an update's review contains both the
-/// old and the new object.
+/// The maximum body size of an admission review. An object has at most 3 MiB, and the review of an update contains both
+/// the old and the new object.
 const ADMISSION_BYTES: usize = 8 << 20;
-/// The maximum body size of a conversion review, which contains all objects in a list.
+/// The maximum body size of a conversion review. A conversion review contains all objects of a list.
 const CONVERSION_BYTES: usize = 64 << 20;
-/// The total timeout for waiting for memory and for the body.
+/// The timeout for a request body. It includes the time to wait for memory and the time until the body has arrived.
 const BODY: Duration = Duration::from_secs(10);
 /// The conversion timeout, as in kube-apiserver.
 const CONVERSION_TIME: Duration = Duration::from_secs(30);
@@ -44,7 +44,7 @@ where
     type Error = Infallible;
     type Future = Pin<Box<dyn Future<Output = Result<Answer, Infallible>> + Send>>;
 
-    /// Always returns ready. Instead, each call's future waits until the memory budget for bodies has enough memory.
+    /// Always returns ready. A call's future waits until the memory budget has enough memory for the request body.
     fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), Infallible>> {
         Poll::Ready(Ok(()))
     }
@@ -88,14 +88,14 @@ where
         };
         (body, permits)
     };
-    // Keep the body's permits from the memory budget until the response is complete.
+    // Keep the body's memory reserved until the response is complete.
     let Ok((body, _permits)) = timeout(BODY, body).await else {
         return Err(text(StatusCode::REQUEST_TIMEOUT, format!("the body did not arrive within {BODY:?}\n")));
     };
     respond_to(route, &body?, limit).await
 }
 
-/// Responds to the body of a review request.
+/// Responds to a review request, given its body.
 pub(crate) async fn respond_to(route: &Route, body: &[u8], limit: Option<Duration>) -> Result<Answer, Answer> {
     match route {
         Route::Admission(webhook) => {

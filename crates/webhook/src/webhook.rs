@@ -1,4 +1,4 @@
-//! An admission webhook: a handler, and rules that select the requests for which the API server calls it.
+//! An admission webhook, which consists of a handler and of rules that select requests.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -13,10 +13,11 @@ use crate::answer::{Allowed, Denial};
 use crate::handler::{self, Handle};
 use crate::review::Operation;
 
-/// An admission webhook: an async function, and rules that select the requests for which the API server calls it.
+/// An admission webhook. It consists of an async function, the handler, and of rules that select the requests for which the API server
+/// calls the webhook.
 ///
-/// Pass the webhook to [`Webhooks::add`](crate::Webhooks::add). By default, the API server calls the webhook for creations and updates, the
-/// timeout is 10 s, and a failing webhook rejects the request.
+/// Pass the webhook to [`Webhooks::add`](crate::Webhooks::add). By default, the API server calls a webhook for creations and updates, the
+/// timeout is 10 s, and the API server rejects a request if the call fails.
 ///
 /// # Examples
 ///
@@ -60,7 +61,7 @@ pub struct Webhook {
     pub(crate) conditions: Vec<(String, String)>,
 }
 
-/// How the API server reacts if it cannot call the webhook or gets no valid response.
+/// Determines how the API server reacts if it cannot call the webhook or gets no valid response.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum FailurePolicy {
     /// The API server rejects the request.
@@ -82,7 +83,7 @@ impl Webhook {
         Self::validate_resource(T::api_resource(), handler)
     }
 
-    /// Like [`validate`](Self::validate), for a resource that is not known at compile time. `T` can be a
+    /// Creates a validating webhook like [`validate`](Self::validate), for a resource that is not known at compile time. `T` can be a
     /// [`DynamicObject`](pintle_meta::DynamicObject).
     pub fn validate_resource<T, F, Fut, O>(resource: ApiResource, handler: F) -> Self
     where
@@ -94,11 +95,11 @@ impl Webhook {
         Self::new(resource, false, handler::validating(handler))
     }
 
-    /// Creates a mutating webhook for `T`. The handler returns the changed object, or an [`Allowed`] with that object.
+    /// Creates a mutating webhook for `T`. The handler returns the changed object, or an [`Allowed`] that contains the changed object.
     ///
     /// The API server receives a JSON patch with the handler's changes. If the handler returns the object unchanged, the response has no
-    /// patch. Fields that `T` lacks keep their values, even in list elements. For lists, the elements of the result are matched with the
-    /// original elements by the first rule that applies:
+    /// patch. Fields that `T` does not declare keep their values, even in list elements. In lists, the first applicable rule determines
+    /// which element of the result is which original element:
     ///
     /// 1. If a field identifies the elements, elements with the same value match. The identifying field is the first of `name`, `key`,
     ///    `type`, `mountPath`, `containerPort`, `ip` and `uid` that has a different value in each element.
@@ -116,7 +117,7 @@ impl Webhook {
         Self::mutate_resource(T::api_resource(), handler)
     }
 
-    /// Like [`mutate`](Self::mutate), for a resource that is not known at compile time.
+    /// Creates a mutating webhook like [`mutate`](Self::mutate), for a resource that is not known at compile time.
     pub fn mutate_resource<T, F, Fut, O>(resource: ApiResource, handler: F) -> Self
     where
         T: DeserializeOwned + Serialize + Send + 'static,
@@ -145,11 +146,12 @@ impl Webhook {
         }
     }
 
-    /// Sets the operations for which the API server calls the webhook. By default, these are creations and updates.
+    /// Sets the operations for which the API server calls the webhook. The default is creations and updates.
     ///
     /// # Panics
     ///
-    /// Panics if `operations` is empty, or if a mutating webhook is declared for deletions, in which the API server accepts no changes.
+    /// Panics if `operations` is empty, or if a mutating webhook is declared for deletions. The API server accepts no changes in a
+    /// deletion.
     pub fn on(mut self, operations: impl IntoIterator<Item = Operation>) -> Self {
         self.operations = operations.into_iter().collect();
         assert!(!self.operations.is_empty(), "a webhook for {} needs at least one operation", self.resource);
@@ -161,8 +163,8 @@ impl Webhook {
         self
     }
 
-    /// Sets the webhook's name. Several webhooks for one resource need different names. The name is a DNS label, such as `quota`, and
-    /// becomes a part of the path.
+    /// Sets the webhook's name. Several webhooks for one resource need different names. The name must be a DNS label, such as `quota`, and
+    /// becomes a part of the webhook's path.
     ///
     /// # Panics
     ///
@@ -180,17 +182,18 @@ impl Webhook {
         self
     }
 
-    /// Sets how the API server reacts if the webhook fails. The default is [`FailurePolicy::Fail`].
+    /// Sets how the API server reacts if it cannot call the webhook or gets no valid response. The default is [`FailurePolicy::Fail`].
     pub fn failure_policy(mut self, policy: FailurePolicy) -> Self {
         self.failure_policy = policy;
         self
     }
 
-    /// Sets the timeout for the handler and for the API server's call, which rounds it up to whole seconds. The default is 10 s.
+    /// Sets the timeout for the handler and for the API server's call. The API server's timeout is rounded up to whole seconds. The default
+    /// is 10 s.
     ///
     /// # Panics
     ///
-    /// Panics if `timeout` is 0 or more than 30 s, because the API server would reject it.
+    /// Panics if `timeout` is 0 or more than 30 s, because the API server would reject such a timeout.
     pub fn timeout(mut self, timeout: Duration) -> Self {
         assert!(
             !timeout.is_zero() && timeout <= Duration::from_secs(30),
@@ -201,14 +204,15 @@ impl Webhook {
         self
     }
 
-    /// Declares that the handler has side effects, but not for dry runs. By default, the API server assumes that the handler has none.
+    /// Declares that the handler has side effects, except in dry runs. By default, the API server assumes that the handler has no side
+    /// effects.
     pub fn has_side_effects(mut self) -> Self {
         self.has_side_effects = true;
         self
     }
 
-    /// Makes the API server call a mutating webhook again if a later webhook changes the object. The handler must be idempotent: it must
-    /// return an object that it has already changed without further changes.
+    /// Makes the API server call a mutating webhook again if a later webhook changes the object. The handler must be idempotent: if it
+    /// receives an object that it has already changed, it must return the object unchanged.
     ///
     /// # Panics
     ///
@@ -219,8 +223,7 @@ impl Webhook {
         self
     }
 
-    /// Calls the webhook only for objects in namespaces whose labels match `selector`. Cluster-scoped objects always
-    /// match.
+    /// Calls the webhook only for objects in namespaces whose labels match `selector`. Cluster-scoped objects always match.
     pub fn namespaces(mut self, selector: LabelSelectorSpec) -> Self {
         self.namespaces = Some(selector);
         self
@@ -232,8 +235,8 @@ impl Webhook {
         self
     }
 
-    /// Calls the webhook only if the CEL `expression` is true. `name` is the expression's name. The API server evaluates the expression
-    /// before it calls the webhook.
+    /// Calls the webhook only if the CEL `expression` is true. `name` is the name of the expression. The API server evaluates the
+    /// expression before it calls the webhook.
     pub fn condition(mut self, name: impl Into<String>, expression: impl Into<String>) -> Self {
         self.conditions.push((name.into(), expression.into()));
         self
@@ -250,7 +253,8 @@ impl Webhook {
         path
     }
 
-    /// Returns the name in the configuration, such as `quota.validate.websites.example.com`, which has at least three segments.
+    /// Returns the webhook's name in the configuration, such as `quota.validate.websites.example.com`. The name has at least three
+    /// segments.
     pub(crate) fn full_name(&self) -> String {
         let mut parts: Vec<&str> = self.name.iter().chain(&self.subresource).map(String::as_str).collect();
         parts.extend([self.verb(), &self.resource.plural, self.group()]);

@@ -1,4 +1,4 @@
-//! All of a program's webhooks, combined into one service.
+//! All of a program's webhooks, combined into one `tower` service.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -16,7 +16,7 @@ use crate::webhook::Webhook;
 /// A program's webhooks. This type creates the objects that register the webhooks in the cluster, and implements
 /// [`tower_service::Service`] for HTTP requests with any body.
 ///
-/// Clones share the handlers.
+/// Clones share the handlers and the memory budget for request bodies.
 ///
 /// | request | response |
 /// |---|---|
@@ -27,8 +27,8 @@ use crate::webhook::Webhook;
 /// | a body that is not a `v1` review | 400 |
 /// | a body that does not arrive within 10 s, or that arrives slowly while other bodies need its memory | 408 |
 ///
-/// If a handler panics, fails or times out, the response has `allowed: false` and the code 500 or 504. If the API server closes the
-/// connection, the handler's future is dropped.
+/// If a handler fails or panics, the response has `allowed: false` and the code 500. If a handler times out, the code is 504. If the API
+/// server closes the connection, the handler's future is dropped.
 ///
 /// # Examples
 ///
@@ -70,7 +70,6 @@ pub struct Webhooks {
     pub(crate) budget: Arc<Budget>,
 }
 
-/// An admission webhook or a conversion webhook.
 #[allow(clippy::large_enum_variant, reason = "a program has a few, each in an `Arc`")]
 pub(crate) enum Route {
     Admission(Webhook),
@@ -88,7 +87,7 @@ impl Webhooks {
     ///
     /// # Panics
     ///
-    /// Panics if another webhook has the same path. Giving one of them a [name](Webhook::name) changes its path.
+    /// Panics if another webhook has the same path. To change a webhook's path, give the webhook a [name](Webhook::name).
     #[allow(clippy::should_implement_trait, reason = "webhooks have no sum")]
     pub fn add(self, webhook: Webhook) -> Self {
         self.route(webhook.path(), Route::Admission(webhook))

@@ -14,7 +14,6 @@ use crate::metrics::Counters;
 use crate::series::Series;
 use crate::series_event::SeriesEvent;
 
-/// The state of the sink's task.
 pub(crate) struct SeriesSink<A, B> {
     pub(crate) api: A,
     /// The `v1` sink, for servers without the `events.k8s.io/v1` API.
@@ -23,14 +22,14 @@ pub(crate) struct SeriesSink<A, B> {
     pub(crate) host: String,
     pub(crate) retry: Retry,
     pub(crate) counters: Arc<Counters>,
-    /// Whether a response has shown that the server has the `events.k8s.io/v1` API.
+    /// Whether a successful response has shown that the server has the `events.k8s.io/v1` API.
     pub(crate) api_confirmed: bool,
 }
 
-/// kube-apiserver's response body for an unknown path, which is not a `Status`.
+/// The response body of kube-apiserver for an unknown path. The body is not a `Status`.
 const NO_SUCH_PATH: &str = "404 page not found";
 
-/// The error of a write to a server without the API.
+/// The server does not have the `events.k8s.io/v1` API.
 struct ApiMissing;
 
 impl<A: ObjectApi<SeriesEvent>, B: ObjectApi<Event>> SeriesSink<A, B> {
@@ -94,8 +93,8 @@ impl<A: ObjectApi<SeriesEvent>, B: ObjectApi<Event>> SeriesSink<A, B> {
         }
     }
 
-    /// Makes one attempt to write each of the given series. A series that cannot be written is retried when it is next
-    /// due.
+    /// Makes one attempt to write each of the given series. If a write fails, the series is written again when it is
+    /// next due.
     async fn write_series(&mut self, unwritten: Vec<SeriesEvent>) {
         for event in unwritten {
             match isolated(self.write(&event)).await {
@@ -117,7 +116,7 @@ impl<A: ObjectApi<SeriesEvent>, B: ObjectApi<Event>> SeriesSink<A, B> {
         if let Some(series) = &event.series {
             let patch = Patch::Merge(json!({"series": series}));
             match self.api.patch(&event.key(), &patch, &options).await {
-                // The server deletes old events. Create the event again with its current count.
+                // The server deletes old events. If the event was deleted, create it again with its current count.
                 Err(error) if error.is_object_not_found() => {}
                 outcome => return outcome.map(drop),
             }
@@ -128,15 +127,15 @@ impl<A: ObjectApi<SeriesEvent>, B: ObjectApi<Event>> SeriesSink<A, B> {
     }
 }
 
-/// Returns `true` if the server has rejected the event and would also reject a retry. The error "already exists" is not
-/// a rejection if an earlier attempt has created the event, because the event can be patched.
+/// Returns `true` if the server has rejected the event and would also reject a retry. The error "already exists" is no
+/// rejection of a series, because the sink can patch the existing event.
 fn is_rejection(event: &SeriesEvent, error: &ApiError) -> bool {
     let is_there_now = event.series.is_some() && error.is_already_exists();
     !is_there_now && !is_retryable(error)
 }
 
-/// Returns `true` if the error means that the server does not have the resource. A missing namespace or a proxy's error
-/// page does not count, unless the page's text is [`NO_SUCH_PATH`].
+/// Returns `true` if the error means that the server does not have the `events.k8s.io/v1` API. A missing namespace does
+/// not count. A proxy's error page counts only if its text is [`NO_SUCH_PATH`].
 fn lacks_api(error: &ApiError) -> bool {
     let details = error.status().and_then(|status| status.details.as_ref());
     let is_from_server = details.is_none_or(|details| {

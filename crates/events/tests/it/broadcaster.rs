@@ -11,13 +11,12 @@ use pintle_meta::{ApiError, Object, ObjectApi, Patch, Reason};
 use pintle_metrics::InMemoryProvider;
 use pintle_testing::{Call, Collection, Outcome, PanickingProvider, RecordedRequest};
 
-/// Creates a server without failures.
 fn server() -> Collection<Event> {
     failing(|_| None)
 }
 
-/// Creates a server that calls `fault` for each attempt to write an event, with the number of the attempt for this
-/// message, starting at 1.
+/// Creates a server that calls `fault` for each attempt to write an event. The argument is the number of the attempt
+/// for this message, starting at 1.
 fn failing(fault: impl Fn(u32) -> Option<Outcome> + Send + Sync + 'static) -> Collection<Event> {
     let server = Collection::default();
     let tries = Mutex::new(BTreeMap::new());
@@ -33,7 +32,7 @@ fn failing(fault: impl Fn(u32) -> Option<Outcome> + Send + Sync + 'static) -> Co
     server
 }
 
-/// Makes a server unreachable in the first `tries` attempts for each message.
+/// Returns a fault with which the server is unreachable in the first `tries` attempts for each message.
 fn unreachable(tries: u32) -> impl Fn(u32) -> Option<Outcome> + Send + Sync {
     move |nth| (nth <= tries).then(|| Outcome::Fails(ApiError::transport("an injected failure")))
 }
@@ -42,7 +41,6 @@ fn silent(_: u32) -> Option<Outcome> {
     Some(Outcome::Lost)
 }
 
-/// Returns the message of an event that was sent to the server.
 fn message(request: &RecordedRequest) -> String {
     let body = match &request.call {
         Call::Create { object, .. } => {
@@ -55,21 +53,19 @@ fn message(request: &RecordedRequest) -> String {
     body["message"].as_str().unwrap().into()
 }
 
-/// Returns the number of attempts for each message.
 fn tries(server: &Collection<Event>) -> BTreeMap<String, u32> {
     let mut tries = BTreeMap::new();
     server.requests().iter().for_each(|request| *tries.entry(message(request)).or_default() += 1);
     tries
 }
 
-/// Creates a broadcaster with one sink.
 fn to_sink(api: impl ObjectApi<Event>, config: BroadcasterConfig) -> EventBroadcaster {
     let broadcaster = EventBroadcaster::new(config);
     broadcaster.start_recording_to_sink(api);
     broadcaster
 }
 
-/// Creates a broadcaster with one sink. Returns the broadcaster and its metrics.
+/// Creates a broadcaster with one sink, and the metrics of this broadcaster.
 fn with_metrics(api: impl ObjectApi<Event>, config: BroadcasterConfig) -> (EventBroadcaster, InMemoryProvider) {
     let memory = InMemoryProvider::new();
     (to_sink(api, BroadcasterConfig { metrics: Some(Arc::new(memory.clone())), ..config }), memory)

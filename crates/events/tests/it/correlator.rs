@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use pintle_events::{COMBINED_PREFIX, Correlator, CorrelatorConfig, Event, ObjectReference, Verdict};
 use pintle_meta::{Object, ObjectMeta};
 
-/// A correlator and a server that stores every event.
+/// A correlator, and the number of events that a pretended server has stored.
 struct Rig {
     correlator: Correlator,
     start: Instant,
@@ -62,7 +62,6 @@ fn similar(index: u32) -> Event {
     event("Pulled", &format!("message {index}"), "")
 }
 
-/// The expected result for a test's last event.
 #[derive(Debug, PartialEq)]
 enum Last {
     Created(i32),

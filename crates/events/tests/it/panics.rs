@@ -7,7 +7,7 @@ use pintle_events::{BroadcasterConfig, Event, EventBroadcaster, EventSource, Eve
 use pintle_meta::{ApiError, DeleteOptions, ObjectApi, ObjectKey, Patch, WriteOptions};
 use pintle_testing::Collection;
 
-/// An `Api` that panics when it first creates an event.
+/// An `Api` whose first `create` panics.
 struct Once(Collection<Event>, AtomicBool);
 
 impl ObjectApi<Event> for Once {
@@ -47,6 +47,6 @@ async fn sink_survives_a_panicking_api() {
         tokio::time::sleep(Duration::from_secs(1)).await;
     }
     let counts = broadcaster.shutdown(Duration::from_secs(5)).await;
-    // After a panic, the sink does not know whether the event was written, so it retries the write.
+    // The sink retries the write, because it does not know whether the event was written before the panic.
     assert_eq!((counts.created, counts.failed, server.objects().len()), (3, 0, 3), "{counts:?}");
 }

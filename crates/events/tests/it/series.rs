@@ -9,8 +9,8 @@ use pintle_events::{
 use pintle_meta::{ApiError, Object, Reason, Status, StatusCause, StatusDetails};
 use pintle_testing::{Collection, Outcome, Verb};
 
-/// A broadcaster and a server with a separate collection for each API group, so that a test can check to which group
-/// each event was written.
+/// A broadcaster and a server. The server has a separate collection for each API group, so that a test can check to
+/// which group each event was written.
 struct Rig {
     new: Collection<SeriesEvent>,
     old: Collection<Event>,
@@ -32,7 +32,6 @@ impl Rig {
         self.recorder.event(about("web"), EventType::Normal, "Told", message);
     }
 
-    /// Returns the messages and counts of the stored events.
     fn stored(&self) -> Vec<(String, i32)> {
         let count = |event: &SeriesEvent| event.series.as_ref().map_or(1, |series| series.count);
         self.new.objects().iter().map(|event| (event.note.clone(), count(event))).collect()
@@ -61,7 +60,6 @@ async fn second_event_starts_a_series_written_at_end() {
     pass(13 * 60).await;
     assert_eq!(rig.stored(), [("message 0".into(), 5)]);
     assert_eq!(rig.new.requests().len(), requests + 1);
-    // The next event differs from the first event.
     rig.record_event("later");
     pass(1).await;
     assert_eq!(rig.stored(), [("message 0".into(), 5), ("later".into(), 1)]);
@@ -76,7 +74,7 @@ async fn ongoing_series_is_written_every_half_hour() {
         rig.record_event("again");
         pass(60).await;
     }
-    // The sink created the event, changed it to a series, and then updated it twice.
+    // The sink created the event, changed the event to a series, and then updated the series twice.
     assert_eq!(rig.new.requests().len(), 4);
     assert!((65..=74).contains(&rig.stored()[0].1), "{:?}", rig.stored());
 }
@@ -103,8 +101,8 @@ async fn series_with_deleted_event_is_created_again() {
     assert_eq!(rig.stored(), [("again".into(), 2)]);
 }
 
-/// The patch request arrives before the event exists, and the create request arrives after another client has created
-/// the event.
+/// The patch request fails because the server does not find the event. The create request fails because another client
+/// has created the event.
 #[tokio::test(start_paused = true)]
 async fn existing_series_is_patched_on_retry() {
     let rig = Rig::new();
@@ -153,7 +151,7 @@ async fn page_of_a_proxy_is_retried() {
     rig.record_event("again");
     pass(30).await;
     assert_eq!((rig.stored(), rig.old.objects().len()), (vec![("again".into(), 1)], 0));
-    // If a patch fails with this text, the event exists, so the sink does not create it again.
+    // If a patch fails with this text, the sink does not create the event again, because the event exists.
     rig.new.faults().next_of(Verb::Patch, [page("404 page not found")]);
     rig.record_event("again");
     pass(30).await;
@@ -197,7 +195,7 @@ async fn writes_are_retried_only_if_server_is_unreachable() {
     }
 }
 
-/// If the second event cannot be written, the next check of the series retries the write.
+/// If the first repetition cannot be written, the sink writes it when the series is next due.
 #[tokio::test(start_paused = true)]
 async fn failed_series_write_is_repeated_when_due() {
     let rig = Rig::new();

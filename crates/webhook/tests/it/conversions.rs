@@ -25,7 +25,6 @@ struct V1 {
 }
 pintle_meta::resource!(V1, "example.com/v1", "Website", "websites", Namespaced);
 
-/// A version whose type only has a name.
 #[derive(Deserialize, Serialize)]
 struct V0 {
     metadata: Name,
@@ -127,7 +126,7 @@ async fn only_labels_and_annotations_of_metadata_change() {
 #[tokio::test]
 async fn spokes_convert_through_the_hub() {
     let response = ask(&webhooks(), PATH, &review("example.com/v0", json!([v1("a")]))).await;
-    // `V0` has no field for labels, so the object keeps its labels.
+    // `V0` has no field for labels. The converted object keeps its labels in spite of this.
     assert_eq!(response["convertedObjects"][0]["metadata"], v1("a")["metadata"]);
     let zero = json!({
         "apiVersion": "example.com/v0", "kind": "Website",

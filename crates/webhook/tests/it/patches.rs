@@ -16,7 +16,6 @@ use crate::support::{Website, ask, review, site};
 
 const PATH: &str = "/mutate/example.com/v1/websites";
 
-/// Returns the patch operations for a handler that makes `change`.
 async fn patch_of<T, F>(object: &Value, change: F) -> Result<Value, Value>
 where
     T: pintle_meta::Resource + Serialize + serde::de::DeserializeOwned,
@@ -179,7 +178,7 @@ prop_compose! {
     }
 }
 
-/// Adds an unknown field to every object except for maps.
+/// Adds an unknown field to every object, but not to maps.
 fn with_unknown(value: &mut Value, is_map: bool) {
     match value {
         Value::Object(members) => {

@@ -24,7 +24,6 @@ pub(crate) struct Spec {
     pub(crate) replicas: u32,
 }
 
-/// Sends a body to a path, and returns the response.
 pub(crate) async fn post(webhooks: &Webhooks, path: &str, body: impl Into<Bytes>) -> Response<Full<Bytes>> {
     let request = Request::post(path).body(Full::new(body.into())).unwrap();
     webhooks.clone().call(request).await.unwrap()
@@ -36,7 +35,7 @@ pub(crate) async fn text(response: Response<Full<Bytes>>) -> (StatusCode, String
     (head.status, String::from_utf8(body.to_vec()).unwrap())
 }
 
-/// Sends a review, and returns the `response` of the returned review.
+/// Sends a review, and returns the `response` field of the returned review.
 pub(crate) async fn ask(webhooks: &Webhooks, path: &str, review: &Value) -> Value {
     let (status, body) = text(post(webhooks, path, review.to_string()).await).await;
     assert_eq!(status, 200, "{body}");
