@@ -1,4 +1,4 @@
-//! Clients of a collection, with logged requests and fault injection.
+//! Clients of a collection. Their requests are logged, and tests can inject faults.
 
 use std::fmt;
 use std::future::pending;
@@ -66,7 +66,7 @@ impl<T> Client<T> {
         &self.faults
     }
 
-    /// Logs a request and executes it. The fault scripts determine its outcome.
+    /// Logs a request and executes it. The fault scripts determine the request's outcome.
     async fn send<R>(
         &self,
         call: Call,

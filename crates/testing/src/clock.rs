@@ -9,8 +9,8 @@ use pintle_ratelimit::{Clock, ManualClock, Sleep, Timer, TokioClock};
 /// A process's monotonic clock and wall clock, controlled by a test. Clones are handles to the same clock.
 ///
 /// A clock from [`new`](Self::new) advances only when a test steps it. A clock from [`beside_tokio`](Self::beside_tokio) follows tokio's
-/// clock, and a test can also step it. Rate limiters and queues accept this clock, because it implements [`Clock`] and [`Timer`]. For
-/// code that reads the time through another trait, implement that trait for a wrapper around `SteppedClock`, with
+/// clock, and a test can also step it. Rate limiters and queues accept a `SteppedClock`, because it implements [`Clock`] and [`Timer`]. For
+/// code that reads the time through another trait, implement that trait for a wrapper around `SteppedClock`. The wrapper can use
 /// [`elapsed`](Self::elapsed) and [`wall`](Self::wall).
 ///
 /// # Examples
@@ -30,12 +30,12 @@ use pintle_ratelimit::{Clock, ManualClock, Sleep, Timer, TokioClock};
 /// ```
 #[derive(Clone, Debug)]
 pub struct SteppedClock {
-    /// The clock on which all sleepers wait. Its time is the sum of all steps so far.
+    /// The clock on which all sleepers wait. Its time is the sum of all steps.
     steps: ManualClock,
     start: Instant,
-    /// The creation time on tokio's clock, if this clock follows it.
+    /// The time on tokio's clock at which this clock was created. `None` if this clock does not follow tokio's clock.
     tokio: Option<Instant>,
-    /// The wall-clock time at which the monotonic clock was zero.
+    /// The wall-clock time at the creation of the monotonic clock.
     wall: Arc<Mutex<Timestamp>>,
 }
 
@@ -50,7 +50,7 @@ impl SteppedClock {
 
     /// Creates a clock that follows tokio's clock, which may be paused.
     ///
-    /// A step simulates that the whole process was suspended. It does not affect tokio's timers.
+    /// A step simulates that the whole process was suspended. Steps do not affect tokio's timers.
     pub fn beside_tokio() -> Self {
         Self { tokio: Some(TokioClock.now()), ..Self::new() }
     }
@@ -60,8 +60,8 @@ impl SteppedClock {
         self.steps.advance(by);
     }
 
-    /// Moves only the wall clock. A forward jump simulates a suspended machine or a clock that was set forward. A backward jump
-    /// simulates a clock that was set back.
+    /// Moves only the wall clock. A forward jump simulates that the machine was suspended or that a user set the clock forward. A backward
+    /// jump simulates that a user set the clock back.
     ///
     /// # Panics
     ///
@@ -86,7 +86,8 @@ impl SteppedClock {
         *self.wall.lock().unwrap_or_else(PoisonError::into_inner) + elapsed
     }
 
-    /// Returns the number of tasks and threads that sleep on this clock, so that a test can wait until the code under test sleeps.
+    /// Returns the number of tasks and threads that sleep on this clock. With this number, a test can wait until the code under test
+    /// sleeps.
     pub fn sleepers(&self) -> usize {
         self.steps.sleepers()
     }

@@ -23,13 +23,14 @@ use crate::store::Store;
 /// An in-memory store for the objects of one resource, with the same revisions, conflicts, watches and pages as an API server. Clones are
 /// handles to the same collection.
 ///
-/// The collection implements [`ListWatch`](pintle_meta::ListWatch) and [`ObjectApi`](pintle_meta::ObjectApi), so code under test can use it
-/// directly. If a component needs its own name in the request log, or its own faults, create a [`Client`] for it. The collection's own
-/// methods change the objects immediately, as if another client had sent a request. These changes never fail.
+/// The collection implements [`ListWatch`](pintle_meta::ListWatch) and [`ObjectApi`](pintle_meta::ObjectApi), so code under test can use
+/// the collection directly. If a component needs its own name in the request log, or its own faults, create a [`Client`] for the component.
+/// The collection's own methods change the objects immediately, as if another client had sent a request. Faults do not apply to these
+/// changes.
 ///
 /// All behavior is deterministic. Revisions count from 1. Uids and generated names are derived from revisions. Times come from a manually
-/// stepped clock. A collection needs an async runtime only for slow responses. It keeps all past states and all requests, so its memory use
-/// grows with each write and each request.
+/// stepped clock. A collection needs an async runtime only for slow responses. The collection keeps all past states and all requests, so
+/// its memory use grows with each write and each request.
 ///
 /// # Examples
 ///
@@ -69,10 +70,11 @@ pub struct Collection<T> {
 pub struct CollectionConfig {
     /// The clock for creation and deletion times. The default clock always shows 2027-01-15T08:00:00Z.
     pub clock: SteppedClock,
-    /// Whether lists at revision "0" ignore the limit and return all objects, as on a server with a watch cache. The default is `true`.
+    /// Whether lists at revision "0" ignore the limit and return all objects, like lists from a server with a watch cache. The default is
+    /// `true`.
     pub watch_cache: bool,
-    /// Additional fields for field selectors, such as `spec.color`, like `selectableFields` in a CustomResourceDefinition. `metadata.name`
-    /// and `metadata.namespace` are always allowed, and so are the fields that a real server supports for a built-in kind, such as
+    /// Additional fields for field selectors, such as `spec.color`, like `selectableFields` in a CustomResourceDefinition. Field selectors
+    /// always support `metadata.name`, `metadata.namespace`, and the fields that a real server supports for a built-in kind, such as
     /// `spec.nodeName` for pods. Empty by default.
     pub selectable_fields: Vec<String>,
 }
@@ -91,7 +93,7 @@ impl<T: Resource> Collection<T> {
 }
 
 impl<T> Collection<T> {
-    /// Creates an empty collection for `resource`, for types that do not belong to a single resource, such as
+    /// Creates an empty collection for `resource`. Use this method for types that do not belong to a single resource, such as
     /// [`DynamicObject`](pintle_meta::DynamicObject).
     pub fn dynamic(resource: ApiResource, config: CollectionConfig) -> Self {
         let CollectionConfig { clock, watch_cache, selectable_fields } = config;
@@ -104,7 +106,7 @@ impl<T> Collection<T> {
         Client::new(self.shared.clone(), name, FaultScript::default())
     }
 
-    /// Returns the fault script for all clients' requests, which applies after the client's own fault script.
+    /// Returns the fault script for all clients' requests. This script applies after the client's own fault script.
     pub fn faults(&self) -> &FaultScript {
         &self.shared.faults
     }
@@ -114,7 +116,7 @@ impl<T> Collection<T> {
         self.shared.with(|store, _| store.requests.clone())
     }
 
-    /// Returns the requests that clients have sent since the last call, oldest first.
+    /// Returns the requests that clients have sent since the last call of `take_requests`, oldest first.
     pub fn take_requests(&self) -> Vec<RecordedRequest> {
         self.shared.with(|store, _| std::mem::take(&mut store.requests))
     }
@@ -124,7 +126,7 @@ impl<T> Collection<T> {
         self.shared.with(|store, _| store.remove(key))
     }
 
-    /// Creates or replaces an object from JSON. The object need not be a valid `T`, or even decodable.
+    /// Creates or replaces an object from JSON. The JSON need not be decodable as a `T`.
     ///
     /// # Panics
     ///
@@ -138,13 +140,13 @@ impl<T> Collection<T> {
         self.shared.with(|store, _| store.revision)
     }
 
-    /// Increases the revision without an event, as on a real server when an object of another resource changes.
+    /// Increases the revision without an event. On a real server, the revision also increases when an object of another resource changes.
     pub fn advance(&self) {
         self.shared.with(|store, _| store.advance());
     }
 
-    /// Compacts the history. Lists and watches from an earlier revision then fail, because that revision has expired. Open watches
-    /// continue.
+    /// Compacts the history. Later lists and watches from an earlier revision fail with the error that the revision has expired. Open
+    /// watches continue.
     pub fn compact(&self) {
         self.shared.with(|store, _| store.compact());
     }
@@ -154,7 +156,7 @@ impl<T> Collection<T> {
         self.shared.with(|store, _| store.bookmark());
     }
 
-    /// Breaks all open watches as `how` says. A watch first delivers all events that happened before this call. A silent watch can be
+    /// Breaks all open watches as `how` says. Each watch first delivers all events that happened before this call. A silent watch can be
     /// broken again.
     ///
     /// With [`Break::Silent`], the watches deliver no later events, but stay open.
@@ -176,8 +178,8 @@ impl<T> Collection<T> {
 impl<T: Object + Serialize + DeserializeOwned> Collection<T> {
     /// Creates or replaces an object, including its status, and returns the stored object.
     ///
-    /// The collection keeps all of the object's values, and fills in a missing uid, times and generation. The generation increases if
-    /// anything except metadata and status changes. The resourceVersion is always the next revision, so there are no conflicts.
+    /// The collection keeps all of the object's values. It fills in a missing uid, times and generation. The generation increases if
+    /// anything except metadata and status changes. The resourceVersion is always the next revision, so `put` never conflicts.
     ///
     /// # Panics
     ///
@@ -187,8 +189,8 @@ impl<T: Object + Serialize + DeserializeOwned> Collection<T> {
         unwrap_own(decode(self.put_value(unwrap_own(encode(&object)))))
     }
 
-    /// Changes the object with key `key`, like [`put`](Self::put). If another caller writes the object at the same time, `change` is called
-    /// again.
+    /// Changes the object with key `key`, and stores it like [`put`](Self::put). If another caller writes the object at the same time,
+    /// `change` is called again.
     ///
     /// # Panics
     ///
@@ -244,7 +246,7 @@ impl<T: Object + Serialize + DeserializeOwned> Collection<T> {
     }
 }
 
-/// Returns the value of the test's own call. Panics on an error, which is a mistake in the test.
+/// Returns the value of a call that the test itself has made. Panics on an error, because the error is a mistake in the test.
 #[track_caller]
 fn unwrap_own<T>(result: Result<T, ApiError>) -> T {
     match result {
@@ -253,7 +255,7 @@ fn unwrap_own<T>(result: Result<T, ApiError>) -> T {
     }
 }
 
-/// These requests behave like the requests of a client without a name and without a fault script.
+/// Sends requests like a client without a name and without a fault script.
 impl<T: 'static> ListWatch for Collection<T> {
     type Object = T;
     type Page = Page;
@@ -276,7 +278,7 @@ impl<T: 'static> ListWatch for Collection<T> {
     }
 }
 
-/// These requests behave like the requests of a client without a name and without a fault script.
+/// Sends requests like a client without a name and without a fault script.
 impl<T: Object + Serialize + DeserializeOwned> ObjectApi<T> for Collection<T> {
     async fn get(&self, key: &ObjectKey) -> Result<T, ApiError> {
         unnamed_client(self).get(key).await

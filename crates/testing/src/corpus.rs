@@ -1,4 +1,4 @@
-//! Replays inputs from files, and random mutations of them.
+//! Replays inputs from files, and random mutations of these inputs.
 
 use std::fs;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
@@ -6,12 +6,12 @@ use std::path::{Path, PathBuf};
 use std::thread;
 
 /// Calls `check` with the content of each file in `folder`, and then with random mutations of these contents. Use this function to test
-/// parsers of untrusted bytes. `check` must panic if it finds a bug. The function then prints the input and the name of the original
-/// file.
+/// parsers of untrusted bytes. `check` must panic if it finds a bug. After a panic, the function prints the input and the name of the file
+/// from which the input was made.
 ///
 /// The mutations are the same in each run, so a test always has the same result. The environment variable `PINTLE_MUTATIONS` sets the
-/// number of mutations. `check` always runs on a thread with a stack of 2 MiB, the default for new threads, so the result does not
-/// depend on the test thread's stack size. If `check` recurses too deeply, the process ends.
+/// number of mutations. `check` always runs on a thread with a stack of 2 MiB, which is the default for new threads. Therefore, the result
+/// does not depend on the test thread's stack size. If `check` recurses too deeply, the process ends.
 ///
 /// # Examples
 ///
@@ -79,10 +79,9 @@ fn files(folder: &Path) -> Vec<(PathBuf, Vec<u8>)> {
     paths.into_iter().map(read).collect()
 }
 
-/// Special characters in common formats.
+/// Characters with a special meaning in common formats. Mutations insert these characters.
 const SIGNIFICANT: &[u8] = b"{}[]()<>\"'`\\,:;=&*!|%@#-+._/~ \t\r\n0129aAeEnu\0\x7f\x80\xc3\xe2\xf0\xff";
 
-/// Applies one mutation.
 fn mutate(input: &mut Vec<u8>, other: &[u8], random: &mut Random) {
     let at = random.below(input.len() + 1);
     let piece = |from: &[u8], random: &mut Random| {
@@ -109,11 +108,10 @@ fn mutate(input: &mut Vec<u8>, other: &[u8], random: &mut Random) {
     }
 }
 
-/// The SplitMix64 generator.
 struct Random(u64);
 
 impl Random {
-    /// Returns a number from 0 to `end - 1`. `end` must be at least 1.
+    /// Returns a number below `end`. `end` must be at least 1.
     fn below(&mut self, end: usize) -> usize {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut mixed = self.0;

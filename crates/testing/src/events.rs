@@ -93,7 +93,7 @@ impl Stream for Events {
         }
         let waker = context.waker().clone();
         let (item, unused) = self.shared.with(|store, _| store.poll_watch(self.id, waker));
-        // Drop the waker while no lock is held, because dropping it runs executor code.
+        // Drop the waker outside the lock, because dropping a waker runs executor code.
         drop(unused);
         item
     }

@@ -14,22 +14,21 @@ use crate::request::{RecordedRequest, Verb};
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub enum Outcome {
-    /// The request succeeds. Like every queued outcome, `Pass` applies to a single request.
+    /// The request succeeds. Like every queued outcome, a queued `Pass` applies to a single request.
     Pass,
     /// The request is not executed, and the client receives this error.
     Fails(ApiError),
     /// The request is not executed, and the client receives no response.
     Lost,
-    /// The request is executed, but the client receives this error. For a broken connection, use
-    /// [`ApiError::transport`].
+    /// The request is executed, but the client receives this error. To simulate a broken connection, use [`ApiError::transport`].
     AnswerFails(ApiError),
     /// The request is executed, but the client receives no response.
     AnswerLost,
-    /// The request is executed immediately, but its response arrives after this time on tokio's clock.
+    /// The request is executed immediately, but the client receives the response after this time on tokio's clock.
     AnswerSlow(Duration),
-    /// A page or a watch returns `after` items and then breaks. Other requests succeed.
+    /// The page or the watch breaks after it has returned `after` items. Requests other than lists and watches succeed.
     Breaks {
-        /// The number of items that are returned before the break.
+        /// The number of items that the stream returns before it breaks.
         after: usize,
         /// How the page or the watch breaks.
         how: Break,
@@ -38,7 +37,7 @@ pub enum Outcome {
     NoBookmark,
 }
 
-/// The ways in which a page or a watch can break.
+/// The way in which a page or a watch breaks.
 #[derive(Clone, Debug)]
 pub enum Break {
     /// The stream ends, as if the server had closed it.
@@ -57,12 +56,12 @@ impl Outcome {
 }
 
 impl Break {
-    /// Creates error 410: the watch's revision is too old.
+    /// Creates the break with error 410, which means that the watch's revision is too old.
     pub fn expired() -> Self {
         Self::Fails(Status::failure(410, Reason::Expired, "too old resource version").into())
     }
 
-    /// Creates the error for a broken connection.
+    /// Creates the break with the error of a broken connection.
     pub fn cut() -> Self {
         Self::Fails(ApiError::transport("the connection was cut"))
     }
@@ -71,10 +70,10 @@ impl Break {
 /// The fault script of a [`Collection`](crate::Collection) or of one of its [`Client`](crate::Client)s. Clones are handles to the same
 /// script.
 ///
-/// The collection's script applies to all clients' requests. If several faults apply to a request, the first one in this order determines
-/// the outcome:
+/// The collection's script applies to all clients' requests. If several faults apply to a request, the first of the following faults
+/// determines the outcome:
 ///
-/// 1. the client's cut connection
+/// 1. the client's cut connection (see [`cut_off`](Self::cut_off))
 /// 2. the client's first queued fault for the verb
 /// 3. the client's rule
 /// 4. the collection's cut connection, queued fault and rule, in this order
@@ -108,7 +107,7 @@ struct Script {
     next: VecDeque<(Option<Verb>, Outcome)>,
     rule: Option<Rule>,
     cut_off: bool,
-    /// The wakers of watches that are silent because the connection is cut. They are called when the connection is restored.
+    /// The wakers of watches that are silent because the connection is cut. `heal` calls these wakers.
     stalled: Vec<Waker>,
 }
 
@@ -127,32 +126,31 @@ impl FaultScript {
         self.lock().next.extend(faults);
     }
 
-    /// Sets the rule, replacing any previous one. The rule determines the outcome of each request for which no fault is queued.
+    /// Sets the rule, replacing any previous rule. The rule determines the outcome of each request for which no fault is queued.
     ///
-    /// The request is logged before the rule is called. The task that sends the request calls the rule without holding a lock, so the rule
-    /// may use the collection. If the rule panics, this task panics. A rule that owns its collection keeps the collection alive until
-    /// `heal` is called.
+    /// The request is logged before the rule is called. The task that sends the request calls the rule outside all locks, so the rule may
+    /// use the collection. If the rule panics, this task panics. A rule that owns its collection keeps the collection alive until `heal` is
+    /// called.
     pub fn when(&self, rule: impl Fn(&RecordedRequest) -> Option<Outcome> + Send + Sync + 'static) {
         let rule: Option<Rule> = Some(Arc::new(rule));
         let old = std::mem::replace(&mut self.lock().rule, rule);
-        // Drop the old rule while no lock is held, because a rule is user code.
+        // Drop the old rule outside the lock, because a rule is user code.
         drop(old);
     }
 
-    /// Cuts the connection of the client, or of all of the collection's clients. After this call, no request is executed or answered, and
-    /// all open watches are silent.
+    /// Cuts the connection of the client. On a collection's script, cuts the connections of all the collection's clients. After this call,
+    /// no request is executed or answered, and all open watches are silent.
     pub fn cut_off(&self) {
         self.lock().cut_off = true;
     }
 
     /// Removes all faults: restores the connection, and removes the rule and the queued outcomes. Open watches then deliver the events that
-    /// they have missed. Broken watches stay broken.
+    /// they have missed while the connection was cut. Broken watches stay broken.
     pub fn heal(&self) {
         let script = std::mem::take(&mut *self.lock());
         script.stalled.into_iter().for_each(Waker::wake);
     }
 
-    /// Returns the fault that applies to `request`, if any.
     pub(crate) fn meet(&self, request: &RecordedRequest) -> Option<Outcome> {
         let rule = {
             let mut script = self.lock();
@@ -169,8 +167,8 @@ impl FaultScript {
         rule?(request)
     }
 
-    /// Returns `true` if watches must be silent because the connection is cut. Then, `waker` is stored, and called when the connection is
-    /// restored.
+    /// Returns `true` if watches must be silent because the connection is cut. In this case, `stall` stores `waker`, and `heal` calls the
+    /// waker.
     pub(crate) fn stall(&self, waker: &Waker) -> bool {
         let waker = waker.clone();
         let mut script = self.lock();

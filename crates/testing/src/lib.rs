@@ -1,4 +1,4 @@
-//! Tests controllers without a network: in-memory resources, clients with fault injection, and a manually stepped clock.
+//! Tests controllers without a network. The crate has in-memory resources, clients with fault injection, and a manually stepped clock.
 //!
 //! ```
 //! use pintle_meta::{ApiError, ListOptions, ListPart, ListWatch, ObjectMeta, WatchEvent, WatchOptions};
@@ -48,30 +48,30 @@
 //!   collection's methods. [`CollectionConfig`] configures a collection.
 //! - A [`Client`] is one caller of a collection, with its own faults and its own name in the request log.
 //! - A [`FaultScript`] injects faults. An [`Outcome`] is the result of a request. A [`Break`] is a way in which a page or a watch breaks.
-//! - A [`RecordedRequest`] is an entry in the request log, with a [`Call`] and its client's name. Faults can be queued for a call's
-//!   [`Verb`].
+//! - A [`RecordedRequest`] is an entry in the request log, with a [`Call`] and its client's name. A [`Verb`] is the kind of a call, for
+//!   which faults can be queued.
 //! - A [`Page`] and [`Events`] are the streams that lists and watches return.
 //! - A [`PanickingProvider`] is a metrics provider whose instruments panic.
-//! - [`replay_corpus`] calls a parser with stored inputs and mutations of them.
+//! - [`replay_corpus`] calls a parser with stored inputs and random mutations of these inputs.
 //! - A [`SteppedClock`] replaces a process's monotonic clock and wall clock.
 //!
 //! # Like a kube-apiserver
 //!
-//! - Each write gets the next revision, except for writes that change nothing. The errors are the same as on a real server, for example for
-//!   a stale resourceVersion, a wrong uid, and a name that already exists or does not exist.
+//! - Each write gets the next revision, unless the write changes nothing. The errors are the same as on a real server, for example for a
+//!   stale resourceVersion, a wrong uid, and a name that already exists or does not exist.
 //! - An object with finalizers stays until the last finalizer is removed. An update of the main resource does not change the status, and a
 //!   status update changes only the status. If the object has a `spec`, the generation increases with each change outside metadata and
 //!   status.
-//! - A watch from a revision delivers all later events in order. With a selector, objects that start to match appear as added, and objects
-//!   that stop matching appear as deleted. Streaming lists, bookmarks, pages and expired revisions work as on a real server.
+//! - A watch from a revision delivers all later events in order. With a selector, objects that begin to match appear as added, and objects
+//!   that no longer match appear as deleted. Streaming lists, bookmarks, pages and expired revisions work as on a real server.
 //!
 //! # Unlike a kube-apiserver
 //!
 //! - A collection has no schema, defaulting or admission, and contains only one resource. Namespaces need not exist, and there is no
 //!   garbage collection. Deletions are immediate unless the object has finalizers.
-//! - Only merge patches and apply patches are supported. Other patches fail with 415. An apply patch works like a merge patch: without
-//!   field ownership, there are no conflicts, fields that a field manager no longer sets are kept, and a list in the patch replaces the
-//!   whole list.
+//! - Only merge patches and apply patches are supported. Other patches fail with 415. An apply patch works like a merge patch, without
+//!   field ownership. Therefore, apply patches do not conflict, fields that a field manager no longer sets are kept, and a list in the
+//!   patch replaces the whole list.
 //! - Field selectors support `metadata.name`, `metadata.namespace`, the built-in fields of some Kubernetes kinds, and the
 //!   [`selectable_fields`](CollectionConfig::selectable_fields).
 //! - A watch has no timeout, and ends only when a fault breaks it.
@@ -98,7 +98,7 @@ pub use faults::{Break, FaultScript, Outcome};
 pub use metrics::PanickingProvider;
 pub use request::{Call, RecordedRequest, Verb};
 
-// Runs the examples of the README as doc tests.
+// Runs the README's examples as doc tests.
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]
 struct Readme;

@@ -7,20 +7,20 @@ use pintle_meta::{
 };
 use serde_json::Value;
 
-/// A request to a collection, whether or not it succeeded.
+/// A request to a collection. Failed requests are recorded too.
 ///
 /// The `Display` implementation writes the request on one line, such as `LIST rv=0 limit=500`, `WATCH rv=7 initial` or
 /// `UPDATE team-a/blog`. If the client has a name, the line starts with the name: `replica-1 UPDATE team-a/blog`.
 #[derive(Clone, Debug, PartialEq)]
 pub struct RecordedRequest {
-    /// The name of the [`Client`](crate::Client) that sent the request. Empty if the request was sent through the
+    /// The name of the [`Client`](crate::Client) that sent the request. Empty if the test sent the request through the
     /// [`Collection`](crate::Collection) itself.
     pub client: String,
     /// The call that the client made.
     pub call: Call,
 }
 
-/// The call behind a [`RecordedRequest`], with its arguments.
+/// The call of a [`RecordedRequest`], with its arguments.
 #[derive(Clone, Debug, PartialEq)]
 #[expect(missing_docs, reason = "the fields are the arguments of the methods of `ObjectApi` and `ListWatch`")]
 pub enum Call {
@@ -49,7 +49,7 @@ pub enum Verb {
 }
 
 impl RecordedRequest {
-    /// Returns this call's kind.
+    /// Returns the kind of the call.
     pub fn verb(&self) -> Verb {
         match self.call {
             Call::Get { .. } => Verb::Get,

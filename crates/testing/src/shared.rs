@@ -13,11 +13,10 @@ use crate::clock::SteppedClock;
 use crate::faults::FaultScript;
 use crate::store::{Store, key_of};
 
-/// A collection's state, independent of the object type.
+/// A collection's state. It does not depend on the Rust type of the objects.
 pub(crate) struct Shared {
     pub(crate) store: Mutex<Store>,
     pub(crate) clock: SteppedClock,
-    /// The fault script for all clients' requests.
     pub(crate) faults: FaultScript,
 }
 
@@ -36,7 +35,6 @@ impl Shared {
     }
 }
 
-/// Serializes an API object.
 pub(crate) fn encode<T: Serialize>(object: &T) -> Result<Value, ApiError> {
     serde_json::to_value(object).map_err(ApiError::invalid_request).and_then(checked)
 }

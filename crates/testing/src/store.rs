@@ -1,7 +1,7 @@
-//! One resource's store: its objects, the change log, and the watches. Each watch has a position in the log.
+//! The store of one resource: its objects, the change log, and the watches. Each watch has a position in the log.
 //!
-//! Watches, pages and lists of past revisions are all computed from the log. This module takes no locks, reads no clock and calls no
-//! user code.
+//! The store computes watches, pages and lists of past revisions from the log. This module takes no locks, reads no clock and calls no user
+//! code.
 
 mod errors;
 mod read;
@@ -25,9 +25,9 @@ pub(crate) use write::Edit;
 pub(crate) struct Store {
     pub(crate) resource: ApiResource,
     pub(crate) revision: u64,
-    /// Whether lists at revision "0" ignore the limit.
+    /// Whether lists at revision "0" ignore the limit, like lists from a server with a watch cache.
     watch_cache: bool,
-    /// The selectable fields in addition to the kind's default ones.
+    /// The selectable fields in addition to the kind's built-in fields.
     selectable_fields: Vec<String>,
     /// The compacted revision. Reads of earlier revisions fail, but the log keeps earlier entries for open watches and tests.
     compacted: u64,
@@ -40,7 +40,6 @@ pub(crate) struct Store {
 
 type Objects = BTreeMap<ObjectKey, Arc<Stored>>;
 
-/// An object's content at one revision.
 struct Stored {
     json: Value,
     bytes: Bytes,
@@ -67,7 +66,6 @@ impl Store {
         }
     }
 
-    /// Increases the revision, but changes no object.
     pub(crate) fn advance(&mut self) {
         self.revision += 1;
     }
@@ -84,18 +82,17 @@ impl Store {
         self.objects.len()
     }
 
-    /// Returns the objects as of `revision`, sorted by key.
+    /// Returns the objects at `revision`, sorted by key.
     pub(crate) fn objects_at(&self, revision: u64) -> Vec<Value> {
         self.state_at(revision).into_values().map(|stored| stored.json.clone()).collect()
     }
 
-    /// Returns the wakers of watches with items to read. The caller must call them after releasing the lock.
+    /// Returns the wakers of watches with items to read. The caller must call the wakers after releasing the lock.
     pub(crate) fn take_wakers(&mut self) -> Vec<Waker> {
         let end = self.log.len();
         self.watches.values_mut().filter(|watch| watch.has_items(end)).filter_map(|watch| watch.waker.take()).collect()
     }
 
-    /// Checks that `key` is valid for this resource.
     fn check_key(&self, key: &ObjectKey) -> Result<(), ApiError> {
         let resource = &self.resource;
         let wrong = match (resource.scope, key.namespace()) {
@@ -130,8 +127,8 @@ impl Stored {
         Arc::new(Self { json, bytes })
     }
 
-    /// Returns an object with the same content at `revision`. Deletions need this copy, because a deleted object's last state has the
-    /// deletion's revision.
+    /// Returns the object's JSON with the resourceVersion `revision`. A deletion needs this JSON, because a deleted object's last state has
+    /// the deletion's revision.
     fn at(&self, revision: u64) -> Bytes {
         let mut json = self.json.clone();
         json["metadata"]["resourceVersion"] = revision.to_string().into();
@@ -140,11 +137,11 @@ impl Stored {
 }
 
 fn encoded(json: &Value) -> Bytes {
-    // This conversion cannot fail, because map keys in a `Value` are strings.
+    // This conversion cannot fail, because all map keys in a `Value` are strings.
     serde_json::to_vec(json).unwrap_or_default().into()
 }
 
-/// Returns a metadata field, or an empty string if it is missing or not a string.
+/// Returns a metadata field. Returns an empty string if the field is missing or not a string.
 fn meta<'a>(object: &'a Value, field: &str) -> &'a str {
     object["metadata"][field].as_str().unwrap_or_default()
 }

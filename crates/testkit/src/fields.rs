@@ -1,18 +1,18 @@
-//! Compares objects, without the fields that differ from run to run.
+//! Compares objects without the fields that differ from run to run.
 
 use std::collections::hash_map::DefaultHasher;
 use std::hash::{Hash, Hasher};
 
 use serde_json::{Map, Value};
 
-/// The metadata fields that the server sets, with values that differ from run to run.
+/// The metadata fields that the server sets. Their values differ from run to run.
 const SERVER_METADATA: [&str; 6] =
     ["uid", "resourceVersion", "creationTimestamp", "generation", "managedFields", "selfLink"];
 
 /// The maximum length of a value in a report.
 const SHOWN: usize = 120;
 
-/// Replaces a Secret's values with digests, so that no report shows them.
+/// Replaces a Secret's values with digests, so that no report shows the values.
 pub(crate) fn hide_secrets(resource: &str, object: &mut Value) {
     if resource != "secrets" {
         return;
@@ -47,7 +47,7 @@ fn mask(value: &mut Value) {
     }
 }
 
-/// Returns `true` if a text is a time in RFC 3339, such as `2026-11-28T09:00:00Z`.
+/// Returns `true` if `text` is a time in RFC 3339, such as `2026-11-28T09:00:00Z`.
 fn is_time(text: &str) -> bool {
     const SHAPE: &[u8] = b"0000-00-00T00:00:00";
     text.len() > SHAPE.len()
@@ -58,7 +58,7 @@ fn is_time(text: &str) -> bool {
         })
 }
 
-/// Replaces whole strings.
+/// Replaces each string for which `with` returns a replacement.
 pub(crate) fn replace(value: &mut Value, with: &impl Fn(&str) -> Option<String>) {
     match value {
         Value::String(text) => {
@@ -72,8 +72,8 @@ pub(crate) fn replace(value: &mut Value, with: &impl Fn(&str) -> Option<String>)
     }
 }
 
-/// Returns the differences between two states of an object, one per line. `None` means that the object does not
-/// exist.
+/// Returns the differences between two states of an object, one difference per line. `None` means that the object does
+/// not exist.
 pub(crate) fn differences(before: Option<&Value>, after: Option<&Value>) -> Vec<String> {
     match (before, after) {
         (None, None) => Vec::new(),
@@ -87,8 +87,8 @@ pub(crate) fn differences(before: Option<&Value>, after: Option<&Value>) -> Vec<
     }
 }
 
-/// Returns the fields that a write changed, or `.metadata.managedFields` if the write changed only metadata that
-/// the server sets.
+/// Returns the fields that a write changed. If the write changed only metadata that the server sets, returns
+/// `.metadata.managedFields`.
 pub(crate) fn changes(resource: &str, before: Option<Value>, after: Option<Value>) -> Vec<String> {
     let shown = |object: &Option<Value>| {
         object.clone().map(|mut object| {

@@ -1,4 +1,4 @@
-//! Generates custom resources from a seed and their definition's schema.
+//! Generates custom resources from a seed, according to the schema of their definition.
 
 mod numbers;
 mod text;
@@ -18,7 +18,7 @@ use self::text::{label, text};
 const DEPTH: usize = 12;
 /// The maximum number of attempts to generate a value that can be decoded.
 const ATTEMPTS: u64 = 200;
-/// The maximum number of items in a list or a map, unless the schema requires more.
+/// The maximum number of items in a generated list or map, unless the schema requires more.
 const ITEMS: usize = 3;
 
 const INT_OR_STRING: &str = "x-kubernetes-int-or-string";
@@ -29,7 +29,7 @@ const INT_OR_STRING: &str = "x-kubernetes-int-or-string";
 /// formats, defaults, maps, sets, and int-or-string fields. Optional fields are often absent, and values are often equal to one of the
 /// schema's bounds. The object has no status. A namespaced object is in the namespace `default`. The object's name ends with the seed.
 ///
-/// CEL rules are not evaluated. If a type has CEL rules, filter the results: `(0..).map(generate).filter(…)`.
+/// CEL rules are not evaluated. If a type has CEL rules, filter the generated objects: `(0..).map(generate).filter(…)`.
 ///
 /// # Examples
 ///
@@ -63,7 +63,7 @@ const INT_OR_STRING: &str = "x-kubernetes-int-or-string";
 ///
 /// # Panics
 ///
-/// Panics if no valid value is found, for example because a pattern contradicts a length. The message names the field.
+/// Panics if no valid value is found, for example because a pattern contradicts a length. The panic message names the field.
 pub fn generate<K: CustomResource + DeserializeOwned>(seed: u64) -> K {
     let definition = K::crd();
     let schema = &definition.spec["versions"][0]["schema"]["openAPIV3Schema"];
@@ -81,7 +81,7 @@ pub fn generate<K: CustomResource + DeserializeOwned>(seed: u64) -> K {
     panic!("no valid {} for the seed {seed} in {ATTEMPTS} attempts: {last}", type_name::<K>());
 }
 
-/// Why a value cannot be generated.
+/// The reason why a value cannot be generated.
 #[derive(Debug, thiserror::Error)]
 #[error("{path}: {why}")]
 struct Unsatisfied {
@@ -101,7 +101,6 @@ fn object<K: CustomResource>(schema: &Value, seed: u64, random: &mut Rng) -> Res
     Ok(fields.into())
 }
 
-/// Returns a value that satisfies a schema.
 fn value(schema: &Value, path: &str, depth: usize, random: &mut Rng) -> Result<Value, Unsatisfied> {
     if let Some(default) = schema.get("default")
         && random.u8(..4) == 0
@@ -133,8 +132,8 @@ fn value(schema: &Value, path: &str, depth: usize, random: &mut Rng) -> Result<V
     }
 }
 
-/// Returns an integer that satisfies the schema's bounds, or a string that satisfies its pattern, format and lengths. Without such
-/// rules, returns a port or a percentage.
+/// Returns an integer that satisfies the schema's bounds, or a string that satisfies its pattern, format and lengths. If the schema has
+/// none of these rules, returns a port or a percentage.
 fn int_or_string(schema: &Value, path: &str, random: &mut Rng) -> Result<Value, Unsatisfied> {
     let has = |names: &[&str]| names.iter().any(|name| schema.get(*name).is_some());
     if random.bool() {
@@ -168,7 +167,7 @@ fn fields_or_map(schema: &Value, path: &str, depth: usize, random: &mut Rng) -> 
     Ok(map.into())
 }
 
-/// Generates an object's fields: all required ones and some optional ones.
+/// Generates an object's fields: all required fields and some of the optional fields.
 fn generate_fields(
     schema: &Value,
     path: &str,
@@ -192,7 +191,7 @@ fn generate_fields(
     Ok(fields)
 }
 
-/// Chooses one variant of each `oneOf` and `anyOf`. Excludes the fields that only other variants require.
+/// Chooses one variant of each `oneOf` and `anyOf`. Excludes the fields that only the other variants require.
 fn choose_variants<'a>(schema: &'a Value, random: &mut Rng, required: &mut Vec<&'a str>, excluded: &mut Vec<&'a str>) {
     for key in ["oneOf", "anyOf"] {
         let Some(variants) = schema[key].as_array().filter(|variants| !variants.is_empty()) else { continue };
@@ -208,8 +207,8 @@ fn choose_variants<'a>(schema: &'a Value, random: &mut Rng, required: &mut Vec<&
     }
 }
 
-/// Sets a field that a variant of a `oneOf` or `anyOf` restricts to a few values, such as an enum's tag, to the first of these values.
-/// This applies to variants whose required fields are all in `fields`.
+/// Sets each field that the chosen variant of a `oneOf` or `anyOf` restricts to a few values, such as an enum's tag, to the first of these
+/// values. A variant can be chosen if `fields` contains all fields that the variant requires.
 fn narrow(schema: &Value, random: &mut Rng, fields: &mut Map<String, Value>) {
     for key in ["oneOf", "anyOf"] {
         let Some(variants) = schema[key].as_array() else { continue };

@@ -1,4 +1,4 @@
-//! The record of one run: the operator's requests, Lease writes and failed processes.
+//! The record of one run: the operator's requests, its Lease writes and its failed processes.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -12,20 +12,19 @@ use crate::reporter::{FailedCall, Reporter};
 use crate::request::SentRequest;
 use crate::violation::Violation;
 
-/// The maximum number of requests in a run. A correct operator never sends so many. An operator that loops without a delay does, because
-/// the paused clock never advances during the loop.
+/// The maximum number of requests in a run. A correct operator never sends this many requests. An operator that loops without a delay sends
+/// more, because the paused clock never advances during the loop.
 const MAX_REQUESTS: usize = 50_000;
-/// The maximum number of requests that begin within one second on the paused clock. This limit detects a loop without a delay before it
-/// reaches `MAX_REQUESTS`.
+/// The maximum number of requests that begin within one second on the paused clock. A loop without a delay usually exceeds this limit
+/// before it reaches `MAX_REQUESTS`.
 const MAX_RATE: usize = 2_000;
 
-/// The number of requests in a stalled run's report.
+/// The number of requests that the report of a stalled run shows.
 const STALLED_REQUESTS: usize = 15;
 
-/// The prefix of the recorded cause of a panicked process.
+/// The prefix of the recorded cause if a process has panicked.
 pub(crate) const PANICKED: &str = "it panicked";
 
-/// The record of one run.
 #[derive(Debug)]
 pub(crate) struct Journal {
     inner: Mutex<Inner>,
@@ -37,32 +36,32 @@ struct Inner {
     leases: Vec<LeaseWrite>,
     last_activity: Instant,
     is_flooded: bool,
-    /// The start of the current second, and the number of requests that began before it.
+    /// The start of the current second, and the number of requests that began before this second.
     second: (Instant, usize),
-    /// The names of ended processes, each with the cause: a panic, or an error that no disturbance has provoked.
+    /// The names of ended processes with the cause of their end. The cause is a panic, or an error that no disturbance has provoked.
     ended: Vec<(String, String)>,
     /// The processes whose tasks are alive. A process has no reporter until its manager exists.
     running: BTreeMap<String, Option<Reporter>>,
 }
 
-/// A process in the journal. Dropping the value records that the process is no longer running.
+/// A running process. Dropping this value records that the process is no longer running.
 pub(crate) struct Running(Arc<Journal>, String);
 
 impl Drop for Running {
     fn drop(&mut self) {
         let removed = self.0.lock().running.remove(&self.1);
-        // Free the controllers outside the lock, because this runs the operator's code.
+        // Drop the process's controllers outside the lock, because dropping them runs the operator's code.
         drop(removed);
     }
 }
 
-/// A write of a Lease that the server executed.
+/// A Lease write that the server has executed.
 #[derive(Clone, Debug)]
 pub(crate) struct LeaseWrite {
     pub(crate) revision: u64,
     pub(crate) process: String,
     pub(crate) lease: String,
-    /// The Lease's holder after the write. Empty if the write released the Lease.
+    /// The Lease's holder after the write. Empty if the write has released the Lease.
     pub(crate) holder: String,
 }
 
@@ -80,20 +79,20 @@ impl Journal {
         Self { inner: Mutex::new(inner) }
     }
 
-    /// Records that a process is running until the returned value is dropped.
+    /// Records that a process is running, until the returned value is dropped.
     pub(crate) fn running(self: &Arc<Self>, process: &str) -> Running {
         self.lock().running.insert(process.into(), None);
         Running(self.clone(), process.into())
     }
 
-    /// Makes the errors of a running process available.
+    /// Sets the reporter of a running process. The journal then reads the process's errors from the reporter.
     pub(crate) fn report(&self, process: &str, reporter: Reporter) {
         if let Some(running) = self.lock().running.get_mut(process) {
             *running = Some(reporter);
         }
     }
 
-    /// Returns the errors of all running processes, each with the process name.
+    /// Returns the errors of all running processes, each with the process's name.
     pub(crate) fn errors(&self) -> Vec<String> {
         let errors = |(process, reporter): (String, Reporter)| {
             reporter.errors().into_iter().map(move |error| format!("{process}: {error}"))
@@ -101,7 +100,7 @@ impl Journal {
         self.reporters().into_iter().flat_map(errors).collect()
     }
 
-    /// Returns the keys whose last call failed, each with the process name.
+    /// Returns the keys whose last call failed, each with the process's name.
     pub(crate) fn failed_calls(&self) -> Vec<(String, FailedCall)> {
         let calls = |(process, reporter): (String, Reporter)| {
             reporter.failed_calls().into_iter().map(move |call| (process.clone(), call))
@@ -131,7 +130,7 @@ impl Journal {
         Violation::NotSteady { what, requests: self.tail(STALLED_REQUESTS), errors: self.errors() }
     }
 
-    /// Adds a request. Returns its index, or `None` if there are too many requests.
+    /// Adds a request and returns its index. Returns `None` if there are too many requests.
     pub(crate) fn begin(&self, request: SentRequest) -> Option<usize> {
         let mut inner = self.lock();
         let sent = inner.requests.len();
@@ -146,7 +145,6 @@ impl Journal {
         Some(inner.requests.len() - 1)
     }
 
-    /// Completes a request.
     pub(crate) fn complete(&self, index: usize, code: Option<u16>, fault: &str, changes: Vec<String>) {
         let mut inner = self.lock();
         let request = &mut inner.requests[index];
@@ -162,7 +160,7 @@ impl Journal {
         }
     }
 
-    /// Records the stored Lease after a process has written it.
+    /// Records the Lease that the server has stored for a write of a process.
     pub(crate) fn lease_written(&self, process: &str, lease: &Value) {
         let text = |path: &str| lease.pointer(path).and_then(Value::as_str).unwrap_or_default().to_owned();
         let Ok(revision) = text("/metadata/resourceVersion").parse() else { return };
@@ -170,7 +168,7 @@ impl Journal {
         self.lock().leases.push(LeaseWrite { revision, process: process.into(), lease, holder });
     }
 
-    /// Records a user action, to which the operator must react.
+    /// Records an action of the user. The operator must react to it, so the operator is no longer idle.
     pub(crate) fn touch(&self) {
         self.lock().last_activity = Instant::now();
     }
@@ -207,7 +205,7 @@ impl Journal {
         self.lock().leases.clone()
     }
 
-    /// Returns the last `limit` requests, without housekeeping requests and watches.
+    /// Returns the last `limit` requests. Omits housekeeping requests and watches.
     pub(crate) fn tail(&self, limit: usize) -> Vec<SentRequest> {
         let inner = self.lock();
         let is_shown = |request: &&SentRequest| request.verb.is_some_and(|verb| verb != RequestVerb::Watch);
@@ -218,7 +216,7 @@ impl Journal {
     }
 
     fn lock(&self) -> MutexGuard<'_, Inner> {
-        // Code under the lock cannot panic halfway through a change, so the state is consistent.
+        // The lock ignores poisoning. Code under the lock cannot panic halfway through a change, so the state is consistent.
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -1,4 +1,4 @@
-//! One run of an operator: a server, the operator's processes, and a user.
+//! One run of an operator, with a server, the operator's processes, and a user.
 
 mod process;
 mod steady;
@@ -27,22 +27,21 @@ use crate::violation::Violation;
 use crate::wait::{LIMIT, eventually, interval};
 use crate::world::{Operator, Settings, World};
 
-/// The default namespace for objects that do not name a namespace, as with kubectl.
+/// The namespace for objects that do not name a namespace, as with kubectl.
 const NAMESPACE: &str = "default";
 /// The wall-clock time at which each run starts.
 const START: Duration = Duration::from_secs(1_800_000_000);
 
 /// A running test cluster: an embedded server without a socket, an operator's processes, and a user. [`Kit::run`](crate::Kit::run) creates
-/// a lab.
+/// a `Lab`.
 ///
-/// The clock is tokio's paused clock, so waiting takes no real time. The test's own requests fail only if [faults](Self::faults) apply to
-/// them. A fault that names a process's user agent does not affect them.
+/// The clock is tokio's paused clock, so waiting takes no real time. [Faults](Self::faults) also apply to the test's own requests, unless
+/// the fault names a process's user agent.
 pub struct Lab<W = ()> {
     server: Arc<ApiServer>,
     journal: Arc<Journal>,
     user: Cluster,
     world: W,
-    /// The world's state before the run.
     first_world: Value,
     has_changed_world: AtomicBool,
     operator: Operator<W>,
@@ -50,7 +49,7 @@ pub struct Lab<W = ()> {
     seed: u64,
     baseline: Baseline,
     processes: Mutex<BTreeMap<String, Process>>,
-    /// The rules that [`fail`](Self::fail) added, each with its report text.
+    /// The rules that [`fail`](Self::fail) has added, each with its text for reports.
     rules: Mutex<Vec<(RuleId, String)>>,
 }
 
@@ -61,7 +60,7 @@ impl<W: World> Lab<W> {
         seed: u64,
         journal: Arc<Journal>,
     ) -> Result<Self, Violation> {
-        // All parts of the operator draw their jitter and generated names from this generator.
+        // All parts of the operator use this random number generator for jitter and generated names.
         fastrand::seed(seed);
         let config = ApiServerConfig {
             seed: Some(seed),
@@ -102,13 +101,13 @@ impl<W: World> Lab<W> {
         &self.server
     }
 
-    /// Returns the server's fault script. A process's user agent is the name of the process.
+    /// Returns the server's fault script. The user agent of a process is the process's name.
     pub fn faults(&self) -> &Faults {
         self.server.faults()
     }
 
-    /// Makes the next `times` matching requests from any process fail with the HTTP status `status`. `request` is a verb and a resource,
-    /// as in reports: `patch configmaps`, `patch websites/status`, `list websites`. For other faults, see [`faults`](Self::faults).
+    /// Makes the next `times` matching requests from any process fail with the HTTP status `status`. `request` is a verb and a resource, as
+    /// in reports: `patch configmaps`, `patch websites/status`, `list websites`. For other faults, use [`faults`](Self::faults).
     ///
     /// If this rule has not made any request fail when the test ends, [`Kit::run`](crate::Kit::run) returns [`Violation::UnusedRule`].
     ///
@@ -133,7 +132,6 @@ impl<W: World> Lab<W> {
         self.rules.lock().unwrap_or_else(PoisonError::into_inner).push((rule, format!("{request}: {status}")));
     }
 
-    /// Returns an error if a [`fail`](Self::fail) rule has not made any request fail.
     pub(crate) fn check_rules(&self) -> Result<(), Violation> {
         let rules = self.rules.lock().unwrap_or_else(PoisonError::into_inner);
         match rules.iter().find(|(rule, _)| self.faults().hits_of(*rule) == 0) {
@@ -160,13 +158,13 @@ impl<W: World> Lab<W> {
         self.journal.requests()
     }
 
-    /// Creates an object as the user. Repeats the request until the server accepts the object, for example because its
-    /// CustomResourceDefinition is then installed. An object without a namespace is created in `default`.
+    /// Creates an object as the user. Repeats the request until the server accepts the object, for example because the operator must first
+    /// install the object's CustomResourceDefinition. An object without a namespace is created in `default`.
     ///
     /// # Errors
     ///
-    /// Returns the last error after two minutes on tokio's clock. If the operator has ended and no process is left, returns the operator's
-    /// error immediately.
+    /// Returns the last error after two minutes on tokio's clock. If the operator has ended with an error and no process is left, returns
+    /// the operator's error immediately.
     ///
     /// # Cancel safety
     ///
@@ -178,8 +176,8 @@ impl<W: World> Lab<W> {
         Ok(created)
     }
 
-    /// Returns the object with key `key`, or `None` if it does not exist. A key has the form `namespace/name`. The default namespace is
-    /// `default`.
+    /// Returns the object with key `key`, or `None` if the object does not exist. A key has the form `namespace/name`. The default
+    /// namespace is `default`.
     ///
     /// # Errors
     ///
@@ -217,8 +215,8 @@ impl<W: World> Lab<W> {
     ///
     /// # Errors
     ///
-    /// Returns an error if the condition is not true within two minutes on tokio's clock. The error shows the object's last state. If the
-    /// operator has ended and no process is left, returns the operator's error immediately.
+    /// Returns an error if the condition does not become true within two minutes on tokio's clock. The error shows the object's last state.
+    /// If the operator has ended with an error and no process is left, returns the operator's error immediately.
     ///
     /// # Cancel safety
     ///
@@ -233,7 +231,7 @@ impl<W: World> Lab<W> {
         T: Resource + DeserializeOwned + Debug,
     {
         let what = format!("{} {key}: {what}", T::KIND);
-        // Repeat the request after an error, because faults apply to the user's requests too.
+        // Repeat the request after an error, because faults also apply to the user's requests.
         let observe = async || self.get::<T>(key).await;
         let is_met = |found: &Result<Option<T>, Violation>| {
             self.has_failed() || found.as_ref().is_ok_and(|found| is_met(found.as_ref()))
@@ -243,7 +241,7 @@ impl<W: World> Lab<W> {
         found
     }
 
-    /// Adds the operator's errors to the violation of a wait.
+    /// Adds the errors that the operator reported to a violation.
     fn with_errors(&self, mut violation: Violation) -> Violation {
         if let Violation::NotInTime { errors, .. } = &mut violation {
             *errors = self.journal.errors();
@@ -256,13 +254,13 @@ impl<W: World> Lab<W> {
         self.running().is_empty() && self.check_ended().is_err()
     }
 
-    /// Returns the operator's error if it has ended with an error and no process is left.
+    /// Returns the operator's error if the operator has ended with an error and no process is left.
     fn check_running(&self) -> Result<(), Violation> {
         if self.has_failed() { self.check_ended() } else { Ok(()) }
     }
 
-    /// Repeats a user request until it succeeds, for at most [`LIMIT`] in total. Returns an error immediately if the operator has ended
-    /// and no process is left.
+    /// Repeats a request of the user until the request succeeds, for at most [`LIMIT`] in total. If the operator has ended with an error
+    /// and no process is left, returns this error immediately.
     pub(crate) async fn attempt<T, E: std::fmt::Display>(
         &self,
         what: &str,
@@ -288,19 +286,18 @@ impl<W: World> Lab<W> {
         ended.unwrap_or_else(late)
     }
 
-    /// Returns the state for comparison with other runs.
     pub(crate) fn state(&self) -> State {
         State::of(&self.server, &self.baseline, self.world.state())
     }
 
-    /// Records whether the operator has changed the world so far.
+    /// Records whether the world differs from its state before the run.
     pub(crate) fn observe_world(&self) {
         if self.world.state() != self.first_world {
             self.has_changed_world.store(true, Ordering::Relaxed);
         }
     }
 
-    /// Returns `true` if the operator had changed the world at any call to [`observe_world`](Self::observe_world).
+    /// Returns `true` if the world differed from its state before the run at any call to [`observe_world`](Self::observe_world).
     pub(crate) fn has_changed_world(&self) -> bool {
         self.has_changed_world.load(Ordering::Relaxed)
     }
@@ -316,7 +313,7 @@ where
 {
     let namespace = (T::Scope::SCOPE == Scope::Namespaced).then(|| object.namespace().unwrap_or(NAMESPACE));
     let api = Api::dynamic(user.client().clone(), T::api_resource(), namespace);
-    // Do not add a namespace to the key of a cluster-scoped resource.
+    // `namespace` is `None` for a cluster-scoped resource, because the key of a cluster-scoped object has no namespace.
     api.map_err(ApiError::invalid_request)?.create(object, &WriteOptions::default()).await
 }
 

@@ -1,4 +1,5 @@
-//! Tests operators: injected faults, a crash at every request, stale views, seeded chaos, generated resources, and the minimal RBAC role.
+//! Tests operators with injected faults, a crash at every request, stale views, seeded chaos and generated resources. Also finds an
+//! operator's minimal RBAC role.
 //!
 //! ```rust
 //! use pintle_testkit::{Kit, Violation};
@@ -56,27 +57,29 @@
 //!
 //! - A [`Kit`] contains the operator, the user's steps, and the checks.
 //! - A [`Lab`] is a single run for manual tests: the server, the operator's processes, and the user.
-//! - A [`Violation`] is the result of a failed check. Its `Display` output is a report.
-//! - A [`CrdChecker`] checks which objects a CustomResourceDefinition accepts. For example, `CrdChecker::new(Website::crd())` creates one.
+//! - A [`Violation`] describes why a check failed. Its `Display` output is a report.
+//! - A [`CrdChecker`] checks which objects a CustomResourceDefinition accepts. `CrdChecker::new(Website::crd())` creates a checker.
 //! - [`generate`] creates custom resources from seeds. A [`LeastRole`] contains only the permissions that an operator has used.
 //!
 //! # How a run works
 //!
 //! A check starts one thread per processor. Each run has a single-threaded runtime with a paused tokio clock, and an embedded server
-//! without a socket. All of a process's requests pass through the test kit, which records them, can delay them, and can cut their
-//! connections. Each process is a task. Killing a process stops its requests immediately and drops the task, without releasing the Lease.
+//! without a socket. All of a process's requests pass through the test kit. The test kit records the requests, and can delay them and cut
+//! their connections. Each process is a task. Killing a process stops its requests immediately and drops the task, without releasing the
+//! Lease.
 //!
-//! The operator's code is real, including its client, informers, queues and election. The server's storage, admission, watches and garbage
-//! collection are real, too. Time, the network and process kills are simulated. A killed process sends no further requests, but threads
-//! that it has started continue.
+//! The operator's client, informers, queues, election and reconcilers are real. The server's storage, admission, watches and garbage
+//! collection are also real. Time, the network and process kills are simulated. A killed process sends no further requests, but threads
+//! that the process has started continue.
 //!
 //! # Guarantees
 //!
-//! - Runs with the same seed have the same faults at the same times, and send the same requests if the operator is deterministic. Each run
-//!   seeds `fastrand`'s generator. An operator that iterates over a `HashMap`, or that works on several threads, is not deterministic.
+//! - Runs with the same seed have the same faults at the same times. If the operator is deterministic, these runs also send the same
+//!   requests. Each run seeds `fastrand`'s generator. An operator that iterates over a `HashMap`, or that works on several threads, is not
+//!   deterministic.
 //! - `survives_crashes` never counts a run without its crash as a success, and fails if a crash does not happen.
 //! - Each check ends, because the [limit](Kit::limit) on the paused clock and a maximum number of requests stop it. If the paused clock
-//!   does not advance, the [limit on real time](Kit::stall_limit) stops the check. Only an operator that blocks its thread blocks the
+//!   does not advance, the [limit on real time](Kit::stall_limit) stops the check. Only an operator that blocks its thread can block the
 //!   test.
 //! - A run serves no probes, metrics or debug page, because parallel runs would use the same port. Webhooks are served on a free port.
 //! - A check fails if the operator's calls fail in a run without a disturbance, unless [`Kit::may_fail`] accepts the failures. A violation

@@ -1,4 +1,4 @@
-//! The errors that a running process reports.
+//! The errors that a running process has recorded.
 
 use std::collections::VecDeque;
 
@@ -9,19 +9,19 @@ use pintle_operator::Manager;
 /// The maximum number of failing keys per controller in a report.
 const SHOWN: usize = 5;
 
-/// A handle to a process's state.
+/// A handle to the status of a process's manager and informers.
 #[derive(Clone, Debug)]
 pub(crate) struct Reporter {
     status: ManagerStatus,
     informers: InformerFactory,
 }
 
-/// A key's last call, which failed.
+/// A key whose last call failed.
 #[derive(Clone, Debug)]
 pub(crate) struct FailedCall {
     pub(crate) controller: String,
     pub(crate) key: String,
-    /// The controller, the key and the error.
+    /// The text for reports: the controller, the key and the error.
     pub(crate) text: String,
 }
 
@@ -30,7 +30,6 @@ impl Reporter {
         Self { status: manager.status(), informers: manager.cluster().informers().clone() }
     }
 
-    /// Returns the keys whose last call failed.
     pub(crate) fn failed_calls(&self) -> Vec<FailedCall> {
         let controllers = self.status.controllers();
         controllers.iter().flat_map(|controller| failed_calls(controller, usize::MAX)).collect()
@@ -56,10 +55,11 @@ impl Reporter {
         errors
     }
 
-    /// Returns `true` if the newest event for the object with key `key` is its deletion.
+    /// Returns `true` if the newest event for the object with key `key` is the object's deletion.
     pub(crate) fn was_deleted(&self, controller: &str, key: &str) -> bool {
         let Some(controller) = self.status.controller(controller) else { return false };
-        // The first source delivers the objects that the controller reconciles. A child can have the same key.
+        // The first source delivers the objects that the controller reconciles. Other sources can deliver a child with
+        // the same key.
         let Some((objects, _)) = controller.sources().into_iter().next() else { return false };
         let history = controller.explain(key).and_then(|explained| explained.history);
         history.is_some_and(|history| newest_change(&history.causes, &objects, key) == Some(EventChange::Deleted))

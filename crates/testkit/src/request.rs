@@ -11,7 +11,7 @@ use pintle_apiserver::RequestVerb;
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct SentRequest {
-    /// The name of the process, such as `operator-1`. A restarted process has a new name.
+    /// The name of the process, such as `operator-1`. After a restart, a process has a new name.
     pub process: String,
     /// The number of the request. Each process numbers its requests from 1.
     pub number: usize,
@@ -75,8 +75,8 @@ impl SentRequest {
         Self { verb: Some(verb), group, resource, subresource, namespace, name, ..request }
     }
 
-    /// Returns `true` if both requests have the same verb, resource, subresource, namespace and name. If `with_name` is `false`, the
-    /// names may differ. Event names may always differ, because they depend on the time.
+    /// Returns `true` if both requests have the same verb, resource, subresource, namespace and name. If `with_name` is `false`, the names
+    /// may differ. Event names may always differ, because they depend on the time.
     pub(crate) fn is_same(&self, other: &Self, with_name: bool) -> bool {
         let target = |request: &Self| {
             let Self { verb, group, resource, subresource, namespace, .. } = request.clone();
@@ -94,8 +94,8 @@ impl SentRequest {
         self.verb.is_some_and(|verb| !matches!(verb, Get | List | Watch))
     }
 
-    /// Returns `true` if the request is housekeeping, which is independent of the operator's purpose: requests for Leases, Events and
-    /// access reviews.
+    /// Returns `true` if the request is housekeeping. These are requests for Leases, Events and access reviews, which do not depend on the
+    /// operator's purpose.
     pub fn is_housekeeping(&self) -> bool {
         is_housekeeping(&self.group, &self.resource)
     }
@@ -104,7 +104,7 @@ impl SentRequest {
         is_lease(&self.group, &self.resource)
     }
 
-    /// Returns `true` if the request reads which resources the server serves. The number of discovery requests depends on how fast the
+    /// Returns `true` if the request finds out which resources the server serves. The number of these requests depends on how fast the
     /// server serves a new resource.
     pub(crate) fn is_discovery(&self) -> bool {
         self.verb.is_none() || self.resource == "customresourcedefinitions" && !self.is_write()
@@ -114,8 +114,8 @@ impl SentRequest {
         is_event(&self.group, &self.resource)
     }
 
-    /// Returns `true` if the request changed an object in the operator's domain, or wrote an Event. Registering definitions and webhooks
-    /// does not count. Finalizer changes do not count either, because an operator adds its finalizer before it does its work.
+    /// Returns `true` if the request changed an object, or wrote an Event. Registering definitions and webhooks does not count. Finalizer
+    /// changes do not count either, because an operator adds its finalizer before it does its work.
     pub(crate) fn is_effect(&self) -> bool {
         if self.is_event() {
             return self.is_write() && self.code.is_some_and(|code| code < 300);
@@ -130,7 +130,7 @@ impl SentRequest {
         is_registration(&self.group, &self.resource)
     }
 
-    /// Returns `true` if the request shows that the operator is not idle: it changed an object, or it was a failed write.
+    /// Returns `true` if the request shows that the operator is not idle: the request changed an object, or was a failed write.
     pub(crate) fn is_activity(&self) -> bool {
         let has_failed = self.is_write() && self.code.is_none_or(|code| code >= 400);
         !self.is_housekeeping() && (has_failed || !self.changes.is_empty())
@@ -165,7 +165,7 @@ impl fmt::Display for SentRequest {
     }
 }
 
-/// See [`SentRequest::is_housekeeping`].
+/// Returns `true` for Leases, Events and access reviews. See [`SentRequest::is_housekeeping`].
 pub(crate) fn is_housekeeping(group: &str, resource: &str) -> bool {
     is_lease(group, resource) || is_event(group, resource) || resource.ends_with("reviews")
 }
@@ -178,7 +178,7 @@ fn is_event(group: &str, resource: &str) -> bool {
     ["", "events.k8s.io"].contains(&group) && resource == "events"
 }
 
-/// Returns `true` if a manager writes this resource at startup, before it leads.
+/// Returns `true` if a manager writes this resource at startup, before the manager leads.
 pub(crate) fn is_registration(group: &str, resource: &str) -> bool {
     matches!(
         (group, resource),

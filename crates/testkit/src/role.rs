@@ -1,4 +1,4 @@
-//! The minimal RBAC role for recorded requests.
+//! The minimal RBAC role for a set of recorded requests.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -12,21 +12,21 @@ use crate::request::SentRequest;
 type Target = (String, String);
 type Rules = BTreeMap<Target, BTreeSet<String>>;
 
-/// A ServiceAccount, and the roles and bindings that allow all recorded requests. The `Display` implementation writes YAML for
+/// A ServiceAccount, and the roles and bindings that allow a set of recorded requests. The `Display` implementation writes YAML for
 /// `kubectl apply`.
 ///
-/// The role contains only permissions that a recorded request needed. Therefore, record a test that includes deletions and conflicts.
-/// You can also record the requests in [`survives_chaos`](crate::Kit::survives_chaos).
+/// The role contains only permissions that a recorded request needed. Therefore, record a test that includes deletions and conflicts. You
+/// can also record the requests of [`survives_chaos`](crate::Kit::survives_chaos).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LeastRole {
     name: String,
     cluster: Rules,
-    /// The rules by namespace.
     namespaces: BTreeMap<String, Rules>,
 }
 
 impl LeastRole {
-    /// Returns the role that `requests` need. `name` is the name of the roles, and of the ServiceAccount in `default`.
+    /// Returns the role that `requests` need. `name` is the name of the roles. It is also the name of the ServiceAccount, which is in the
+    /// namespace `default`.
     ///
     /// - The permissions for Leases are in a Role in the Leases' namespace.
     /// - If any request concerns all namespaces, all other permissions are in a ClusterRole.
@@ -54,13 +54,13 @@ impl LeastRole {
             };
             let verbs = rules.entry((request.group.clone(), resource)).or_default();
             verbs.extend(request.verb.map(|verb| verb.to_string()));
-            // To install a definition, the operator lists it. The operator also watches it if it is not established yet. Another run
-            // may therefore need the permission to watch, even if this run does not.
+            // To install a definition, the operator lists it. If the definition is not established yet, the operator also watches it. Add
+            // the permission to watch, because another run may need it.
             if request.verb == Some(RequestVerb::List) && request.resource == "customresourcedefinitions" {
                 verbs.insert(RequestVerb::Watch.to_string());
             }
-            // Applying a missing object needs the verb `create` in addition to `patch`. In another run, any applied object may be
-            // missing.
+            // Applying a missing object needs the verb `create` in addition to `patch`. Add the verb, because the applied object may be
+            // missing in another run.
             if request.verb == Some(RequestVerb::Patch) && request.code == Some(201) {
                 verbs.insert(RequestVerb::Create.to_string());
             }
@@ -73,7 +73,7 @@ impl LeastRole {
         format!("system:serviceaccount:default:{}", self.name)
     }
 
-    /// Returns the role without the permission for `verb` on `resource`, such as `configmaps` or `websites/status`, so that a test
+    /// Returns the role without the permission for `verb` on `resource`, such as `configmaps` or `websites/status`. With this role, a test
     /// can show that the operator needs the permission.
     pub fn without(mut self, verb: &str, resource: &str) -> Self {
         for rules in self.namespaces.values_mut().chain([&mut self.cluster]) {
@@ -119,7 +119,7 @@ fn metadata(name: &str, namespace: &str) -> Value {
     }
 }
 
-/// Returns the rules as JSON. Resources in one group with the same verbs share a rule.
+/// Returns the rules as JSON. Resources in one group that have the same verbs share a rule.
 fn rules_of(rules: &Rules) -> Vec<Value> {
     let mut shared = BTreeMap::<(&String, &BTreeSet<String>), Vec<&String>>::new();
     for ((group, resource), verbs) in rules {

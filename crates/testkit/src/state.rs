@@ -28,7 +28,6 @@ impl Baseline {
     }
 }
 
-/// One object of a snapshot.
 struct Stored {
     resource: String,
     key: String,
@@ -94,7 +93,7 @@ impl State {
     }
 }
 
-/// Parses a line of a snapshot. Returns `None` for Leases and Events, which are not part of the state.
+/// Parses a line of a snapshot. Returns `None` for Leases and Events, because they are not part of the state.
 fn parse(line: &str) -> Option<Stored> {
     let mut line: Value = serde_json::from_str(line).ok()?;
     let resource = line["resource"].as_str()?.to_owned();
@@ -105,7 +104,7 @@ fn parse(line: &str) -> Option<Stored> {
     Some(Stored { resource, key: line["key"].as_str()?.to_owned(), object: line["object"].take() })
 }
 
-/// Returns an object's uid and generated name, which differ from run to run, each with a replacement.
+/// Returns an object's uid and generated name, each with a replacement. The originals differ from run to run.
 fn stable_names(stored: &Stored) -> Vec<(String, String)> {
     let text = |name: &str| stored.object["metadata"][name].as_str().map(str::to_owned);
     let generated = text("generateName").map(|prefix| format!("{prefix}[generated]"));

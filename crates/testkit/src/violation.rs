@@ -7,9 +7,9 @@ use pintle_apiserver::StartError;
 
 use crate::request::SentRequest;
 
-/// A rule that the operator broke, or the reason why a check could not run.
+/// A rule that the operator violated, or the reason why a check could not run.
 ///
-/// `Debug` writes the same text as `Display`, so the report is readable if a test calls `unwrap` or returns this error.
+/// `Debug` writes the same text as `Display`, so the report is readable if a test calls `unwrap` or returns a `Violation`.
 #[derive(thiserror::Error)]
 #[non_exhaustive]
 pub enum Violation {
@@ -35,7 +35,7 @@ pub enum Violation {
         what: String,
         /// How long the condition stayed true.
         after: Duration,
-        /// The value that broke the condition.
+        /// The value for which the condition was false.
         observed: String,
     },
     /// One of the test's own requests failed, or a user step timed out.
@@ -46,7 +46,7 @@ pub enum Violation {
         /// The last error of the request or step.
         cause: String,
     },
-    /// The operator panicked, or ended although the check did not disturb it.
+    /// The operator panicked, or ended although the check did not disturb the operator.
     #[error("the process {process} ended: {cause}")]
     Ended {
         /// The name of the process.
@@ -64,13 +64,13 @@ pub enum Violation {
         /// The errors that the operator reported: failed calls, sources that have not synced, and undecodable objects.
         errors: Vec<String>,
     },
-    /// The operator sent a write although it should have been idle. Some checks allow no writes at all, and others allow writes that
+    /// The operator sent a write although it should have been idle. Some checks allow no writes at all, and other checks allow writes that
     /// change nothing.
     #[error("{what}:{}", lines(.requests))]
     Wrote {
-        /// The rule that the operator broke.
+        /// The rule that the operator violated.
         what: String,
-        /// The requests that broke the rule.
+        /// The requests that violated the rule.
         requests: Vec<SentRequest>,
     },
     /// The final objects differ from the result of an undisturbed run.
@@ -85,7 +85,7 @@ pub enum Violation {
         /// The errors that the operator reported: failed calls, sources that have not synced, and undecodable objects.
         errors: Vec<String>,
     },
-    /// A [`Lab::fail`](crate::Lab::fail) rule did not make any request fail, so the test did not show how the operator handles the
+    /// A [`Lab::fail`](crate::Lab::fail) rule did not make any request fail. Therefore, the test did not show how the operator handles the
     /// failure.
     #[error("no request was failed by the rule {rule:?}; the last requests are:{}{}", lines(.requests), reported(.errors))]
     UnusedRule {
@@ -96,9 +96,9 @@ pub enum Violation {
         /// The errors that the operator reported: failed calls, sources that have not synced, and undecodable objects.
         errors: Vec<String>,
     },
-    /// The operator changed nothing in the run without a disturbance, so disturbed runs would prove nothing. Definitions, registered
-    /// webhooks and finalizers do not count as changes. Events do, and so does a world that differed from its first state after any
-    /// user step.
+    /// The operator changed nothing in the run without a disturbance, so runs with disturbances would prove nothing. Definitions,
+    /// registered webhooks and finalizers do not count as changes. Events count as changes. A world that differed from its first state
+    /// after any user step also counts.
     #[error("the operator changed nothing after the steps of the user, not even without a disturbance; its last requests are:{}{}", lines(.requests), reported(.errors))]
     NoEffect {
         /// The last requests of the operator.
@@ -106,17 +106,16 @@ pub enum Violation {
         /// The errors that the operator reported: failed calls, sources that have not synced, and undecodable objects.
         errors: Vec<String>,
     },
-    /// In a run without a disturbance, a key's calls failed until the operator was idle, or until the user deleted the object.
-    /// Disturbed runs would prove nothing. If the failures are expected, see [`Kit::may_fail`](crate::Kit::may_fail). If the
-    /// operator only needs more time, increase [`Kit::quiet`](crate::Kit::quiet).
+    /// In a run without a disturbance, a key's calls failed until the operator was idle, or until the user deleted the object. Runs with
+    /// disturbances would prove nothing. If the failures are expected, use [`Kit::may_fail`](crate::Kit::may_fail). If the operator only
+    /// needs more time, increase [`Kit::quiet`](crate::Kit::quiet).
     #[error("calls fail although nothing disturbs the operator (`Kit::may_fail` accepts failures of a key):{}", lines(.errors))]
     FailedCalls {
         /// The process, the controller, the key and the error for each key.
         errors: Vec<String>,
     },
-    /// The operator did not send the request at which it should crash, although it had sent the request in the run without a
-    /// disturbance. The check therefore did not show how the operator handles this crash. The operator is probably not
-    /// deterministic.
+    /// The operator did not send the request at which it should crash, although it sent the request in the run without a crash. Therefore,
+    /// the check did not show how the operator handles this crash. The operator is probably not deterministic.
     #[error("{what}: the operator did not send this request in {runs} runs, so the crash did not happen; the last requests are:{}", lines(.requests))]
     NoCrash {
         /// A description of the crash.
@@ -155,7 +154,7 @@ impl fmt::Debug for Violation {
 }
 
 impl Violation {
-    /// Adds a note to the description of a limit or a condition. Other violations stay unchanged.
+    /// Adds a note to a violation about a limit or a condition. Other violations stay unchanged.
     pub(crate) fn with_note(mut self, note: &str) -> Self {
         if let Self::NotSteady { what, .. } | Self::NotInTime { what, .. } = &mut self {
             *what = format!("{what} ({note})");
@@ -174,7 +173,6 @@ fn lines<T: fmt::Display>(items: &[T]) -> String {
     items.iter().map(|item| format!("\n  {item}")).collect()
 }
 
-/// Formats the errors that the operator reported, on separate lines.
 fn reported(errors: &[String]) -> String {
     if errors.is_empty() { String::new() } else { format!("\nthe operator reported:{}", lines(errors)) }
 }

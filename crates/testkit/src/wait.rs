@@ -11,19 +11,19 @@ use crate::violation::Violation;
 pub(crate) const LIMIT: Duration = Duration::from_secs(120);
 /// The minimum interval between two observations.
 const INTERVAL: Duration = Duration::from_millis(20);
-/// The interval between two observations is the elapsed time divided by this number, so that even a long wait has only a few hundred
-/// observations.
+/// The interval between two observations is the time since the start divided by this number. Therefore, even a long wait has only a few
+/// hundred observations.
 const PART: u32 = 50;
 
-/// Returns the interval until the next observation, `since` after the start.
+/// Returns the interval until the next observation. `since` is the time since the start.
 pub(crate) fn interval(since: Duration) -> Duration {
     INTERVAL.max(since / PART)
 }
 
-/// Observes a value until `accept` returns `true`, and returns that value. Waits at most two minutes on tokio's clock. For another
-/// timeout, see [`eventually_within`].
+/// Observes a value until `accept` returns `true`, and returns the accepted value. Waits at most two minutes on tokio's clock. For another
+/// timeout, use [`eventually_within`].
 ///
-/// The interval between two observations is 20 ms at first, and 2 % of the time since the start after one second.
+/// The interval between two observations is 20 ms at first. After one second, it is 2 % of the time since the start.
 ///
 /// # Examples
 ///
@@ -44,7 +44,7 @@ pub(crate) fn interval(since: Duration) -> Duration {
 ///
 /// # Errors
 ///
-/// Returns an error if the limit has passed. The error shows the last value.
+/// Returns an error if `accept` has not returned `true` within the timeout. The error shows the last value.
 ///
 /// # Cancel safety
 ///
@@ -61,7 +61,7 @@ pub async fn eventually<T: Debug>(
 ///
 /// # Errors
 ///
-/// Returns an error if the limit has passed. The error shows the last value.
+/// Returns an error if `accept` has not returned `true` within the timeout. The error shows the last value.
 ///
 /// # Cancel safety
 ///
@@ -88,8 +88,8 @@ pub async fn eventually_within<T: Debug>(
     }
 }
 
-/// Checks for `during` on tokio's clock that `accept` returns `true` for each observed value. Returns the last value. Observes the
-/// value at least once, and once more when the time has passed. The intervals are the same as for [`eventually`].
+/// Checks for `during` on tokio's clock that `accept` returns `true` for each observed value. Returns the last value. Observes the value at
+/// least once, and once more when the time has passed. The intervals between observations are the same as for [`eventually`].
 ///
 /// # Errors
 ///

@@ -37,15 +37,15 @@ pub(crate) enum Cut {
     After,
 }
 
-/// The request at which the process is killed. It is not identified by its number, because the order of concurrent requests differs
-/// from run to run.
+/// The request at which the process is killed. A number cannot identify this request, because the order of concurrent requests differs from
+/// run to run.
 #[derive(Clone, Debug)]
 pub(crate) struct CrashPoint {
     /// A request with the same verb and target.
     pub(crate) request: SentRequest,
-    /// Whether the object's name must be the same.
+    /// Whether the names of the objects must be equal.
     pub(crate) with_name: bool,
-    /// The number of the request among the matching requests, starting from 1.
+    /// The position among the process's matching requests, starting from 1.
     pub(crate) occurrence: usize,
     pub(crate) cut: Cut,
 }
@@ -65,7 +65,7 @@ pub(crate) struct Disturbances {
     pub(crate) delay: Duration,
     /// The longest delay of a watch event.
     pub(crate) lag: Duration,
-    /// The time at which all disturbances end.
+    /// The time at which the disturbances end.
     pub(crate) until: Instant,
 }
 
@@ -75,7 +75,7 @@ pub(crate) struct Link {
     pub(crate) process: String,
     server: Arc<ApiServer>,
     journal: Arc<Journal>,
-    /// Cancelled when the process is killed, which stops all of its requests.
+    /// Cancelled when the process is killed. The cancellation stops all of the process's requests.
     dead: CancellationToken,
     state: Mutex<LinkState>,
 }
@@ -88,7 +88,7 @@ struct LinkState {
     matched: usize,
     disturbances: Option<Disturbances>,
     random: Rng,
-    /// Cancelled when all open watches break, which wakes the watches in the order in which they began.
+    /// Cancelled when all open watches break. The cancellation wakes the watches in the order in which they began.
     broken: CancellationToken,
 }
 
@@ -122,7 +122,6 @@ impl Link {
         self.with(|state| state.disturbances = disturbances);
     }
 
-    /// Kills the process and stops its requests immediately.
     pub(crate) fn kill(&self) {
         self.dead.cancel();
     }
@@ -136,7 +135,7 @@ impl Link {
     }
 
     fn with<R>(&self, with: impl FnOnce(&mut LinkState) -> R) -> R {
-        // Code under the lock cannot panic halfway through a change, so the state is consistent.
+        // The lock ignores poisoning. Code under the lock cannot panic halfway through a change, so the state is consistent.
         with(&mut self.state.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
@@ -166,7 +165,7 @@ impl Link {
     /// Returns the delay of the next watch event.
     fn frame_delay(&self) -> Duration {
         self.with(|state| match state.disturbances.filter(|disturbances| Instant::now() < disturbances.until) {
-            // In a real cluster, events that had to wait for a delayed event often arrive together.
+            // Delay only half of the events. In a real cluster, events that had to wait for a delayed event often arrive together.
             Some(disturbances) if state.random.bool() => share(disturbances.lag, state.random.f64()),
             _ => Duration::ZERO,
         })
@@ -196,7 +195,7 @@ impl Link {
         if disturbance.cut == Some(Cut::Before) {
             return self.cut(index, disturbance, "cut before it took effect").await;
         }
-        // Do not compute changes to Leases and Events, because there are many and reports do not show them.
+        // Do not compute the changes of Leases and Events. There are many of these changes, and reports do not show them.
         let is_watched = sent.is_write() && !sent.is_housekeeping();
         let before = if is_watched && !sent.name.is_empty() {
             self.read(&object_path(&head.uri, sent, None)).await
@@ -234,7 +233,7 @@ impl Link {
         Ok(Response::from_parts(head, TransportBody::new(Full::new(body))))
     }
 
-    /// Records a Lease write. If a fault has replaced the response, reads the stored Lease from the server instead.
+    /// Records a Lease write. If a fault has replaced the response, reads the stored Lease from the server.
     async fn record_lease(&self, sent: &SentRequest, uri: &Uri, request: &[u8], answer: &[u8]) {
         let parse = |json: &[u8]| serde_json::from_slice::<Value>(json).ok();
         let is_stored = |lease: &Value| lease.pointer("/metadata/resourceVersion").is_some();
@@ -244,7 +243,7 @@ impl Link {
                 let Some(wanted) = parse(request) else { return };
                 let name = wanted.pointer("/metadata/name").and_then(Value::as_str);
                 match self.read(&object_path(uri, sent, name)).await {
-                    // If the Lease specs differ, the write has failed.
+                    // If the specs of the two Leases differ, the write has failed.
                     Some(stored) if stored["spec"] == wanted["spec"] => stored,
                     _ => return,
                 }
@@ -268,7 +267,6 @@ impl Link {
         Err(io::Error::new(io::ErrorKind::ConnectionReset, "the test kit cut the connection").into())
     }
 
-    /// Returns the fields that a write changed.
     async fn changes(&self, sent: &SentRequest, uri: &Uri, before: Option<Value>, answer: &Bytes) -> Vec<String> {
         if sent.verb == Some(RequestVerb::DeleteCollection) {
             return vec!["deleted a collection".into()];
@@ -279,7 +277,7 @@ impl Link {
         fields::changes(&sent.resource, before, after)
     }
 
-    /// Reads an object from the server. Returns `None` if the object does not exist.
+    /// Reads an object from the server, without disturbances. Returns `None` if the object does not exist.
     async fn read(&self, path: &str) -> Option<Value> {
         let request = Request::get(path).header(USER_AGENT, crate::OWN_AGENT).body(Full::<Bytes>::default()).ok()?;
         let answer = self.server.in_process().call(request).await.ok()?;
@@ -294,7 +292,7 @@ fn share(most: Duration, part: f64) -> Duration {
     most.mul_f64(part)
 }
 
-/// Returns the path of the written object, without a subresource. If the request creates the object, the path contains the new object's
+/// Returns the path of the written object, without a subresource. If the request has created the object, the path contains the new object's
 /// name.
 fn object_path(uri: &Uri, sent: &SentRequest, created: Option<&str>) -> String {
     let path = uri.path();

@@ -10,7 +10,7 @@ use pintle_operator::Manager;
 use serde::Serialize;
 use serde_json::Value;
 
-/// The state that an operator changes outside the cluster, such as a DNS zone. Each run gets a new world from [`Default`]. Clones must be
+/// State that an operator changes outside the cluster, such as a DNS zone. Each run gets a new world from [`Default`]. Clones must be
 /// handles to the same world, as with an `Arc<Mutex<T>>`.
 pub trait World: Clone + Default + Send + Sync + 'static {
     /// Returns the part of the world's state that must be the same in every run.
@@ -33,14 +33,13 @@ impl<T: Default + Serialize + Send + 'static> World for Arc<Mutex<T>> {
 
 pub(crate) type Operator<W> = Arc<dyn Fn(Cluster, W) -> Manager + Send + Sync>;
 
-/// The settings of a [`Kit`](crate::Kit).
 #[derive(Clone, Debug)]
 pub(crate) struct Settings {
     pub(crate) quiet: Duration,
     pub(crate) limit: Duration,
     pub(crate) stall_limit: Duration,
-    /// The keys whose calls are allowed to fail.
     pub(crate) may_fail: BTreeSet<String>,
-    /// The operator's user name, and the manifests of its roles. `None` means that the operator has an administrator's permissions.
+    /// The user as which the operator sends requests, and the manifests of its roles. With `None`, the operator has an administrator's
+    /// permissions.
     pub(crate) permissions: Option<(Impersonate, String)>,
 }

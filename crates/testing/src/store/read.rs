@@ -10,7 +10,7 @@ use super::select::Selection;
 use super::{Store, errors};
 
 impl Store {
-    /// Returns a page's parts: first the metadata, and then the items.
+    /// Returns the parts of a page. The metadata is the first part, and the items follow.
     pub(crate) fn list(&self, namespace: Option<&str>, options: &ListOptions) -> Result<Vec<ListPart>, ApiError> {
         let selection = self.selection(namespace, &options.label_selector, &options.field_selector)?;
         let (revision, after) = self.place(options)?;
@@ -68,7 +68,7 @@ impl Store {
         }
         let exact = match options.resource_version_match {
             Some(how) => how == ResourceVersionMatch::Exact,
-            // For compatibility with old clients, a request with a limit and without a `resourceVersionMatch` lists the exact revision.
+            // Match the exact revision, for compatibility with old clients: a request with a limit may omit `resourceVersionMatch`.
             None => options.limit > 0 && asked > 0,
         };
         if exact && asked < self.compacted {
@@ -77,7 +77,7 @@ impl Store {
         Ok(if exact { asked } else { self.revision })
     }
 
-    /// Parses a request's `resourceVersion`. An empty string is 0.
+    /// Parses a request's `resourceVersion`. An empty string means 0.
     pub(super) fn revision_of(&self, text: &str) -> Result<u64, ApiError> {
         let unreadable = |_| errors::bad_request(format!("resourceVersion: Invalid value: {text:?}"));
         if text.is_empty() { Ok(0) } else { text.parse().map_err(unreadable) }

@@ -7,7 +7,6 @@ use serde_json::Value;
 
 use super::{errors, meta};
 
-/// Selects objects by label and field selectors, in one or all namespaces.
 pub(crate) struct Selection {
     namespace: Option<String>,
     labels: LabelSelector,
@@ -46,7 +45,7 @@ impl Selection {
     }
 }
 
-/// Returns a built-in kind's selectable fields, except for the name and the namespace.
+/// Returns a built-in kind's selectable fields, without the name and the namespace.
 fn built_in(resource: &ApiResource) -> &'static [&'static str] {
     match (&*resource.group_version.group, &*resource.plural) {
         ("", "pods") => &[
@@ -82,8 +81,8 @@ fn built_in(resource: &ApiResource) -> &'static [&'static str] {
     }
 }
 
-/// Returns the text with which a selector compares its value: a string itself, the JSON of any other value, or the zero value of the
-/// field's type if the field is missing.
+/// Returns the text with which a field selector compares its value. For a string, this is the string itself. For other values, it is their
+/// JSON. For a missing field, it is the zero value of the field's type.
 fn value_at<'a>(object: &'a Value, field: &str) -> Cow<'a, str> {
     let path = if field == "source" { "source.component" } else { field };
     match path.split('.').try_fold(object, |value, name| value.get(name)) {

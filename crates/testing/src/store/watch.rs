@@ -1,5 +1,5 @@
-//! Implements watches. A watch has a position in the change log. A watch that a test breaks also stores the log position at which it must
-//! break.
+//! Implements watches. Each watch has a position in the change log. If a test breaks a watch, the watch stores the log position at which it
+//! must break.
 
 use std::collections::VecDeque;
 use std::task::{Poll, Waker};
@@ -21,15 +21,14 @@ pub(crate) struct Watch {
     first: VecDeque<Item>,
     /// The index of the log entry that the watch reads next.
     next: usize,
-    /// How many more items the watch returns before a queued fault breaks it, and how it breaks.
+    /// The number of items that the watch still returns before a queued fault breaks it, and the way in which it breaks.
     breaks: Option<(usize, Break)>,
-    /// The log position at which the watch breaks because of the test, and how it breaks.
+    /// The log position at which a break by the test takes effect, and the way in which the watch breaks.
     broken: Option<(usize, Break)>,
     pub(super) waker: Option<Waker>,
 }
 
 impl Store {
-    /// Opens a watch, and returns its id.
     pub(crate) fn watch(
         &mut self,
         namespace: Option<&str>,
@@ -75,13 +74,13 @@ impl Store {
         self.log.push(Entry::Bookmark(self.revision));
     }
 
-    /// Breaks all watches after they have sent the events in the log.
+    /// Breaks all watches after they have sent all events that are now in the log.
     pub(crate) fn break_watches(&mut self, how: &Break) {
         let end = self.log.len();
         for watch in self.watches.values_mut() {
             match &mut watch.broken {
                 None => watch.broken = Some((end, how.clone())),
-                // A silent watch keeps its position, but the new break replaces the earlier one.
+                // A silent watch keeps its position, and the new break replaces the silent break.
                 Some((_, was)) if matches!(was, Break::Silent) => *was = how.clone(),
                 Some(_) => {}
             }
@@ -93,7 +92,7 @@ impl Store {
         self.watches.values().filter(|watch| !watch.has_ended()).count()
     }
 
-    /// Returns a watch's next item. If there is none, stores `waker` and returns the previous waker, which the caller must drop.
+    /// Returns a watch's next item. If there is no item yet, stores `waker`. The caller must drop the returned waker outside the lock.
     pub(crate) fn poll_watch(&mut self, id: u64, waker: Waker) -> (Poll<Option<Item>>, Option<Waker>) {
         let Some(watch) = self.watches.get_mut(&id) else { return (Poll::Ready(None), Some(waker)) };
         match watch.poll(&self.log) {
@@ -102,14 +101,13 @@ impl Store {
         }
     }
 
-    /// Removes a watch whose stream was dropped.
     pub(crate) fn close_watch(&mut self, id: u64) -> Option<Watch> {
         self.watches.remove(&id)
     }
 }
 
 impl Watch {
-    /// Ends the watch, which then returns only `error`.
+    /// Ends the watch after it has returned `error`.
     fn end(&mut self, error: ApiError) {
         self.broken = Some((self.next, Break::Fails(error)));
     }
@@ -128,8 +126,8 @@ impl Watch {
     }
 
     fn poll(&mut self, log: &[Entry]) -> Poll<Option<Item>> {
-        // If the test has already broken the watch, ignore a queued fault's break. Overwriting the first break would drop the user's
-        // error while a lock is held.
+        // If the test has already broken the watch, ignore a queued fault's break. Replacing the test's break would drop the user's error
+        // under the lock.
         if let Some((_, how)) = self.breaks.take_if(|(left, _)| *left == 0 && self.broken.is_none()) {
             self.first.clear();
             self.broken = Some((self.next, how));
@@ -155,7 +153,6 @@ impl Watch {
         }
     }
 
-    /// Returns the watch event for a change.
     fn event(&self, entry: &Entry) -> Option<WatchEvent<RawObject>> {
         let (revision, before, after) = match entry {
             Entry::Change { revision, .. } if *revision <= self.after => return None,
@@ -184,7 +181,7 @@ impl Entry {
     }
 }
 
-/// Converts an error to a watch item. A status that a server would send becomes an event.
+/// Converts an error to a watch item. A status becomes an ERROR event, as on a real server.
 fn failing(error: ApiError) -> Item {
     match &error.kind {
         ErrorKind::Status(status) => Ok(WatchEvent::Error(status.clone())),

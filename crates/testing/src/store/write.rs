@@ -6,16 +6,14 @@ use serde_json::{Map, Value, json};
 
 use super::{Entry, Store, Stored, errors, key_of, meta};
 
-/// Determines which fields an update replaces.
+/// The part of an object that an update replaces.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Edit {
-    /// All fields except the status.
     Main,
-    /// Only the status.
     Status,
 }
 
-/// The metadata fields that only the server writes.
+/// The metadata fields that only the server changes.
 const SERVER_FIELDS: [&str; 5] =
     ["uid", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds", "generation"];
 
@@ -50,8 +48,8 @@ impl Store {
         Ok(if options.dry_run { new } else { self.commit(key, new) })
     }
 
-    /// Creates or replaces an object. It keeps all its values except for the resourceVersion. A missing uid, times and generation
-    /// are filled in.
+    /// Creates or replaces an object. All its values are kept, except for the resourceVersion. The store fills in a missing uid, times and
+    /// generation.
     pub(crate) fn put(&mut self, mut new: Value, now: Timestamp) -> Result<Value, ApiError> {
         let key = key_of(&new);
         self.check_key(&key)?;
@@ -148,7 +146,7 @@ impl Store {
         Ok(())
     }
 
-    /// Removes an object, even with finalizers. Returns `true` if it existed.
+    /// Removes an object, even if it has finalizers. Returns `true` if the object existed.
     pub(crate) fn remove(&mut self, key: &ObjectKey) -> bool {
         let Some(before) = self.objects.remove(key) else { return false };
         self.revision += 1;
@@ -156,7 +154,7 @@ impl Store {
         true
     }
 
-    /// Updates the existing object `old`, replacing only the fields that `edit` selects.
+    /// Replaces the fields of the existing object `old` that `edit` selects.
     fn replace(
         &mut self,
         key: ObjectKey,
@@ -201,7 +199,7 @@ impl Store {
         Ok(self.commit(key, new))
     }
 
-    /// Stores `new` at the next revision, and returns it with this revision.
+    /// Stores `new` at the next revision, and returns the stored object.
     fn commit(&mut self, key: ObjectKey, mut new: Value) -> Value {
         self.revision += 1;
         new["metadata"]["resourceVersion"] = self.revision.to_string().into();
@@ -215,7 +213,7 @@ impl Store {
         self.object(key).ok_or_else(|| errors::not_found(&self.resource, key.name()))
     }
 
-    /// Sets the values that a server sets on a new object.
+    /// Sets the fields that a server sets on a new object.
     fn fill(&self, new: &mut Value, now: Timestamp) {
         let has_spec = !new["spec"].is_null();
         let uid = format!("uid-{}-{}", self.resource.plural, self.revision + 1);
@@ -234,7 +232,7 @@ impl Store {
         }
     }
 
-    /// Adds `apiVersion` and `kind` if they are missing, as a server does in responses.
+    /// Adds a missing `apiVersion` or `kind`, as a server does in responses.
     fn types(&self, object: &mut Value) {
         for (field, text) in
             [("apiVersion", self.resource.group_version.to_string()), ("kind", self.resource.kind.clone())]
@@ -275,7 +273,7 @@ impl Store {
         Ok(())
     }
 
-    /// Returns five characters to append to `generateName`, which differ between revisions.
+    /// Returns five characters to append to `generateName`. Different revisions have different suffixes.
     fn suffix(&self) -> String {
         const CHARACTERS: &[u8] = b"bcdfghjklmnpqrstvwxz2456789";
         let base = CHARACTERS.len() as u64;
@@ -284,7 +282,7 @@ impl Store {
     }
 }
 
-/// Returns the generation of `new` when it replaces `old`. It increases if anything except metadata and status differs.
+/// Returns the generation of `new` when it replaces `old`. The generation increases if anything except metadata and status differs.
 fn generation_after(old: &Value, new: &Value) -> Value {
     let generation = &old["metadata"]["generation"];
     let Some(number) = generation.as_i64() else { return generation.clone() };
@@ -304,7 +302,7 @@ fn finalizers(object: &Value) -> &[Value] {
     object["metadata"]["finalizers"].as_array().map_or(&[], Vec::as_slice)
 }
 
-/// Sets a member of an object, or removes it if the value is null.
+/// Sets a member of an object. A null value removes the member.
 fn set(object: &mut Value, member: &str, value: Value) {
     match value {
         Value::Null => remove(object, member),

@@ -1,4 +1,4 @@
-//! Tests of faults: which requests a fault affects, and the outcomes of these requests.
+//! Tests of which requests a fault affects, and of these requests' outcomes.
 
 use std::task::Poll;
 use std::time::Duration;
@@ -19,7 +19,7 @@ fn busy() -> Outcome {
     Outcome::refused(429, Reason::TooManyRequests)
 }
 
-/// Sends a get, a list and a second get, and returns which of them fail.
+/// Sends a get, a list and a second get. Returns for each request whether it fails.
 fn fails(client: &Client<Website>) -> [bool; 3] {
     [now(client.get(&key("a"))).is_err(), now(client.list(&list())).is_err(), now(client.get(&key("a"))).is_err()]
 }

@@ -1,4 +1,4 @@
-//! Tests of the in-memory server, which other crates' tests use.
+//! Tests of the in-memory server, which the tests of other crates use.
 
 #![allow(clippy::unwrap_used)]
 

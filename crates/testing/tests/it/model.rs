@@ -1,4 +1,4 @@
-//! A model test: a list followed by a watch must always lead to the store's state.
+//! A model test. It checks that a list followed by a watch always leads to the store's state.
 
 use std::collections::BTreeMap;
 
@@ -16,7 +16,7 @@ type State = BTreeMap<ObjectKey, Website>;
 
 #[derive(Clone, Debug)]
 enum Operation {
-    /// The test writes an object with the collection's own methods. The flag determines whether the written object has a label.
+    /// The test writes an object with the collection's own methods. The flag determines whether the object has a label.
     Put(usize, bool),
     Remove(usize),
     Create(usize),
@@ -29,7 +29,7 @@ enum Operation {
     Bookmark,
     /// A client lists the current state in pages of this size.
     List(u32),
-    /// A client watches all objects or only the labelled objects. The watch starts at this percentage of all revisions.
+    /// A client watches all objects, or only the objects with the label. The watch starts at this percentage of all revisions.
     Watch(u64, bool),
 }
 
@@ -123,7 +123,7 @@ fn list(sites: &Collection<Website>, mut options: ListOptions) -> (State, u64) {
 fn run(operations: Vec<Operation>) -> Result<(), TestCaseError> {
     let name = |key: usize| ["a", "b", "c", "d"][key];
     let sites = Collection::<Website>::default();
-    // All objects at each revision, computed without the collection's log.
+    // The objects at each revision, computed without the collection's log.
     let mut history = vec![State::new()];
     let (mut compacted, mut folders) = (0, Vec::new());
     for operation in operations {

@@ -51,7 +51,7 @@ pub(crate) fn sites(names: &[&str]) -> Collection<Website> {
     names.iter().map(|name| site(name)).collect()
 }
 
-/// Returns the output of a future that is ready immediately. Panics if the future is not ready.
+/// Returns the output of a future. Panics if the future is not ready immediately.
 #[track_caller]
 pub(crate) fn now<F: Future>(future: F) -> F::Output {
     match poll(future) {
@@ -64,7 +64,8 @@ pub(crate) fn poll<F: Future>(future: F) -> Poll<F::Output> {
     pin!(future).poll(&mut Context::from_waker(Waker::noop()))
 }
 
-/// Returns one page as texts. The metadata is `at revision`, followed by a `+` if there are more pages. Each item is `name@revision`.
+/// Returns a page's metadata and items as texts. The metadata is `at revision`, followed by a `+` if there are more pages. Each item is
+/// `name@revision`.
 pub(crate) fn page<L: ListWatch<Page = pintle_testing::Page>>(source: &L, options: &ListOptions) -> (String, String) {
     let mut page = now(source.list(options)).unwrap();
     let (mut items, mut next) = (Vec::new(), String::new());
@@ -80,7 +81,7 @@ pub(crate) fn page<L: ListWatch<Page = pintle_testing::Page>>(source: &L, option
     (items.join(" "), next)
 }
 
-/// Returns the options for a watch that starts at a revision.
+/// Returns the options for a watch that starts at `revision`.
 pub(crate) fn from(revision: u64) -> WatchOptions {
     WatchOptions { resource_version: revision.to_string(), allow_bookmarks: true, ..WatchOptions::default() }
 }

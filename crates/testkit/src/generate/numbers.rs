@@ -3,9 +3,10 @@
 use fastrand::Rng;
 use serde_json::{Number, Value};
 
-/// The maximum absolute value of a generated number if its schema has no bounds.
+/// The maximum absolute value of a generated number if the schema has no bounds.
 const SMALL: f64 = 10.0;
-/// The maximum absolute value of generated integers, which a double represents exactly and all Kubernetes clients can read.
+/// The maximum absolute value of a generated integer. All Kubernetes clients can read these integers, because a double represents them
+/// exactly.
 const SAFE: f64 = 9_007_199_254_740_991.0;
 
 /// Returns a number that satisfies `schema`. The number is often small, and sometimes equal to one of the schema's bounds.

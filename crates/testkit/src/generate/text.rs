@@ -7,7 +7,7 @@ use serde_json::Value;
 
 /// The maximum number of attempts to find a string that satisfies the pattern and the lengths.
 const ATTEMPTS: usize = 100;
-/// The maximum number of repetitions of a pattern's part beyond its minimum.
+/// The maximum number of repetitions of a part of a pattern, beyond the part's minimum.
 const REPEATS: u32 = 4;
 
 /// Returns a string that satisfies a schema, or the reason why no string was found.
@@ -36,7 +36,6 @@ pub(super) fn text(schema: &Value, random: &mut Rng) -> Result<String, String> {
     Ok(text.chars().take(most).collect())
 }
 
-/// Returns a DNS label.
 pub(super) fn label(random: &mut Rng) -> String {
     let length = random.usize(1..8);
     (0..length).map(|_| random.lowercase()).collect()
@@ -58,8 +57,8 @@ fn of_pattern(pattern: &str, random: &mut Rng, fits: impl Fn(&str) -> bool) -> R
     Err(format!("no string for the pattern {pattern:?} and the lengths was found"))
 }
 
-/// Appends a string that the expression matches, ignoring assertions. The recursion depth is limited, because the pattern parser limits
-/// nesting.
+/// Appends a string that the expression matches, ignoring assertions. The recursion depth is limited, because the pattern parser limits the
+/// nesting depth.
 fn write(hir: &Hir, random: &mut Rng, text: &mut Vec<u8>) {
     match hir.kind() {
         HirKind::Empty | HirKind::Look(_) => {}
@@ -77,7 +76,7 @@ fn write(hir: &Hir, random: &mut Rng, text: &mut Vec<u8>) {
     }
 }
 
-/// Appends a character from a class, preferably a printable ASCII character.
+/// Appends a character from a character class, preferably a printable ASCII character.
 fn write_class(class: &Class, random: &mut Rng, text: &mut Vec<u8>) {
     let ranges: Vec<(u32, u32)> = match class {
         Class::Unicode(class) => class.iter().map(|range| (range.start().into(), range.end().into())).collect(),

@@ -1,4 +1,4 @@
-//! Runs checks with seeded disturbances: stale views, reordered events and chaos.
+//! Runs checks with disturbances that a seed determines: stale views, reordered events and chaos.
 
 mod leaders;
 mod script;
@@ -20,13 +20,13 @@ use crate::violation::Violation;
 use crate::wire::Disturbances;
 use crate::world::World;
 
-/// The maximum number of additional tasks at the end of a disturbed run, compared with an undisturbed run with as many replicas.
+/// The maximum number of additional tasks at the end of a disturbed run, compared with an undisturbed run with the same number of replicas.
 const TASKS: usize = 8;
 /// The delay before an ended process is restarted.
 const RESTART: Duration = Duration::from_secs(1);
 
-/// Returns the seeds for a check: `0..default`, unless the environment variable `PINTLE_SEEDS` sets a count, such as `1000`, or a range,
-/// such as `17..18`.
+/// Returns the seeds for a check. The default is `0..default`. The environment variable `PINTLE_SEEDS` overrides the default with a count,
+/// such as `1000`, or with a range, such as `17..18`.
 ///
 /// # Panics
 ///
@@ -44,7 +44,7 @@ fn parse(text: &str) -> Option<Range<u64>> {
     }
 }
 
-/// The result of a check with several seeds. The numbers are totals over all runs, and show whether the runs contained any disturbances.
+/// The result of a check with several seeds. The numbers are totals over all runs. They show how many disturbances the runs contained.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct SeedReport {
@@ -84,8 +84,8 @@ impl<W: World> Kit<W> {
     /// Checks that the operator reaches the same final state if its lists and watches return stale data.
     ///
     /// The data lags behind the stored objects by some time, or by a number of versions, depending on the seed. A real API server with a
-    /// lagging watch cache behaves in the same way. The user does not wait until the operator is idle, and the test kit kills or stops
-    /// processes during the run. A new leader can therefore see an older state than the previous leader. An operator with leader election
+    /// lagging watch cache returns the same stale data. The user does not wait until the operator is idle, and the test kit kills or stops
+    /// processes during the run. Therefore, a new leader can see an older state than the previous leader. An operator with leader election
     /// runs with two replicas.
     ///
     /// # Errors
@@ -101,8 +101,9 @@ impl<W: World> Kit<W> {
 
     /// Checks that the operator reaches the same final state if events arrive in a different order.
     ///
-    /// The delay of each watch event, request and response depends on the seed. Events in one watch keep their order, as on a real cluster.
-    /// Events for different resources can overtake each other, and so can requests. The user does not wait until the operator is idle.
+    /// The delay of each watch event, request and response depends on the seed. Events of one watch keep their order, as on a real cluster.
+    /// Events for different resources can overtake each other, and requests can also overtake each other. The user does not wait until the
+    /// operator is idle.
     ///
     /// # Errors
     ///
@@ -115,21 +116,21 @@ impl<W: World> Kit<W> {
         self.survives(seeds, Kind::Order)
     }
 
-    /// For each seed, runs a script of faults and checks that the operator reaches the same final state. An operator with leader election
+    /// For each seed, runs a script of faults, and checks that the operator reaches the same final state. An operator with leader election
     /// runs with two replicas.
     ///
     /// A script contains errors (500, 503, 409 and 429), cut connections, broken, expired and silent watches, slow requests, stale views,
-    /// and kills of the leader. These rules must hold:
+    /// and kills of the leader. The check verifies these rules:
     ///
     /// - After the last fault, the operator reaches the same final state as in an undisturbed run.
-    /// - A process writes only while it leads. If the operator has [shards](pintle_operator::Manager::sharded), the process leads the
-    ///   written object's shard. For an object that is not an owner and has no controller owner, the shard is unknown, and the process must
-    ///   lead any shard.
+    /// - A process writes only while it leads. If the operator has [shards](pintle_operator::Manager::sharded), the process must lead the
+    ///   written object's shard. If the written object is not an owner and has no controller owner, its shard is unknown, and the process
+    ///   must lead any shard.
     /// - A run does not end with many more live tasks than an undisturbed run.
     ///
     /// # Errors
     ///
-    /// Returns the seed and the script of the first run that broke a rule.
+    /// Returns the seed and the script of the first run that violated a rule.
     ///
     /// # Panics
     ///
@@ -177,7 +178,7 @@ impl<W: World> Kit<W> {
         };
         let user = progress.perform(&lab, &self.steps);
         let ended = tokio::try_join!(user, replicas);
-        // Report a panic first, because it can be the cause of later failures.
+        // Report a panic first, because the panic can be the cause of later failures.
         if let Some((process, cause)) = lab.journal().first_panic() {
             return Err(Violation::Ended { process, cause: format!("{cause} ({what})") });
         }
@@ -193,7 +194,6 @@ impl<W: World> Kit<W> {
         })
     }
 
-    /// Performs a script's events at their times.
     async fn play(&self, lab: &Lab<W>, script: &Script, start: Instant, progress: &Progress) -> Result<(), Violation> {
         let mut allowed = 0;
         for (at, event) in &script.events {
@@ -212,7 +212,7 @@ impl<W: World> Kit<W> {
                 }
                 Event::Stop(choice) => {
                     if let Some(process) = leaders::leader_or(lab, *choice) {
-                        // Ignore errors, because an injected fault may have made the process fail.
+                        // Ignore an error, because an injected fault may have made the process fail.
                         let _ = lab.stop(&process).await;
                     }
                 }
@@ -227,7 +227,7 @@ impl<W: World> Kit<W> {
         Ok(())
     }
 
-    /// Checks the rules that must hold at the end of every run.
+    /// Checks the rules that every run must satisfy at its end.
     fn judge(&self, lab: &Lab<W>, script: &Script, undisturbed: &Undisturbed, what: String) -> Result<(), Violation> {
         let writes = leaders::writes_without_leading(lab);
         if !writes.is_empty() {
@@ -239,14 +239,14 @@ impl<W: World> Kit<W> {
     }
 }
 
-/// Starts processes, and restarts each process some time after it has ended.
+/// Starts the processes. Restarts each ended process after a delay.
 async fn keep_running<W: World>(lab: &Lab<W>, script: &Script, start: Instant) -> Result<(), Violation> {
     loop {
         let disturbances = Disturbances {
             cuts: script.cuts,
             delay: script.delay,
             lag: script.lag,
-            // Delays alone do not prevent the final state, so they need not end if the script contains no other disturbances.
+            // Delays alone do not prevent the final state. Therefore, delays need not end if the script contains no other disturbances.
             until: start + if script.kind == Kind::Chaos { script.end } else { Duration::from_secs(86_400) },
         };
         while lab.running().len() < script.replicas {
@@ -256,7 +256,7 @@ async fn keep_running<W: World>(lab: &Lab<W>, script: &Script, start: Instant) -
     }
 }
 
-/// Adds the script's name to a violation that does not name it yet.
+/// Adds the script's description to a violation.
 fn in_script(violation: Violation, script: &str) -> Violation {
     violation.with_note(script)
 }

@@ -19,7 +19,7 @@ use crate::violation::Violation;
 use crate::wire::{CrashPoint, Cut};
 use crate::world::World;
 
-/// The maximum time that the operator is down while the user performs a step.
+/// The maximum time for which the operator is down while the user performs a step.
 const DOWNTIME: Duration = Duration::from_secs(20);
 
 /// The maximum number of requests that a report shows.
@@ -27,18 +27,18 @@ const SHOWN: usize = 15;
 
 /// The maximum number of runs per crash. A run is repeated if the operator did not send the request at which it should crash.
 const ATTEMPTS: u64 = 8;
-/// The number of runs in which the operator crashes only at a request with the same object name. In later runs, the name may differ,
-/// because generated names differ from run to run.
+/// The number of runs in which the request at the crash must have the same object name. In later runs, the object name may differ, because
+/// generated names differ from run to run.
 const EXACT_ATTEMPTS: u64 = 4;
 
-/// The results of an undisturbed run.
+/// The results of a run without disturbances.
 pub(super) struct Undisturbed {
     pub(super) state: State,
     /// The requests that the operator sent until it was idle, after its start and after each user step.
     pub(super) requests: Vec<SentRequest>,
-    /// The occurrences of each request: see [`Job::occurrences`].
+    /// For each request, its [`Job::occurrences`].
     occurrences: Vec<[usize; 2]>,
-    /// The number of tasks that are alive at the end.
+    /// The number of tasks that are alive at the end of the run.
     pub(super) tasks: usize,
     /// The number of replicas for disturbed runs: two for an operator with leader election, and otherwise one.
     pub(super) replicas: usize,
@@ -54,7 +54,7 @@ impl Undisturbed {
     }
 }
 
-/// One crash.
+/// A crash at one request.
 struct Job<'a> {
     request: &'a SentRequest,
     /// The position of the request among its process's requests with the same verb and target. The second position also counts requests for
@@ -69,7 +69,8 @@ struct Job<'a> {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct CrashReport {
-    /// The requests at which the operator crashed: in some runs before the request took effect, and in other runs afterwards.
+    /// The requests at which the operator crashed. For each request, the operator crashed before the request took effect in some runs, and
+    /// afterwards in other runs.
     pub requests: Vec<SentRequest>,
     /// The number of runs with a crash.
     pub runs: usize,
@@ -78,24 +79,24 @@ pub struct CrashReport {
 impl<W: World> Kit<W> {
     /// Crashes the operator at each of its requests, and checks that the operator reaches the same final state as without a crash.
     ///
-    /// A first run without a crash records the requests. For each of them, further runs cut the connection and kill the process, either
-    /// before the request takes effect or afterwards. The process is restarted either immediately or after the user's next step. The check
+    /// A first run without a crash records the requests. For each recorded request, further runs cut the connection and kill the process,
+    /// either before the request takes effect or afterwards. The process is restarted immediately, or after the user's next step. The check
     /// does not crash an idle operator at its Lease renewals.
     ///
     /// The order of requests can differ from run to run. Therefore, a crash happens at the nth request with the same verb, resource,
     /// subresource, namespace and name. If the operator does not send this request, the run is repeated with different seeds. In the last
-    /// repetitions, the request may name another object. A run without its crash never counts as a success. Some reads of API discovery and
-    /// CustomResourceDefinitions are only sent while the server is slow to serve a new resource. The report omits such reads if no
-    /// repetition sends them.
+    /// repetitions, the request may name another object. A run without its crash never counts as a success. An operator reads API discovery
+    /// and CustomResourceDefinitions repeatedly while the server is slow to serve a new resource. The report omits such a read if no
+    /// repetition sends it.
     ///
     /// The final state consists of all objects and the [`World`], without uids, versions, generations, times, Leases and Events.
     ///
     /// # Errors
     ///
     /// Returns the first request after which a run did not reach the final state, and the fields that differ. Returns
-    /// [`Violation::NoEffect`] if there are steps, but the operator changes nothing in the run without a disturbance. Returns
-    /// [`Violation::FailedCalls`] if calls fail in that run. Returns [`Violation::NoCrash`] if the operator does not send the request for a
-    /// crash in any of eight runs.
+    /// [`Violation::NoEffect`] if the kit has steps, but the operator changes nothing in the run without a crash. Returns
+    /// [`Violation::FailedCalls`] if calls fail in the run without a crash. Returns [`Violation::NoCrash`] if the operator does not send
+    /// the request for a crash in any of eight runs.
     ///
     /// # Panics
     ///
@@ -123,7 +124,8 @@ impl<W: World> Kit<W> {
         Ok(CrashReport { runs: crashed.len(), requests })
     }
 
-    /// Runs the operator without disturbances. Fails if the operator changes nothing after the user's steps, or if its calls fail.
+    /// Runs the operator without disturbances. Returns an error if the operator changes nothing after the user's steps, or if its calls
+    /// fail.
     pub(super) fn undisturbed(&self) -> Result<Undisturbed, Violation> {
         runs::one(self.settings.stall_limit, async |journal| {
             let lab = self.lab(0, journal).await?;
@@ -157,8 +159,8 @@ impl<W: World> Kit<W> {
         })
     }
 
-    /// Fails if calls failed. Also fails if the user performed steps, but the operator changed no object, did not change the world, and
-    /// wrote no Event.
+    /// Returns an error if calls failed. Also returns an error if the user performed steps, but the operator changed no object, did not
+    /// change the world, and wrote no Event.
     pub(super) fn check_effect(&self, lab: &Lab<W>, failures: Failures) -> Result<(), Violation> {
         let has_effect = lab.requests().iter().any(SentRequest::is_effect) || lab.has_changed_world();
         if self.steps.is_empty() || has_effect {
@@ -174,8 +176,8 @@ impl<W: World> Kit<W> {
         Err(Violation::NoEffect { requests, errors })
     }
 
-    /// Repeats a run until the operator crashes. Returns `false` if the crash never happens and its request depends on the server's speed.
-    /// Fails if any other crash never happens.
+    /// Repeats a run until the operator crashes. If the operator never sends the request for the crash, returns `false` if sending the
+    /// request depends on the server's speed, and otherwise an error.
     fn repeat_until_crash(&self, job: &Job<'_>, expected: &State) -> Result<bool, Violation> {
         let mut requests = Vec::new();
         for attempt in 0..ATTEMPTS {
@@ -191,8 +193,7 @@ impl<W: World> Kit<W> {
         Err(Violation::NoCrash { what: job.to_string(), runs: ATTEMPTS, requests })
     }
 
-    /// Executes a run with a crash. Returns the operator's last requests if the operator does not send the request at which it should
-    /// crash.
+    /// Executes a run with a crash. Returns the operator's last requests if the operator did not send the request at which it should crash.
     async fn crashed(
         &self,
         job: &Job<'_>,
@@ -217,7 +218,7 @@ impl<W: World> Kit<W> {
         Ok(None)
     }
 
-    /// Allows the user's steps one by one, and restarts the operator after its crash. Returns `true` if the operator crashed.
+    /// Allows the user's steps one by one, and restarts the operator after the crash. Returns `true` if the operator has crashed.
     async fn drive(&self, lab: &Lab<W>, process: &str, is_down: bool, progress: &Progress) -> Result<bool, Violation> {
         let death = lab.death(process);
         let last = self.steps.len();
@@ -238,8 +239,8 @@ impl<W: World> Kit<W> {
                     if is_down {
                         step = (step + 1).min(last);
                         progress.allow(step);
-                        // A step may need the operator, for example because the operator installs a
-                        // CustomResourceDefinition.
+                        // A step may need the operator, for example to install a CustomResourceDefinition. Therefore, restart the operator
+                        // after the maximum downtime.
                         let _ = timeout(DOWNTIME, progress.done(step)).await;
                     }
                     lab.start()?;
@@ -255,14 +256,12 @@ impl<W: World> Kit<W> {
     }
 }
 
-/// Returns the position of a request among its process's requests with the same verb and target. The second position also counts requests
-/// for objects with other names.
 fn occurrences(request: &SentRequest, all: &[SentRequest]) -> [usize; 2] {
     let earlier = || all.iter().filter(|other| other.process == request.process && other.number <= request.number);
     [true, false].map(|with_name| earlier().filter(|other| request.is_same(other, with_name)).count())
 }
 
-/// Adds a description of the crash to a violation that does not contain one yet.
+/// Adds a description of the crash to a violation.
 fn at(job: &Job<'_>, violation: Violation) -> Violation {
     match violation {
         Violation::Ended { process, cause } => Violation::Ended { process, cause: format!("{cause} ({job})") },

@@ -1,4 +1,4 @@
-//! Checks that the reconcilers' calls succeed in a run without disturbances.
+//! Checks that the operator's calls succeed in a run without disturbances.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::mem::replace;
@@ -9,12 +9,12 @@ use crate::violation::Violation;
 /// The maximum number of failures in a report.
 const SHOWN: usize = 15;
 
-/// The keys whose calls failed while the operator was idle.
+/// The keys whose calls have failed when the operator was idle.
 #[derive(Default)]
 pub(super) struct Failures {
     /// The errors of the keys that failed at the last observation, by controller and key.
     failing: BTreeMap<(String, String), String>,
-    /// The errors of keys that failed until their object was deleted.
+    /// The errors of the keys that failed until their object was deleted.
     until_deletion: Vec<String>,
 }
 
@@ -36,7 +36,7 @@ impl Failures {
         self.failing.into_values().chain(self.until_deletion).take(SHOWN).collect()
     }
 
-    /// Fails if a key still fails, or failed until its object was deleted.
+    /// Returns an error if a key still fails, or failed until its object was deleted.
     pub(super) fn check(self) -> Result<(), Violation> {
         let errors = self.into_errors();
         match errors.is_empty() {

@@ -13,13 +13,13 @@ use crate::violation::Violation;
 use crate::world::World;
 
 impl<W: World> Kit<W> {
-    /// Checks that a second operator process does not change any object. The operator runs until it is idle, stops, and is restarted.
-    /// Writes that leave their object unchanged are allowed, as are writes of Leases and Events.
+    /// Checks that a second operator process does not change any object. The first process runs until it is idle, and is stopped. Then the
+    /// second process runs. Writes that leave their object unchanged are allowed. Writes of Leases and Events are also allowed.
     ///
     /// # Errors
     ///
-    /// Returns the requests with which the second process changed objects, and the changed fields. Returns [`Violation::NoEffect`] if there
-    /// are steps, but the first process changes nothing. Returns [`Violation::FailedCalls`] if a process's calls fail.
+    /// Returns the requests with which the second process changed objects, and the changed fields. Returns [`Violation::NoEffect`] if the
+    /// kit has steps, but the first process changes nothing. Returns [`Violation::FailedCalls`] if a process's calls fail.
     ///
     /// # Panics
     ///
@@ -41,8 +41,8 @@ impl<W: World> Kit<W> {
         })
     }
 
-    /// Checks that an idle operator sends no write requests for `during` on the paused clock, not even writes that change nothing. Writes
-    /// of Leases and Events are allowed.
+    /// Checks that an idle operator sends no write requests for `during` on the paused clock. Writes that change nothing are not allowed
+    /// either. Writes of Leases and Events are allowed.
     ///
     /// # Errors
     ///

@@ -6,7 +6,7 @@ use tracing::span::{Attributes, Id, Record};
 use tracing::subscriber::{DefaultGuard, NoSubscriber, set_default};
 use tracing::{Event, Metadata, Subscriber};
 
-/// A subscriber that discards all logs. [`NoSubscriber`] would make the operator print its first error to stderr.
+/// A subscriber that discards all logs. With [`NoSubscriber`], the operator would print its first error to stderr.
 struct Quiet;
 
 /// Discards this thread's logs until the guard is dropped. Does nothing if the program has installed a subscriber.

@@ -1,4 +1,4 @@
-//! Executes runs on separate threads, each with its own runtime and paused clock.
+//! Executes runs on separate threads. Each run has its own runtime and paused clock.
 
 use std::panic::resume_unwind;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -15,12 +15,12 @@ use super::quiet::discard_logs;
 use crate::journal::Journal;
 use crate::violation::Violation;
 
-/// The stack size of each thread, which is large because futures are large in unoptimized builds.
+/// The stack size of each thread. The stack is large, because futures are large in unoptimized builds.
 const STACK: usize = 16 << 20;
-/// How many times the paused clock is checked before a run counts as stalled.
+/// The number of checks after which a run counts as stalled, if the paused clock has not advanced between them.
 const CHECKS: u32 = 10;
 
-/// Runs one future on a separate thread. See [`block_on`].
+/// Executes a run on a separate thread, with [`block_on`].
 pub(super) fn one<R: Send>(
     stall_limit: Duration,
     run: impl AsyncFnOnce(Arc<Journal>) -> Result<R, Violation> + Send,
@@ -37,13 +37,13 @@ pub(super) fn one<R: Send>(
     })
 }
 
-/// Executes all jobs on all processors, until one job fails. If several jobs fail, returns the failure of the first one in `jobs`. A
+/// Executes the jobs on all processors until a job fails. If several jobs fail, returns the failure of the first failed job in `jobs`. A
 /// job executes its runs with [`block_on`].
 pub(super) fn all<J: Sync>(jobs: &[J], run: impl Fn(&J) -> Result<(), Violation> + Sync) -> Result<(), Violation> {
     let (next, is_over) = (AtomicUsize::new(0), AtomicBool::new(false));
     let failures = Mutex::new(Vec::new());
     let work = || {
-        // Errors are expected in these runs.
+        // Discard the logs, because errors are expected in these runs.
         let _quiet = discard_logs();
         while let Some(job) = Some(next.fetch_add(1, Ordering::Relaxed)).filter(|job| *job < jobs.len()) {
             if is_over.load(Ordering::Relaxed) {
@@ -85,7 +85,7 @@ pub(super) fn block_on<R>(
 ) -> Result<R, Violation> {
     let pulse = Pulse::default();
     let parked = pulse.clone();
-    // The paused clock advances only when the runtime parks, because no task is ready.
+    // The paused clock advances only when the runtime parks. The runtime parks when no task is ready.
     let mut runtime = Builder::new_current_thread();
     runtime.enable_all().start_paused(true).on_thread_park(move || parked.beat());
     let runtime = runtime.build().map_err(|error| Violation::Start(Box::new(error)))?;
@@ -101,7 +101,7 @@ pub(super) fn block_on<R>(
     })
 }
 
-/// The last time of the paused clock.
+/// The time of the paused clock when the runtime last parked.
 #[derive(Clone, Default)]
 struct Pulse(Arc<Mutex<Option<Instant>>>);
 
@@ -115,13 +115,13 @@ impl Pulse {
     }
 }
 
-/// Starts a thread that cancels `stalled` if the paused clock does not advance for `limit` of real time. The thread ends when the
-/// returned sender is dropped.
+/// Starts a thread that cancels `stalled` if the paused clock does not advance for `limit` of real time. The thread ends when the returned
+/// sender is dropped.
 fn watchdog(pulse: Pulse, limit: Duration, stalled: CancellationToken) -> Result<Sender<()>, Violation> {
     let (sender, run) = channel();
     let watch = move || {
         let (mut last, mut unchanged) = (pulse.last(), 0);
-        // A debugger or a suspended machine also stops this thread, so it counts checks instead of time.
+        // Count checks instead of measuring the time, because a debugger or a suspended machine also stops this thread.
         while run.recv_timeout(limit / CHECKS) == Err(RecvTimeoutError::Timeout) {
             let now = pulse.last();
             unchanged = if now == last { unchanged + 1 } else { 0 };

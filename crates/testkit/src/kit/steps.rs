@@ -11,13 +11,12 @@ use crate::world::World;
 
 pub(super) type Act = Pin<Box<dyn Future<Output = Result<(), Box<dyn std::error::Error + Send + Sync>>>>>;
 
-/// One user step.
 pub(super) struct Step {
     pub(super) name: String,
     pub(super) act: Box<dyn Fn(Cluster) -> Act + Send + Sync>,
 }
 
-/// The user's progress: how many steps are allowed, and how many are complete.
+/// The user's progress: the number of steps that are allowed, and the number of steps that are complete.
 pub(super) struct Progress {
     allowed: watch::Sender<usize>,
     done: watch::Sender<usize>,
@@ -28,18 +27,16 @@ impl Progress {
         Self { allowed: watch::Sender::new(0), done: watch::Sender::new(0) }
     }
 
-    /// Allows the user to perform the first `steps` steps.
     pub(super) fn allow(&self, steps: usize) {
         self.allowed.send_modify(|allowed| *allowed = steps.max(*allowed));
     }
 
-    /// Waits until the first `steps` steps are complete.
     pub(super) async fn done(&self, steps: usize) {
         // An error is impossible, because `self` owns the sender.
         let _ = self.done.subscribe().wait_for(|done| *done >= steps).await;
     }
 
-    /// Performs all steps. Each step begins when it is allowed.
+    /// Performs all steps. Each step begins when the test kit allows it.
     pub(super) async fn perform<W: World>(&self, lab: &Lab<W>, steps: &[Step]) -> Result<(), Violation> {
         let mut allowed = self.allowed.subscribe();
         for (index, step) in steps.iter().enumerate() {

@@ -1,4 +1,4 @@
-//! An operator's processes.
+//! The processes of an operator.
 
 use std::any::Any;
 use std::panic::AssertUnwindSafe;
@@ -78,7 +78,7 @@ impl<W: World> Lab<W> {
             if let Some(cause) = cause {
                 journal.ended(&own_link.process, cause);
             }
-            // Send pending Events to the server, as a program does before it exits.
+            // Send the pending Events to the server, as a real program does before it exits.
             tokio::select! {
                 biased;
                 () = own_link.dead().cancelled() => {}
@@ -89,19 +89,19 @@ impl<W: World> Lab<W> {
         Ok(name)
     }
 
-    /// Kills a process, like SIGKILL. All of its requests stop immediately, and it does not release the Lease.
-    /// Returns when the process's memory is freed. Does nothing if the process has already ended.
+    /// Kills a process, like SIGKILL. All of the process's requests stop immediately, and the process does not release
+    /// the Lease. Returns when the process's memory is freed. Does nothing if the process has already ended.
     ///
     /// # Cancel safety
     ///
-    /// Even if the future is dropped after its first poll, the process is killed.
+    /// The process is killed even if the future is dropped after its first poll.
     pub async fn kill(&self, process: &str) {
         let found = self.processes().get_mut(process).map(|found| {
             found.link.kill();
             std::mem::replace(&mut found.task, tokio::spawn(async {}))
         });
         if let Some(task) = found {
-            // The task catches panics of the operator, so the task itself does not panic.
+            // The task does not panic, because it catches panics of the operator.
             let _ = task.await;
         }
     }
@@ -114,14 +114,14 @@ impl<W: World> Lab<W> {
     ///
     /// # Cancel safety
     ///
-    /// Even if the future is dropped after its first poll, the process is stopped.
+    /// The process is stopped even if the future is dropped after its first poll.
     pub async fn stop(&self, process: &str) -> Result<(), Violation> {
         let found = self.processes().get_mut(process).map(|found| {
             found.stop.cancel();
             std::mem::replace(&mut found.task, tokio::spawn(async {}))
         });
         if let Some(task) = found {
-            // The task catches panics of the operator, so the task itself does not panic.
+            // The task does not panic, because it catches panics of the operator.
             let _ = task.await;
         }
         self.check_ended()
@@ -134,7 +134,6 @@ impl<W: World> Lab<W> {
         processes.iter().filter(|(_, process)| is_running(process)).map(|(name, _)| name.clone()).collect()
     }
 
-    /// Returns the number of processes that were started so far.
     pub(crate) fn started(&self) -> usize {
         self.processes().len()
     }
@@ -161,7 +160,8 @@ impl<W: World> Lab<W> {
     }
 
     fn processes(&self) -> MutexGuard<'_, std::collections::BTreeMap<String, Process>> {
-        // No code that runs under the lock can panic halfway through a change, so the state is consistent.
+        // The lock ignores poisoning. Code under the lock cannot panic halfway through a change, so the state is
+        // consistent.
         self.processes.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -9,17 +9,17 @@ use crate::world::World;
 
 /// The maximum number of requests that a report shows.
 pub(super) const SHOWN: usize = 15;
-/// The pause between two state comparisons.
+/// The pause between two comparisons of the state with the expected state.
 const RETRY: Duration = Duration::from_secs(60);
 
 impl<W: World> Lab<W> {
-    /// Waits until the operator is idle: during the whole [quiet time](crate::Kit::quiet), it has changed no object,
-    /// and none of its writes has failed. Leases and Events are ignored.
+    /// Waits until the operator is idle. The operator is idle if it has changed no object during the whole [quiet
+    /// time](crate::Kit::quiet), and none of its writes has failed. Leases and Events do not count.
     ///
     /// # Errors
     ///
-    /// - The operator still writes when the [limit](crate::Kit::limit) has passed, or it sends requests in a loop
-    ///   without a delay.
+    /// - The operator still writes after the [limit](crate::Kit::limit), or it sends requests in a loop without a
+    ///   delay.
     /// - A process has ended.
     ///
     /// # Cancel safety
@@ -33,7 +33,7 @@ impl<W: World> Lab<W> {
     /// Waits until the operator is idle. Processes may end during this wait.
     pub(crate) async fn rest(&self) -> Result<(), Violation> {
         let end = Instant::now() + self.settings.limit;
-        // A user action shortly before this call counts as activity, too.
+        // Count a user action shortly before this call as activity.
         self.journal.touch();
         loop {
             self.server.settle().await;

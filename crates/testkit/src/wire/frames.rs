@@ -1,4 +1,4 @@
-//! The body of a watch response, which can delay its events and break.
+//! The body of a watch response. The body can delay its events and break.
 
 use std::collections::VecDeque;
 use std::io;
@@ -20,12 +20,11 @@ struct Watched {
     body: Pin<Box<InProcessBody>>,
     link: Arc<Link>,
     broken: CancellationToken,
-    /// Complete lines that are not delivered yet.
     lines: VecDeque<Bytes>,
     rest: BytesMut,
 }
 
-/// Returns a body that delivers a watch's lines in order, each after a delay, until the watch breaks.
+/// Returns a body that delivers a watch's lines in order, each line after a delay, until the watch breaks.
 pub(super) fn watch_body(body: InProcessBody, link: Arc<Link>, broken: CancellationToken) -> TransportBody {
     let watched = Watched { body: Box::pin(body), link, broken, lines: VecDeque::new(), rest: BytesMut::new() };
     let frames = stream::unfold(Some(watched), |watched: Option<Watched>| async move {
@@ -45,7 +44,7 @@ pub(super) fn watch_body(body: InProcessBody, link: Arc<Link>, broken: Cancellat
 }
 
 impl Watched {
-    /// Returns the next line, or the remaining bytes at the end of the body.
+    /// Returns the next line. At the end of the body, returns the remaining bytes.
     async fn next(&mut self) -> Option<io::Result<Bytes>> {
         loop {
             if let Some(line) = self.lines.pop_front() {

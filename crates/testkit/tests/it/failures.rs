@@ -15,14 +15,14 @@ use serde::{Deserialize, Serialize};
 
 use crate::website::{ConfigMap, Website, config_map, operator, site};
 
-/// This variable is set in the child process.
+/// This environment variable is set in the child process.
 const CHILD: &str = "PINTLE_TEST_FAILURES_CHILD";
 
 fn manager(cluster: Cluster, controller: Controller<Website>) -> Manager {
     Manager::new("failures", cluster).install::<Website>().controller(controller)
 }
 
-/// Applies a map, and then always fails, because the controller does not own the next child's kind.
+/// Applies a ConfigMap, and then always fails, because the controller does not own ConfigMaps.
 async fn apply_twice(site: Arc<Website>, cx: Context<Website>) -> Result<Action> {
     cx.apply_unowned(config_map(&site)).await?;
     cx.apply(config_map(&site)).await?;
@@ -130,7 +130,8 @@ fn failed_wait_shows_the_error_of_the_reconciler() {
     assert!(text.contains(".owns::<ConfigMap>()"), "{text}");
 }
 
-/// The test runs its own program again as a child process, because other tests in this program also use subscribers.
+/// The test runs its own program again as a child process, because other tests in this program also install log
+/// subscribers.
 #[test]
 fn first_error_is_printed_only_in_undisturbed_runs() {
     if env::var_os(CHILD).is_some() {
@@ -150,14 +151,15 @@ fn first_error_is_printed_only_in_undisturbed_runs() {
     assert!(undisturbed.contains("pintle: controller \"website\" fails for default/blog: "), "{errors}");
 }
 
-/// A kind whose CustomResourceDefinition is not installed.
+/// A kind without an installed CustomResourceDefinition.
 #[derive(Clone, Debug, Deserialize, Serialize)]
 struct Certificate {
     metadata: ObjectMeta,
 }
 pintle_meta::resource!(Certificate, "example.com/v1", "Certificate", "certificates", Namespaced);
 
-/// A type that does not match the definition: the server accepts a website without an owner.
+/// A type that does not match the definition. The server accepts a website without an owner, but this type requires an
+/// owner.
 #[derive(Clone, Debug, Deserialize, Serialize)]
 struct OwnedWebsite {
     metadata: ObjectMeta,

@@ -1,4 +1,4 @@
-//! Tests with known bug patterns in operators. The test kit rejects each wrong reconciler and accepts the corrected one.
+//! Tests with known bug patterns in operators. The test kit must reject each wrong reconciler and accept the corrected reconciler.
 //!
 //! The patterns are crashes between two effects, lagging views, and missed events. They come from the papers on Sieve (OSDI 2022) and
 //! Kamera, which found such bugs in real operators.
@@ -32,7 +32,7 @@ fn not_converged<T: std::fmt::Debug>(result: Result<T, Violation>, expected: &st
     }
 }
 
-/// Adds a record to the zone without a finalizer. If the site is deleted while the operator is down, the record leaks.
+/// Adds a DNS record without a finalizer. If the site is deleted while the operator is down, the record leaks.
 fn without_finalizer(cluster: Cluster, zone: Zone) -> Manager {
     let other = zone.clone();
     let publish = move |site: Arc<Website>, cx: Context<Website>| {
@@ -75,8 +75,8 @@ fn effect_without_finalizer_is_caught() {
     kit(with_finalizer).survives_crashes().unwrap();
 }
 
-/// Creates a child with a generated name, and records it in the status. A crash between these two writes creates a
-/// second child.
+/// Creates a child with a generated name, and then records the name in the status. After a crash between these two writes, the reconciler
+/// creates a second child.
 async fn generated_child(site: Arc<Website>, cx: Context<Website>) -> Result<Action> {
     if site.status.is_none() {
         let mut map = config_map(&site);
@@ -110,8 +110,8 @@ fn generated_name_before_the_record_is_caught() {
         .unwrap();
 }
 
-/// Writes the status before performing the effect, and skips the effect if the status is set. After a crash between the two, the effect
-/// never happens.
+/// Writes the status before it creates the child, and creates no child if the status is set. After a crash between these two writes, the
+/// child is never created.
 async fn trusts_its_status(site: Arc<Website>, cx: Context<Website>) -> Result<Action> {
     if site.status.is_none() {
         cx.apply_status(Status { url: "provisioned".into(), conditions: Conditions::default() }).await?;
@@ -127,7 +127,7 @@ fn decision_on_the_own_status_is_caught() {
     not_converged(wrong.survives_crashes(), "configmaps default/blog: does not exist");
 }
 
-/// Counts children in a cache that may not contain the operator's latest writes yet.
+/// Counts the children in a cache. The cache may not contain the operator's latest writes yet.
 async fn trusts_its_cache(site: Arc<Website>, cx: Context<Website>) -> Result<Action> {
     if cx.owned::<ConfigMap>()?.is_empty() {
         let mut map = config_map(&site);
@@ -138,7 +138,7 @@ async fn trusts_its_cache(site: Arc<Website>, cx: Context<Website>) -> Result<Ac
         };
         cx.cluster().namespaced::<ConfigMap>("default").create(&map, &WriteOptions::default()).await?;
     }
-    // The next reconciliation may run before the write's event arrives.
+    // The next reconciliation may run before the event of this write arrives.
     Ok(Action::requeue_after(std::time::Duration::from_secs(2)))
 }
 
@@ -166,7 +166,7 @@ async fn retire_by_name(site: Arc<Website>, cx: Context<Website>) -> Result<Clea
     }
 }
 
-/// The corrected form of `retire_by_name`. The deletion has a precondition: the uid that was read.
+/// The corrected form of `retire_by_name`. The deletion has a precondition: the uid of the child in the cache.
 async fn retire_by_uid(_: Arc<Website>, cx: Context<Website>) -> Result<Cleanup> {
     for map in cx.owned::<ConfigMap>()? {
         cx.delete(&map).await?;
@@ -209,8 +209,8 @@ fn deletion_by_name_is_caught() {
     kit(false).survives_stale_views(8..14).unwrap();
 }
 
-/// Names the child after the domain, and deletes the child when the site no longer exists. If a site is recreated with a different
-/// domain, the operator may see only an update. The first site's child is then never deleted.
+/// Names the child after the domain, and deletes the child when the site no longer exists. If a site is recreated with a different domain,
+/// the operator may see only an update. In this case, the first site's child is never deleted.
 async fn child_by_domain(site: Arc<Website>, cx: Context<Website>) -> Result<Action> {
     let mut map = config_map(&site);
     map.metadata = ObjectMeta::new("default", &site.spec.domain);
@@ -283,7 +283,7 @@ mod dhcp {
     }
 }
 
-/// An operator that creates a second lease after a crash.
+/// An operator that creates a second object after a crash.
 fn creates_twice<T>(make: fn(ObjectMeta) -> T) -> impl Fn(Cluster) -> Manager + Send + Sync + 'static
 where
     T: pintle_crd::CustomResource + serde::Serialize + serde::de::DeserializeOwned,
@@ -303,7 +303,7 @@ where
     }
 }
 
-/// The order of requests differs from run to run, but the crash happens at the same request.
+/// The order of requests differs from run to run. Nevertheless, the crash happens at the same request.
 #[test]
 fn crashes_find_a_second_object_each_time() {
     let make: fn(ObjectMeta) -> dhcp::Address = |metadata| dhcp::Address { metadata, address: "a".into() };

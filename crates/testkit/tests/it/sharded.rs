@@ -21,7 +21,7 @@ fn sharded(cluster: Cluster) -> Manager {
         .sharded(2, || Controller::<Website>::new().owns::<ConfigMap>().reconcile(publish))
 }
 
-/// Creates a map on each replica, whether or not the replica leads a shard.
+/// Creates a ConfigMap on each replica, even if the replica leads no shard.
 fn writes_before_it_leads(cluster: Cluster) -> Manager {
     let maps = cluster.namespaced::<ConfigMap>("default");
     sharded(cluster).service("rogue", move |_| async move {
@@ -52,7 +52,8 @@ fn write_without_leading_a_shard_is_caught() {
     }
 }
 
-/// Changes both sites' maps in each call, so one shard's leader also writes the map of the other shard's site.
+/// Changes the ConfigMaps of all sites in each call. Therefore, a shard's leader also writes the ConfigMaps of other
+/// shards' sites.
 async fn writes_for_both_sites(site: Arc<Website>, cx: Context<Website>) -> Result<Action> {
     cx.apply(config_map(&site)).await?;
     let maps = cx.cluster().namespaced::<ConfigMap>("default");
@@ -74,7 +75,7 @@ fn write_for_the_shard_of_another_replica_is_caught() {
             .sharded(2, || Controller::<Website>::new().owns::<ConfigMap>().reconcile(writes_for_both_sites))
     };
     let kit = ["blog", "shop", "wiki", "mail"].iter().fold(Kit::new(wrong), |kit, name| kit.create(site(name)));
-    // In some orders, one replica leads both shards.
+    // With some seeds, one replica leads both shards, and the bug has no effect.
     match kit.survives_reordering(0..30) {
         Err(Violation::TwoLeaders { writes, .. }) => {
             assert!(writes[0].contains(" led the shard of default/"), "{writes:?}");

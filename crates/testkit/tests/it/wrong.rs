@@ -20,7 +20,7 @@ fn manager(cluster: Cluster, controller: Controller<Website>) -> Manager {
     Manager::new("wrong", cluster).install::<Website>().controller(controller)
 }
 
-/// Writes the process number, which grows with each process, so each process changes the ConfigMap.
+/// Writes the number of the process to the ConfigMap, so each new process changes the ConfigMap.
 fn counts_its_starts(cluster: Cluster, starts: &AtomicUsize) -> Manager {
     let start = starts.fetch_add(1, Ordering::Relaxed);
     let publish = move |site: Arc<Website>, cx: Context<Website>| async move {
@@ -41,7 +41,7 @@ fn write_of_a_second_run_is_caught() {
     assert_eq!((resource.as_str(), &changes[..]), ("configmaps", &[r#".data.start: "7" -> "8""#.to_owned()][..]));
 }
 
-/// Sends a patch that changes nothing each minute.
+/// Sends a patch each minute. The patch changes nothing.
 async fn patches_each_minute(site: Arc<Website>, cx: Context<Website>) -> Result<Action> {
     let maps = cx.cluster().namespaced::<ConfigMap>("default");
     cx.apply(config_map(&site)).await?;
@@ -157,7 +157,7 @@ fn endless_work_is_caught() {
     }
 }
 
-/// Sends additional reads in the test's first process, which belongs to the undisturbed run.
+/// Sends additional reads in the first process of the test. This process belongs to the undisturbed run.
 fn reads_in_the_first_process(cluster: Cluster, starts: &AtomicUsize) -> Manager {
     let reads = if starts.fetch_add(1, Ordering::Relaxed) == 0 { 10 } else { 0 };
     let publish = move |site: Arc<Website>, cx: Context<Website>| async move {
@@ -198,7 +198,7 @@ fn loop_without_requests_is_caught() {
     }
 }
 
-/// Runs a service on each replica that writes even if its replica does not lead.
+/// Runs a service on each replica. The service writes even if its replica does not lead.
 fn writes_before_it_leads(cluster: Cluster) -> Manager {
     let maps = cluster.namespaced::<ConfigMap>("default");
     operator(cluster).service("rogue", move |_| async move {

@@ -1,4 +1,4 @@
-//! Checks that only the leader writes. The server's revisions order the writes and the Lease changes.
+//! Checks that only the leader writes. The server's revisions determine the order of the writes and the Lease changes.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
@@ -12,7 +12,8 @@ use crate::lab::Lab;
 use crate::request::{is_housekeeping, is_registration};
 use crate::world::World;
 
-/// Returns the process that holds the Lease, if the operator has only one Lease and that process is running.
+/// Returns the process that holds the Lease. Returns `None` if the operator has several Leases, or if the holder is not
+/// running.
 fn leader<W: World>(lab: &Lab<W>) -> Option<String> {
     let leases = Leases::of(lab.journal().leases());
     let [writes] = leases.0.values().collect::<Vec<_>>()[..] else { return None };
@@ -20,7 +21,7 @@ fn leader<W: World>(lab: &Lab<W>) -> Option<String> {
     lab.running().into_iter().find(|process| *process == last.process)
 }
 
-/// Returns the leader, or a running process that `choice` selects if there is no leader.
+/// Returns the leader. If there is no leader, returns a running process that `choice` selects.
 pub(super) fn leader_or<W: World>(lab: &Lab<W>, choice: usize) -> Option<String> {
     let running = lab.running();
     leader(lab).or_else(|| running.get(choice % running.len().max(1)).cloned())
@@ -28,7 +29,7 @@ pub(super) fn leader_or<W: World>(lab: &Lab<W>, choice: usize) -> Option<String>
 
 /// Returns the writes that a process sent without holding the Lease for the written object.
 ///
-/// Writes of definitions and webhook configurations are excluded, because each replica registers them before the
+/// Writes of definitions and webhook configurations are not included, because each replica registers them before the
 /// election.
 pub(super) fn writes_without_leading<W: World>(lab: &Lab<W>) -> Vec<String> {
     let leases = Leases::of(lab.journal().leases());
@@ -64,8 +65,8 @@ fn describe(write: &AuditRecord, held: &[(&str, &str)], keys: &[ObjectKey]) -> S
     format!("{user_agent} sent {verb} {resource} {namespace}/{name} while {who} led{of_key}")
 }
 
-/// The writes to each of the operator's Leases, ordered by revision. Membership Leases are omitted, because each
-/// replica holds its own.
+/// The writes to each of the operator's Leases, ordered by revision. Membership Leases are not included, because each
+/// replica holds its own membership Lease.
 struct Leases(BTreeMap<String, Vec<LeaseWrite>>);
 
 impl Leases {
@@ -78,7 +79,7 @@ impl Leases {
         Self(leases)
     }
 
-    /// Returns the Leases that were held when `revision` was written, each with its process.
+    /// Returns the Leases that were held just before `revision`, each with its holder's process.
     fn held_before(&self, revision: u64) -> Vec<(&str, &str)> {
         let last = |writes: &'_ [LeaseWrite]| writes.iter().rposition(|lease| lease.revision < revision);
         let held = self.0.iter().filter_map(|(name, writes)| Some((name, &writes[last(writes)?])));
@@ -99,8 +100,7 @@ fn shard_of(lease: &str) -> Option<Shard> {
     Shard::all(count.parse().ok()?).nth(index)
 }
 
-/// Returns `true` if the Lease's holder works on one of `keys`, or if `keys` is empty. A Lease without a shard covers
-/// all keys.
+/// Returns `true` if the Lease covers one of `keys`, or if `keys` is empty. A Lease without a shard covers all keys.
 fn covers_any(lease: &str, keys: &[ObjectKey]) -> bool {
     keys.is_empty() || shard_of(lease).is_none_or(|shard| keys.iter().any(|key| shard.has_key(key)))
 }
@@ -108,14 +108,11 @@ fn covers_any(lease: &str, keys: &[ObjectKey]) -> bool {
 /// The controller owners of the objects that exist at the end of a run.
 #[derive(Default)]
 struct Owners {
-    /// The owner of each object, by resource and key.
     owners: HashMap<(String, String), String>,
-    /// The resources of the owners.
     resources: BTreeSet<String>,
 }
 
 impl Owners {
-    /// Reads a snapshot's text.
     fn of(text: &str) -> Self {
         let lines: Vec<Value> = text.lines().skip(1).filter_map(|line| serde_json::from_str(line).ok()).collect();
         let identities: HashMap<&str, (String, String)> = lines
@@ -136,8 +133,8 @@ impl Owners {
         found
     }
 
-    /// Returns the keys for which a controller may have sent the write: the owner's key, and the object's own key if
-    /// the object can be an owner. Empty if the key is unknown.
+    /// Returns the keys for whose reconciliation a controller may have sent the write: the owner's key, and the
+    /// object's own key if the object can be an owner. Empty if the key is unknown.
     fn shard_keys(&self, write: &AuditRecord) -> Vec<ObjectKey> {
         if write.name.is_empty() {
             return Vec::new();

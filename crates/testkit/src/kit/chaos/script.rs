@@ -7,7 +7,6 @@ use fastrand::Rng;
 use pintle_apiserver::RequestVerb;
 use pintle_apiserver::faults::{Answer, Fault, Lag, Rule};
 
-/// The kind of disturbances in a script.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
     Stale,
@@ -15,7 +14,6 @@ pub(super) enum Kind {
     Chaos,
 }
 
-/// A script of disturbances and their times.
 #[derive(Debug)]
 pub(super) struct Script {
     seed: u64,
@@ -27,7 +25,7 @@ pub(super) struct Script {
     pub(super) delay: Duration,
     /// The longest delay of a watch event.
     pub(super) lag: Duration,
-    /// The script's events, each with its time since the start of the run.
+    /// The script's events. Each event has a time since the start of the run.
     pub(super) events: Vec<(Duration, Event)>,
     /// The time at which all faults end.
     pub(super) end: Duration,
@@ -36,19 +34,17 @@ pub(super) struct Script {
 #[derive(Clone, Debug)]
 #[allow(clippy::large_enum_variant, reason = "a script has a few events")]
 pub(super) enum Event {
-    /// The user performs the next step.
     Step,
     Rule(Rule),
     BreakWatches,
-    /// Kills the leader, or the process that the number selects if there is no leader.
+    /// Kills the leader. If there is no leader, kills the process that the number selects.
     Kill(usize),
-    /// Stops the leading process gracefully, so that a standby takes over immediately.
+    /// Stops the leader gracefully, so that a standby takes over immediately.
     Stop(usize),
 }
 
 impl Script {
-    /// Creates the script for `seed`. `steps` is the number of user steps. `views` are the resources that the operator lists and
-    /// watches.
+    /// Creates the script for `seed`. `steps` is the number of user steps. `views` are the resources that the operator lists and watches.
     pub(super) fn new(seed: u64, kind: Kind, steps: usize, replicas: usize, views: &[String]) -> Self {
         let mut random = Rng::with_seed(seed);
         // Discard the first random value, because consecutive seeds have similar first values.
@@ -60,7 +56,7 @@ impl Script {
         for _ in 0..steps {
             events.push((at, Event::Step));
             acts.push(at);
-            // The user waits for a long or a short time before the next step.
+            // The user waits for a short or a long time before the next step.
             let longest = [100, 3_000, 20_000][random.usize(0..3)];
             at += Duration::from_millis(random.u64(0..longest));
         }
@@ -74,7 +70,7 @@ impl Script {
                 lag = Duration::from_millis(random.u64(500..8_000));
             }
             Kind::Stale => {
-                // Delay the requests, so that a view can show a state between two requests.
+                // Delay the requests, so that a view can return the state between two requests.
                 delay = Duration::from_millis(random.u64(50..1_500));
                 for _ in 0..random.usize(2..5) {
                     let at = time(&mut random);
@@ -82,7 +78,7 @@ impl Script {
                 }
                 events.extend((0..random.usize(1..4)).map(|_| (time(&mut random), ending(&mut random))));
                 events.extend((0..random.usize(0..3)).flat_map(|_| relist(time(&mut random))));
-                // Start at time zero, so that even the first watches lag.
+                // Start the rules at time zero, so that even the first watches lag.
                 events.extend(lagging(&mut random, views).map(|rule| (Duration::ZERO, Event::Rule(rule))));
             }
             Kind::Chaos => {
@@ -100,20 +96,20 @@ impl Script {
     }
 }
 
-/// Returns the time of a disturbance, usually soon after a user step, while the operator still reacts to the step.
+/// Returns the time of a disturbance. The time is usually soon after a user step, while the operator still reacts to the step.
 fn near(random: &mut Rng, acts: &[Duration], end: Duration) -> Duration {
     let act = random.choice(acts).filter(|_| random.u8(0..4) > 0);
     let (from, until) = act.map_or((Duration::ZERO, end), |act| (*act, end.min(*act + Duration::from_secs(20))));
     from + (until - from).mul_f64(random.f64())
 }
 
-/// Returns a rule for the operator's requests.
+/// Returns a rule for the requests of all operator processes.
 fn rule(fault: Fault) -> Rule {
     Rule { user_agent: Some("operator-".into()), ..Rule::new(fault) }
 }
 
-/// Returns rules that delay the operator's lists and watches of all resources, of all watched resources, or of one resource. The
-/// rules apply to one process, as if one of several API servers lagged, or to most requests of all processes.
+/// Returns rules that delay the operator's lists and watches of all resources, of all watched resources, or of one resource. The rules
+/// apply to one process, as if only one of several API servers lagged, or to most requests of all processes.
 fn lagging(random: &mut Rng, views: &[String]) -> impl Iterator<Item = Rule> {
     let lag = if random.bool() {
         Lag::Time(Duration::from_millis(random.u64(500..30_000)))
@@ -124,7 +120,7 @@ fn lagging(random: &mut Rng, views: &[String]) -> impl Iterator<Item = Rule> {
     let (process, probability) =
         if random.bool() { (format!("operator-{}", random.u8(1..5)), 1.0) } else { ("operator-".into(), 0.7) };
     let resources: Vec<Option<String>> = match random.u8(0..4) {
-        // The Lease watch lags too, but an election reads the newest version of the Lease.
+        // The Lease watch lags too. This does not disturb an election, because an election reads the newest version of the Lease.
         0 => vec![None],
         1 if !views.is_empty() => vec![random.choice(views).cloned()],
         _ => views.iter().cloned().map(Some).collect(),
@@ -162,7 +158,7 @@ fn disturbance(random: &mut Rng, views: &[String]) -> Vec<Event> {
     vec![Event::Rule(rule)]
 }
 
-/// Breaks all watches and expires their resourceVersions, so that the operator re-lists and misses events.
+/// Breaks all watches and expires their resourceVersions. The operator must then re-list, and misses events.
 fn relist(at: Duration) -> [(Duration, Event); 2] {
     let expire = Rule { times: Some(2), ..rule(Fault::Expire) };
     [(at, Event::Rule(expire)), (at, Event::BreakWatches)]
