@@ -1,6 +1,6 @@
 //! Simulates electors in adverse conditions, and counts how often two leaders work at the same time. Each seed
-//! determines one simulated cluster, called a world, with partitions, suspended machines, paused or killed processes,
-//! and lost, slow or repeated requests.
+//! determines one simulated cluster, called a world. Machines in a world are partitioned and suspended, processes are
+//! paused and killed, and requests are lost, delayed and repeated.
 //!
 //! ```text
 //! cargo run --release --example worlds -- --worlds 10000
@@ -18,7 +18,7 @@ use it::world::weather::{NIGHT, survive};
 use it::world::{Chaos, Share, Tally};
 use serde_json::json;
 
-/// The simulated clusters, which are shared with the tests.
+/// The simulated clusters. The crate's tests use the same modules.
 #[allow(dead_code, reason = "only the tests use all of it")]
 #[path = "../tests/it"]
 mod it {
@@ -54,16 +54,15 @@ impl Args {
     }
 }
 
-/// The sums of several worlds' counts.
 #[derive(Default)]
 struct Seen {
     /// The number of worlds in which two leaders were allowed to work at the same time.
     overlaps: usize,
-    /// The number of partitions and suspends, except in worlds in which two leaders worked at the same time.
+    /// The number of partitions and suspends in worlds in which no two leaders worked at the same time.
     cuts: usize,
     terms: usize,
-    /// The number of requests that were in progress when the leader's machine was suspended, and that continued
-    /// while another contender led.
+    /// The number of requests that were in progress when the leader's machine was suspended, and that continued while
+    /// another contender led.
     outlived: usize,
 }
 
@@ -74,7 +73,7 @@ fn main() -> Result<(), String> {
     // Each world runs for two minutes with faults, including partitions and suspends, and then for one minute without
     // faults.
     let night = |seed: u64| Chaos { watches: seed.is_multiple_of(2), client_go, ..NIGHT };
-    // Overlapping leaders are only counted, without a message. Any other broken rule ends the program with a panic.
+    // Overlapping leaders are counted without a message. If any other rule is violated, the program ends with a panic.
     let usual = take_hook();
     set_hook(Box::new(move |panic| {
         if !panic.payload().downcast_ref::<String>().is_some_and(|message| is_overlap(message)) {
@@ -89,7 +88,7 @@ fn main() -> Result<(), String> {
     println!("the permitted work of two leaders overlapped in {overlaps}");
     let mut figures =
         json!({"overlaps of permitted work": overlaps, "partitions and suspends": cuts, "worlds": args.worlds});
-    // In the model of client-go's elector, the work sends no requests.
+    // In the model of client-go's elector, the leader's work sends no requests.
     if !args.client_go {
         println!("{outlived} effects slept during a suspend and resumed while another contender led");
         figures["effects that slept and met another leader"] = outlived.into();
@@ -119,7 +118,7 @@ fn one(chaos: Chaos, seed: u64) -> Seen {
     }
 }
 
-/// Returns `true` if the broken rule is "at most one contender leads".
+/// Returns `true` if the violated rule is "at most one contender leads".
 fn is_overlap(message: &str) -> bool {
     message.starts_with("S1:")
 }

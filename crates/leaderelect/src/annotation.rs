@@ -16,9 +16,9 @@ pub const LEADER_ANNOTATION: &str = "control-plane.alpha.kubernetes.io/leader";
 
 /// A [`Lock`] in an annotation of a ConfigMap or Endpoints object, as in programs from before Leases existed.
 ///
-/// Times are stored in whole seconds. A write does not change other data of the object. If the record is
-/// unreadable, every `get` fails with an error that names the object and the annotation. No contender leads until
-/// the record is repaired manually.
+/// Times are stored in whole seconds. A write does not change other data of the object. If the record is unreadable,
+/// every `get` fails with an error that names the object and the annotation. No contender then leads until a person
+/// repairs the record.
 ///
 /// # Examples
 ///
@@ -32,10 +32,11 @@ pub const LEADER_ANNOTATION: &str = "control-plane.alpha.kubernetes.io/leader";
 /// ```
 #[derive(Debug)]
 pub struct AnnotationLock<A> {
-    /// Whether the elector watches the object, to detect the lock's release immediately. Default: `true`. If the watch
-    /// is forbidden, fails or reports no events, the elector polls the object instead.
+    /// Whether the elector watches the object, to detect the lock's release immediately. The default is `true`. If the
+    /// watch is forbidden, fails or reports no events, the elector polls the object instead.
     pub watch: bool,
-    /// The metrics provider and the event hook for electors whose configuration does not set them. Default: none.
+    /// The metrics provider and the event hook for electors whose configuration does not set them. By default, both are
+    /// `None`.
     pub observers: Observers,
     api: A,
     resource: ApiResource,
@@ -141,8 +142,8 @@ fn annotated(mut object: DynamicObject, record: &LeaderElectionRecord) -> Result
     Ok(object)
 }
 
-/// The record as JSON, with its fields in client-go's order. Missing fields get default values, and
-/// unknown fields are ignored.
+/// The record as JSON, with its fields in client-go's order. Missing fields get default values, and unknown fields are
+/// ignored.
 #[derive(Debug, Default, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase", default)]
 struct Annotation {

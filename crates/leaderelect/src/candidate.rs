@@ -19,9 +19,9 @@ use crate::clocks::{Clocks, Deadline, SystemClocks};
 use crate::record::TimePrecision;
 use crate::watching::{Events, WatchMessage, follow, watch_one};
 
-/// Kubernetes' built-in strategy, which chooses the candidate with the lowest emulation version, then with the lowest
-/// binary version, and then the oldest candidate. So during an upgrade, the replicas keep the old behavior until all of
-/// them support the new one.
+/// Kubernetes' built-in strategy. It chooses the candidate with the lowest emulation version, then with the lowest
+/// binary version, and then the oldest candidate. Therefore, during an upgrade, the replicas keep the old behavior
+/// until all of them support the new behavior.
 pub const OLDEST_EMULATION_VERSION: &str = "OldestEmulationVersion";
 
 /// A `LeaseCandidate` of `coordination.k8s.io/v1beta1`. The API version `v1alpha2` has the same fields. The object's
@@ -45,12 +45,13 @@ pintle_meta::resource!(LeaseCandidate, "coordination.k8s.io/v1beta1", "LeaseCand
 #[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct LeaseCandidateSpec {
-    /// The name of the Lease, which is immutable.
+    /// The name of the Lease. This field is immutable.
     pub lease_name: String,
     /// The time of the control plane's last ping.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ping_time: Option<MicroTime>,
-    /// The time of the candidate's last renewal or answer to a ping. The candidate expires half an hour later.
+    /// The time of the candidate's last renewal or answer to a ping. The candidate expires half an hour after this
+    /// time.
     pub renew_time: Option<MicroTime>,
     /// The program's version, without a leading `v`, such as `1.36.0`.
     pub binary_version: String,
@@ -58,8 +59,8 @@ pub struct LeaseCandidateSpec {
     /// [`OLDEST_EMULATION_VERSION`] requires this field.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub emulation_version: String,
-    /// The strategy that chooses the holder: [`OLDEST_EMULATION_VERSION`], or a third-party controller's
-    /// strategy, such as `domain/name`.
+    /// The strategy that chooses the holder: [`OLDEST_EMULATION_VERSION`], or the strategy of a third-party controller,
+    /// such as `domain/name`.
     pub strategy: String,
     /// Undeclared fields of `spec`. Writes keep these fields.
     #[serde(flatten)]
@@ -79,14 +80,14 @@ impl LeaseCandidateSpec {
         }
     }
 
-    /// Returns `true` if the control plane is waiting for an answer to a ping.
+    /// Returns `true` if the control plane is waiting for the answer to a ping.
     fn is_pinged(&self) -> bool {
         self.ping_time.is_some_and(|pinged| self.renew_time.is_none_or(|renewed| renewed.0 < pinged.0))
     }
 }
 
-/// Publishes a [`LeaseCandidate`] for a coordinated election (KEP-4355), renews it, and answers the control plane's
-/// pings, like client-go's `leaderelection.LeaseCandidate`.
+/// Publishes a [`LeaseCandidate`] for a coordinated election (KEP-4355). The candidate renews this object and answers
+/// the control plane's pings, like client-go's `leaderelection.LeaseCandidate`.
 ///
 /// Run the candidate together with a [coordinated](crate::LeaderElectionConfig::coordinated) elector of the same
 /// identity. The server must enable the feature gate `CoordinatedLeaderElection`. Kubernetes supports the API version
@@ -122,7 +123,7 @@ impl LeaseCandidateSpec {
 pub struct Candidate<A> {
     /// The API through which the candidate reads, writes and watches its object.
     pub api: A,
-    /// The key of the object, which the candidate creates if it is missing or was deleted.
+    /// The key of the object. The candidate creates the object if it is missing or was deleted.
     pub key: ObjectKey,
     /// The published spec. The fields `ping_time` and `renew_time` are ignored.
     pub spec: LeaseCandidateSpec,
@@ -133,11 +134,10 @@ pub struct Candidate<A> {
 /// The interval between renewals without pings, like client-go's `requeueInterval`.
 const RENEWAL: Duration = Duration::from_secs(5 * 60);
 
-/// The interval at which the candidate reads its object without a watch. The control plane waits 5
-/// s for an answer to a ping.
+/// The interval at which the candidate reads its object while it has no watch. The control plane waits 5 s for an
+/// answer to a ping.
 const POLL: Duration = Duration::from_secs(2);
 
-/// The request timeout.
 const PATIENCE: Duration = Duration::from_secs(5);
 
 impl<A: ObjectApi<LeaseCandidate> + ListWatch<Object = LeaseCandidate>> Candidate<A> {
@@ -146,8 +146,8 @@ impl<A: ObjectApi<LeaseCandidate> + ListWatch<Object = LeaseCandidate>> Candidat
         Self { api, key: ObjectKey::new(namespace, identity), spec, clocks: Arc::new(SystemClocks::new()) }
     }
 
-    /// Runs the candidate until `stop` is cancelled. The object is not deleted then, but expires half an hour after its
-    /// last renewal. Failed requests are logged and retried with growing pauses.
+    /// Runs the candidate until the `stop` token is cancelled. The object is not deleted, but expires half an hour
+    /// after its last renewal. Failed requests are logged and retried with growing pauses.
     ///
     /// # Cancel safety
     ///
@@ -201,7 +201,7 @@ impl<A: ObjectApi<LeaseCandidate> + ListWatch<Object = LeaseCandidate>> Candidat
                         watched = false;
                         look_at = look_at.min(self.clocks.now().monotonic + POLL);
                     }
-                    // While requests fail, do not shorten the pause, because the server may have requested it.
+                    // While requests fail, do not shorten the pause, because the server may have requested the pause.
                     WatchMessage::Event(()) if !failing => look_at = Duration::ZERO,
                     WatchMessage::Event(()) => {}
                 },
@@ -211,8 +211,8 @@ impl<A: ObjectApi<LeaseCandidate> + ListWatch<Object = LeaseCandidate>> Candidat
         }
     }
 
-    /// Reads the object, and writes it if it is missing, was pinged, or `due` is `true`. Returns `true`
-    /// if the object was written.
+    /// Reads the object. Writes the object if it is missing, was pinged, or `due` is `true`. Returns `true` if the
+    /// object was written.
     async fn look(&self, due: bool) -> Result<bool, ApiError> {
         let found = match self.api.get(&self.key).await {
             Ok(found) => Some(found),
@@ -237,8 +237,8 @@ impl<A: ObjectApi<LeaseCandidate> + ListWatch<Object = LeaseCandidate>> Candidat
             ..LeaseCandidate::default()
         });
         let LeaseCandidateSpec { ping_time, other, .. } = found.spec;
-        // The answer's time must be later than the ping's, even if the clocks of the candidate and
-        // the control plane differ.
+        // The time of the answer must be later than the time of the ping, even if the clocks of the candidate and the
+        // control plane differ.
         let answer = ping_time.and_then(|pinged| pinged.0.checked_add(TimePrecision::Micros.step()).ok());
         let wall = self.clocks.now().wall;
         let renew_time = Some(TimePrecision::Micros.cut(answer.map_or(wall, |answer| answer.max(wall))));
@@ -249,7 +249,7 @@ impl<A: ObjectApi<LeaseCandidate> + ListWatch<Object = LeaseCandidate>> Candidat
         }
     }
 
-    /// Cancels a request after a timeout, so that the next attempt may use another connection.
+    /// Cancels a request after a timeout, because the next attempt may use another connection.
     async fn patiently<T>(&self, request: impl Future<Output = Result<T, ApiError>>) -> Result<T, ApiError> {
         let late = Deadline::monotonic(self.clocks.now().monotonic + PATIENCE);
         tokio::select! {

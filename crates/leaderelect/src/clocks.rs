@@ -18,13 +18,13 @@ pub struct Now {
     pub wall: Timestamp,
 }
 
-/// The moment at which a term ends, as a time on each clock.
+/// The moment at which a term ends, as a time on each of the three clocks of [`Now`].
 ///
-/// A deadline has passed when any of the clocks reaches it, because ending a term early is safe. During a suspend,
-/// the monotonic clock stops, but the other two clocks run. While a virtual machine is paused, all clocks may
-/// stop, and afterwards only the time of day is corrected. So a leader that was suspended or paused detects that
-/// its deadline has passed before it acts again. Setting the time of day forward can shorten a term. Setting it
-/// back does not extend a term.
+/// A deadline has passed when any of the clocks reaches it, because ending a term early is safe. During a suspend, the
+/// monotonic clock stops, but the other two clocks run. While a virtual machine is paused, all clocks may stop, and
+/// afterwards only the time of day is corrected. Therefore, a leader that was suspended or paused detects that its
+/// deadline has passed before it acts again. Setting the time of day forward can shorten a term. Setting the time of
+/// day back does not extend a term.
 ///
 /// # Examples
 ///
@@ -65,7 +65,7 @@ impl Deadline {
         }
     }
 
-    /// Returns a deadline on the monotonic clock only, for waits that a suspend may extend.
+    /// Returns a deadline on the monotonic clock only. Use it for waits that a suspend may extend.
     pub fn monotonic(at: Duration) -> Self {
         Self { monotonic: at, ..Self::NEVER }
     }
@@ -81,12 +81,12 @@ impl Deadline {
         self.boot.saturating_sub(now.boot).min(self.monotonic.saturating_sub(now.monotonic)).min(wall)
     }
 
-    /// Returns `true` if the deadline applies only to the monotonic clock.
+    /// Returns `true` if the deadline is on the monotonic clock only.
     fn is_monotonic(&self) -> bool {
         Self { monotonic: Duration::MAX, ..*self } == Self::NEVER
     }
 
-    /// Returns the earlier of two deadlines, on each clock.
+    /// Returns a deadline that has, on each clock, the earlier of the two times.
     pub(crate) fn or(self, other: Self) -> Self {
         Self {
             boot: self.boot.min(other.boot),
@@ -96,25 +96,25 @@ impl Deadline {
     }
 }
 
-/// The maximum sleep before the clocks are read again, because a timer does not fire earlier after a suspend or a
-/// change of the time of day.
+/// The maximum sleep before the clocks are read again. After a suspend or a change of the time of day, a deadline can
+/// pass before the timer fires.
 const LONGEST_NAP: Duration = Duration::from_secs(1);
 
-/// The maximum sleep for a deadline on the monotonic clock only, which timers follow.
+/// The maximum sleep for a deadline on the monotonic clock only. Timers follow the monotonic clock.
 const LONGEST_MONOTONIC_NAP: Duration = Duration::from_secs(10);
 
 /// The clocks that an elector reads.
 pub trait Clocks: fmt::Debug + Send + Sync + 'static {
-    /// Reads the clocks. `boot` and `monotonic` must never decrease. Electors call this method often, and some calls
-    /// come from tasks that several electors share, so it must not block.
+    /// Reads the clocks. `boot` and `monotonic` must never decrease. `now` must not block, because electors call it
+    /// often, and some calls come from tasks that several electors share.
     fn now(&self) -> Now;
 
-    /// Waits until any of the clocks has reached `deadline`. This method may return late, but must not return early.
-    /// Afterwards, an elector reads the clocks again before it acts.
+    /// Waits until any of the clocks has reached `deadline`. The wait may end late, but must not end early. After the
+    /// wait, an elector reads the clocks again before it acts.
     ///
-    /// The default implementation sleeps on tokio's clock and reads the clocks once a second. So it returns within a
-    /// second after a suspend or a change of the time of day. For a [monotonic](Deadline::monotonic) deadline, it reads
-    /// the clocks every ten seconds. Override this method if `monotonic` is not based on tokio's clock.
+    /// The default implementation sleeps on tokio's clock and reads the clocks once a second. Therefore, it returns
+    /// within a second after a suspend or a change of the time of day. For a [monotonic](Deadline::monotonic) deadline,
+    /// it reads the clocks every ten seconds. Override this method if `monotonic` is not based on tokio's clock.
     ///
     /// # Cancel safety
     ///
@@ -134,8 +134,8 @@ pub trait Clocks: fmt::Debug + Send + Sync + 'static {
 
 /// This machine's clocks. The monotonic clock is tokio's clock, which a test can pause.
 ///
-/// On Linux and Android, `boot` is `CLOCK_BOOTTIME`. On other systems, `boot` equals `monotonic`, so only the
-/// time of day shows a suspend.
+/// On Linux and Android, `boot` is `CLOCK_BOOTTIME`. On other systems, `boot` equals `monotonic`, and only the time of
+/// day shows a suspend.
 #[derive(Debug)]
 pub struct SystemClocks {
     start: Instant,

@@ -15,12 +15,12 @@ use crate::clocks::{Clocks, SystemClocks};
 /// The maximum jitter of a candidate's pause between attempts, as a multiple of the retry period.
 pub(crate) const JITTER_FACTOR: f64 = 1.2;
 
-/// Configures an elector, like client-go's `LeaderElectionConfig`. The Kubernetes core
-/// components use the same defaults.
+/// Configures an elector, like client-go's `LeaderElectionConfig`. The Kubernetes core components use the same
+/// defaults.
 ///
-/// A candidate takes over if the record does not change for the lease duration in the record. A leader's work ends
-/// `renew_deadline` after the elector sent the last renewal that the lock stored. `lease_duration` is longer than
-/// `renew_deadline`, by 5 s with the defaults, because clocks can run at different rates.
+/// A candidate takes over if the record does not change for the lease duration that the record contains. A leader's
+/// work ends `renew_deadline` after the elector sent the last renewal that the lock stored. `lease_duration` is longer
+/// than `renew_deadline`, by 5 s with the defaults, because clocks can run at different rates.
 ///
 /// # Examples
 ///
@@ -41,41 +41,42 @@ pub struct LeaderElectionConfig {
     /// How long the record must be unchanged before a candidate takes over. The lock stores this duration in whole
     /// seconds, rounded up. The default is 15 s.
     pub lease_duration: Duration,
-    /// How long a term lasts after the elector sent the last renewal that the lock stored. A term is extended at most
-    /// once per second, so this duration should be longer than one second plus `retry_period`. The default is 10 s.
+    /// How long a term lasts after the elector sent the last renewal that the lock stored. The elector extends a term
+    /// at most once per second, so `renew_deadline` should be longer than one second plus `retry_period`. The default
+    /// is 10 s.
     pub renew_deadline: Duration,
     /// The pause between a leader's renewals, and the minimum pause between a candidate's attempts. The default is 2 s.
     pub retry_period: Duration,
-    /// Whether the elector releases the lock after the leader's work has ended, so that the next leader does not
-    /// have to wait. Default: `true`. This is safe, because the elector never releases the lock while the leader's
-    /// work runs. A lock that is given up for a [preferred holder](crate::EndReason::Preferred) is released even
-    /// if this field is `false`.
+    /// Whether the elector releases the lock after the leader's work has ended, so that the next leader does not have
+    /// to wait. The default is `true`. The release is safe, because the elector never releases the lock while the
+    /// leader's work runs. A lock that is given up for a [preferred holder](crate::EndReason::Preferred) is released
+    /// even if this field is `false`.
     pub release_on_cancel: bool,
     /// Whether the elector treats every record with its identity as its own. The default is `false`, because another
     /// process that still runs may have written the record. If `true`, a process with a fixed identity can lead
-    /// immediately after a restart, without waiting until its old record expires. It then also does not wait for
-    /// permits that another elector in the same process has issued.
+    /// immediately after a restart, without waiting until its old record expires. The new elector also does not wait
+    /// for permits that another elector in the same process has issued.
     pub reuse_identity: bool,
     /// Whether a candidate that has observed the lock waits for a lease duration after the lock is deleted or replaced.
-    /// Default: `true`. The holder may not know of the deletion, and can work for `renew_deadline` after it sent its
-    /// last renewal. A candidate that has never observed the lock does not wait, and neither does a former leader that
-    /// held the lock until its term ended.
+    /// The default is `true`. The wait is necessary because the holder may not know of the deletion, and can work for
+    /// `renew_deadline` after its last renewal. A candidate that has never observed the lock does not wait. A former
+    /// leader that held the lock until its term ended does not wait either.
     pub wait_after_deletion: bool,
-    /// Whether the control plane chooses the leader from the [`Candidate`](crate::Candidate)s. Default: `false`. This
-    /// elector's candidate must have the same `identity`.
+    /// Whether the control plane chooses the leader from the [`Candidate`](crate::Candidate)s. The default is `false`.
+    /// This elector's candidate must have the same `identity`.
     ///
-    /// If `true`, the elector does not create the lock and does not take it from another holder. The elector leads when
-    /// the control plane has written the elector's identity into the lock as the holder. If the lock names another
-    /// preferred holder, the elector stops renewing, asks the work to end, and then releases the lock.
+    /// If `true`, the elector does not create the lock and does not take it from another holder. The elector leads
+    /// after the control plane has written the elector's identity into the lock as the holder. If the lock names
+    /// another preferred holder, the elector stops renewing, asks the work to end, and then releases the lock.
     ///
     /// To decide whether the lock has expired, the control plane compares the time of the last renewal with its own
-    /// time of day. So the clocks of the contenders and the control plane must differ by less than `lease_duration`
-    /// minus `renew_deadline`. Otherwise two contenders can lead.
+    /// time of day. Therefore, the clocks of the contenders and the control plane must differ by less than
+    /// `lease_duration` minus `renew_deadline`. Otherwise, two contenders can lead.
     pub coordinated: bool,
-    /// The seed for the jitter. `None`, the default, uses a random seed.
+    /// The seed for the jitter. `None`, the default, selects a random seed.
     pub seed: Option<u64>,
-    /// The metrics provider, used until the elector is dropped. `None`, the default, uses the lock's provider, if it
-    /// has one. Each metric has the lock's name in the label `name`:
+    /// The metrics provider. The elector uses it until the elector is dropped. `None`, the default, selects the lock's
+    /// provider, if the lock has a provider. Each metric has the lock's name in the label `name`:
     ///
     /// | name | kind | value |
     /// |---|---|---|
@@ -89,24 +90,23 @@ pub struct LeaderElectionConfig {
     /// | `leader_election_malformed_records_total` | counter | responses with an unreadable record; of consecutive ones, only the first is logged |
     pub metrics: Option<Arc<dyn Provider>>,
     /// Called at the beginning and at the end of each term, for example to record an Event about the lock, like
-    /// client-go's `RecordEvent`. `None`, the default, uses the lock's event hook, if it has one.
+    /// client-go's `RecordEvent`. `None`, the default, selects the lock's event hook, if the lock has a hook.
     pub events: Option<EventHook>,
     /// The clocks that measure deadlines and pauses. The default is [`SystemClocks`](crate::SystemClocks).
     pub clocks: Arc<dyn Clocks>,
 }
 
-/// A function that is called with an elector's events.
 pub(crate) type EventHook = Arc<dyn Fn(&LeaderEvent) + Send + Sync>;
 
 /// A lock's metrics provider and event hook, like the event recorder of client-go's locks.
 ///
-/// An elector uses its [`Lock`](crate::Lock)'s metrics provider and event hook for those that are `None` in its
-/// [`LeaderElectionConfig`].
+/// An elector uses the observers of its [`Lock`](crate::Lock) if the corresponding field of its
+/// [`LeaderElectionConfig`] is `None`.
 #[derive(Clone, Default)]
 pub struct Observers {
-    /// See [`LeaderElectionConfig::metrics`].
+    /// The metrics provider: see [`LeaderElectionConfig::metrics`].
     pub metrics: Option<Arc<dyn Provider>>,
-    /// See [`LeaderElectionConfig::events`].
+    /// The event hook: see [`LeaderElectionConfig::events`].
     pub events: Option<EventHook>,
 }
 
@@ -120,8 +120,8 @@ impl fmt::Debug for Observers {
 }
 
 impl Default for LeaderElectionConfig {
-    /// Returns a configuration with a [unique identity](unique_identity) and the default
-    /// durations of 15 s, 10 s and 2 s.
+    /// Returns a configuration with a [unique identity](unique_identity) and the default durations of 15 s, 10 s and 2
+    /// s.
     fn default() -> Self {
         Self {
             identity: unique_identity(),
@@ -160,7 +160,7 @@ impl LeaderElectionConfig {
     ///
     /// # Errors
     ///
-    /// Returns the first broken rule.
+    /// Returns the first violated rule.
     pub fn validate(&self) -> Result<(), InvalidConfig> {
         let (lease, renew, retry) = (self.lease_duration, self.renew_deadline, self.retry_period);
         if lease <= renew {
@@ -214,7 +214,7 @@ impl LeaderElectionConfig {
         i32::try_from(whole).ok()
     }
 
-    /// Returns the pauses between a candidate's attempts: the retry period plus jitter.
+    /// Returns the pauses between a candidate's attempts. A pause is the retry period plus jitter.
     pub(crate) fn retries(&self) -> BackoffConfig {
         let retry = self.retry_period;
         BackoffConfig {
@@ -222,7 +222,7 @@ impl LeaderElectionConfig {
             factor: 1.0,
             cap: retry,
             jitter: JITTER_FACTOR,
-            // After a longer pause, a candidate would detect a dead leader too late.
+            // A candidate that pauses longer would detect a dead leader too late.
             longest_retry_after: self.lease_duration,
             ..BackoffConfig::default()
         }
@@ -246,7 +246,8 @@ impl LeaderElectionConfig {
     }
 }
 
-/// Returns a new identity: the host name, which is the pod name in a pod, and a random number.
+/// Returns a new identity, which consists of the host name and a random number. In a pod, the host name is the pod's
+/// name.
 pub fn unique_identity() -> String {
     let non_empty = |text: String| Some(text.trim().to_owned()).filter(|text| !text.is_empty());
     let host = std::fs::read_to_string("/proc/sys/kernel/hostname").ok().and_then(non_empty);
@@ -254,12 +255,12 @@ pub fn unique_identity() -> String {
     format!("{}_{:032x}", host.as_deref().unwrap_or("unknown"), fastrand::u128(..))
 }
 
-/// A rule that a [`LeaderElectionConfig`] must not break.
+/// A rule that a [`LeaderElectionConfig`] must not violate.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum InvalidConfig {
-    /// The lease duration must be longer than the renew deadline. Otherwise a candidate could take over before
-    /// the leader's work has ended.
+    /// The lease duration must be longer than the renew deadline. Otherwise, a candidate could take over before the
+    /// leader's work has ended.
     #[error("lease_duration {lease:?} must be greater than renew_deadline {renew:?}")]
     LeaseNotAboveRenew {
         /// The lease duration.
@@ -303,7 +304,7 @@ pub enum InvalidConfig {
         /// The key of this object.
         key: ObjectKey,
     },
-    /// Shards cannot be coordinated, because the control plane would choose one holder for all of them.
+    /// Shards cannot be coordinated, because the control plane would choose one holder for all shards.
     #[error("shards cannot be coordinated, because each replica claims its own share: set coordinated to false")]
     CoordinatedShards,
     /// The [labels](crate::LeaseGroupConfig::labels) of a group must be valid labels.

@@ -1,4 +1,4 @@
-//! Electors, which run the leader's work while a separate task drives the state machine.
+//! Electors, which run the leader's work while a separate task drives the election.
 
 use std::fmt;
 use std::future::Future;
@@ -54,9 +54,10 @@ pub struct LeaderElector<L: Lock> {
     config: LeaderElectionConfig,
     observed: watch::Sender<Observed>,
     metrics: Option<Arc<Instruments>>,
-    /// The [`Shell`] that this elector shares with others. `None` starts a separate `Shell` for each run.
+    /// The [`Shell`], which is the task that drives the election, if this elector shares it with other electors. `None`
+    /// starts a separate `Shell` for each run.
     shell: Option<Arc<Shell<L>>>,
-    /// Receives changes of the preferred holder. `None` if no other code prefers a holder.
+    /// Receives the preferred holder and its changes. `None` if no other code prefers a holder.
     preference: Option<watch::Receiver<Preference>>,
     /// The last term, if `run` was dropped or panicked before the term's work and permits ended.
     unfinished: Option<TermHandle>,
@@ -67,7 +68,7 @@ impl<L: Lock> LeaderElector<L> {
     ///
     /// # Errors
     ///
-    /// Returns the first rule in [`InvalidConfig`] that `config` breaks for this lock.
+    /// Returns the first rule in [`InvalidConfig`] that `config` violates for this lock.
     pub fn new(lock: L, config: LeaderElectionConfig) -> Result<Self, InvalidConfig> {
         config.validate()?;
         if config.coordinated && !lock.can_be_coordinated() {
@@ -79,7 +80,6 @@ impl<L: Lock> LeaderElector<L> {
         Ok(Self::of(lock, config, None))
     }
 
-    /// Creates an elector from an already validated configuration.
     pub(crate) fn of(lock: L, mut config: LeaderElectionConfig, shell: Option<Arc<Shell<L>>>) -> Self {
         let Observers { metrics, events } = lock.observers();
         config.metrics = config.metrics.or(metrics);
@@ -101,27 +101,28 @@ impl<L: Lock> LeaderElector<L> {
         ElectionStatus::new(self.lock.key().clone(), &self.config, self.observed.subscribe())
     }
 
-    /// Contends for the lock, and runs the leader's work while this elector leads. After a lost term, the
-    /// elector contends again. Returns when `stop` is cancelled, or when the leader's work returns or panics
-    /// without being asked to end. The result is the end of the last term, or `None` if there was no term. To
+    /// Contends for the lock, and runs the leader's work while this elector leads. After a lost term, the elector
+    /// contends again. Returns when the `stop` token is cancelled, or when the leader's work returns or panics although
+    /// the elector has not asked it to end. The result is the end of the last term, or `None` if there was no term. To
     /// contend again, call `run` again.
     ///
-    /// After `stop` is cancelled, the elector asks the leader's work to end, and renews the lock until the work has
-    /// ended. The elector then waits, at most until the term's deadline, for all [permits](Leadership::permit) and all
-    /// concurrent work that [runs](Leadership::run) inside the term. After that, the elector tries to release the lock
-    /// for at most `renew_deadline`. If the term is lost before the work has ended, the elector drops the work.
+    /// After the `stop` token is cancelled, the elector asks the leader's work to end, and renews the lock until the
+    /// work has ended. The elector then waits, at most until the term's deadline, for all [permits](Leadership::permit)
+    /// and all concurrent work that [runs](Leadership::run) inside the term. After that, the elector tries to release
+    /// the lock for at most `renew_deadline`. If the term is lost before the work has ended, the elector drops the
+    /// work.
     ///
     /// # Panics
     ///
-    /// Panics if the lock panics, or if a callback other than the leader's work panics. The lock is then not
-    /// released, so the next leader has to wait until it expires. The next call of `run` first waits for the term's
-    /// permits and concurrent work.
+    /// Panics if the lock panics, or if a callback other than the leader's work panics. The lock is then not released,
+    /// so the next leader has to wait until the lock expires. The next call of `run` first waits for the term's permits
+    /// and concurrent work.
     ///
     /// # Cancel safety
     ///
     /// Dropping the future drops the leader's work and ends the election immediately. The lock is not released, so the
-    /// next leader has to wait until it expires. Permits and concurrent work may continue until the term's deadline.
-    /// Only the next call of `run` on this elector waits for them.
+    /// next leader has to wait until the lock expires. Permits and concurrent work may continue until the term's
+    /// deadline. Only the next call of `run` on this elector waits for them.
     pub async fn run<W, Fut>(
         &mut self,
         stop: &CancellationToken,
@@ -177,7 +178,7 @@ impl<L: Lock> LeaderElector<L> {
         let (to_us, mut notices) = mpsc::unbounded_channel();
         let metrics = self.metrics.as_ref().map(Arc::downgrade);
         let contest = Contest::new(self.lock.clone(), self.config.clone(), self.observed.clone(), to_us, metrics);
-        // A separate task renews the term, so renewals continue even if the leader's work blocks its thread.
+        // A separate task renews the term. Therefore, renewals continue even if the leader's work blocks its thread.
         let shell = self.shell.clone().unwrap_or_else(|| self.own_shell());
         let (place, ended) = shell.join(contest, stop.clone(), self.preference.clone());
         let mut last = None;
@@ -211,9 +212,10 @@ impl<L: Lock> LeaderElector<L> {
             if once || matches!(end.reason, EndReason::Completed | EndReason::Panicked) {
                 stop.cancel();
             }
-            // The term lasts until the concurrent work inside it has ended.
+            // Wait for the concurrent work inside the term, because the term lasts until this work has ended.
             let closed = meanwhile(term.handle.close(end.reason.clone()), &mut notices, &mut new_leader).await;
-            // If a callback or the `Contest` panicked, keep the term, so that the next call of `run` waits for it.
+            // After a panic in a callback or in the `Contest`, keep the term, so that the next call of `run` waits for
+            // it.
             if let Ok(Some(())) = closed {
                 self.unfinished = None;
             }
@@ -228,8 +230,8 @@ impl<L: Lock> LeaderElector<L> {
         match ended.await {
             Ok(Ok(())) => {}
             Ok(Err(panic)) => resume_unwind(panic),
-            // The `Contest` was dropped without a result, because the `Shell`'s task panicked or the
-            // runtime is shutting down.
+            // The `Contest` was dropped without a result. Either the `Shell`'s task has panicked, or the runtime is
+            // shutting down.
             Err(_) => {
                 if let Some(panic) = place.panic_message().await {
                     resume_unwind(Box::new(panic));
@@ -259,7 +261,7 @@ impl<L: Lock> LeaderElector<L> {
         }
     }
 
-    /// Creates a [`Shell`] for this elector only, which watches the elector's lock.
+    /// Creates a [`Shell`] that is not shared and watches the elector's lock.
     fn own_shell(&self) -> Arc<Shell<L>> {
         let (lock, clocks) = (self.lock.clone(), self.config.clocks.clone());
         let pauses = Backoff::new(self.config.watch_retries(), self.config.seed());
@@ -305,15 +307,15 @@ async fn meanwhile<F: Future>(
             output = &mut work => return Ok(Some(output)),
             notice = notices.recv() => match notice {
                 Some(Notice::NewLeader(identity)) => catch_unwind(AssertUnwindSafe(|| new_leader(identity)))?,
-                // `Started` cannot arrive here, because the `Machine` begins the next term only after it has
-                // reported the end of this term.
+                // `Started` cannot arrive here. The `Machine` begins the next term only after it has reported the end
+                // of this term.
                 Some(Notice::Started(_)) | None => return Ok(None),
             },
         }
     }
 }
 
-/// Determines why a term ended from the outcome of its work.
+/// Determines from the outcome of a term's work why the term ended.
 fn end_of_term<T>(
     ended: Option<thread::Result<Result<T, LeadershipLost>>>,
     leadership: &Leadership,
@@ -325,7 +327,7 @@ fn end_of_term<T>(
         Some(Ok(Ok(output))) => (requested.unwrap_or(EndReason::Completed), Some(Ok(output))),
         Some(Err(panic)) => (EndReason::Panicked, Some(Err(panic))),
     };
-    // The work may detect the end of its term and return before the elector does.
+    // The work may return before the elector notices that the term has ended.
     let reason = match leadership.check() {
         Err(lost) if !matches!(reason, EndReason::Panicked | EndReason::Dropped) => lost.reason,
         _ => reason,
@@ -333,7 +335,7 @@ fn end_of_term<T>(
     TermEnd { reason, work }
 }
 
-/// A term whose beginning was reported. Its end is always reported too, even if the elector is dropped.
+/// A term whose beginning was reported. Dropping an open term reports its end, so that the end is always reported.
 struct OpenTerm<'a, T> {
     handle: TermHandle,
     observed: watch::Sender<Observed>,
@@ -346,13 +348,13 @@ struct OpenTerm<'a, T> {
 
 impl<T> OpenTerm<'_, T> {
     fn begin(&mut self) {
-        // If this call panics, the term does not begin, and its end is not reported.
+        // If the call below panics, the term does not begin, and its end is not reported.
         self.record(LeaderEventKind::BecameLeader);
         self.open = true;
         self.observed.send_modify(|observed| observed.term = Some(self.handle.leadership()));
     }
 
-    /// Reports the term's end to the event hook and to the callback. Both are called, even if one of them panics.
+    /// Reports the term's end to the event hook and to the callback. Calls both, even if the first call panics.
     fn report_end(&mut self, end: &TermEnd<T>) -> (thread::Result<()>, thread::Result<()>) {
         self.open = false;
         self.handle.lose(end.reason.clone());
@@ -379,7 +381,7 @@ impl<T> Drop for OpenTerm<'_, T> {
             return;
         }
         let (recorded, called) = self.report_end(&TermEnd { reason: EndReason::Dropped, work: None });
-        // Catch this panic, because a second panic during unwinding would abort the process.
+        // Catch panics, because a second panic during unwinding would abort the process.
         if recorded.is_err() || called.is_err() {
             tracing::error!(lock = %self.event.key, "a callback panicked while handling the end of a dropped term");
         }
@@ -400,7 +402,8 @@ mod tests {
         }
     }
 
-    /// A second panic during unwinding would abort the process.
+    /// The drop of the work panics after the callback has panicked. A second panic during unwinding would abort the
+    /// process.
     #[tokio::test]
     async fn work_panic_after_callback_panic_does_not_abort() {
         let (sender, mut notices) = mpsc::unbounded_channel();

@@ -29,18 +29,19 @@ use crate::watching::{Events, follow, watch};
 /// ```
 #[derive(Clone, Debug)]
 pub struct LeaseGroupConfig {
-    /// The labels of the group's leases. The group's watch selects leases by these labels, and each write adds
-    /// them to its lease. With no labels, the default, the group watches all leases in the namespace,
-    /// including other programs' leases.
+    /// The labels of the group's leases. The group's watch selects leases by these labels, and each write adds the
+    /// labels to its lease. With no labels, the default, the group watches all leases in the namespace, including the
+    /// leases of other programs.
     pub labels: BTreeMap<String, String>,
     /// The maximum number of requests in flight. The default is 8. The effective maximum is at least half the number of
-    /// electors, so that no term is lost only because requests are queued.
+    /// electors, because otherwise a term could be lost only because its requests are queued.
     ///
-    /// The request with the earliest deadline leaves the queue first, and its timeout begins at this time. A
-    /// candidate's request is queued like a leader's with a full `renew_deadline` left, so candidates do not starve.
+    /// The group sends the request with the earliest deadline first. A request's timeout begins when the request leaves
+    /// the queue. A candidate's request has the same place in the queue as the request of a leader with a full
+    /// `renew_deadline` left. Therefore, candidates do not starve.
     pub in_flight: usize,
-    /// The configuration of each elector. All electors in the group share its identity, because
-    /// they belong to one process.
+    /// The configuration of each elector. All electors in the group have the same identity, because they belong to one
+    /// process.
     pub election: LeaderElectionConfig,
 }
 
@@ -99,7 +100,7 @@ impl<A: ObjectApi<Lease> + ListWatch<Object = Lease> + Clone> LeaseGroup<A> {
     ///
     /// # Errors
     ///
-    /// Returns the first rule in [`InvalidConfig`] that `config` breaks.
+    /// Returns the first rule in [`InvalidConfig`] that `config` violates.
     ///
     /// # Panics
     ///
@@ -148,14 +149,14 @@ impl<A: ObjectApi<Lease> + ListWatch<Object = Lease> + Clone> LeaseGroup<A> {
     /// Creates an elector for the lease `name`. Call [`run`](LeaderElector::run) to contend for the lease.
     pub fn elector(&self, name: &str) -> LeaderElector<LeaseLock<A>> {
         let lock = LeaseLock::new(self.api.clone(), &self.namespace, name);
-        // The group's watch reports this lock's events.
+        // The lock has no watch of its own, because the group's watch reports its events.
         let lock = LeaseLock { labels: self.config.labels.clone(), watch: false, ..lock };
         LeaderElector::of(lock, self.config.election.clone(), Some(self.shell.clone()))
     }
 }
 
-/// Returns a field selector for the namespace if `api` is for all namespaces, so that the server does not send
-/// other namespaces' leases.
+/// Returns a field selector for `namespace` if `api` is for all namespaces. The server then does not send the leases of
+/// other namespaces.
 fn in_namespace(api: &impl ListWatch, namespace: &str) -> FieldSelector {
     match api.namespace() {
         Some(_) => FieldSelector::everything(),
@@ -182,7 +183,7 @@ async fn watch_all<A: ListWatch<Object = Lease>>(
         }
         tap(&event);
         let seen = match event {
-            // The lease may still exist without its labels, so this event must not end a term.
+            // The lease may still exist without the selected labels, so this event must not end a term.
             WatchEvent::Deleted(_) => Some(LockEvent::MaybeChanged),
             event => lock_event(event, locked),
         };

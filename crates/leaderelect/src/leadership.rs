@@ -1,4 +1,4 @@
-//! Leadership, the right to act as the leader, and permits.
+//! Leadership, which is the right to act as the leader, and permits.
 
 use std::fmt;
 use std::future::{Future, poll_fn};
@@ -22,9 +22,9 @@ use crate::token::Token;
 /// latest. Work in other threads or programs needs a [`Permit`] for each action. The elector does not release the lock
 /// until each permit was dropped or has expired.
 ///
-/// A process can be frozen after it has checked its leadership, and send a request after its term has ended. A
-/// sent request cannot be taken back either. Only a resource that compares [fencing tokens](Leadership::token)
-/// can reject such requests.
+/// A process can be frozen after it has checked its leadership, and send a request after its term has ended. A request
+/// also cannot be taken back after it was sent. Only a resource that compares [fencing tokens](Leadership::token) can
+/// reject such requests.
 ///
 /// # Examples
 ///
@@ -56,31 +56,32 @@ struct Shared {
     token: Option<Token>,
     clocks: Arc<dyn Clocks>,
     permits: TaskTracker,
-    /// `true` if a check has found the deadline passed. The term then stays expired, even if a clock is set back.
+    /// `true` if a check has found that the deadline has passed. The term then stays expired, even if a clock is set
+    /// back.
     expired: AtomicBool,
-    /// `true` if the elector must release the lock after the leader's work, for any reason of its end.
+    /// `true` if the elector must release the lock after the leader's work, no matter why the work ends.
     gives_up: AtomicBool,
 }
 
-/// A term's state, as published by the elector.
 #[derive(Clone, Debug)]
 struct TermState {
     deadline: Deadline,
-    /// Why the elector has asked the work to end, if it has.
+    /// The reason why the elector has asked the work to end. `None` if the elector has not asked.
     draining: Option<EndReason>,
-    /// Why the work has ended. `None` while the work runs. Afterwards, permits are no longer issued or extended.
+    /// The reason why the work has ended. `None` while the work runs. After the work has ended, permits are no longer
+    /// issued or extended.
     closed: Option<EndReason>,
     lost: Option<EndReason>,
 }
 
 impl Leadership {
-    /// Returns the time until the term's deadline. The elector may release the lock earlier, unless the caller holds a
-    /// [permit](Leadership::permit).
+    /// Returns the time until the term's deadline. The elector may release the lock before the deadline, unless the
+    /// caller holds a [permit](Leadership::permit).
     ///
     /// # Errors
     ///
-    /// Returns [`LeadershipLost`] if the deadline has passed or the term has ended. After one
-    /// error, all further calls fail.
+    /// Returns [`LeadershipLost`] if the deadline has passed or the term has ended. After one error, all further calls
+    /// fail.
     pub fn check(&self) -> Result<Duration, LeadershipLost> {
         self.left(&self.state())
     }
@@ -91,8 +92,8 @@ impl Leadership {
     ///
     /// Returns the same errors as [`Leadership::check`]. Also fails after the leader's work has ended.
     pub fn permit(&self) -> Result<Permit, LeadershipLost> {
-        // Count the permit before checking the leadership, so that an elector that ends the
-        // term waits for every permit.
+        // Count the permit before checking the leadership. Otherwise, an elector that ends the term could miss the
+        // permit and not wait for it.
         let count = self.shared.permits.token();
         let state = self.state();
         self.left(&state)?;
@@ -102,19 +103,19 @@ impl Leadership {
         }
     }
 
-    /// Runs `work` with a [permit](Leadership::permit) until the term ends. The leadership is checked before each poll,
-    /// so the work does not continue if a timer fires late or the machine was suspended.
+    /// Runs `work` with a [permit](Leadership::permit) until the term ends. The method checks the leadership before
+    /// each poll of `work`. Therefore, `work` does not continue if a timer fires late or the machine was suspended.
     ///
     /// # Errors
     ///
-    /// Returns [`LeadershipLost`] if the term ended before `work`, which was then dropped.
+    /// Returns [`LeadershipLost`] if the term ended before `work`. In this case, `work` was dropped.
     ///
     /// # Cancel safety
     ///
     /// Dropping the future drops the work.
     pub async fn run<F: Future>(&self, work: F) -> Result<F::Output, LeadershipLost> {
         let _permit = self.permit()?;
-        // Declared after the permit, so the work is dropped before the permit.
+        // The work is dropped before the permit, because it is declared after the permit.
         let mut work = pin!(work);
         let guarded = poll_fn(|context| match self.check() {
             Ok(_) => work.as_mut().poll(context).map(Ok),
@@ -127,8 +128,8 @@ impl Leadership {
         }
     }
 
-    /// Waits until the elector asks the work to end: when the elector is stopped, when a preferred holder should lead,
-    /// when the callback's work has ended, or when the term is over.
+    /// Waits until the elector asks the work to end. The elector asks when it is stopped, when a preferred holder
+    /// should lead, when the callback's work has ended, or when the term is over.
     ///
     /// After a stop was requested, the elector renews the lock until the work has ended.
     ///
@@ -140,13 +141,14 @@ impl Leadership {
         tokio::select! {
             biased;
             _ = self.lost() => {}
-            // An error means that the elector was dropped, which also ends the leadership term.
+            // An error means that the elector was dropped, which also ends the term.
             _ = state.wait_for(|state| state.draining.is_some()) => {}
         }
     }
 
     /// Makes the elector release the lock after the leader's work has ended, so that another replica can lead. Call
-    /// this method if this replica cannot do the work. This call does not end the work.
+    /// this method if this replica cannot do the work. The call does not end the work.
+    /// [`Shards::run`](crate::Shards::run) describes the effect of this call on shards.
     pub fn give_up(&self) {
         self.shared.gives_up.store(true, Ordering::Release);
     }
@@ -162,7 +164,7 @@ impl Leadership {
         state.draining.is_some() || self.left(&state).is_err()
     }
 
-    /// Waits until the term is over, and returns the reason.
+    /// Waits until the term is over, and returns the reason for its end.
     ///
     /// # Cancel safety
     ///
@@ -192,13 +194,13 @@ impl Leadership {
         self.shared.token.as_ref()
     }
 
-    /// Returns the term's deadline, which each renewal extends. The term can also end before its deadline.
+    /// Returns the term's deadline. Each renewal extends the deadline. The term can also end before its deadline.
     pub fn deadline(&self) -> Deadline {
         self.state.borrow().deadline
     }
 
-    /// Returns a copy of the term's state. Copy the state before reading the clocks, because clocks are user code and
-    /// must not run under the channel's lock.
+    /// Returns a copy of the term's state. Callers must not read the clocks under the channel's lock, because clocks
+    /// are user code.
     fn state(&self) -> TermState {
         self.state.borrow().clone()
     }
@@ -236,9 +238,9 @@ impl fmt::Debug for Leadership {
 /// The right to perform one action as the leader: see [`Leadership::permit`].
 ///
 /// Until a permit is dropped or expires, the elector does not release the lock or begin another term. A permit expires
-/// when its [deadline](Permit::deadline) has passed on the monotonic clock. So a timeout from [`Permit::remaining`]
-/// stays valid, even if the time of day is set forward and ends the term early. After the leader's work has ended,
-/// permits are no longer extended.
+/// when its [deadline](Permit::deadline) has passed on the monotonic clock. Therefore, a timeout from
+/// [`Permit::remaining`] stays valid, even if the time of day is set forward and ends the term early. After the
+/// leader's work has ended, permits are no longer extended.
 ///
 /// # Examples
 ///
@@ -259,12 +261,12 @@ pub struct Permit {
 }
 
 impl Permit {
-    /// Returns the time until the permit expires, or zero if it has expired or the term is over.
+    /// Returns the time until the permit expires. Returns zero if the permit has expired or the term is over.
     pub fn remaining(&self) -> Duration {
         self.leadership.check().unwrap_or_default()
     }
 
-    /// Returns the time at which the permit expires. While the leader's work runs, each renewal extends this deadline.
+    /// Returns the time at which the permit expires. While the leader's work runs, each renewal extends this time.
     pub fn deadline(&self) -> Deadline {
         self.leadership.deadline()
     }
@@ -297,7 +299,7 @@ impl TermHandle {
         deadline: Deadline,
     ) -> Self {
         let permits = TaskTracker::new();
-        // Close the tracker now, because a wait for an empty tracker ends only if the tracker is closed.
+        // Close the tracker now, because a wait for all permits ends only if the tracker is closed.
         permits.close();
         let shared = Shared {
             lock,
@@ -316,7 +318,7 @@ impl TermHandle {
         Leadership { shared: self.shared.clone(), state: self.state.subscribe() }
     }
 
-    /// Extends the deadline. Does nothing if a caller may already have found the term expired.
+    /// Extends the deadline. Does nothing if a check may already have found that the term has expired.
     pub(crate) fn extend(&self, deadline: Deadline) {
         let now = self.shared.clocks.now();
         self.state.send_modify(|state| {
@@ -337,7 +339,8 @@ impl TermHandle {
         self.shared.gives_up.load(Ordering::Acquire)
     }
 
-    /// Returns why the elector has asked the leader's work to end, or `None` if it has not asked.
+    /// Returns the reason why the elector has asked the leader's work to end. Returns `None` if the elector has not
+    /// asked.
     pub(crate) fn drains_for(&self) -> Option<EndReason> {
         self.state.borrow().draining.clone()
     }
@@ -348,11 +351,12 @@ impl TermHandle {
         });
     }
 
-    /// Ends the term after its work has ended. No permits are issued any more. Waits until all permits
-    /// were dropped or have expired.
+    /// Ends the term after its work has ended, and issues no more permits. Waits until all permits were dropped or have
+    /// expired.
     ///
-    /// Permits expire on the monotonic clock, because timeouts use this clock. If another clock has ended the term
-    /// earlier, for example because the time of day was set forward, existing permits stay valid until their deadline.
+    /// Permits expire on the monotonic clock, because timeouts use the monotonic clock. If another clock has ended the
+    /// term earlier, for example because the time of day was set forward, existing permits stay valid until their
+    /// deadline.
     pub(crate) async fn close(&self, reason: EndReason) {
         self.state.send_modify(|state| {
             state.draining.get_or_insert_with(|| reason.clone());
@@ -367,12 +371,12 @@ impl TermHandle {
     }
 }
 
-/// The term is over, so this process must not act as the leader.
+/// An error that reports that the term is over. This process must not act as the leader.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[error("no longer the leader by {lock}: {reason}")]
 pub struct LeadershipLost {
     /// The lock, as `namespace/name`.
     pub lock: Arc<str>,
-    /// Why the term is over.
+    /// The reason for the end of the term.
     pub reason: EndReason,
 }

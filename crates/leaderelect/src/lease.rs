@@ -45,8 +45,8 @@ pub struct LeaseSpec {
     pub holder_identity: Option<String>,
     /// How many seconds the lease stays valid after a renewal. Servers reject values below 1.
     pub lease_duration_seconds: Option<i32>,
-    /// The time at which the holder's term began. An invalid time counts as missing, so that it does not make
-    /// the whole lease unreadable.
+    /// The time at which the holder's term began. An invalid time counts as missing. Otherwise, an invalid time would
+    /// make the whole lease unreadable.
     pub acquire_time: Option<MicroTime>,
     /// The time of the holder's last renewal. An invalid time counts as missing.
     pub renew_time: Option<MicroTime>,
@@ -61,13 +61,13 @@ pub struct LeaseSpec {
     /// Undeclared fields of `spec`. Writes keep these fields.
     #[serde(flatten)]
     pub other: BTreeMap<String, Value>,
-    /// The text of invalid times, which is never written. Electors compare this text to detect renewals by a holder
+    /// The text of invalid times. This text is never written. Electors compare the text, to detect renewals by a holder
     /// that writes invalid times.
     #[serde(skip)]
     pub unreadable_times: String,
 }
 
-/// A [`LeaseSpec`] with undecoded times.
+/// A [`LeaseSpec`] whose times are not decoded yet.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct Wire {

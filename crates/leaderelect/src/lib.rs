@@ -50,15 +50,15 @@
 //!
 //! The deadline counts from the time at which the elector *sent* the last renewal that the lock stored. A renewal
 //! extends the deadline only when its response arrives. The deadline has passed when any of the three [clocks](Now)
-//! reaches it. So a term is already over when a machine wakes from a long suspend, or when a paused virtual machine
-//! resumes and its time of day is corrected.
+//! reaches it. Therefore, a term is already over when a machine wakes from a long suspend, or when a paused virtual
+//! machine resumes and its time of day is corrected.
 //!
 //! In a [coordinated](LeaderElectionConfig::coordinated) election, the control plane uses its time of day to decide
-//! whether a lease has expired. So the machines' clocks must also show similar times.
+//! whether a lease has expired. Therefore, the machines' clocks must also show similar times.
 //!
-//! If a held lock is deleted, its holder continues to work for less than `renew_deadline`. A candidate that has
-//! observed the lock waits for a lease duration after it observes the deletion. A new candidate that finds no
-//! lock leads without waiting.
+//! If a held lock is deleted, the holder of the deleted lock continues to work for less than `renew_deadline`. A
+//! candidate that has observed the lock waits for a lease duration after it observes the deletion. A new candidate that
+//! finds no lock leads without waiting.
 //!
 //! An election cannot prevent late requests. A server may execute a request that was sent before a term ended, or by a
 //! process that was frozen after it had checked its leadership. To reject late requests, the resource must compare
@@ -106,7 +106,7 @@ pub use status::{ElectionStatus, LockUnavailable, RenewalOverdue};
 pub use term::{EndReason, Term, TermEnd};
 pub use token::{InvalidToken, StaleToken, TOKEN_ANNOTATION, Token};
 
-// Runs the README's examples as tests.
+// Runs the README's examples as doc tests.
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]
 struct Readme;

@@ -17,7 +17,7 @@ use crate::watching::watch_one;
 
 /// Storage for an election record, like client-go's `resourcelock.Interface`.
 ///
-/// A lock only reads and writes the record. It makes no decisions and has no state of its own.
+/// A lock only reads and writes the record. A lock makes no decisions and has no state of its own.
 ///
 /// # Cancel safety
 ///
@@ -94,7 +94,7 @@ use crate::watching::watch_one;
 /// # }
 /// ```
 pub trait Lock: Send + Sync + 'static {
-    /// The stored object, in which a write changes only the record.
+    /// The stored object. A write changes only the record in this object.
     type Object: Send + Sync + 'static;
 
     /// Returns the resource type of the object that stores the record.
@@ -103,33 +103,33 @@ pub trait Lock: Send + Sync + 'static {
     /// Returns the key of the object that stores the record.
     fn key(&self) -> &ObjectKey;
 
-    /// Returns the precision of the lock's stored times. Default: microseconds.
+    /// Returns the precision of the lock's stored times. The default is microseconds.
     fn time_precision(&self) -> TimePrecision {
         TimePrecision::Micros
     }
 
-    /// Returns the fencing token of a term that began with the state `began`. This method must not block.
+    /// Returns the fencing token of a term that began with the state `began`. Implementations must not block.
     fn token(&self, began: &LockState) -> Option<Token> {
         Token::of(&began.version)
     }
 
     /// Returns `true` if this lock supports [coordinated](crate::LeaderElectionConfig::coordinated) elections, in which
-    /// the control plane chooses the holder. Only Leases do. Default: `true`.
+    /// the control plane chooses the holder. Only locks in Leases support them. The default is `true`.
     fn can_be_coordinated(&self) -> bool {
         true
     }
 
-    /// Returns the metrics provider and the event hook for electors whose configuration does not set them. Default:
-    /// none.
+    /// Returns the metrics provider and the event hook for electors whose configuration does not set them. By default,
+    /// both are `None`.
     fn observers(&self) -> Observers {
         Observers::default()
     }
 
     /// Watches the object that stores the record. The first event contains the object's current state. When the stream
-    /// ends, the elector opens another watch, after failures with growing pauses. The default implementation returns
-    /// `None`: the lock has no watch, so the elector polls.
+    /// ends, the elector opens another watch. After failures, the pauses between attempts grow. The default
+    /// implementation returns `None`, which means that the lock has no watch and the elector polls the lock.
     ///
-    /// Events may be stale. They only make an elector act sooner, and no decision is based only on events.
+    /// Events may be stale. Events only make an elector act sooner, and no decision is based only on events.
     fn watch(&self) -> impl Future<Output = Result<Option<LockEvents<Self::Object>>, ApiError>> + Send {
         async { Ok(None) }
     }
@@ -157,14 +157,14 @@ pub type LockEvents<O> = Pin<Box<dyn Stream<Item = LockEvent<O>> + Send>>;
 /// A watch event of a lock.
 #[derive(Clone, Debug)]
 pub enum LockEvent<O> {
-    /// The object was created or changed, and had this state when the server sent the event.
+    /// The object was created or changed. It had this state when the server sent the event.
     Changed(LockSnapshot<O>),
     /// The object was deleted.
     Deleted {
         /// The uid of the deleted object.
         uid: String,
     },
-    /// The lock may have changed, so the elector should read it.
+    /// The lock may have changed. The elector should read the lock.
     MaybeChanged,
 }
 
@@ -179,8 +179,8 @@ pub struct LockSnapshot<O> {
 
 /// A [`Lock`] in a [`Lease`].
 ///
-/// Use a separate client for the lock. If the leader's work used the same client, its rate limiter might delay a
-/// renewal until the term ends.
+/// Use a separate client for the lock. If the leader's work used the same client, the client's rate limiter might delay
+/// a renewal until the term ends.
 ///
 /// # Examples
 ///
@@ -197,14 +197,15 @@ pub struct LockSnapshot<O> {
 pub struct LeaseLock<A> {
     /// The API through which the lock reads, writes and watches the lease.
     pub api: A,
-    /// The key of the lease, which the elector creates if it does not exist.
+    /// The key of the lease. The elector creates the lease if it does not exist.
     pub key: ObjectKey,
     /// Labels that each write sets on the lease. Other labels are kept.
     pub labels: BTreeMap<String, String>,
-    /// Whether the elector watches the lease, to detect its release immediately. Default: `true`. If the watch is
+    /// Whether the elector watches the lease, to detect its release immediately. The default is `true`. If the watch is
     /// forbidden, fails or reports no events, the elector polls the lease instead.
     pub watch: bool,
-    /// The metrics provider and the event hook for electors whose configuration does not set them. Default: none.
+    /// The metrics provider and the event hook for electors whose configuration does not set them. By default, both are
+    /// `None`.
     pub observers: Observers,
 }
 
@@ -274,8 +275,8 @@ pub(crate) fn locked(lease: Lease) -> Result<LockSnapshot<Lease>, ApiError> {
     Ok(LockSnapshot { state: state_of(&lease), object: lease })
 }
 
-/// Rejects an object without uid or resourceVersion as the base of a write. Without them, the server would not detect a
-/// conflict, and the write could overwrite the next leader's record or recreate a deleted object.
+/// Rejects an object without uid or resourceVersion as the base of a write. The server could not detect a conflict
+/// without these fields. The write could then overwrite the next leader's record or recreate a deleted object.
 pub(crate) fn comparable(base: &impl Object, kind: &str) -> Result<(), ApiError> {
     if base.uid().is_empty() || base.resource_version().is_empty() {
         let message = format!("{kind} {} cannot be updated without uid and resourceVersion", base.key());
@@ -284,7 +285,8 @@ pub(crate) fn comparable(base: &impl Object, kind: &str) -> Result<(), ApiError>
     Ok(())
 }
 
-/// Checks that an object in the server's response has a uid and a resourceVersion, and so can be the base of a write.
+/// Checks that an object in the server's response has a uid and a resourceVersion. Only an object with both can be the
+/// base of a write.
 pub(crate) fn stored(object: &impl Object, kind: &str) -> Result<(), ApiError> {
     if object.uid().is_empty() || object.resource_version().is_empty() {
         let message = format!("{kind} {} was returned without uid or resourceVersion", object.key());
@@ -293,7 +295,6 @@ pub(crate) fn stored(object: &impl Object, kind: &str) -> Result<(), ApiError> {
     Ok(())
 }
 
-/// Converts a watch event of an object to a lock event.
 pub(crate) fn lock_event<T: Object>(
     event: WatchEvent<T>,
     locked: impl Fn(T) -> Result<LockSnapshot<T>, ApiError>,

@@ -1,6 +1,6 @@
 //! A state machine that makes all of an elector's decisions, without I/O, clocks or tasks.
 //!
-//! The owner passes signals and the current time to the [`Machine`], and executes the returned instructions. All
+//! The owner of a [`Machine`] passes signals and the current time to it, and executes the returned instructions. All
 //! decisions that affect safety are in the `Machine`, so a test can simulate many electors from one seed.
 //!
 //! Invariants:
@@ -9,7 +9,7 @@
 //! - When the `Machine` observes another record, a deletion or another uid, it ends the term before it does anything
 //!   else. A term never resumes, and the next term begins only after this term's work has ended.
 //! - Each write replaces a version that was observed before. The `Machine` releases the lock only after the work has
-//!   ended, and only if the last read returned a record of this term.
+//!   ended, and only if the last read returned a record of the same term.
 
 mod departing;
 mod following;
@@ -44,40 +44,38 @@ pub struct Machine {
     jitter: Jitter,
     /// The time between a term's beginning and its first renewal.
     first_renewal: Duration,
-    /// Renewals are sent at multiples of this duration on the monotonic clock. Zero allows any time.
+    /// The `Machine` sends renewals at multiples of this duration on the monotonic clock. Zero allows any time.
     grain: Duration,
     phase: Phase,
     stopping: bool,
-    /// `true` while the watch is open.
     watch_is_up: bool,
-    /// `true` while the `Machine` relies on the watch: it is open, and no read has returned a change that
-    /// the watch did not report.
+    /// `true` while the `Machine` relies on the watch. The watch must be open, and no read may have returned a change
+    /// that the watch did not report.
     watching: bool,
     /// The newest state that the watch has reported while this elector held the lock.
     last_hint: Option<LockState>,
-    /// The free lock that the watch reported, which the next write, at `next_try`, replaces.
+    /// The free lock that the watch has reported. The next write, at `next_try`, replaces this lock.
     vacancy: Option<LockState>,
-    /// The request in flight.
     sent: Option<Sent>,
-    /// The time of the next tick, unless a signal arrives first.
+    /// The time of the next tick, unless a signal arrives before this time.
     next_try: Duration,
     observed: Option<Observation>,
-    /// Until this time, a deleted lock still counts as held.
+    /// The time until which a deleted lock still counts as held.
     held_until: Duration,
     /// The time at which the lock was first found missing. `None` if the lock exists.
     absent_since: Option<Duration>,
     preference: Preference,
     reported: Option<String>,
-    /// Failed writes that the server may have stored. If a client sends a write twice, for example, the first attempt
-    /// may be stored and make the second one conflict. Each version can be replaced only once, so when one of these
-    /// writes is known to be stored, no other can be. The list is emptied when a term begins or ends.
+    /// Failed writes that the server may have stored. For example, if a client sends a write twice, the server may
+    /// store the first attempt and reject the second attempt as a conflict. Each version can be replaced only once, so
+    /// at most one of these writes was stored. The list is emptied when a term begins or ends.
     in_doubt: Vec<Doubt>,
-    /// The lock's uid and record in the last term, after that term is over. If the lock still contains this
-    /// record, no contender leads.
+    /// The lock's uid and record in the last term, after the term is over. If the lock still contains this record, no
+    /// contender leads.
     last_term: Option<(String, LeaderElectionRecord)>,
     /// The time in the last sent record.
     last_written: Option<Stamp>,
-    /// No record is written before this time, so that the times in records are not ahead of the clock.
+    /// The time before which no record is written, so that the times in records are not ahead of the clock.
     write_not_before: Duration,
     slow_paths: u64,
 }
@@ -86,7 +84,7 @@ pub struct Machine {
 enum Phase {
     Following,
     Leading(Leading),
-    /// The term is lost, but its work still runs.
+    /// The term is lost, but the work of the term still runs.
     Lost,
     Releasing(Releasing),
     Finished,
@@ -97,7 +95,8 @@ struct Leading {
     term: Term,
     /// The lock's state that the next renewal replaces.
     base: LockState,
-    /// The clocks when the last stored write that counts was sent. The deadline is computed from them.
+    /// The time at which the last counting write was sent. A stored write counts if candidates observe it as a change.
+    /// The deadline is computed from this time.
     counted: Now,
     deadline: Deadline,
     last_sent: Duration,
@@ -107,15 +106,15 @@ struct Leading {
     /// `true` if the control plane prefers another holder. The term is then not renewed, and lasts until its deadline
     /// or until the work has ended.
     yielding: bool,
-    /// `true` if the lock must be released after the work, whatever `release_on_cancel` says.
+    /// `true` if the lock must be released after the work, even if `release_on_cancel` is `false`.
     gives_up: bool,
-    /// Another contender's lock, as reported by the watch, until a read returns the current state.
+    /// Another contender's lock that the watch has reported. `None` after a read has returned the current state.
     foreign: Option<Box<Observation>>,
 }
 
 #[derive(Clone, Debug)]
 struct Releasing {
-    /// The term to release. `None` if it is unknown whether a write has begun a term.
+    /// The term whose lock is released. `None` if it is unknown whether a write has begun a term.
     term: Option<Term>,
     until: Duration,
     conflicts: u32,
@@ -128,7 +127,8 @@ struct Sent {
     request: LockRequest,
     purpose: Purpose,
     at: Now,
-    /// `true` if this request creates the lock, and another contender's lock was observed after the request was sent.
+    /// `true` if this request creates the lock, and the `Machine` has observed another contender's lock since it sent
+    /// the request.
     overtaken: bool,
 }
 
@@ -147,29 +147,29 @@ struct Doubt {
     sent: Now,
 }
 
-/// The maximum number of remembered writes with an unknown result. Beyond this number, the oldest are
-/// forgotten. If a forgotten write was stored after all, its record counts as another contender's, which is
-/// safe but can delay the next term.
+/// The maximum number of remembered writes with an unknown result. At the maximum, the oldest write is forgotten. If
+/// the server has stored a forgotten write, its record counts as another contender's record. This is safe, but can
+/// delay the next term.
 const MAX_DOUBTS: usize = 8;
 
-/// The maximum random delay before a candidate takes an expired lock. Of a hundred candidates, most then observe the
-/// next leader before they try.
+/// The maximum random delay before a candidate takes an expired lock. With a hundred candidates, most candidates then
+/// observe the next leader before they try to take the lock.
 const EXPIRY_JITTER: Duration = Duration::from_millis(120);
 
-/// The maximum random delay before a candidate takes a lock that the watch reported as free, so that most candidates
-/// observe the next leader first.
+/// The maximum random delay before a candidate takes a lock that the watch has reported as free. Most candidates then
+/// observe the next leader before they try to take the lock.
 const HINT_JITTER: Duration = Duration::from_millis(40);
 
 impl Machine {
     /// Creates a contender that makes its first attempt immediately.
     ///
-    /// `config` must be [valid](LeaderElectionConfig::validate). `precision` is the precision
-    /// of the lock's stored times.
+    /// `config` must be [valid](LeaderElectionConfig::validate). `precision` is the precision of the lock's stored
+    /// times.
     pub fn new(config: LeaderElectionConfig, precision: TimePrecision, now: Now) -> Self {
         let seed = config.seed();
         Self {
             retries: Backoff::new(config.retries(), seed),
-            // Derive another seed, so that the two random sequences differ.
+            // Use another seed, so that the two sequences of random numbers differ.
             jitter: Jitter::new(!seed),
             first_renewal: config.retry_period,
             grain: Duration::ZERO,
@@ -196,15 +196,16 @@ impl Machine {
         }
     }
 
-    /// Sets the time between a term's beginning and its first renewal, as a fraction of the retry period. With
-    /// different fractions, `Machine`s whose terms begin at the same time send renewals at different times. Default: 1.
+    /// Sets the time between a term's beginning and its first renewal, as a fraction of the retry period. `Machine`s
+    /// whose terms begin at the same time should have different fractions. They then send renewals at different times.
+    /// The default is 1.
     pub fn begin_renewals_at(&mut self, share: f64) {
         self.first_renewal = self.config.retry_period.mul_f64(share.clamp(0.0, 1.0));
     }
 
-    /// Rounds the time of each renewal down to a whole sixteenth of the retry period. Many `Machine`s then
-    /// send renewals in batches, and can share a timer. Has no effect if the rounding could make two renewals
-    /// less than a second apart.
+    /// Rounds the time of each renewal down to a multiple of a sixteenth of the retry period. Many `Machine`s then send
+    /// renewals in batches, and can share a timer. Has no effect if the rounding could make two renewals less than a
+    /// second apart.
     pub fn gather_renewals(&mut self) {
         let grain = self.config.retry_period / 16;
         // A renewal less than a second after the previous one does not extend the term.
@@ -219,8 +220,8 @@ impl Machine {
         due.saturating_sub(Duration::from_nanos_u128(early))
     }
 
-    /// Releases the lock after the leader's work has ended, even if `release_on_cancel` is `false`. Must be called
-    /// before [`Signal::WorkEnded`].
+    /// Makes the `Machine` release the lock after the leader's work has ended, even if `release_on_cancel` is `false`.
+    /// Must be called before [`Signal::WorkEnded`].
     pub(crate) fn give_up(&mut self) {
         if let Phase::Leading(leading) = &mut self.phase {
             leading.gives_up = true;
@@ -230,7 +231,7 @@ impl Machine {
     /// Processes one signal, and returns the instructions that the owner must execute in order.
     pub fn step(&mut self, signal: Signal, now: Now) -> Vec<Instruction> {
         let mut instructions = Vec::new();
-        // Check the deadline first, because the term may have expired.
+        // Check the deadline before processing the signal, because the term may have expired.
         if let Phase::Leading(leading) = &self.phase
             && leading.deadline.has_passed(now)
         {
@@ -277,7 +278,7 @@ impl Machine {
         matches!(self.phase, Phase::Leading(_))
     }
 
-    /// Returns the last observed holder: an empty string if the lock is free, and `None` before the first read.
+    /// Returns the last observed holder. Returns an empty string if the lock is free, and `None` before the first read.
     pub fn leader(&self) -> Option<&str> {
         self.reported.as_deref()
     }
@@ -323,7 +324,7 @@ impl Machine {
         let (base, record) = match sent.request {
             LockRequest::Create(record) => (None, record),
             LockRequest::Update { base, record } => (Some(base), record),
-            // A write result does not belong to a read in flight.
+            // The result of a write does not belong to a read in flight.
             LockRequest::Read => return,
         };
         if let Ok(version) = &answer {
@@ -340,7 +341,7 @@ impl Machine {
                 self.renewed(doubt, answer, now, instructions);
             }
             (Phase::Releasing(_), Purpose::Release) => self.released(answer, now),
-            // The request's term is over, so the result was only used to update the observed state.
+            // The term of the request is over. The result was only used to update the observed state.
             (Phase::Following, _) if self.stopping => self.release_rest(now),
             _ => self.next_try = self.next_try.min(now.monotonic + self.config.retry_period),
         }
@@ -375,15 +376,16 @@ impl Machine {
 
     fn send(&mut self, request: LockRequest, purpose: Purpose, now: Now, instructions: &mut Vec<Instruction>) {
         if purpose == Purpose::Contend {
-            // A signal during the request can set an earlier time, which the request's result must not overwrite.
+            // A signal during the request can set an earlier time. The result of the request must not overwrite this
+            // time.
             self.next_try = Duration::MAX;
         }
         self.sent = Some(Sent { request: request.clone(), purpose, at: now, overtaken: false });
         instructions.push(Instruction::Send { request, timeout: self.timeout(now) });
     }
 
-    /// Ends a release at its time limit. Finishes the `Machine` if a stop was requested and no
-    /// request or work is pending.
+    /// Ends a release at its time limit. Finishes the `Machine` if a stop was requested and no request or work is
+    /// pending.
     fn finish_if_late(&mut self, now: Now, instructions: &mut Vec<Instruction>) {
         if let Phase::Releasing(releasing) = &self.phase
             && self.sent.is_none()
@@ -393,7 +395,7 @@ impl Machine {
             self.phase = Phase::Following;
             self.next_try = now.monotonic + self.retries.next(None);
         }
-        // Do not finish before a pending release, which starts after the response to the current request.
+        // Do not finish if a release is pending. The release starts after the response to the current request.
         let nothing_left = self.left_over().is_none();
         let quiet = self.sent.as_ref().is_none_or(|sent| sent.request == LockRequest::Read && nothing_left);
         if self.stopping && quiet && self.in_doubt.is_empty() && matches!(self.phase, Phase::Following) {
@@ -461,20 +463,20 @@ impl Machine {
         }
         self.in_doubt.clear();
         self.next_try = now.monotonic;
-        // The deadline has not passed, so no other contender can have led since the last renewal, and an earlier wait
-        // for a deleted lock can end.
+        // The term ended before its deadline. No other contender can have led since the last renewal, so the wait for
+        // an earlier deleted lock can end.
         if reason != EndReason::Deadline {
             self.held_until = Duration::ZERO;
         }
         if reason == EndReason::Deleted {
-            // Another contender may have held the lock after the deletion, and this contender must then wait.
+            // Another contender may have held the lock after the deletion. This contender must then wait.
             self.observed = foreign.map(|foreign| *foreign);
         }
         instructions.push(Instruction::StopLeading(reason));
     }
 
-    /// Records an observed state of the lock. Returns `true` if the record or the uid has changed, which restarts the
-    /// wait for the record's expiry.
+    /// Records an observed state of the lock. Returns `true` if the record or the uid has changed. A change restarts
+    /// the wait for the record's expiry.
     fn observe(&mut self, found: Option<&LockState>, now: Now, instructions: &mut Vec<Instruction>) -> bool {
         let Some(found) = found else {
             if let Some(gone) = self.observed.take() {
@@ -500,7 +502,7 @@ impl Machine {
         changed
     }
 
-    /// Makes this contender wait after the deletion of an observed lock. Its holder may have acquired or renewed the
+    /// Makes this contender wait after the deletion of an observed lock. The holder may have acquired or renewed the
     /// lock right before the deletion, and may then work for almost a lease duration.
     fn wait_out(&mut self, gone: &LockState, now: Now) {
         let own = self.config.lease_duration;
@@ -518,8 +520,8 @@ impl Machine {
         instructions.push(Instruction::NewLeader(holder.into()));
     }
 
-    /// Returns `found` with the newest known version, which the watch may have reported after another
-    /// program has written the object.
+    /// Returns `found` with the newest known version. The watch may have reported a newer version with the same record,
+    /// after another program has written the object.
     fn newest(&self, mut found: LockState) -> LockState {
         let seen = self.observed.as_ref().map(|observed| &observed.state);
         for known in seen.into_iter().chain(&self.last_hint) {
@@ -537,13 +539,14 @@ impl Machine {
         self.in_doubt.push(doubt);
     }
 
-    /// Returns the time at which the write that stored `found` was sent, if this write had an unknown result.
+    /// Returns the time at which the write that stored `found` was sent. Returns `None` if no write with an unknown
+    /// result contains this record.
     fn settle(&self, found: &LeaderElectionRecord) -> Option<Now> {
         self.in_doubt.iter().find(|doubt| doubt.record == *found).map(|doubt| doubt.sent)
     }
 
-    /// Returns the pause after a repeated conflict with another program. Without jitter, all attempts could coincide
-    /// with that program's writes.
+    /// Returns the pause after repeated conflicts with another program. Without jitter, each attempt could coincide
+    /// with a write of the other program.
     fn conflict_pause(&mut self) -> Duration {
         self.config.retry_period / 4 + self.jitter.up_to(self.config.retry_period / 8)
     }

@@ -1,4 +1,4 @@
-//! An elector's metrics, with client-go's names where client-go has the same metric.
+//! An elector's metrics. A metric that client-go also has uses client-go's name.
 
 use std::any::Any;
 
@@ -54,7 +54,6 @@ static MALFORMED: Metric = Metric {
     labels: LABELS,
 };
 
-/// One elector's instruments.
 #[derive(Debug)]
 pub(crate) struct Instruments {
     pub(crate) slow_paths: Box<dyn Counter>,
@@ -64,7 +63,7 @@ pub(crate) struct Instruments {
     pub(crate) malformed: Box<dyn Counter>,
     /// The counters of ended terms, one for each reason.
     term_ends: [(&'static str, Box<dyn Counter>); EndReason::NAMES.len()],
-    /// The gauges of the leader state and the term's remaining time. Dropping this field unregisters them.
+    /// The gauges of the leader state and of the term's remaining time. Dropping this field unregisters the gauges.
     _pulled: [Box<dyn Any + Send + Sync>; 2],
 }
 
@@ -93,7 +92,6 @@ impl Instruments {
         }
     }
 
-    /// Counts the end of a term.
     pub(crate) fn term_ended(&self, reason: &EndReason) {
         let of_reason = self.term_ends.iter().filter(|(name, _)| *name == reason.name());
         of_reason.for_each(|(_, counter)| counter.add(1));

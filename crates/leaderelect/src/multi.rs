@@ -1,4 +1,4 @@
-//! Pairs of locks, for the migration from an annotation to a Lease.
+//! Pairs of locks, which migrate an election from an annotation to a Lease.
 
 use pintle_meta::{ApiError, ApiResource, MicroTime, ObjectKey};
 
@@ -8,35 +8,35 @@ use crate::record::{LeaderElectionRecord, LockState, TimePrecision, Version};
 use crate::token::Token;
 use crate::watching::map;
 
-/// The holder that a [`MultiLock`] reports if its halves have different holders, like client-go's `UnknownLeader`. A
+/// The holder that a [`MultiLock`] reports if its two locks have different holders, like client-go's `UnknownLeader`. A
 /// contender must not use this identity.
 pub const UNKNOWN_LEADER: &str = "leaderelection.k8s.io/unknown";
 
-/// A pair of locks that a leader always holds together, like client-go's `MultiLock` for
+/// A pair of locks, its two *halves*, that a leader always holds together, like client-go's `MultiLock` for
 /// `configmapsleases` and `endpointsleases`.
 ///
-/// A `MultiLock` migrates replicas from an [`AnnotationLock`](crate::AnnotationLock), its primary half, to a
-/// [`LeaseLock`](crate::LeaseLock), its secondary half. The first rollout replaces the annotation with both halves,
-/// and the second rollout replaces both halves with the Lease. Programs that use only the annotation do not detect
-/// programs that use only the Lease, so they must not run at the same time. The primary object must exist until no
-/// program uses both halves.
+/// A `MultiLock` migrates replicas from an [`AnnotationLock`](crate::AnnotationLock), its primary lock, to a
+/// [`LeaseLock`](crate::LeaseLock), its secondary lock. The first rollout replaces the annotation with both locks, and
+/// the second rollout replaces both locks with the Lease. Programs that use only the annotation do not detect programs
+/// that use only the Lease, so they must not run at the same time. The primary lock's object must exist until no
+/// program uses both locks.
 ///
 /// # Guarantees
 ///
-/// - A contender that holds only one half does not lead. A term begins or is renewed only if both halves accept the
-///   write. A half rejects the write if it has changed since it was read. Unlike in client-go, the lock never takes
-///   over a half that another contender has changed.
-/// - If the halves have different holders, because a crash or a rejection has let a write change only one half, the
-///   reported holder is [`UNKNOWN_LEADER`]. All contenders then wait until both halves have been unchanged for a full
-///   lease duration. If a write changes only one half, its error has
+/// - A contender that holds only one of the two locks does not lead. A term begins or is renewed only if both locks
+///   accept the write. A lock rejects the write if it has changed since it was read. Unlike client-go, `MultiLock`
+///   never takes over a lock that another contender has changed.
+/// - If the two locks have different holders, the reported holder is [`UNKNOWN_LEADER`]. The holders differ if a crash
+///   or a rejection has let a write change only one lock. All contenders then wait until both locks have been unchanged
+///   for a full lease duration. If a write changes only one lock, its error has
 ///   [`earlier_may_have_acted`](ApiError::earlier_may_have_acted) set, and no contender leads for one lease duration.
-/// - If the halves have the same holder but one half lacks the last renewal, the merged record has no `renew_time`. So
-///   electors can always distinguish this record from one that both halves have accepted.
-/// - A term's fencing [token](Lock::token) is the secondary half's token, so tokens continue to increase after all
+/// - If the two locks have the same holder but only one has the last renewal, the merged record has no `renew_time`.
+///   Therefore, electors can always distinguish this record from a record that both locks have accepted.
+/// - A term's fencing [token](Lock::token) is the secondary lock's token, so tokens continue to increase after all
 ///   replicas use only the Lease.
 ///
-/// If the primary object is missing, the whole lock counts as missing, even if the Lease exists. After the primary
-/// object is created, the halves have different holders.
+/// If the primary lock's object is missing, the whole `MultiLock` counts as missing, even if the Lease exists. After
+/// the primary lock's object is created, the two locks have different holders.
 ///
 /// # Examples
 ///
@@ -60,12 +60,12 @@ pub struct MultiLock<P, S> {
 }
 
 impl<P: Lock, S: Lock> MultiLock<P, S> {
-    /// Combines two locks. The combined lock has its primary half's resource and key.
+    /// Combines two locks. The resource and the key of the combined lock are the primary lock's.
     pub fn new(primary: P, secondary: S) -> Self {
         Self { primary, secondary }
     }
 
-    /// Merges the halves' states.
+    /// Merges the states of the two locks.
     fn both(
         &self,
         primary: LockSnapshot<P::Object>,
@@ -75,7 +75,7 @@ impl<P: Lock, S: Lock> MultiLock<P, S> {
         let raw = Some(both_raw(&primary.state, secondary.as_ref().map(|half| &half.state)));
         let first = self.cut(primary.state.record);
         let Some(secondary) = secondary else {
-            // Omit the renew time, because the secondary half has not accepted this record.
+            // Omit the renew time, because the secondary lock has not accepted this record.
             let record = LeaderElectionRecord { renew_time: None, ..first };
             return LockSnapshot { state: LockState { version, record, raw }, object: (primary.object, None) };
         };
@@ -85,8 +85,8 @@ impl<P: Lock, S: Lock> MultiLock<P, S> {
         let same_time = first.renew_time == second.renew_time;
         let record = match first.holder_identity == second.holder_identity {
             true if same_time => first,
-            // A write has changed only one half. The times do not show which half is newer, because a
-            // clock may have been set back.
+            // A write has changed only one lock. The times do not show which lock is newer, because a clock may have
+            // been set back.
             true if second.renew_time < first.renew_time => LeaderElectionRecord { renew_time: None, ..second },
             true => LeaderElectionRecord { renew_time: None, ..first },
             false => LeaderElectionRecord { holder_identity: UNKNOWN_LEADER.into(), ..first },
@@ -95,7 +95,7 @@ impl<P: Lock, S: Lock> MultiLock<P, S> {
         LockSnapshot { state: LockState { version, record, raw }, object: (primary.object, Some(secondary.object)) }
     }
 
-    /// Truncates the times in a record to the precision of both halves.
+    /// Truncates the times in a record to a precision that both locks can store.
     fn cut(&self, record: LeaderElectionRecord) -> LeaderElectionRecord {
         let precision = self.time_precision();
         let cut = |time: Option<MicroTime>| time.map(|time| precision.cut(time.0));
@@ -136,8 +136,8 @@ impl<P: Lock, S: Lock> Lock for MultiLock<P, S> {
         self.secondary.token(&LockState::new(version, began.record.clone()))
     }
 
-    /// Watches the secondary half, which a release writes last. The elector still polls the lock, because this watch
-    /// reports only releases and deletions.
+    /// Watches the secondary lock, which a release writes last. The watch reports only releases and deletions, so the
+    /// elector still polls the lock.
     async fn watch(&self) -> Result<Option<LockEvents<Self::Object>>, ApiError> {
         let events = self.secondary.watch().await?;
         Ok(events.map(vacancies))
@@ -169,7 +169,7 @@ impl<P: Lock, S: Lock> Lock for MultiLock<P, S> {
     }
 }
 
-/// Joins the halves' versions with a plus sign, which a uid or a resourceVersion never contains.
+/// Joins the versions of the two locks with a plus sign. A uid or a resourceVersion never contains a plus sign.
 fn join(primary: &Version, secondary: Option<&Version>) -> Version {
     let (uid, resource_version) =
         secondary.map_or(("", ""), |version| (version.uid.as_str(), version.resource_version.as_str()));
@@ -179,19 +179,19 @@ fn join(primary: &Version, secondary: Option<&Version>) -> Version {
     }
 }
 
-/// Returns both halves' stored data, because the merged record does not change if only one half is renewed.
+/// Returns the stored data of both locks as text. The merged record alone does not change if only one lock is renewed.
 fn both_raw(primary: &LockState, secondary: Option<&LockState>) -> Box<str> {
     let half = |state: &LockState| format!("{:?} {:?}", state.record, state.raw);
     format!("{} {:?}", half(primary), secondary.map(half)).into()
 }
 
-/// Sets `earlier_may_have_acted` in an error of the second write, because the other half has
-/// already accepted its write.
+/// Sets `earlier_may_have_acted` in an error of the second write, because the other lock has already accepted its
+/// write.
 fn half_way(error: ApiError) -> ApiError {
     ApiError { earlier_may_have_acted: true, ..error }
 }
 
-/// Forwards only releases and deletions of the secondary half.
+/// Forwards only releases and deletions of the secondary lock.
 fn vacancies<O: 'static, B: Send + 'static>(secondary: LockEvents<O>) -> LockEvents<B> {
     map(secondary, |event| match event {
         LockEvent::Changed(half) if !half.state.record.is_vacant() => None,

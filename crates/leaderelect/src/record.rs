@@ -7,14 +7,14 @@ use pintle_meta::MicroTime;
 
 /// The election record that a lock stores, like client-go's `LeaderElectionRecord`.
 ///
-/// Electors do not use the two times for their decisions; they are for people and for other programs. For an observer,
-/// a record has expired if it has not changed for its lease duration on the observer's own clock.
+/// The two times are for people and for other programs. Electors do not use them for decisions. For an observer, a
+/// record has expired if it has not changed for its lease duration on the observer's own clock.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct LeaderElectionRecord {
     /// The holder's identity, or an empty string if the lock is free.
     pub holder_identity: String,
-    /// How many seconds a candidate must observe the record unchanged before it takes over. Zero or
-    /// negative values count as missing.
+    /// How many seconds a candidate must observe the record unchanged before it takes over. Zero and negative values
+    /// count as missing.
     pub lease_duration_seconds: i32,
     /// The time at which the holder's term began.
     pub acquire_time: Option<MicroTime>,
@@ -24,7 +24,7 @@ pub struct LeaderElectionRecord {
     pub leader_transitions: i32,
     /// A coordinated election's strategy, such as [`OLDEST_EMULATION_VERSION`](crate::OLDEST_EMULATION_VERSION).
     pub strategy: Option<String>,
-    /// The contender for which the current holder should give up the lock in a coordinated election. `None` if the
+    /// In a coordinated election, the contender for which the current holder should give up the lock. `None` if the
     /// current holder may keep the lock.
     pub preferred_holder: Option<String>,
 }
@@ -35,8 +35,8 @@ impl LeaderElectionRecord {
         self.holder_identity.is_empty()
     }
 
-    /// Returns how long the record stays valid without a change. If the record contains no duration, returns `own`, the
-    /// observer's lease duration.
+    /// Returns how long the record stays valid without a change. If the record contains no duration, returns `own`,
+    /// which is the observer's lease duration.
     pub fn lease_duration(&self, own: Duration) -> Duration {
         match u64::try_from(self.lease_duration_seconds) {
             Ok(seconds @ 1..) => Duration::from_secs(seconds),
@@ -44,7 +44,7 @@ impl LeaderElectionRecord {
         }
     }
 
-    /// Returns `true` if both records belong to the same term, and so have the same holder, acquire time
+    /// Returns `true` if both records belong to the same term. Records of one term have the same holder, acquire time
     /// and number of transitions.
     #[doc(hidden)]
     pub fn same_term(&self, other: &Self) -> bool {
@@ -64,8 +64,8 @@ pub struct Version {
 }
 
 impl Version {
-    /// Returns `true` if `other` is a version of the same object. For a [`MultiLock`](crate::MultiLock), `self` may be
-    /// the version of the primary half only.
+    /// Returns `true` if `other` is a version of the same object. If `self` is the version of a
+    /// [`MultiLock`](crate::MultiLock), it may be from a time at which only the primary lock's object existed.
     pub(crate) fn goes_on_in(&self, other: &Self) -> bool {
         self.uid == other.uid || (self.uid.ends_with('+') && other.uid.starts_with(&self.uid))
     }
@@ -85,8 +85,9 @@ pub struct LockState {
     pub version: Version,
     /// The election record.
     pub record: LeaderElectionRecord,
-    /// Stored data that `record` cannot represent, such as an invalid time, or the second half of a
-    /// [`MultiLock`](crate::MultiLock). Electors only compare this data. `None` compares only `record`.
+    /// Stored data that `record` cannot represent, such as an invalid time, or the second lock's data of a
+    /// [`MultiLock`](crate::MultiLock). Electors only compare this data. If `raw` is `None`, they compare only
+    /// `record`.
     pub raw: Option<Box<str>>,
 }
 
@@ -128,7 +129,8 @@ pub enum TimePrecision {
 }
 
 impl TimePrecision {
-    /// Truncates a time to this precision, so that a record equals the written record when it is read back.
+    /// Truncates a time to this precision. An elector truncates each time before it writes a record, so that it
+    /// recognizes the record when it reads it back.
     pub(crate) fn cut(self, moment: Timestamp) -> MicroTime {
         let cut = match self {
             Self::Micros => Timestamp::from_microsecond(moment.as_microsecond()),
@@ -137,7 +139,6 @@ impl TimePrecision {
         MicroTime(cut.unwrap_or(moment))
     }
 
-    /// Returns the smallest difference between two stored times.
     pub(crate) fn step(self) -> Duration {
         match self {
             Self::Micros => Duration::from_micros(1),

@@ -1,4 +1,4 @@
-//! Locks whose kind is chosen by client-go's name, such as `leases`.
+//! Locks whose kind is chosen by client-go's name for it, such as `leases`.
 
 use std::fmt;
 use std::str::FromStr;
@@ -15,7 +15,8 @@ use crate::record::{LeaderElectionRecord, LockState, TimePrecision};
 use crate::token::Token;
 use crate::watching::map;
 
-/// The kind of a lock, which can be parsed from client-go's names (the `resourceLock` setting and flag).
+/// The kind of a lock. It can be parsed from client-go's names, which are the values of the `resourceLock` setting and
+/// flag.
 ///
 /// # Examples
 ///
@@ -28,7 +29,7 @@ use crate::watching::map;
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum LockKind {
-    /// `leases`, the recommended kind.
+    /// `leases`, the recommended kind of lock.
     #[default]
     Leases,
     /// `configmaps`: an annotation of a ConfigMap. Supported by client-go until 1.23.
@@ -55,7 +56,8 @@ impl LockKind {
         }
     }
 
-    /// Returns the resource whose annotation contains the record, or `None` if this kind uses no annotation.
+    /// Returns the resource whose annotation contains the record. Returns `None` if locks of this kind use no
+    /// annotation.
     pub fn annotated(self) -> Option<ApiResource> {
         let resource = |kind, plural| Some(ApiResource::new("v1", kind, plural, Scope::Namespaced));
         match self {
@@ -81,7 +83,7 @@ impl FromStr for LockKind {
     }
 }
 
-/// A text is not the name of a [`LockKind`].
+/// An error for a text that is not the name of a [`LockKind`].
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[error(
     "{name:?} is not a lock kind; use leases, or one of the legacy kinds configmaps, endpoints, configmapsleases, endpointsleases"
@@ -123,8 +125,8 @@ where
     M: ObjectApi<DynamicObject> + ListWatch<Object = DynamicObject>,
     L: ObjectApi<Lease> + ListWatch<Object = Lease>,
 {
-    /// Creates the lock `name` in `namespace`. If `kind` uses an annotation, `annotated` is called to get the API
-    /// for the annotated resource.
+    /// Creates the lock `name` in `namespace`. If `kind` uses an annotation, the function calls `annotated` to get the
+    /// API for the annotated resource.
     pub fn new(
         kind: LockKind,
         namespace: &str,
@@ -146,8 +148,8 @@ where
         }
     }
 
-    /// Sets the default observers for electors that use this lock, like the `EventRecorder` in
-    /// client-go's `ResourceLockConfig`.
+    /// Sets the default observers for electors that use this lock, like the `EventRecorder` in client-go's
+    /// `ResourceLockConfig`.
     pub fn observed_by(mut self, observers: Observers) -> Self {
         match &mut self {
             Self::Lease(lock) => lock.observers = observers,

@@ -28,22 +28,21 @@ use crate::watching::WatchMessage;
 use contest::{Answer, Stepped};
 pub(crate) use contest::{Contest, Notice};
 
-/// A watch event and its lock's key. An event without a key is for all `Contest`s of the `Shell`.
+/// A watch event and the key of its lock. An event without a key is for all `Contest`s of the `Shell`.
 pub(crate) type Seen<O> = (Option<ObjectKey>, LockEvent<O>);
 
-/// A handle to the task. Dropping the handle ends the task.
+/// A handle to the task that drives elections. Dropping the handle ends the task.
 pub(crate) struct Shell<L: Lock> {
     /// Sends [`Order`]s to the task. The channel is unbounded, because each term sends only a few orders.
     orders: mpsc::UnboundedSender<Order<L>>,
     joined: AtomicU64,
-    /// The message of the panic that ended the task, if any.
+    /// The message of the panic that ended the task. `None` if the task has not panicked.
     panic_message: watch::Receiver<Option<String>>,
     task: Mutex<Task>,
 }
 
-/// The task of a [`Shell`].
 enum Task {
-    /// The task's future, until the task starts.
+    /// The task's future, before the task starts.
     Prepared(Pin<Box<dyn Future<Output = ()> + Send>>),
     Started {
         _task: AbortOnDropHandle<()>,
@@ -55,10 +54,10 @@ enum Order<L: Lock> {
     WorkEnded(u64),
 }
 
-/// A `Contest` in a `Shell`, with its timers and the events that end it.
+/// A `Contest` in a `Shell`, with its timers and the tokens that end it.
 struct Seat<L: Lock> {
     contest: Contest<L>,
-    /// The time at which the `Shell` must call `Contest::step`, unless an event arrives first.
+    /// The time at which the `Shell` must call `Contest::step`, unless an event arrives before this time.
     wake: Option<Deadline>,
     /// The time by which the queued request should be sent. `None` if no request is queued.
     waits: Option<Duration>,
@@ -69,7 +68,7 @@ struct Seat<L: Lock> {
     ended: oneshot::Sender<thread::Result<()>>,
 }
 
-/// Keeps a `Contest` in a `Shell`. After its drop, the `Contest` sends no more requests.
+/// Keeps a `Contest` in a `Shell`. After this value is dropped, the `Contest` sends no more requests.
 pub(crate) struct Place<'a, L: Lock> {
     shell: &'a Shell<L>,
     id: u64,
@@ -77,10 +76,10 @@ pub(crate) struct Place<'a, L: Lock> {
 }
 
 impl<L: Lock> Shell<L> {
-    /// Prepares a task for `Contest`s with these `clocks`. The task starts at the first call of [`start`](Self::start)
-    /// or [`join`](Self::join), on the caller's runtime. The maximum number of requests in flight is the larger of
-    /// `in_flight` and half the number of `Contest`s. `in_flight` is `None` for a single `Contest`. `watch` sends the
-    /// locks' watch events to the task.
+    /// Prepares a task for `Contest`s with the same `clocks`. The task starts at the first call of
+    /// [`start`](Self::start) or [`join`](Self::join), on the caller's runtime. The maximum number of requests in
+    /// flight is the larger of `in_flight` and half the number of `Contest`s. `in_flight` is `None` for a single
+    /// `Contest`. `watch` sends the locks' watch events to the task.
     pub(crate) fn new<W, F>(clocks: Arc<dyn Clocks>, in_flight: Option<usize>, watch: W) -> Self
     where
         W: FnOnce(mpsc::Sender<WatchMessage<Seen<L::Object>>>) -> F,
@@ -105,7 +104,7 @@ impl<L: Lock> Shell<L> {
         let run = running.run(of_us, hints, watch(to_us));
         let (sender, panic_message) = watch::channel(None);
         let task = Task::Prepared(Box::pin(async move {
-            // The clocks are user code. A panic in them ends all `Contest`s of the `Shell`.
+            // The clocks are user code. A panic of the clocks ends all `Contest`s of the `Shell`.
             if let Err(panic) = caught(run).await {
                 sender.send_replace(Some(panic_text(&*panic)));
             }
@@ -119,7 +118,7 @@ impl<L: Lock> Shell<L> {
     ///
     /// Panics if called outside of a tokio runtime.
     pub(crate) fn start(&self) {
-        // Outside of a runtime, `spawn` panics, and this `Shell`'s elections never begin.
+        // Outside of a runtime, `spawn` panics, and the elections of this `Shell` never begin.
         let mut task = self.task.lock().unwrap_or_else(PoisonError::into_inner);
         if let Task::Prepared(run) = &mut *task {
             let run = std::mem::replace(run, Box::pin(pending()));
@@ -127,8 +126,8 @@ impl<L: Lock> Shell<L> {
         }
     }
 
-    /// Adds a `Contest` to the `Shell`. The returned receiver gets a message when the `Contest` has finished, or the
-    /// panic if its lock panics.
+    /// Adds a `Contest` to the `Shell`. The returned receiver gets a message when the `Contest` has finished. If the
+    /// lock of the `Contest` panics, the receiver gets the panic.
     pub(crate) fn join(
         &self,
         mut contest: Contest<L>,
@@ -137,22 +136,22 @@ impl<L: Lock> Shell<L> {
     ) -> (Place<'_, L>, oneshot::Receiver<thread::Result<()>>) {
         self.start();
         let id = self.joined.fetch_add(1, Ordering::Relaxed);
-        // Spread the first renewals over the retry period. The fractional parts of the golden ratio's multiples
-        // are evenly distributed for any number of `Contest`s. The first `Contest` sends its first renewal
-        // after a whole retry period.
+        // Spread the first renewals over the retry period. The fractional parts of the golden ratio's multiples are
+        // evenly distributed for any number of `Contest`s. The first `Contest` sends its first renewal after a whole
+        // retry period.
         contest.begin_renewals_at(1.0 - (id as f64 * 0.618_033_988_749_895).fract());
         let (ended, answer) = oneshot::channel();
         let gone = CancellationToken::new();
         let place = Place { shell: self, id, _gone: gone.clone().drop_guard() };
         let seat = Seat { contest, wake: None, waits: None, stop, preference, gone, ended };
-        // Sending fails only if the task has ended. The receiver then gets no message.
+        // Sending fails only if the task has ended. In this case, the receiver gets no message.
         let _ = self.orders.send(Order::Join(id, Box::new(seat)));
         (place, answer)
     }
 }
 
 impl<L: Lock> Place<'_, L> {
-    /// Waits until the `Shell`'s task ends. Returns its panic message, or `None` if the runtime shuts down.
+    /// Waits until the `Shell`'s task ends. Returns the task's panic message, or `None` if the runtime shuts down.
     pub(crate) async fn panic_message(&self) -> Option<String> {
         let mut message = self.shell.panic_message.clone();
         let message = message.wait_for(Option::is_some).await.ok()?;
@@ -165,25 +164,23 @@ impl<L: Lock> Place<'_, L> {
     }
 }
 
-/// The task's state.
 struct Running<L: Lock> {
     clocks: Arc<dyn Clocks>,
     in_flight: usize,
     /// `true` if several `Contest`s may share the task.
     is_shared: bool,
     seats: BTreeMap<u64, Seat<L>>,
-    /// Each lock's key and the id of its `Contest`.
+    /// Each lock's key, with the id of its `Contest`.
     keys: BTreeSet<(ObjectKey, u64)>,
-    /// The monotonic time at which each `Contest` must be stepped.
+    /// The monotonic time at which the `Shell` must step each `Contest`.
     timers: BTreeSet<(Duration, u64)>,
-    /// The `Contest`s with queued requests, ordered by the time by which the requests should be sent.
+    /// The `Contest`s with queued requests, ordered by the time by which the `Shell` should send each request.
     waiting: BTreeSet<(Duration, u64)>,
-    /// The number of requests in flight.
     sent: usize,
     /// The largest number of `Contest`s since the queue was last empty.
     peak: usize,
-    /// The current timer. It may fire before the first entry of `timers`, so that extending a
-    /// deadline needs no new timer.
+    /// The current timer. It may fire before the first entry of `timers`, so a new deadline that is later needs no new
+    /// timer.
     armed: Option<(Deadline, Timer)>,
     events: FuturesUnordered<Awaited<L::Object>>,
     watch_is_up: bool,
@@ -194,7 +191,7 @@ type Timer = Pin<Box<dyn Future<Output = ()> + Send>>;
 /// The maximum number of events between two checks of the timers.
 const EVENTS_A_TICK: u32 = 64;
 
-/// An event that a `Contest` waits for, with the id of the `Contest`.
+/// An event for a `Contest`, with the id of the `Contest`.
 type Awaited<O> = Pin<Box<dyn Future<Output = (u64, Event<O>)> + Send>>;
 
 enum Event<O> {
@@ -235,8 +232,8 @@ impl<L: Lock> Running<L> {
                     if let Err(panic) = ended {
                         tracing::error!("the watch of an election panicked; the elector polls from now on");
                         self.handle_watch(WatchMessage::Down);
-                        // Resume the panic in `run` if there is a single `Contest`. A shared watch
-                        // belongs to no single `run` call.
+                        // Resume the panic in `run` if there is a single `Contest`. A shared watch belongs to no single
+                        // call of `run`.
                         if !self.is_shared && let Some(id) = self.seats.keys().next().copied() {
                             self.fall_over(id, panic);
                         }
@@ -250,7 +247,8 @@ impl<L: Lock> Running<L> {
         }
     }
 
-    /// Sets the timer for the `Contest` that is due first, unless the current timer fires early enough on each clock.
+    /// Sets the timer for the `Contest` that is due first. Keeps the current timer if it fires at this time or earlier
+    /// on each clock.
     fn arm(&mut self) {
         let wake = self.timers.first().and_then(|(_, id)| self.seats.get(id)).and_then(|seat| seat.wake);
         let is_early = |armed: Deadline, wake: Deadline| armed.or(wake) == armed;
@@ -307,7 +305,8 @@ impl<L: Lock> Running<L> {
                 match (answer, self.seats.get_mut(&id)) {
                     (Ok(answer), Some(seat)) => {
                         let signal = seat.contest.answer(answer);
-                        // Do not queue a write that follows a read, because the read's result may become outdated.
+                        // Do not queue a write that follows a read, because the result of the read may become outdated
+                        // in the queue.
                         let was_look = matches!(signal, Signal::Read(Ok(_)));
                         self.step_in(id, signal, was_look);
                     }
@@ -318,7 +317,7 @@ impl<L: Lock> Running<L> {
         }
     }
 
-    /// Waits for a `Contest`'s event, or until its elector is dropped.
+    /// Waits for an event of a `Contest`, or until its elector is dropped.
     fn listen(&self, id: u64, gone: CancellationToken, event: impl Future<Output = Event<L::Object>> + Send + 'static) {
         self.events.push(Box::pin(async move {
             tokio::select! {
@@ -329,7 +328,7 @@ impl<L: Lock> Running<L> {
         }));
     }
 
-    /// Sends the preferred holder to a `Contest` now and after each change.
+    /// Sends the preferred holder to a `Contest`, now and after each change.
     fn prefer(&mut self, id: u64, mut preference: watch::Receiver<Preference>) {
         let now = preference.borrow_and_update().clone();
         self.step(id, Signal::Prefer(now));
@@ -373,8 +372,8 @@ impl<L: Lock> Running<L> {
     /// Steps each `Contest` that is due.
     fn tick(&mut self) {
         let now = self.clocks.now();
-        // Also check the next `Contest`, because its deadline may have passed on another clock
-        // than the monotonic clock.
+        // Also check the first `Contest`, because its deadline may have passed on another clock than the monotonic
+        // clock.
         let is_due = |id: &u64| self.seats.get(id).and_then(|seat| seat.wake).is_some_and(|wake| wake.has_passed(now));
         let first = self.timers.first().map(|(_, id)| *id).filter(is_due);
         let due = self.timers.range(..=(now.monotonic, u64::MAX)).map(|(_, id)| *id);
@@ -386,7 +385,8 @@ impl<L: Lock> Running<L> {
         self.step_in(id, signal, false);
     }
 
-    /// Steps a `Contest`. If `has_place` is `true`, its next request is sent without waiting in the queue.
+    /// Steps a `Contest`. If `has_place` is `true`, the next request of the `Contest` is sent without waiting in the
+    /// queue.
     fn step_in(&mut self, id: u64, signal: Signal, has_place: bool) {
         let has_place = has_place || (self.waiting.is_empty() && self.has_room());
         let Some(seat) = self.seats.get_mut(&id) else { return };
@@ -415,13 +415,14 @@ impl<L: Lock> Running<L> {
         }
     }
 
-    /// Returns `true` if another request may be sent now. A term survives two consecutive request timeouts. So if half
-    /// of the `Contest`s can have a request in flight, no term is lost only because requests are queued.
+    /// Returns `true` if another request may be sent now. If half of the `Contest`s can have a request in flight, no
+    /// term is lost only because requests are queued. The reason is that a term survives two consecutive request
+    /// timeouts.
     fn has_room(&self) -> bool {
         self.sent < self.in_flight.max(self.peak.div_ceil(2))
     }
 
-    /// Sends queued requests, the most urgent first, until the maximum number is in flight.
+    /// Sends queued requests until the maximum number is in flight. The most urgent request is sent first.
     fn send(&mut self) {
         while self.has_room()
             && let Some((_, id)) = self.waiting.pop_first()
@@ -435,7 +436,6 @@ impl<L: Lock> Running<L> {
         }
     }
 
-    /// Sends the `Contest`'s next request.
     fn begin(&mut self, id: u64) {
         let Some(seat) = self.seats.get_mut(&id) else { return };
         let Some(exchange) = seat.contest.exchange() else { return };
@@ -465,7 +465,7 @@ impl<L: Lock> Running<L> {
         Some(seat)
     }
 
-    /// Ends a `Contest`, and passes the panic to its elector.
+    /// Ends a `Contest`, and sends the panic to the elector of the `Contest`.
     fn fall_over(&mut self, id: u64, panic: Box<dyn Any + Send>) {
         if let Some(seat) = self.leave(id) {
             drop(seat.ended.send(Err(panic)));
@@ -473,7 +473,6 @@ impl<L: Lock> Running<L> {
     }
 }
 
-/// Returns a panic's message.
 fn panic_text(panic: &(dyn Any + Send)) -> String {
     let text = panic.downcast_ref::<&str>().copied().or(panic.downcast_ref::<String>().map(String::as_str));
     text.unwrap_or("the shell of the elections panicked").into()

@@ -13,8 +13,8 @@ use crate::leadership::Leadership;
 
 /// An election's state, for health checks, logs and status pages.
 ///
-/// Do not use the status to decide whether to work, because it may be outdated. Work must check
-/// its [`Leadership`] instead.
+/// Do not use the status to decide whether to work, because the status may be outdated. Work must check its
+/// [`Leadership`] instead.
 ///
 /// # Examples
 ///
@@ -50,7 +50,8 @@ pub(crate) struct Observed {
     pub(crate) read_outage: Option<Outage>,
     /// The failed writes since the last successful write or change of the lock.
     pub(crate) write_outage: Option<Outage>,
-    /// The failed lists of a fleet's leases since the last successful list: see [`ListOutage`].
+    /// The failed lists of the leases of [`Shards`](crate::Shards) since the last successful list. Only the status of
+    /// the membership lease contains this outage.
     pub(crate) list_outage: Option<Outage>,
 }
 
@@ -63,7 +64,7 @@ pub(crate) struct Outage {
 }
 
 impl Outage {
-    /// Adds a failure. Returns `true` if it is the first.
+    /// Adds a failure. Returns `true` if it is the first failure of the outage.
     pub(crate) fn add(outage: &mut Option<Self>, now: Duration, error: String) -> bool {
         let is_first = outage.is_none();
         outage.get_or_insert_with(|| Self { since: now, error: String::new() }).error = error;
@@ -98,7 +99,7 @@ impl ElectionStatus {
         &self.lock
     }
 
-    /// Returns the last observed holder: an empty string if the lock is free, and `None` before the first read.
+    /// Returns the last observed holder. Returns an empty string if the lock is free, and `None` before the first read.
     pub fn leader(&self) -> Option<String> {
         self.observed.borrow().leader.clone()
     }
@@ -108,20 +109,20 @@ impl ElectionStatus {
         self.leadership().is_some_and(|leadership| leadership.check().is_ok())
     }
 
-    /// Returns the leadership whose work this elector runs, even if its term is already over.
-    /// Returns `None` if no work runs.
+    /// Returns the leadership whose work this elector runs, even if its term is already over. Returns `None` if no work
+    /// runs.
     pub fn leadership(&self) -> Option<Leadership> {
         self.observed.borrow().term.clone()
     }
 
     /// Returns the error of the last failed request for the lock. Returns `None` if the last read and the last write
-    /// succeeded, or if another contender has changed the lock after a failed write.
+    /// succeeded. Also returns `None` if another contender has changed the lock after a failed write.
     pub fn last_error(&self) -> Option<String> {
         self.outage().map(|outage| outage.error)
     }
 
-    /// Returns an error if this elector could not read or write the lock for longer than the lease duration, and so
-    /// cannot lead. Use this method for a readiness probe.
+    /// Returns an error if this elector could not read or write the lock for longer than the lease duration, and
+    /// therefore cannot lead. Use this method for a readiness probe.
     ///
     /// # Errors
     ///
@@ -157,7 +158,7 @@ impl ElectionStatus {
     pub fn check(&self, tolerance: Duration) -> Result<(), RenewalOverdue> {
         let Some(leadership) = self.leadership() else { return Ok(()) };
         let confirmed = leadership.deadline().monotonic.saturating_sub(self.renew_deadline);
-        // Use the monotonic clock, which stops while the machine is suspended and cannot renew.
+        // Use the monotonic clock. It stops while the machine is suspended and cannot renew.
         let age = self.clocks.now().monotonic.saturating_sub(confirmed);
         if age > self.lease_duration.saturating_add(tolerance) {
             Err(RenewalOverdue { lock: self.lock.clone(), age })

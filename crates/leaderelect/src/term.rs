@@ -1,4 +1,4 @@
-//! Leadership terms, and the reasons for their ends.
+//! Leadership terms, and the reasons why they end.
 
 use std::fmt;
 use std::thread;
@@ -14,7 +14,7 @@ pub struct Term {
     pub record: LeaderElectionRecord,
 }
 
-/// How a term ended: the reason, and the work's result.
+/// The end of a term: the reason for the end, and the result of the leader's work.
 ///
 /// # Examples
 ///
@@ -34,14 +34,14 @@ pub struct Term {
 /// ```
 #[derive(Debug)]
 pub struct TermEnd<T> {
-    /// Why the term ended.
+    /// The reason for the end of the term.
     pub reason: EndReason,
     /// The work's return value or panic. `None` if the elector dropped the work because the term was over. The work of
-    /// a lost term may still have a return value, if it detected the loss and returned before the elector dropped it.
+    /// a lost term can still have a return value: it may detect the loss and return before the elector drops it.
     pub work: Option<thread::Result<T>>,
 }
 
-/// Why a term ended.
+/// The reason why a term ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum EndReason {
@@ -49,7 +49,7 @@ pub enum EndReason {
     Dropped,
     /// The elector was stopped, and the leader's work has ended.
     Cancelled,
-    /// The leader's work ended without being asked to.
+    /// The leader's work ended although the elector had not asked it to end.
     Completed,
     /// No renewal was confirmed before the term's deadline.
     Deadline,
@@ -57,8 +57,8 @@ pub enum EndReason {
     Deleted,
     /// The work panicked.
     Panicked,
-    /// The elector gave up the lock for a preferred holder, which a coordinated election or the assignment of
-    /// shards has chosen.
+    /// The elector gave up the lock for a preferred holder. A coordinated election or the assignment of
+    /// [shards](crate::Shards) has chosen this holder.
     Preferred {
         /// The preferred holder.
         other: String,
@@ -71,11 +71,11 @@ pub enum EndReason {
 }
 
 impl EndReason {
-    /// The names of all variants, as used in metrics.
+    /// The names of all variants in metrics.
     pub(crate) const NAMES: [&'static str; 8] =
         ["Cancelled", "Completed", "Deadline", "Deleted", "Dropped", "Panicked", "Preferred", "TakenBy"];
 
-    /// Returns the variant's name, as used in metrics.
+    /// Returns the variant's name in metrics.
     pub(crate) fn name(&self) -> &'static str {
         match self {
             Self::Dropped => "Dropped",

@@ -1,4 +1,4 @@
-//! Fencing tokens, with which a resource can reject former leaders' requests.
+//! Fencing tokens, with which a resource can reject requests of former leaders.
 
 use std::cmp::Ordering;
 use std::fmt;
@@ -12,15 +12,16 @@ use crate::record::Version;
 /// The annotation that [`Token::stamp`] writes.
 pub const TOKEN_ANNOTATION: &str = "pintle-fencing-token";
 
-/// A term's fencing token: the lock's uid, and its resourceVersion after the write that took the lock.
+/// A term's fencing token. It consists of the lock's uid and the lock's resourceVersion after the write that took the
+/// lock.
 ///
 /// Only tokens with the same uid can be compared. Each term has a greater token than all earlier terms with the same
 /// uid. A resource can store the greatest token that it has received, and reject requests with smaller tokens. A frozen
-/// former leader can then no longer change the resource, which no other check can prevent.
+/// former leader can then no longer change the resource. No other check can prevent such a change.
 ///
-/// For Kubernetes objects, use [`stamp`](Token::stamp) and [`verify`](Token::verify): read the object, verify it,
-/// stamp it, and update it with the resourceVersion that was read. Each leader must stamp an object before it
-/// uses the object's content.
+/// For Kubernetes objects, use [`stamp`](Token::stamp) and [`verify`](Token::verify): read the object, verify it, stamp
+/// it, and update it with the resourceVersion that was read. Each leader must stamp an object before it uses the
+/// object's content.
 ///
 /// # Examples
 ///
@@ -45,7 +46,7 @@ pub struct Token {
 }
 
 impl Token {
-    /// Returns the token for a version of the lock, or `None` if the resourceVersion is not a number. Kubernetes
+    /// Returns the token for a version of the lock. Returns `None` if the resourceVersion is not a number. Kubernetes
     /// guarantees numeric resourceVersions since 1.35, and older versions used numbers too.
     pub fn of(version: &Version) -> Option<Self> {
         Some(Self { uid: version.uid.clone(), revision: version.resource_version.parse().ok()? })
@@ -61,7 +62,8 @@ impl Token {
     /// # Errors
     ///
     /// Returns [`StaleToken`] if a later term has stamped the object, or if the stamp is unreadable or has another uid.
-    /// If a lock was deleted and created again, wait until the old leader has stopped, and then replace the old stamps.
+    /// After a lock was deleted and created again, wait until the old leader has stopped, and then replace the old
+    /// stamps.
     pub fn verify(&self, metadata: &ObjectMeta) -> Result<(), StaleToken> {
         let Some(text) = metadata.annotations.get(TOKEN_ANNOTATION) else { return Ok(()) };
         match text.parse::<Self>() {
@@ -94,7 +96,7 @@ impl FromStr for Token {
     }
 }
 
-/// A text is not a valid [`Token`].
+/// An error for a text that is not a valid [`Token`].
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[error("{text:?} is not a fencing token; expected UID/REVISION")]
 pub struct InvalidToken {
@@ -102,7 +104,7 @@ pub struct InvalidToken {
     pub text: String,
 }
 
-/// A later term has stamped the object, or the object's stamp cannot be compared.
+/// An error for an object that a later term has stamped, or whose stamp cannot be compared.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[error("the object was stamped by term {found}, and this is term {token}")]
 pub struct StaleToken {

@@ -1,4 +1,4 @@
-//! Watches of locks, with which an elector reacts earlier than by polling.
+//! Watches of locks. With a watch, an elector reacts earlier than by polling.
 
 use std::fmt;
 use std::future::ready;
@@ -32,7 +32,7 @@ pub type Events<E> = Pin<Box<dyn Stream<Item = E> + Send>>;
 /// The timeout for opening a watch. The next attempt may use another connection.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// Forwards a watch's events to `listener`, and opens the watch again when it ends, after failures with `pauses`.
+/// Forwards the events of a watch to `listener`. Opens the watch again when it ends, and after failures with `pauses`.
 /// Returns if the lock has no watch or the receiver was dropped.
 pub async fn follow<E, F>(
     watched: impl fmt::Display,
@@ -86,7 +86,7 @@ where
     E: Send + 'static,
 {
     let mut field_selector = FieldSelector::everything().equals("metadata.name", key.name());
-    // If `api` is for all namespaces, select only objects in this namespace.
+    // If `api` is for all namespaces, select only the objects in this namespace.
     if let (None, Some(namespace)) = (api.namespace(), key.namespace()) {
         field_selector = field_selector.equals("metadata.namespace", namespace);
     }
@@ -103,7 +103,7 @@ where
     .await
 }
 
-/// Watches the selected objects. Each watch starts with the current state, so no change between watches is lost.
+/// Watches the selected objects. Each watch starts with the current state, so a change between two watches is not lost.
 pub(crate) async fn watch<W, T, E>(
     api: &W,
     options: WatchOptions,

@@ -17,7 +17,7 @@ use crate::audit::{Audit, AuditSummary};
 use crate::finding::Finding;
 
 /// Observes a lock of any kind and reports leaders, times without a leader, and unsafe events. See [`Finding`]. The
-/// auditor only needs permission to read and watch the lock. The auditor does not affect the contenders.
+/// auditor only needs permission to read and watch the lock, and does not affect the contenders.
 ///
 /// # Examples
 ///
@@ -25,11 +25,11 @@ use crate::finding::Finding;
 pub struct LockAuditor<L> {
     /// The lock to observe.
     pub lock: L,
-    /// The interval between reads. Default: one second. With a shorter interval, the auditor determines the time of
-    /// each write more precisely. Half of the renewal interval is short enough for most findings. If the interval is
-    /// zero, the auditor does not pause between reads.
+    /// The interval between reads. The default is one second. With a shorter interval, the auditor determines the time
+    /// of each write more precisely. Half of the electors' renewal interval is short enough for most findings. If the
+    /// interval is zero, the auditor does not pause between reads.
     pub period: Duration,
-    /// The clocks.
+    /// The clocks that measure the interval and the times in findings.
     pub clocks: Arc<dyn Clocks>,
 }
 
@@ -42,9 +42,9 @@ impl<L: Lock> LockAuditor<L> {
         Self { lock, period: Duration::from_secs(1), clocks: Arc::new(SystemClocks::new()) }
     }
 
-    /// Observes the lock until `stop` is cancelled, and reports each finding immediately after the finding is detected.
-    /// Failed reads and watches are logged and retried. The auditor does not detect changes between a failure and the
-    /// next successful read or watch.
+    /// Observes the lock until the `stop` token is cancelled, and reports each finding immediately. Failed reads and
+    /// watches are logged and retried. The auditor does not detect changes between a failure and the next successful
+    /// read or watch.
     ///
     /// # Cancel safety
     ///

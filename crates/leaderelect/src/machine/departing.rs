@@ -1,19 +1,19 @@
-//! Requests that wait in a queue before the owner sends them.
+//! Requests that wait in a queue before the owner of the `Machine` sends them.
 
 use std::time::Duration;
 
 use super::{LeaderElectionRecord, LockRequest, Machine, Now, Phase, Purpose, Sent};
 
 impl Machine {
-    /// Records that the last [`Instruction::Send`](super::Instruction::Send) is executed now. Returns the
-    /// request to send and its timeout.
+    /// Records that the last [`Instruction::Send`](super::Instruction::Send) is executed now. Returns the request to
+    /// send and its timeout.
     ///
     /// The owner must call this method right before it sends a request that had to wait, because a term's deadline is
-    /// computed from `now`. A request may wait behind other `Machine`s' requests, for example. An owner that sends each
-    /// request immediately does not need this method.
+    /// computed from `now`. For example, a request may wait behind the requests of other `Machine`s. An owner that
+    /// sends each request immediately does not need this method.
     ///
-    /// Returns `None` if the request is no longer worth sending, for example because the term has ended. Then call
-    /// [`Machine::step`] with [`Signal::Tick`](super::Signal::Tick).
+    /// Returns `None` if the request is no longer worth sending, for example because the term has ended. The owner must
+    /// then call [`Machine::step`] with [`Signal::Tick`](super::Signal::Tick).
     pub fn depart(&mut self, now: Now) -> Option<(LockRequest, Duration)> {
         let Sent { request, purpose, at, overtaken } = self.sent.take()?;
         if !self.is_wanted(purpose, now) {
@@ -29,7 +29,8 @@ impl Machine {
     }
 
     /// Returns the monotonic time by which the queued request should be sent. For a candidate, this is the deadline of
-    /// a term that would start now. So leaders' requests can delay a candidate's request only for a limited time.
+    /// a term that would start now. Therefore, leaders' requests can delay a candidate's request only for a limited
+    /// time.
     pub fn leave_by(&self, now: Now) -> Duration {
         match &self.phase {
             Phase::Leading(leading) => now.monotonic.saturating_add(leading.deadline.remaining(now)),
@@ -38,7 +39,6 @@ impl Machine {
         }
     }
 
-    /// Returns `true` if the queued request is still worth sending.
     fn is_wanted(&self, purpose: Purpose, now: Now) -> bool {
         match (&self.phase, purpose) {
             (Phase::Leading(leading), Purpose::Renew) => !leading.deadline.has_passed(now),
@@ -51,7 +51,8 @@ impl Machine {
     /// Returns the queued request with current times.
     fn renewed_request(&mut self, request: LockRequest, purpose: Purpose, now: Now) -> LockRequest {
         match (request, purpose) {
-            // Create the renewal again, because a watch event in the meantime may require a read before it.
+            // Create the renewal again. If a watch event has arrived in the meantime, a read may be necessary before
+            // the renewal.
             (LockRequest::Update { .. }, Purpose::Renew) => self.next_renewal(now),
             (LockRequest::Update { base, record }, Purpose::Contend) => {
                 let is_newest = self.observed.as_ref().is_some_and(|observed| observed.state.version == base);
@@ -74,7 +75,7 @@ impl Machine {
 
     fn restamped(&mut self, record: LeaderElectionRecord, now: Now) -> LeaderElectionRecord {
         let time = Some(self.precision.cut(self.fresh_time(now)));
-        // If the acquire time differs from the renew time, the control plane has set it, so keep it.
+        // Keep an acquire time that differs from the renew time, because the control plane has set it.
         let acquire_time = if record.acquire_time == record.renew_time { time } else { record.acquire_time };
         LeaderElectionRecord { acquire_time, renew_time: time, ..record }
     }

@@ -1,4 +1,4 @@
-//! The `Machine` as a candidate, which reads the lock and takes it when no other contender can lead.
+//! The `Machine` as a candidate, which reads the lock, and takes it when no other contender can lead.
 
 use std::time::Duration;
 
@@ -10,8 +10,8 @@ use crate::clocks::{Deadline, Now};
 use crate::record::{LeaderElectionRecord, LockState, Version};
 
 impl Machine {
-    /// Returns a candidate's next request: a write that takes the lock if the watch reported it as
-    /// free, and otherwise a read.
+    /// Returns a candidate's next request. If the watch has reported a free lock, the request is a write that takes the
+    /// lock. Otherwise, the request is a read.
     pub(super) fn next_contest(&mut self, now: Now) -> LockRequest {
         let free = self.vacancy.take().filter(|_| now.monotonic >= self.write_not_before);
         match free.and_then(|free| Some((self.takeover(&free, now.monotonic)?, free))) {
@@ -56,7 +56,7 @@ impl Machine {
                 {
                     return self.begin(found.version, found.record, written, now, instructions);
                 }
-                // A coordinated candidate must not take an expired lock, so use the later time: the lock may have
+                // A coordinated candidate must not take an expired lock. Use the later time, because the lock may have
                 // expired since the read was sent.
                 let looked_at = if self.config.coordinated { now } else { sent.at }.monotonic;
                 let transitions = self.takeover(&found, looked_at);
@@ -73,7 +73,7 @@ impl Machine {
         }
     }
 
-    /// Returns `true` if the watch may have reported a newer state since the read was sent, so that the candidate must
+    /// Returns `true` if the watch may have reported a newer state since the read was sent. The candidate must then
     /// read again. If the read found no lock, the order of the read and the event is unknown.
     pub(super) fn is_overtaken(&self, sent: &Sent, found: Option<&LockState>) -> bool {
         let seen = self.observed.as_ref().filter(|seen| seen.at >= sent.at.monotonic);
@@ -82,9 +82,9 @@ impl Machine {
         seen.is_some_and(is_older)
     }
 
-    /// Processes the result of a candidate's write. `overtaken` means that another contender's lock existed while this
-    /// write, which creates the lock, was in flight. That contender may not have observed the deletion of its lock yet,
-    /// so the term does not begin immediately.
+    /// Processes the result of a candidate's write. `overtaken` means that the write creates the lock, and that another
+    /// contender's lock existed while the write was in flight. The other contender may not have observed the deletion
+    /// of its lock yet, so the term does not begin immediately.
     pub(super) fn contended(
         &mut self,
         write: Doubt,
@@ -103,8 +103,8 @@ impl Machine {
             Ok(version) if !Deadline::after(write.sent, self.config.renew_deadline).has_passed(now) => {
                 self.begin(version, write.record, write.sent, now, instructions);
             }
-            // The write was stored, but its term, which counts from the sending, would already be over. Take the lock
-            // again, based on the stored record.
+            // The server has stored the write, but its term counts from the sending and would already be over. Take the
+            // lock again, based on the stored record.
             Ok(version) => {
                 self.last_term = Some((version.uid, write.record));
                 self.next_try = now.monotonic;
@@ -115,8 +115,8 @@ impl Machine {
                 }
                 match (self.stopping, failure.effect) {
                     (true, _) => self.release_rest(now),
-                    // Another contender may have taken the lock, or another write may have left the record
-                    // unchanged and the lock free.
+                    // Another contender may have taken the lock. Alternatively, another program may have changed the
+                    // object without changing the record, and the lock may still be free.
                     (false, Effect::Conflict) => {
                         let pause = self.conflict_pause();
                         self.act_within(pause, now);
@@ -138,8 +138,7 @@ impl Machine {
             Hint::Changed(found) => match self.phase {
                 Phase::Following => self.follower_hint(found, now, instructions),
                 Phase::Leading(_) => self.leader_hint(&found, now),
-                // Remember a new holder, because this contender has to wait if the lock is
-                // deleted before the next read.
+                // Remember a new holder. If the lock is deleted before the next read, this contender has to wait.
                 Phase::Lost | Phase::Releasing(_)
                     if self.is_newer(&found) == Some(true) && !self.is_of_last_term(&found) =>
                 {
@@ -155,7 +154,7 @@ impl Machine {
                 }
                 Phase::Leading(leading) => {
                     leading.read_back = true;
-                    // Pause, so that a program that reacts to each of our writes does not cause a busy loop.
+                    // Pause, because otherwise a program that reacts to each of our writes would cause a busy loop.
                     self.next_try = now.monotonic.max(leading.last_sent + self.config.retry_period / 20);
                 }
                 _ => {}
@@ -175,8 +174,8 @@ impl Machine {
         }
     }
 
-    /// Processes a candidate's watch event. Ignores states older than the known state, so that a slow watch does not
-    /// make a dead leader look alive.
+    /// Processes a candidate's watch event. Ignores states older than the known state, because otherwise a slow watch
+    /// could make a dead leader look alive.
     fn follower_hint(&mut self, found: LockState, now: Now, instructions: &mut Vec<Instruction>) {
         self.watching = self.watch_is_up;
         match self.is_newer(&found) {
@@ -190,7 +189,7 @@ impl Machine {
         }
         let changed = self.observe(Some(&found), now, instructions);
         self.forget_undone(&found);
-        // If the lock is held now, cancel the planned attempt to take it.
+        // If the lock is held now, cancel the planned attempt to take the lock.
         let coordinated = self.config.coordinated;
         let free = if coordinated { self.is_named(&found.record) } else { found.record.is_vacant() };
         self.vacancy = Some(found).filter(|_| free);
@@ -203,35 +202,35 @@ impl Machine {
         }
     }
 
-    /// Returns `Some(true)` if `found` is newer than the known state, and `None` if the two
-    /// versions cannot be compared.
+    /// Returns `Some(true)` if `found` is newer than the known state. Returns `None` if the two versions cannot be
+    /// compared.
     fn is_newer(&self, found: &LockState) -> Option<bool> {
         let Some(known) = self.observed.as_ref().map(|observed| &observed.state.version) else { return Some(true) };
         if *known == found.version { Some(false) } else { known.is_before(&found.version) }
     }
 
-    /// Forgets writes with an unknown result that the server can no longer store, because the lock no longer has
-    /// the version that they replace. If the lock is deleted and a forgotten write then creates it, the new lock
-    /// counts as another contender's.
+    /// Forgets writes with an unknown result that the server can no longer store, because the lock no longer has the
+    /// version that these writes replace. If the lock is deleted and a forgotten write then creates it, the new lock
+    /// counts as another contender's lock.
     fn forget_undone(&mut self, found: &LockState) {
         self.in_doubt.retain(|doubt| doubt.record == found.record || doubt.base.as_ref() == Some(&found.version));
     }
 
-    /// Returns the number of transitions to write if the candidate may take the lock now, or `None` if another
+    /// Returns the number of transitions to write if the candidate may take the lock now. Returns `None` if another
     /// contender may still lead.
     fn takeover(&self, found: &LockState, looked_at: Duration) -> Option<i32> {
         let record = &found.record;
         let same = record.leader_transitions;
         let more = same.saturating_add(1);
         if self.config.coordinated {
-            // The control plane may be about to assign an expired lock to another contender. But it writes nothing if
-            // it chooses the same contender again. So if another lease duration passes without a write, no other
-            // contender will get the lock.
+            // The control plane may be about to assign an expired lock to another contender. However, the control plane
+            // writes nothing if it chooses the same contender again. Therefore, if another lease duration passes
+            // without a write, no other contender will get the lock.
             let own = self.config.lease_duration;
             let expires = self.observed.as_ref()?.at + record.lease_duration(own);
             let is_given = looked_at < expires || looked_at >= expires.saturating_add(own);
-            // The leader of a deleted lock may not have observed the deletion yet, so wait,
-            // whatever holder the new lock has.
+            // The leader of a deleted lock may not have observed the deletion yet. Therefore, wait even if the new lock
+            // names this contender as its holder.
             return (self.is_named(record) && is_given && self.held_until <= looked_at).then_some(same);
         }
         if record.is_vacant() {
@@ -262,14 +261,14 @@ impl Machine {
         !defer.is_zero() && since.is_some_and(|since| looked_at < since.max(self.held_until).saturating_add(defer))
     }
 
-    /// Returns `true` if the control plane has assigned the lock to this contender and prefers no other.
+    /// Returns `true` if the control plane has assigned the lock to this contender and prefers no other contender.
     fn is_named(&self, record: &LeaderElectionRecord) -> bool {
         record.holder_identity == self.config.identity && record.preferred_holder.is_none()
     }
 
     /// Returns the record with which this contender takes the lock. `last` is the current record.
     fn claim(&mut self, last: &LeaderElectionRecord, transitions: i32, now: Now) -> LeaderElectionRecord {
-        // The preferred contender has not taken the lock, so do not give it up again.
+        // The preferred contender has not taken the lock, so do not give up the lock for it again.
         self.preference.yield_to = None;
         let moment = self.fresh_time(now);
         let time = Some(self.precision.cut(moment));
@@ -316,8 +315,8 @@ impl Machine {
 
     /// Returns the time at which the candidate should read the lock again.
     ///
-    /// - Without a watch, the candidate reads after the usual pause, or when the record expires if this is earlier, but
-    ///   at the earliest after one `retry_period`.
+    /// - Without a watch, the candidate reads after the usual pause, or when the record expires if this is earlier. The
+    ///   candidate waits for at least one `retry_period`.
     /// - With a watch, the candidate reads when the record expires, and when the watch has been silent for three to
     ///   four retry periods. Only a read shows whether the watch has stopped working or the leader is dead.
     pub(super) fn next_look(&mut self, now: Now) -> Duration {
@@ -331,8 +330,8 @@ impl Machine {
                 let silent = now.monotonic + retry.saturating_mul(3) + self.jitter.up_to(retry);
                 let expires = free.saturating_sub(self.preference.defer);
                 match self.watching {
-                    // Do not read shortly before the record expires, because this would only
-                    // delay the read at the expiry.
+                    // Do not read shortly before the record expires. Such a read would only delay the read at the
+                    // expiry.
                     true if silent.saturating_add(retry) < expires => silent,
                     true => free,
                     false => usual.min(free),

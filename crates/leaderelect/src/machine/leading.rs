@@ -1,4 +1,4 @@
-//! The `Machine` as the leader, which renews its term, and ends it when another contender may lead.
+//! The `Machine` as the leader, which renews its term, and ends the term when another contender may lead.
 
 use std::time::Duration;
 
@@ -8,7 +8,8 @@ use crate::clocks::{Deadline, Now};
 use crate::record::{LockState, Version};
 
 impl Machine {
-    /// Returns the next request to renew the term: a write, or first a read.
+    /// Returns the next request to renew the term. The request is a read if the lock must be read first, and otherwise
+    /// a write.
     pub(super) fn next_renewal(&mut self, now: Now) -> LockRequest {
         let Phase::Leading(leading) = &mut self.phase else { return LockRequest::Read };
         leading.last_sent = now.monotonic;
@@ -16,8 +17,8 @@ impl Machine {
             self.slow_paths += 1;
             return LockRequest::Read;
         }
-        // If the watch reported a write that left the record unchanged, replace the version after that
-        // write, to avoid a conflict.
+        // If the watch has reported a write that left the record unchanged, replace the version after that write.
+        // Otherwise, the renewal would conflict.
         if let Some(hinted) = self.last_hint.take_if(|hinted| hinted.repeats(&leading.base)) {
             leading.base.repeated_as(&hinted);
         }
@@ -41,8 +42,8 @@ impl Machine {
         match answer {
             Ok(version) => {
                 leading.conflicts = 0;
-                // Keep the time of a read that an event during the request has requested, because the event may
-                // describe a change after the write.
+                // Keep the time of a read that an event during the request has requested. The event may describe a
+                // change after the write.
                 if !leading.read_back {
                     self.next_try = next.max(now.monotonic);
                 }
@@ -55,7 +56,7 @@ impl Machine {
                 match failure.effect {
                     // Another contender may have taken the lock, so read the lock immediately. If conflicts repeat
                     // because another program keeps writing the object, pause before this read. A pause between the
-                    // read and the write would only give that program time for another write.
+                    // read and the write would only give the other program time for another write.
                     Effect::Conflict => {
                         leading.conflicts += 1;
                         let again = leading.conflicts > 1;
@@ -108,8 +109,8 @@ impl Machine {
         }
     }
 
-    /// Processes a leader's watch event. The event may be outdated, so if it contradicts the term, the
-    /// leader only reads the lock.
+    /// Processes a leader's watch event. The event may be outdated. If the event contradicts the term, the leader only
+    /// reads the lock.
     pub(super) fn leader_hint(&mut self, found: &LockState, now: Now) {
         let blind = self.blind_after(&found.record);
         let Phase::Leading(leading) = &mut self.phase else { return };
@@ -146,7 +147,7 @@ impl Machine {
         let visible = whole_second(&stored.record) != whole_second(&leading.base.record);
         leading.base = stored;
         // client-go's candidates compare times in whole seconds. They do not observe a second renewal within one second
-        // as a change, so it must not extend this term.
+        // as a change, so the second renewal must not extend the term.
         if visible && sent.monotonic > leading.counted.monotonic {
             leading.counted = sent;
             leading.deadline = Deadline::after(sent, span);

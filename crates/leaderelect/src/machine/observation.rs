@@ -8,8 +8,8 @@ use crate::record::{LeaderElectionRecord, LockState};
 #[derive(Clone, Debug)]
 pub(super) struct Observation {
     pub(super) state: LockState,
-    /// The time at which this record of this object was first observed. A write that leaves the record unchanged
-    /// does not change this time.
+    /// The time at which the record was first observed in this object. A write that leaves the record unchanged does
+    /// not change this time.
     pub(super) at: Duration,
     /// The time at which the record was last observed.
     confirmed: Duration,
@@ -20,10 +20,12 @@ impl Observation {
         Self { state, at, confirmed: at }
     }
 
-    /// Returns `true` if `found` has the same record and uid as this observation, and then stores its version.
+    /// Returns `true` if `found` has the same record and uid as this observation. In this case, also stores the version
+    /// of `found`.
     ///
     /// This crate's electors never write the same record twice, but another implementation may do so after its clock
-    /// was set back. So if the last observation is older than `blind`, any write to the object counts as a renewal.
+    /// was set back. Therefore, if the last observation is older than `blind`, any write to the object counts as a
+    /// renewal.
     pub(super) fn is_repeated(&mut self, found: &LockState, now: Duration, blind: Duration) -> bool {
         let looked = now.saturating_sub(self.confirmed) < blind;
         let is_repeated = found.repeats(&self.state) && (looked || found.version == self.state.version);
@@ -36,11 +38,11 @@ impl Observation {
 }
 
 impl Machine {
-    /// Returns the time without observations after which a candidate may have missed a renewal that
-    /// repeats an earlier record.
+    /// Returns the time without observations after which a candidate may have missed a renewal that repeats an earlier
+    /// record.
     ///
-    /// A candidate that can reach the server observes the lock more often, at the latest when the record expires. With
-    /// a shorter time, programs that write the object regularly could delay a takeover forever.
+    /// A candidate that can reach the server observes the lock more often than this, and at the latest when the record
+    /// expires. With a shorter time, programs that write the object regularly could delay a takeover forever.
     pub(super) fn blind_after(&self, record: &LeaderElectionRecord) -> Duration {
         let own = self.config.lease_duration;
         let expiry = record.lease_duration(own).max(own).saturating_add(self.preference.defer);

@@ -1,4 +1,5 @@
-//! The release of the lock after the leader's work has ended. Only a lock with this elector's record is released.
+//! The release of the lock after the leader's work has ended. The `Machine` releases only a lock with this elector's
+//! record.
 
 use std::time::Duration;
 
@@ -6,7 +7,7 @@ use super::{Doubt, Effect, Failure, LockRequest, Machine, Now, Observation, Phas
 use crate::record::{LeaderElectionRecord, LockState, Version};
 
 impl Machine {
-    /// Ends `term`, and tries to release its lock for at most `span`. Zero does not release the lock.
+    /// Ends `term`, and tries to release the lock for at most `span`. If `span` is zero, does not release the lock.
     pub(super) fn begin_release(&mut self, term: Option<Term>, span: Duration, now: Now) {
         self.phase =
             Phase::Releasing(Releasing { term, until: now.monotonic.saturating_add(span), conflicts: 0, write: None });
@@ -18,8 +19,8 @@ impl Machine {
         if self.config.release_on_cancel { self.config.renew_deadline } else { Duration::ZERO }
     }
 
-    /// After a stop was requested, releases the lock if a write with an unknown result may have taken it, or if it
-    /// still contains the last term's record.
+    /// After a stop was requested, releases the lock if this elector may still hold it. A write with an unknown result
+    /// may have taken the lock, or the lock may still contain the last term's record.
     pub(super) fn release_rest(&mut self, now: Now) {
         let span = match self.left_over() {
             _ if !self.in_doubt.is_empty() => self.release_span(),
@@ -78,14 +79,14 @@ impl Machine {
         self.next_try = now.monotonic;
     }
 
-    /// Processes the result of a release.
+    /// Processes the result of the write that releases the lock.
     pub(super) fn released(&mut self, answer: Result<Version, Failure>, now: Now) {
         let Phase::Releasing(releasing) = &mut self.phase else { return };
         match answer {
             Ok(_) => self.release_done(now),
             Err(Failure { effect: Effect::Conflict, .. }) => {
-                // Another program has written the object since the read. Read the lock again: immediately after the
-                // first conflict, and after a pause from then on.
+                // Another program has written the object since the read. Read the lock again. Pause before this read,
+                // except after the first conflict.
                 releasing.conflicts += 1;
                 let again = releasing.conflicts > 1;
                 self.next_try = now.monotonic + if again { self.conflict_pause() } else { Duration::ZERO };

@@ -1,4 +1,4 @@
-//! The `Machine`'s inputs and outputs.
+//! The inputs and outputs of a `Machine`.
 
 use std::time::Duration;
 
@@ -11,9 +11,10 @@ use crate::term::{EndReason, Term};
 /// An input to the [`Machine`](super::Machine).
 #[derive(Clone, Debug)]
 pub enum Signal {
-    /// Time has passed. The owner sends a tick at the time from [`wake_at`](super::Machine::wake_at) at the latest.
+    /// Time has passed. The owner of the `Machine` sends a tick at the time from [`wake_at`](super::Machine::wake_at)
+    /// at the latest.
     Tick,
-    /// The result of [`LockRequest::Read`]: `None` if the object does not exist.
+    /// The result of [`LockRequest::Read`]: the lock's state, or `None` if the object does not exist.
     Read(Result<Option<LockState>, Failure>),
     /// The result of [`LockRequest::Create`] or [`LockRequest::Update`]: the version of the written object.
     Written(Result<Version, Failure>),
@@ -23,7 +24,7 @@ pub enum Signal {
     Prefer(Preference),
     /// The term's work has returned or was dropped.
     WorkEnded,
-    /// Stop: the `Machine` asks the leader's work to end, releases the lock, and finishes.
+    /// The elector was stopped. The `Machine` asks the leader's work to end, releases the lock, and finishes.
     Stop,
 }
 
@@ -31,22 +32,22 @@ pub enum Signal {
 /// replica tries to take the lock first. At most one replica leads, regardless of preferences.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Preference {
-    /// How long this contender lets others take a free lock first.
+    /// How long this contender lets other contenders take a free lock first.
     pub defer: Duration,
     /// The identity of the contender for which this contender gives up the lock. The `Machine` asks the work to end,
-    /// renews the lock until the work has ended, and releases it. If no other contender then takes the lock within
-    /// `defer`, this contender takes the lock again and keeps it.
+    /// renews the lock until the work has ended, and releases the lock. If no other contender then takes the lock
+    /// within `defer`, this contender takes the lock again and keeps it.
     pub yield_to: Option<String>,
 }
 
-/// A message from the lock's watch. Hints may be outdated or missing, and can only make an elector act sooner.
+/// A message from the lock's watch. Hints may be outdated or missing. A hint can only make an elector act sooner.
 #[derive(Clone, Debug)]
 pub enum Hint {
     /// The watch is open.
     Up,
     /// The watch has ended.
     Down,
-    /// The object had this state when the server sent the event.
+    /// The object was created or changed. It had this state when the server sent the event.
     Changed(LockState),
     /// The object may have changed.
     MaybeChanged,
@@ -60,16 +61,17 @@ pub enum Hint {
 /// An output of the [`Machine`](super::Machine).
 #[derive(Clone, Debug, PartialEq)]
 pub enum Instruction {
-    /// Send this request, and pass its result to the `Machine`. There is never more than one request in flight.
+    /// Send this request, and pass its result to the `Machine`. The `Machine` never has more than one request in
+    /// flight.
     Send {
         /// The request.
         request: LockRequest,
-        /// The request's timeout, after which the owner passes [`Failure::unknown`] to the `Machine`.
+        /// The request's timeout. After the timeout, the owner passes [`Failure::unknown`] to the `Machine`.
         timeout: Duration,
     },
-    /// The lock has this new holder, which is an empty string if the lock is free.
+    /// The lock has this new holder. The holder is an empty string if the lock is free.
     NewLeader(String),
-    /// A term begins: start the leader's work.
+    /// A term begins. Start the leader's work.
     StartLeading {
         /// The term.
         term: Term,
@@ -80,7 +82,7 @@ pub enum Instruction {
     Extend(Deadline),
     /// Ask the leader's work to end. The term continues until the work has ended.
     Drain(EndReason),
-    /// The term is over: stop the leader's work immediately.
+    /// The term is over. Stop the leader's work immediately.
     StopLeading(EndReason),
     /// The machine has finished.
     Finish,
@@ -91,9 +93,9 @@ pub enum Instruction {
 pub enum LockRequest {
     /// Read the newest state.
     Read,
-    /// Create the object.
+    /// Create the object with this record.
     Create(LeaderElectionRecord),
-    /// Replace the record, if the object still has the version `base`.
+    /// Replace the record if the object still has the version `base`.
     Update {
         /// The expected version of the object.
         base: Version,
@@ -102,7 +104,7 @@ pub enum LockRequest {
     },
 }
 
-/// What the `Machine` needs to know about a failed request.
+/// The properties of a failed request that determine the `Machine`'s reaction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Failure {
     /// Whether the request may have had an effect.
@@ -118,14 +120,15 @@ pub enum Effect {
     Conflict,
     /// The server rejected the write, because the object does not exist.
     NotFound,
-    /// The request had no effect: the server rejected it, or it was not sent.
+    /// The request had no effect, because the server rejected it or because it was not sent.
     None,
-    /// Unknown, for example after a timeout, or a 404 response that does not come from the API server.
+    /// The effect is unknown, for example after a timeout, or after a 404 response that does not come from the API
+    /// server.
     Unknown,
 }
 
 impl Failure {
-    /// Returns the failure of an unanswered request, which the server may have executed or may execute later.
+    /// Returns the failure of an unanswered request. The server may have executed the request, or may execute it later.
     pub fn unknown() -> Self {
         Self { effect: Effect::Unknown, retry_after: None }
     }
@@ -135,7 +138,7 @@ impl From<&ApiError> for Failure {
     fn from(error: &ApiError) -> Self {
         let effect = match error {
             _ if error.may_have_acted() => Effect::Unknown,
-            // This 404 response came from a proxy, so the object may exist. `NotFound` would end the term.
+            // This 404 response came from a proxy, so the object may exist. The effect `NotFound` would end the term.
             _ if error.is_not_found() && !error.is_object_not_found() => Effect::Unknown,
             _ if error.is_conflict() || error.is_already_exists() => Effect::Conflict,
             _ if error.is_not_found() => Effect::NotFound,

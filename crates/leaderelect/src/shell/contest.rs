@@ -1,4 +1,4 @@
-//! A [`Contest`]: a [`Machine`], and the state to execute its instructions.
+//! A [`Contest`], which consists of a [`Machine`] and the state to execute the `Machine`'s instructions.
 
 use std::collections::HashSet;
 use std::fmt;
@@ -34,11 +34,11 @@ pub(crate) struct Contest<L: Lock> {
     clocks: Arc<dyn Clocks>,
     renew_deadline: Duration,
     machine: Machine,
-    /// The object that was last read or written, in which the next write replaces the record.
+    /// The object that was last read or written. The next write replaces the record in this object.
     object: Option<Base<L::Object>>,
-    /// The last object that the watch has reported, on which a write that takes a free lock is based.
+    /// The last object that the watch has reported. A write that takes a free lock replaces the record in this object.
     hinted: Option<Base<L::Object>>,
-    /// The next request, its timeout, and the time after which it is no longer worth sending.
+    /// The next request, its timeout, and the time after which the request is no longer worth sending.
     request: Option<(LockRequest, Duration, Deadline)>,
     /// `true` if the last sent request is a read.
     reads: bool,
@@ -47,7 +47,7 @@ pub(crate) struct Contest<L: Lock> {
     /// Sends messages to the elector. The channel is unbounded, because each response causes only a few messages, and
     /// the elector always reads them.
     notices: mpsc::UnboundedSender<Notice>,
-    /// The elector's metrics. Weak, because the elector may be dropped before the `Contest` ends.
+    /// The elector's metrics. The reference is weak, because the elector may be dropped before the `Contest` ends.
     metrics: Option<Weak<Instruments>>,
     /// The number of slow-path renewals that the metrics already contain.
     slow_paths: u64,
@@ -55,13 +55,13 @@ pub(crate) struct Contest<L: Lock> {
     write_trouble: Trouble,
 }
 
-/// An object that a write can replace, and its version.
+/// An object that a write can replace, with its version.
 type Base<O> = (Version, Arc<O>);
 
 /// The kinds of failures since the last successful read, or since the last successful write.
 type Trouble = HashSet<Kind>;
 
-/// A failure's error kind and status code. `None` is a timeout.
+/// The error kind and the status code of a failure. `None` means a timeout.
 type Kind = Option<(Discriminant<ErrorKind>, Option<u16>)>;
 
 pub(super) type Exchange<O> = Pin<Box<dyn Future<Output = Answer<O>> + Send>>;
@@ -69,7 +69,7 @@ pub(super) type Exchange<O> = Pin<Box<dyn Future<Output = Answer<O>> + Send>>;
 pub(super) enum Answer<O> {
     Read(Result<Option<LockSnapshot<O>>, ApiError>),
     Written(Result<LockSnapshot<O>, ApiError>),
-    /// No response before the timeout.
+    /// No response arrived before the timeout.
     Late,
     /// The write was not sent, because the object to replace is unknown.
     BaseUnknown,
@@ -77,11 +77,10 @@ pub(super) enum Answer<O> {
     Unsent,
 }
 
-/// The result of [`Contest::step`].
 pub(super) enum Stepped {
     Quiet,
-    /// A request should be sent by this time, with [`exchange`](Contest::exchange). If the request had to wait in a
-    /// queue, call [`depart`](Contest::depart) first.
+    /// The owner should send a request by this time, with [`exchange`](Contest::exchange). If the request had to wait
+    /// in a queue, the owner must call [`depart`](Contest::depart) first.
     Sends(Duration),
     Finished,
 }
@@ -126,7 +125,7 @@ impl<L: Lock> Contest<L> {
         self.machine.begin_renewals_at(share);
     }
 
-    /// Sends renewals in the same batches as the `Shell`'s other `Contest`s.
+    /// Makes the `Contest` send renewals in the same batches as the other `Contest`s of the `Shell`.
     pub(super) fn gather_renewals(&mut self) {
         self.machine.gather_renewals();
     }
@@ -196,8 +195,8 @@ impl<L: Lock> Contest<L> {
         self.request = Some((request, timeout, Deadline::after(now, timeout)));
     }
 
-    /// Records that a queued request is sent now. Returns `false` if the request is no longer worth sending, and the
-    /// caller must call [`step`](Contest::step) instead.
+    /// Records that a queued request is sent now. Returns `false` if the request is no longer worth sending. The caller
+    /// must then call [`step`](Contest::step) instead.
     pub(super) fn depart(&mut self) -> bool {
         let now = self.clocks.now();
         self.request = None;
@@ -245,7 +244,7 @@ impl<L: Lock> Contest<L> {
         }))
     }
 
-    /// Stores the response's object, and returns the signal for the `Machine`.
+    /// Stores the object in the response, and returns the signal for the `Machine`.
     pub(super) fn answer(&mut self, answer: Answer<L::Object>) -> Signal {
         let failure = match answer {
             Answer::Read(Ok(found)) => {
@@ -274,7 +273,7 @@ impl<L: Lock> Contest<L> {
             }
             Answer::BaseUnknown => {
                 tracing::debug!(lock = %self.name, "the object for the write is unknown; reading the lock again");
-                // Report a conflict, so that the `Machine` reads the lock and the response contains the object.
+                // Report a conflict. The `Machine` then reads the lock, and the response contains the object.
                 Failure { effect: Effect::Conflict, retry_after: None }
             }
             Answer::Unsent => Failure { effect: Effect::None, retry_after: None },
@@ -282,8 +281,8 @@ impl<L: Lock> Contest<L> {
         if self.reads { Signal::Read(Err(failure)) } else { Signal::Written(Err(failure)) }
     }
 
-    /// Stores a watch event's object, unless it is older than the stored one, because the `Machine` may be about to
-    /// replace the newer version.
+    /// Stores the object in a watch event, unless the stored object is newer. The `Machine` may be about to replace the
+    /// newer version.
     pub(super) fn remember_hint(&mut self, object: Option<Base<L::Object>>) {
         let known = self.hinted.as_ref().map(|(version, _)| version);
         if object.as_ref().is_some_and(|(hinted, _)| known.is_none_or(|known| hinted.is_before(known) != Some(true))) {
@@ -314,7 +313,7 @@ impl<L: Lock> Contest<L> {
         Failure::from(error)
     }
 
-    /// Logs the first failure of each kind as a warning, and later ones at debug level.
+    /// Logs the first failure of each kind as a warning, and later failures of the same kind at debug level.
     fn warn(&mut self, kind: Kind, error: &dyn fmt::Display) {
         let (verb, trouble) =
             if self.reads { ("read", &mut self.read_trouble) } else { ("write", &mut self.write_trouble) };
@@ -353,7 +352,7 @@ impl<L: Lock> Contest<L> {
     }
 
     fn notify(&self, notice: Notice) {
-        // Sending fails only if the elector was dropped, which also ends this `Contest`.
+        // Sending fails only if the elector was dropped. Dropping the elector also ends this `Contest`.
         let _ = self.notices.send(notice);
     }
 }

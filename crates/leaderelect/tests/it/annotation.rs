@@ -1,4 +1,4 @@
-//! Tests that an `AnnotationLock` behaves like a Lease lock.
+//! Tests that an `AnnotationLock` behaves like a `LeaseLock`.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -48,7 +48,6 @@ fn annotate(server: &Server, text: &str) {
     server.change(&key(), |object| drop(object.metadata.annotations.insert(LEADER_ANNOTATION.into(), text.into())));
 }
 
-/// Returns the verbs of the requests since the previous call.
 fn verbs(server: &Server) -> Vec<&'static str> {
     let requests = server.take_requests().into_iter();
     let verb = |call| match call {
@@ -104,8 +103,8 @@ fn locks(server: &Server) -> [AnnotationLock<Server>; 2] {
 
 const BING: &str = r#"{"holderIdentity":"bing","leaseDurationSeconds":3,"leaderTransitions":4}"#;
 
-/// Contends for a lock of each kind in the state `given`. After `wait` seconds, checks the sent requests and
-/// the number of transitions.
+/// Contends for an annotation lock of each kind. `given` is the annotation of the existing object, if there is an
+/// object. After `wait` seconds, checks the sent requests and the number of transitions.
 async fn check(given: Option<Option<&str>>, wait: f64, expected: &[&str], transitions: i32) {
     for kind in 0..2 {
         let server = given.map_or_else(server, holding);

@@ -38,7 +38,7 @@ impl Running {
         self.server.object(&key()).expect("no candidate").spec
     }
 
-    /// Pings the candidate from a control plane whose clock is `ahead`.
+    /// Pings the candidate. The clock of the control plane is `ahead` of the candidate's clock.
     fn ping(&self, ahead: SignedDuration) -> Timestamp {
         let now = Timestamp::from_microsecond(self.clock.0.wall().as_microsecond()).unwrap() + ahead;
         self.server.change(&key(), |candidate| candidate.spec.ping_time = Some(MicroTime(now)));
@@ -88,7 +88,7 @@ async fn ping_is_answered_by_watch_or_next_poll() {
         assert!(candidate.renewed() < pinged);
         pass(within).await;
         assert!(candidate.renewed() > pinged, "watched: {watched}");
-        // A ping is answered only once, even if its time is in the future.
+        // A candidate answers a ping only once, even if the ping's time is in the future.
         candidate.writes();
         let pinged = candidate.ping(SignedDuration::from_secs(20));
         pass(within).await;
@@ -134,7 +134,6 @@ async fn failed_requests_are_retried_with_backoff() {
     candidate.server.faults().heal();
     pass(40.0).await;
     assert_eq!(candidate.spec().lease_name, "lock");
-    // An unanswered request times out.
     candidate.server.faults().next_of(Verb::Get, [Outcome::Lost]);
     let pinged = candidate.ping(SignedDuration::ZERO);
     pass(8.0).await;

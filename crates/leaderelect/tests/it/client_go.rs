@@ -1,4 +1,4 @@
-//! A model of client-go's elector, which competes with this crate's electors. Tests step it like the `Machine`.
+//! A model of client-go's elector, which competes with this crate's electors. Tests step the model like the `Machine`.
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use pintle_meta::MicroTime;
 pub(crate) struct ClientGo {
     config: LeaderElectionConfig,
     rng: fastrand::Rng,
-    /// The last read record, with times in whole seconds.
+    /// The last record that was read, with times in whole seconds.
     raw: Option<Raw>,
     observed: LeaderElectionRecord,
     observed_at: Duration,
@@ -19,11 +19,13 @@ pub(crate) struct ClientGo {
     request: Option<LockRequest>,
     tried_at: Duration,
     next_try: Duration,
-    /// The time at which the current or the next round of renewals times out.
+    /// The time at which the current round of renewals times out. Between two rounds, the time at which the next round
+    /// times out.
     round_ends: Option<Duration>,
     /// The time at which the release times out. `None` until the elector is cancelled.
     releases_until: Option<Duration>,
-    /// Whether the model uses its own lease duration instead of the record's, like client-go before 1.27.
+    /// Whether the model uses its own lease duration instead of the record's lease duration, like client-go before
+    /// 1.27.
     counts_by_its_own: bool,
 }
 
@@ -116,7 +118,7 @@ impl ClientGo {
     }
 
     /// Releases the lock while the work continues. An elector that believes that it leads overwrites any record, even
-    /// another holder's that it has just read.
+    /// if it has just read that another contender holds the lock.
     fn release(&mut self, signal: Signal, now: Now, instructions: &mut Vec<Instruction>) {
         let late = self.releases_until.is_some_and(|until| now.monotonic >= until);
         match signal {

@@ -1,4 +1,4 @@
-//! Tests with clocks that are set, and with silent watches. Some tests count how often the clocks are read.
+//! Tests with clocks that are set, and with silent watches. Some tests count how often an elector reads the clocks.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -26,13 +26,13 @@ fn at(monotonic: f64, wall: f64) -> Now {
     Now { boot: monotonic, monotonic, wall }
 }
 
-/// Returns the renew times that a `Machine` writes, in seconds of the time of day, if all requests are answered
-/// immediately. `clocks` contains the monotonic time and the time of day at each renewal.
+/// Returns the renew times that a `Machine` writes if all requests are answered immediately, in seconds of the time of
+/// day. `clocks` contains the monotonic time and the time of day at each renewal.
 fn written(precision: TimePrecision, coordinated: bool, clocks: &[(f64, f64)]) -> Vec<f64> {
     let config = LeaderElectionConfig { identity: "me".into(), coordinated, ..LeaderElectionConfig::default() };
     let mut machine = Machine::new(config, precision, at(0.0, 0.0));
     machine.step(Signal::Tick, at(0.0, 0.0));
-    // In a coordinated election, the control plane has assigned the lock. Otherwise the lock is free.
+    // In a coordinated election, the control plane has assigned the lock. Otherwise, the lock is free.
     let holder_identity = if coordinated { "me".into() } else { String::new() };
     let record = LeaderElectionRecord { holder_identity, ..LeaderElectionRecord::default() };
     let version = Version { uid: "1".into(), resource_version: "0".into() };
@@ -62,8 +62,8 @@ fn written(precision: TimePrecision, coordinated: bool, clocks: &[(f64, f64)]) -
 fn each_record_has_a_later_renew_time() {
     let micros = |clocks: &[(f64, f64)]| written(TimePrecision::Micros, false, clocks);
     assert_eq!(micros(&[(0.0, 0.0), (2.0, 2.0), (4.0, 4.0)]), [0.0, 2.0, 4.0]);
-    // Even if the time of day stands still, the record's time must increase by a second, because
-    // client-go compares whole seconds.
+    // Even if the time of day does not advance, the record's time must increase by a second, because client-go compares
+    // whole seconds.
     assert_eq!(micros(&[(0.0, 0.0), (2.0, 0.0), (4.0, 0.0), (6.0, 6.0)]), [0.0, 1.0, 2.0, 6.0]);
     assert_eq!(micros(&[(0.0, 0.0), (2.0, 2.5), (4.0, -60.0), (6.0, -58.0)]), [0.0, 2.5, 3.0, 4.0]);
     let seconds = |clocks: &[(f64, f64)]| written(TimePrecision::Seconds, false, clocks);
@@ -72,21 +72,21 @@ fn each_record_has_a_later_renew_time() {
     assert_eq!(seconds(&[(0.0, 0.0), (2.0, 2.9), (4.0, -60.5), (6.0, -58.5)]), [0.0, 2.0, 3.0, 4.0]);
 }
 
-/// The control plane compares the renew time with its own clock, so a renew time in the future would keep a dead
-/// holder's lease valid for too long.
+/// The control plane compares the renew time with its own clock. A renew time in the future would keep a dead holder's
+/// lease valid for too long.
 #[test]
 fn coordinated_record_follows_wall_clock_set_far_back() {
     let micros = |clocks: &[(f64, f64)]| written(TimePrecision::Micros, true, clocks);
     assert_eq!(micros(&[(0.0, 0.0), (2.0, 2.5), (4.0, -60.0), (6.0, -58.0)]), [0.0, 2.5, -60.0, -58.0]);
-    // The time of day is set back to less than ten seconds before the last record's time. The times in
+    // The time of day is set back to less than ten seconds before the last record's time. In this case, the times in
     // new records still increase.
     assert_eq!(micros(&[(0.0, 0.0), (2.0, 2.5), (4.0, -5.499)]), [0.0, 2.5, 3.0]);
-    // The time of day is set back by slightly less and slightly more than the limit.
+    // The time of day is set back by slightly less and by slightly more than the limit of ten seconds.
     assert_eq!(micros(&[(0.0, 0.0), (2.0, 2.5), (4.0, -7.999)]), [0.0, 2.5, 3.0]);
     assert_eq!(micros(&[(0.0, 0.0), (2.0, 2.5), (4.0, -8.001)]), [0.0, 2.5, -8.001]);
 }
 
-/// A renewal with an earlier time extends the term, because its time is in another whole second.
+/// A renewal with an earlier time extends the term if the time is in another whole second.
 #[test]
 fn coordinated_renewal_with_earlier_time_counts() {
     let config = LeaderElectionConfig { identity: "me".into(), coordinated: true, ..LeaderElectionConfig::default() };
@@ -102,7 +102,7 @@ fn coordinated_renewal_with_earlier_time_counts() {
     assert_eq!(machine.step(Signal::Written(Ok(version(3))), now), [Instruction::Extend(deadline)]);
 }
 
-/// After a long time without a read, a candidate waits for a full lease duration again, because a holder whose clock
+/// A candidate that has not read the lock for a long time waits for a full lease duration again. A holder whose clock
 /// was set back may have written the same record again.
 #[test]
 fn unrelated_write_after_long_blindness_counts_as_renewal() {
@@ -125,13 +125,12 @@ fn unrelated_write_after_long_blindness_counts_as_renewal() {
             machine.step(held(number), at(now, now))
         };
         assert_eq!(look(6.0, 2), []);
-        // The time without a read is slightly less or slightly more than a lease duration plus a renew deadline.
+        // The time without a read is slightly less, or slightly more, than a lease duration plus a renew deadline.
         let instructions = look(second_read, 3);
         assert_eq!(!instructions.is_empty(), taken, "{instructions:?}");
     }
 }
 
-/// A clock that counts the calls of `sleep_until`.
 #[derive(Debug)]
 struct Counting {
     inner: Arc<TestClock>,
@@ -166,8 +165,8 @@ async fn idle_standby_sets_few_timers() {
     pass(10.0).await;
     clocks.naps.store(0, Ordering::Relaxed);
     pass(100.0).await;
-    // Each renewal that the watch reports postpones the next read, so the elector sets only one timer in
-    // three or four retry periods.
+    // Each renewal that the watch reports postpones the next read. Therefore, the elector sets only one timer in three
+    // or four retry periods.
     assert!(clocks.naps.load(Ordering::Relaxed) <= 17, "{clocks:?}");
     run.abort();
 }
@@ -189,7 +188,6 @@ async fn monotonic_sleep_uses_long_intervals() {
     assert_eq!(naps(Deadline::after(now, Duration::from_secs(60))).await, 61);
 }
 
-/// A clock that counts how often an elector reads it.
 #[derive(Debug)]
 struct Reads(Arc<TestClock>, AtomicUsize);
 
@@ -287,7 +285,7 @@ async fn silent_watch_does_not_delay_a_takeover() {
     }
 }
 
-/// Renewals are sent in time, even if the watch always has another event ready.
+/// The elector sends renewals in time, even if the watch always has another event ready.
 #[tokio::test(start_paused = true)]
 async fn flooding_watch_costs_no_term() {
     let server = server();

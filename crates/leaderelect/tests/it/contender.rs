@@ -1,4 +1,4 @@
-//! An elector in its own task, whose work records its actions.
+//! An elector in its own task. The leader's work records its actions.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -24,7 +24,7 @@ impl TestClock {
         Arc::new(Self(SteppedClock::beside_tokio(), Mutex::default()))
     }
 
-    /// Suspends the machine for `time`, during which the time of day does not advance.
+    /// Suspends the machine for `time`. During this suspend, the time of day does not advance.
     pub(crate) fn suspend(&self, time: Duration) {
         *self.1.lock().unwrap() += time;
     }
@@ -58,7 +58,7 @@ impl Story {
         std::mem::take(&mut self.lines.lock().unwrap())
     }
 
-    /// Works like [`take`](Self::take), without the events' times.
+    /// Works like [`take`](Self::take), but omits the times of the events.
     pub(crate) fn take_deeds(&self) -> Vec<String> {
         self.take().into_iter().map(|line| line.split_once(' ').unwrap().1.to_owned()).collect()
     }
@@ -75,18 +75,16 @@ pub(crate) struct Contender {
     pub(crate) run: JoinHandle<Option<EndReason>>,
 }
 
-/// A contender's configuration.
 pub(crate) struct Setup {
     pub(crate) config: LeaderElectionConfig,
     /// How long the work continues after the elector has asked it to end.
     pub(crate) drain: Duration,
-    /// The time after which the work ends by itself. `None` if it ends only when the elector asks it to.
+    /// The time after which the work ends by itself. `None` if the work ends only when the elector asks it to end.
     pub(crate) work: Option<Duration>,
     pub(crate) watch: bool,
     pub(crate) once: bool,
     pub(crate) story: Option<Story>,
     pub(crate) clock: Option<Arc<TestClock>>,
-    /// The metrics provider.
     pub(crate) memory: InMemoryProvider,
 }
 
@@ -151,7 +149,6 @@ impl Contender {
         self.leadership.lock().unwrap().clone().expect("never led")
     }
 
-    /// Returns the value of the metric `leader_election_{name}`.
     pub(crate) fn count(&self, name: &str) -> Option<f64> {
         self.memory.value(&format!("leader_election_{name}"), &[])
     }
@@ -187,7 +184,6 @@ impl Drop for Ending {
     }
 }
 
-/// Advances the time while all tasks run.
 pub(crate) async fn pass(seconds: f64) {
     tokio::time::sleep(Duration::from_secs_f64(seconds)).await;
 }

@@ -10,7 +10,7 @@ use pintle_testing::Collection;
 use crate::contender::{Setup, Story, pass};
 use crate::server::{delete, holder, put, record, server, take_verbs};
 
-/// Returns the record with which the control plane assigns the lease to `holder` for five seconds.
+/// Returns a record in which the control plane assigns the lease to `holder` for five seconds.
 fn given_to(holder: &str) -> LeaderElectionRecord {
     LeaderElectionRecord {
         holder_identity: holder.into(),
@@ -76,7 +76,6 @@ async fn coordinated_elector_never_takes_an_unassigned_lock() {
                 put(&server, given);
             }
             let elector = Setup { watch, ..baz() }.start(&server);
-            // The lock expired long ago.
             pass(60.0).await;
             let verbs = take_verbs(&server);
             assert!(verbs.iter().all(|verb| verb == "get" || verb == "watch"), "{given:?}: {verbs:?}");
@@ -87,8 +86,8 @@ async fn coordinated_elector_never_takes_an_unassigned_lock() {
     }
 }
 
-/// The control plane may assign an expired lock to another candidate, but writes nothing if it chooses
-/// the same candidate again.
+/// The control plane may assign an expired lock to another candidate. It writes nothing if it chooses the same
+/// candidate again.
 #[tokio::test(start_paused = true)]
 async fn expired_assignment_is_taken_after_another_lease_duration() {
     let server = server();
@@ -103,7 +102,7 @@ async fn expired_assignment_is_taken_after_another_lease_duration() {
     pass(5.5).await;
     elector.client.faults().heal();
     take_verbs(&server);
-    // The assignment was read immediately, and was valid for five seconds.
+    // The candidate read the assignment immediately. The assignment was valid for five seconds.
     pass(14.4).await;
     assert!(take_verbs(&server).iter().all(|verb| verb == "get"));
     assert!(!elector.status.is_leader());
@@ -128,7 +127,7 @@ async fn partitioned_leader_leads_again_if_still_named() {
     }
 }
 
-/// The control plane immediately creates another lock, although the deleted lock's leader may still work.
+/// The control plane immediately creates another lock, although the leader of the deleted lock may still work.
 #[tokio::test(start_paused = true)]
 async fn named_candidate_waits_for_leader_of_deleted_lock() {
     for (watch, wait_after_deletion, waits) in [(true, true, true), (false, true, true), (true, false, false)] {
@@ -141,7 +140,7 @@ async fn named_candidate_waits_for_leader_of_deleted_lock() {
         delete(&server);
         put(&server, &given_to("baz"));
         pass(if waits { 19.9 } else { 0.1 }).await;
-        // The assignment has now expired, and the control plane does not change the lock.
+        // The assignment has expired, and the control plane does not change the lock.
         assert_eq!(elector.status.is_leader(), !waits, "watched: {watch}");
         pass(9.0).await;
         assert!(elector.status.is_leader(), "watched: {watch}");
@@ -159,8 +158,8 @@ async fn unpreferred_leader_drains_without_renewal_and_releases() {
         pass(1.0).await;
         preferring(&server, "bing");
         let preferred = record(&server);
-        // Without a watch, the leader detects the preferred holder at the next renewal, and leads
-        // until its work has ended.
+        // Without a watch, the leader detects the preferred holder at the next renewal, and leads until its work has
+        // ended.
         pass(2.5).await;
         assert!(elector.status.is_leader());
         assert_eq!(record(&server), preferred, "the leader does not renew while another candidate is preferred");

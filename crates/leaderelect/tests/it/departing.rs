@@ -1,4 +1,4 @@
-//! Tests of requests that wait in a queue before the `Machine`'s owner sends them.
+//! Tests of requests that wait in a queue before the owner of the `Machine` sends them.
 
 use std::time::Duration;
 
@@ -33,8 +33,8 @@ fn machine(config: LeaderElectionConfig) -> Machine {
     machine
 }
 
-/// Returns a `Machine` that has led since second 0 with version 1 of the lock. Its renewal at
-/// second 2 waits in the queue.
+/// Returns a `Machine` that has led since second 0 with version 1 of the lock. The `Machine`'s renewal at second 2
+/// waits in the queue.
 fn renewing() -> Machine {
     let mut machine = machine(config());
     machine.step(Signal::Read(Ok(None)), at(0));
@@ -108,7 +108,7 @@ fn queued_renewal_reads_first_after_watch_reports_other_holder() {
     assert_eq!(machine.slow_paths(), 0);
     assert_eq!(machine.depart(at(4)), Some((LockRequest::Read, TIMEOUT)));
     assert_eq!(machine.slow_paths(), 1);
-    // A read that waited in the queue counts as a slow path only once.
+    // A read that has waited in the queue counts as a slow path only once.
     assert_eq!(machine.depart(at(5)), Some((LockRequest::Read, TIMEOUT)));
     assert_eq!(machine.slow_paths(), 1);
 }
@@ -133,7 +133,6 @@ fn queued_read_counts_from_when_it_was_sent() {
 
 #[test]
 fn lock_taken_late_has_the_actual_time() {
-    // A `Machine` that found no lock creates one.
     let mut creating = machine(config());
     creating.step(Signal::Read(Ok(None)), at(0));
     let Some((LockRequest::Create(record), _)) = creating.depart(at(3)) else { panic!() };
@@ -170,7 +169,7 @@ fn free_lock_is_read_again_after_a_foreign_write() {
 #[test]
 fn no_request_is_sent_after_a_stop() {
     let mut machine = machine(config());
-    // An unsent write had no effect, so its result is known.
+    // A write that was not sent had no effect, so its result is known.
     machine.step(Signal::Read(Ok(None)), at(0));
     assert_eq!(machine.step(Signal::Stop, at(1)), []);
     assert_eq!(machine.depart(at(2)), None);
@@ -195,7 +194,6 @@ fn stop_first_resolves_writes_in_doubt() {
 fn leave_by_is_the_deadline_of_the_term() {
     let machine = renewing();
     assert_eq!(machine.leave_by(at(2)), Duration::from_secs(10));
-    // After a suspend of three seconds.
     let resumed = Now { boot: Duration::from_secs(6), ..at(3) };
     assert_eq!(machine.leave_by(resumed), Duration::from_secs(7));
 }

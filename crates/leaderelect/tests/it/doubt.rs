@@ -13,8 +13,8 @@ use tokio_util::sync::CancellationToken;
 use crate::contender::{Setup, Story, pass};
 use crate::server::{NAME, NAMESPACE, delete, put, record, server, take_log, take_verbs};
 
-/// Returns the outcome of a write that was sent twice: the server stored the first attempt, and rejected
-/// the second for this reason.
+/// Returns the outcome of a write that was sent twice. The server has stored the first attempt, and rejected the second
+/// attempt for the given reason.
 fn done_and_refused(code: u16, reason: Reason) -> Outcome {
     Outcome::AnswerFails(Status::failure(code, reason, "sent twice").into())
 }
@@ -38,7 +38,7 @@ async fn renewal_conflicting_with_itself_counts_from_sending() {
     let client = server.client("a");
     client.faults().next([Outcome::Pass, Outcome::Pass, done_and_refused(409, Reason::Conflict)]);
     let a = Setup::new("a").start_with(client);
-    // The renewal at second 2.0 gets no response. The next read shows that the server has stored it.
+    // The renewal at second 2.0 gets no response. The next read shows that the server has stored the renewal.
     a.client.faults().next([Outcome::Pass, Outcome::Lost]);
     pass(3.0).await;
     a.client.faults().cut_off();
@@ -61,7 +61,7 @@ async fn page_of_a_proxy_does_not_end_a_term() {
     let server = server();
     let a = Setup::new("a").start(&server);
     pass(1.0).await;
-    // The first page answers a renewal, and the second one the next read.
+    // The first page answers a renewal, and the second page answers the next read.
     a.client.faults().next([page_of_a_proxy(), page_of_a_proxy()]);
     pass(60.0).await;
     assert_eq!(a.story.take_deeds(), ["a sees \"a\"", "a works"]);
@@ -77,7 +77,7 @@ async fn deleted_lock_counts_as_held_from_known_deletion() {
         b.config.seed = Some(seed);
         pass(0.1).await;
         let b = b.start(&server);
-        // The renewal at second 8.0 is stored. Afterwards, "a" gets no more responses.
+        // The server stores the renewal at second 8.0. After this renewal, "a" gets no more responses.
         pass(8.0).await;
         a.client.faults().cut_off();
         delete(&server);
@@ -126,7 +126,7 @@ async fn free_lock_is_taken_in_the_watched_version() {
     pass(0.05).await;
     assert_eq!(standbys.iter().filter(|standby| standby.status.is_leader()).count(), 1);
     // A release is a get and an update. The next leader sends the second update without a read. The other candidates
-    // observe this update through the watch, and send no requests.
+    // observe the second update through the watch, and send no requests.
     assert_eq!(take_verbs(&server), ["get", "update", "update"]);
 }
 
@@ -206,7 +206,7 @@ async fn former_leader_waits_after_the_lock_is_deleted() {
     a.client.faults().cut_off();
     pass(30.0).await;
     assert!(b.status.is_leader());
-    // "a" has last read its own record. The next leader, "b", loses its connection to the server too.
+    // "a" has last read its own record. The next leader, "b", now also loses its connection to the server.
     b.client.faults().cut_off();
     delete(&server);
     a.client.faults().heal();

@@ -38,8 +38,8 @@ async fn lost_response_to_first_write_is_resolved_by_reading() {
     let a = Setup::new("a").start_with(client);
     pass(9.0).await;
     assert!(a.status.is_leader());
-    // The create request was sent immediately, and timed out after a third of the deadline,
-    // which counts from the sending.
+    // The deadline counts from the sending of the create request. This request was sent immediately, and timed out
+    // after a third of the deadline.
     a.client.faults().cut_off();
     pass(30.0).await;
     let story = a.story.take();
@@ -57,7 +57,7 @@ async fn renewal_with_lost_response_counts_from_sending() {
     pass(6.0).await;
     a.client.faults().cut_off();
     pass(30.0).await;
-    // The renewal at second 2.0 timed out at second 5.3. The next read showed that the server had stored it.
+    // The renewal at second 2.0 timed out at second 5.3. The next read showed that the server had stored the renewal.
     assert!(a.story.take().contains(&"12.0 a stopped: Deadline".to_owned()));
 }
 
@@ -102,7 +102,7 @@ async fn cut_off_leader_stops_before_its_successor_works() {
     assert_eq!(deeds, ["a works", "a rests", "a stopped: Deadline", "b works"]);
     assert!(b.status.is_leader() && !a.status.is_leader());
     assert_eq!(record(&server).leader_transitions, 1);
-    // The elector contends again, and observes the next leader once it reaches the server.
+    // The elector contends again, and observes the next leader after it reaches the server.
     a.client.faults().heal();
     // The unanswered request times out, and a pause follows.
     pass(3.4 + 4.4).await;
@@ -184,7 +184,7 @@ async fn failed_watches_reopen_with_jitter_and_growing_pauses() {
         .collect::<Vec<_>>();
     pass(0.1).await;
     take_log(&server);
-    // The number of opened watches in each tenth of a second.
+    // The number of watches that were opened in each tenth of a second.
     let mut opened = Vec::new();
     for _ in 0..600 {
         pass(0.1).await;
@@ -192,8 +192,8 @@ async fn failed_watches_reopen_with_jitter_and_growing_pauses() {
     }
     let most = opened.iter().max().copied().unwrap();
     assert!(most <= 6, "{most} of 20 within a tenth of a second");
-    // The pauses are 2, 4, 8, 16 and 32 s, times a jitter of up to 2.2. So the third or fourth watch is opened within a
-    // minute, and the fifth is not.
+    // The pauses are 2, 4, 8, 16 and 32 s, times a jitter of up to 2.2. Therefore, each elector opens its third or
+    // fourth watch within a minute, but not its fifth.
     let all: usize = opened.iter().sum();
     assert!((60..=80).contains(&all), "{all} in a minute");
 }
@@ -220,7 +220,7 @@ async fn suspended_leader_finds_its_deadline_passed() {
     pass(1.0).await;
     let guard = a.guard();
     assert!(guard.check().is_ok());
-    // During a suspend, only the time of day advances.
+    // During this suspend, only the time of day advances.
     a.clock.0.jump_wall(SignedDuration::from_secs(60));
     assert_eq!(guard.check().unwrap_err().reason, EndReason::Deadline);
     assert!(guard.run(async {}).await.is_err(), "work was polled after the deadline");
@@ -384,8 +384,8 @@ async fn work_returning_after_term_end_does_not_end_election() {
             let (term, clock) = (terms, clock.clone());
             async move {
                 if term == 1 {
-                    // The process is stopped for longer than the deadline, and the work detects
-                    // the end of its term first.
+                    // The process is stopped for longer than the deadline. The work then detects the end of its term
+                    // before the elector does.
                     clock.0.advance(Duration::from_secs(30));
                     return leadership.check().map(|_| ()).map_err(|lost| lost.reason == EndReason::Deadline);
                 }

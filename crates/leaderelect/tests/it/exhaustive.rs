@@ -1,5 +1,6 @@
-//! Explores all sequences of two electors' moves, up to a given length. Moves include late timers, late or lost
-//! requests and responses, writes that the server applies long after their timeout, watch events, and stops.
+//! Explores all sequences of events that two electors can encounter, up to a given length. Each event is called a move.
+//! Moves include late timers, late or lost requests and responses, writes that the server applies long after their
+//! timeout, watch events, and stops.
 
 use std::collections::HashSet;
 use std::env;
@@ -12,13 +13,13 @@ use pintle_leaderelect::{Deadline, LeaderElectionConfig, LockState, Now, TimePre
 
 const SECOND: Duration = Duration::from_secs(1);
 
-/// One elector with its clock, request and watch.
+/// One elector with its clock, its request in flight and its watch.
 #[derive(Clone, Debug)]
 struct Peer {
     machine: Machine,
-    /// The rate of this peer's clocks.
+    /// The rate of this elector's clocks.
     rate: f64,
-    /// The request in flight, and the time at which it times out.
+    /// The request in flight, with the time at which it times out.
     request: Option<(LockRequest, Duration)>,
     answer: Option<Signal>,
     /// A timed-out write that the server may still apply.
@@ -28,7 +29,7 @@ struct Peer {
     drains: bool,
     lost: bool,
     stopped: bool,
-    /// The last version that this peer's watch has reported.
+    /// The last version that this elector's watch has reported.
     reported: u64,
 }
 
@@ -41,7 +42,7 @@ struct World {
     broken: Option<&'static str>,
 }
 
-/// A possible next move of a peer.
+/// A possible next event for a peer.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Move {
     /// The peer's timer fires, on time or late.
@@ -237,8 +238,8 @@ impl World {
     }
 }
 
-/// Explores all sequences of `depth` moves from `start`. Returns the number of explored worlds, or a broken rule and
-/// the sequence of moves that breaks it.
+/// Explores all sequences of `depth` moves from `start`. Returns the number of explored states. If a rule is violated,
+/// returns the rule and the sequence of moves that violates it.
 fn search(start: World, depth: usize) -> Result<usize, (Vec<Move>, &'static str)> {
     let mut seen = HashSet::from([start.fingerprint()]);
     let mut worlds = vec![(start, Vec::new())];
@@ -262,7 +263,7 @@ fn search(start: World, depth: usize) -> Result<usize, (Vec<Move>, &'static str)
     Ok(seen.len())
 }
 
-/// Returns a world in which one peer leads, and the other has just observed this leader.
+/// Returns a state in which one peer leads, and the other peer has just observed this leader.
 fn led(rates: [f64; 2]) -> World {
     let mut world = World::new(rates);
     let [timer, serve, hear] = [Move::Timer, Move::Serve, Move::Hear];
@@ -272,13 +273,12 @@ fn led(rates: [f64; 2]) -> World {
     world
 }
 
-/// Returns the search depth. `PINTLE_DEPTH` overrides it.
+/// Returns the search depth. The environment variable `PINTLE_DEPTH` overrides the default.
 fn depth(usual: usize) -> usize {
     env::var("PINTLE_DEPTH").ok().map_or(usual, |depth| depth.parse().expect("PINTLE_DEPTH"))
 }
 
-/// Clock rates within the bound: with the default durations, one clock must run less than 1.5
-/// times as fast as the other.
+/// Clock rates within the bound for the default durations: one clock must run less than 1.5 times as fast as the other.
 const WITHIN: [f64; 2] = [1.0, 1.45];
 
 #[test]
@@ -300,7 +300,7 @@ fn one_leader_in_all_sequences_from_the_start() {
 
 #[test]
 fn search_finds_two_leaders_when_clock_rates_exceed_bound() {
-    // The candidate observes the renewal, and takes the lock when the lease duration has passed on its own
+    // The candidate observes the renewal. The candidate takes the lock when the lease duration has passed on its own
     // clock, which runs too fast.
     let mut world = led([1.0, 1.7]);
     [Move::Timer(0), Move::Serve(0), Move::Hear(0), Move::Watch(1)].into_iter().for_each(|next| world.make(next));

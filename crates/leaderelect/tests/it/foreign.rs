@@ -1,5 +1,4 @@
-//! Tests in which other programs, which are not contenders, write labels, annotations and other
-//! data of the lock's object.
+//! Tests in which programs that are not contenders write labels, annotations and other data of the lock's object.
 
 use std::time::Duration;
 
@@ -25,7 +24,7 @@ fn maps() -> Collection<DynamicObject> {
     Collection::dynamic(resource, CollectionConfig::default())
 }
 
-/// A candidate for a lock of any kind. Its drop ends the candidate.
+/// A candidate for a lock of any kind. Dropping this value ends the candidate.
 struct Candidate {
     status: pintle_leaderelect::ElectionStatus,
     run: JoinHandle<()>,
@@ -52,7 +51,7 @@ fn candidate_with(lock: impl Lock, identity: &str, timing: LeaderElectionConfig)
     Candidate { status, run }
 }
 
-/// Returns the number of seconds until the candidate leads. `meanwhile` is called every `period` seconds.
+/// Returns the number of seconds until the candidate leads. Calls `meanwhile` every `period` seconds.
 async fn leads_after(candidate: &Candidate, period: f64, mut meanwhile: impl FnMut(u64)) -> f64 {
     let start = Instant::now();
     let mut count = 0;
@@ -161,7 +160,7 @@ async fn unrelated_writes_of_either_half_do_not_delay_takeover() {
     }
 }
 
-/// If the halves have different holders, contenders wait while one half is renewed.
+/// If the two locks of a `MultiLock`, its halves, have different holders, contenders wait while one half is renewed.
 #[tokio::test(start_paused = true)]
 async fn renewal_of_one_half_keeps_candidates_waiting() {
     let (maps, leases) = (maps(), Collection::<Lease>::default());
@@ -203,7 +202,8 @@ async fn renewal_of_one_half_keeps_candidates_waiting() {
     }
 }
 
-/// Each change of the stored record counts as a renewal, even if it is unparsable or below the lock's precision.
+/// Each change of the stored record counts as a renewal, even if a changed time is unparsable or the change is smaller
+/// than the lock's precision.
 #[tokio::test(start_paused = true)]
 async fn unparsable_record_changes_count_as_renewals() {
     for time in ["2026-01-01T00:00:00.{}00Z", "yesterday {}"] {
@@ -248,7 +248,7 @@ async fn unparsable_record_changes_count_as_renewals() {
     assert!(b.status.is_leader());
 }
 
-/// Keeps changing a label of the lease until the returned handle is dropped.
+/// Changes a label of the lease repeatedly until the returned handle is dropped.
 fn busy_labeller(server: &Collection<Lease>, millis: u64) -> tokio_util::task::AbortOnDropHandle<()> {
     let server = server.clone();
     tokio_util::task::AbortOnDropHandle::new(tokio::spawn(async move {
@@ -270,9 +270,9 @@ fn slow(contender: &Contender, latency: f64) {
 #[tokio::test(start_paused = true)]
 async fn holder_keeps_its_term_despite_foreign_writes() {
     for watch in [true, false] {
-        // The other program's write interval, and the response latency. In some cases, the writes
-        // coincide with retries. In the last case, the elector can write only if the watch reports each
-        // of the other program's writes.
+        // The interval between the other program's writes, and the response latency. In some cases, the other program's
+        // writes coincide with retries. In the last case, the elector can write only if the watch reports each write of
+        // the other program.
         let paces = [(500, 0.1), (500, 0.0), (250, 0.05), (100, 0.02), (400, 0.2), (2_000, 1.5)];
         for (millis, latency) in paces.into_iter().filter(|(_, latency)| watch || *latency < 1.0) {
             let server = server();
@@ -323,7 +323,7 @@ async fn watching_holder_avoids_conflicts() {
     assert_eq!(a.count("slowpath_total"), Some(0.0));
 }
 
-/// A lease that is deleted and restored with the same record counts as another lease.
+/// A lease that was deleted and restored with the same record counts as another lease.
 #[tokio::test(start_paused = true)]
 async fn recreated_lease_restarts_the_wait() {
     let server = server();

@@ -70,7 +70,7 @@ fn stop_during_drain_of_lost_term_releases_unexpired_lock() {
     let released = Version { resource_version: "2".into(), ..stored.version };
     assert_eq!(machine.step(Signal::Written(Ok(released)), at(12)).last(), Some(&Instruction::Finish));
 
-    // From second 15 on, any contender may take the lock, so it is no longer released.
+    // From second 15 on, any contender may take the lock, so the `Machine` no longer releases the lock.
     let (mut machine, _) = leader(config.clone());
     machine.step(Signal::Tick, at(10));
     machine.step(Signal::Stop, at(10));
@@ -79,7 +79,6 @@ fn stop_during_drain_of_lost_term_releases_unexpired_lock() {
     assert_eq!(instructions, [Instruction::Send { request: LockRequest::Read, timeout: Duration::from_secs(1) }]);
     assert_eq!(machine.step(Signal::Read(Err(Failure::unknown())), at(15)), [Instruction::Finish]);
 
-    // Another contender has meanwhile taken the lock.
     let (mut machine, stored) = leader(config);
     machine.step(Signal::Tick, at(10));
     machine.step(Signal::Stop, at(10));
@@ -90,7 +89,7 @@ fn stop_during_drain_of_lost_term_releases_unexpired_lock() {
     assert_eq!(instructions.last(), Some(&Instruction::Finish));
 }
 
-/// The response to the renewal may or may not show that the renewal was stored.
+/// The response to the renewal shows that the renewal was stored, or does not show it.
 #[test]
 fn stop_during_renewal_of_lost_term_releases_afterwards() {
     let config = LeaderElectionConfig { identity: "me".into(), ..LeaderElectionConfig::default() };

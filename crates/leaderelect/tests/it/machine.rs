@@ -1,4 +1,4 @@
-//! Tests of `Machine::step` with sequences that are too rare in a simulation.
+//! Tests of `Machine::step` with sequences of signals that are too rare in a simulation.
 
 mod versions;
 
@@ -16,7 +16,7 @@ fn at(seconds: u64, wall: i64) -> Now {
     Now { boot: monotonic, monotonic, wall: Timestamp::from_second(1_800_000_000 + wall).unwrap() }
 }
 
-/// Returns the instructions' only request.
+/// Returns the only request in the instructions.
 fn sent(instructions: &[Instruction]) -> LockRequest {
     let requests = instructions.iter().filter_map(|instruction| match instruction {
         Instruction::Send { request, .. } => Some(request.clone()),
@@ -50,21 +50,20 @@ fn write_in_doubt_is_not_confused_with_older_record() {
         assert_eq!(sent(&machine.step(Signal::Tick, at(0, 100))), LockRequest::Read);
         let LockRequest::Create(first) = sent(&machine.step(Signal::Read(Ok(None)), at(0, 100))) else { panic!() };
         assert!(matches!(machine.step(written(), at(0, 100))[..], [.., Instruction::StartLeading { .. }]));
-        // The term expires without a stored renewal.
         assert!(matches!(sent(&machine.step(Signal::Tick, at(2, 102))), LockRequest::Update { .. }));
         machine.step(Signal::Written(Err(Failure::unknown())), at(5, 105));
         machine.step(Signal::Tick, at(10, 110));
         machine.step(Signal::WorkEnded, at(10, 110));
         machine.step(Signal::Read(Err(Failure::unknown())), at(12, 112));
-        // The stored record belongs to the lost term, so the `Machine` takes the lock again: because the time of day
-        // was set back, in the same second of the wall clock as its first write.
+        // The stored record belongs to the lost term, so the `Machine` takes the lock again. Because the time of day
+        // was set back, this happens in the same second of the wall clock as the first write.
         assert_eq!(sent(&machine.step(Signal::Tick, at(20, 100))), LockRequest::Read);
         let LockRequest::Update { record, .. } = sent(&machine.step(stored(&first), at(20, 100))) else { panic!() };
         assert_ne!(record, first);
         assert!(record.renew_time > first.renew_time);
         machine.step(Signal::Written(Err(Failure::unknown())), at(21, 101));
         assert_eq!(sent(&machine.step(Signal::Tick, at(26, 106))), LockRequest::Read);
-        // The old record is still stored, so the write was not applied, and no term has begun.
+        // The old record is still stored. Therefore, the write was not applied, and no term has begun.
         let instructions = machine.step(stored(&first), at(26, 106));
         assert!(matches!(sent(&instructions), LockRequest::Update { .. }), "{instructions:?}");
         assert_eq!(instructions.len(), 1, "{instructions:?}");
@@ -73,8 +72,8 @@ fn write_in_doubt_is_not_confused_with_older_record() {
 
 #[test]
 fn renewals_within_a_second_do_not_extend_a_term() {
-    // For client-go's candidates, a renewal within the same second does not change the record and
-    // does not restart their wait.
+    // For client-go's candidates, a renewal within the same second does not change the record and does not restart
+    // their wait.
     let millis = Duration::from_millis;
     let config = LeaderElectionConfig {
         identity: "me".into(),
@@ -109,7 +108,7 @@ fn renewals_are_batched_only_if_over_a_second_apart() {
         let wall = Timestamp::from_millisecond(1_800_000_000_000 + time as i64).unwrap();
         Now { boot: millis(time), monotonic: millis(time), wall }
     };
-    // Each renewal is sent 50 ms late. Batching rounds the next renewal's time down, which removes these 50 ms.
+    // Each renewal is sent 50 ms late. Batching rounds the time of the next renewal down, which removes these 50 ms.
     for (retry, next) in [(2_000, 4_000), (1_000, 2_050), (1_060, 2_170)] {
         let retry_period = millis(retry);
         let config = LeaderElectionConfig { identity: "me".into(), retry_period, ..LeaderElectionConfig::default() };
@@ -126,7 +125,7 @@ fn renewals_are_batched_only_if_over_a_second_apart() {
     }
 }
 
-/// Returns a candidate with this seed that has just read a record with this lease duration.
+/// Returns a candidate with this seed. The candidate has just read a record with this lease duration.
 fn candidate(seed: u64, lease_duration_seconds: i32) -> Machine {
     let mut config = LeaderElectionConfig { identity: "me".into(), ..LeaderElectionConfig::default() };
     config.seed = Some(seed);
@@ -162,8 +161,8 @@ fn candidates_spread_reads_when_a_record_expires() {
     let mut looks: Vec<_> = looks.collect();
     looks.sort();
     assert!(*looks.last().unwrap() <= Duration::from_millis(120), "{looks:?}");
-    // The first candidate to read the lock takes it. Candidates whose reads are due more than 10 ms later observe
-    // this write, and need no read.
+    // The first candidate to read the lock takes it. Candidates whose reads are due more than 10 ms later observe the
+    // first candidate's write, and need no read.
     let early = looks.iter().filter(|look| **look <= looks[0] + Duration::from_millis(10)).count();
     assert!(early <= 20, "{early} of a hundred: {looks:?}");
 }
@@ -229,7 +228,7 @@ fn lagging_watch_does_not_delay_takeover() {
     for second in 1..15 {
         let old = held(50 + second, ["one", "other"][second as usize % 2]);
         let instructions = machine.step(Signal::Watch(Hint::Changed(old)), at(second, 0));
-        // The old events are ignored, and the lock is read only once.
+        // The `Machine` ignores the old events, and reads the lock only once.
         match second {
             8 => {
                 assert_eq!(sent(&instructions), LockRequest::Read);
@@ -313,7 +312,7 @@ fn whole_second_renew_time_stays_behind_the_clock() {
     assert!(renewals >= 50, "{renewals}");
 }
 
-/// Returns the second in which the `Machine` creates the lock, while all reads find no lock.
+/// Returns the second in which the `Machine` creates the lock if all reads find no lock.
 fn created(machine: &mut Machine, first: u64) -> Option<u64> {
     (first..60).find(|second| {
         let now = at(*second, *second as i64);
@@ -326,7 +325,8 @@ fn created(machine: &mut Machine, first: u64) -> Option<u64> {
     })
 }
 
-/// Another holder may have taken the lock after this candidate's last read, so the candidate waits as for any holder.
+/// Another holder may have taken the lock after this candidate's last read. The candidate waits for this possible
+/// holder.
 #[test]
 fn deleted_lock_counts_as_held_even_if_seen_free() {
     let config = LeaderElectionConfig { identity: "me".into(), seed: Some(7), ..LeaderElectionConfig::default() };
@@ -340,7 +340,7 @@ fn deleted_lock_counts_as_held_even_if_seen_free() {
     assert!(created.is_some_and(|second| (20..=25).contains(&second)), "{created:?}");
 }
 
-/// Before the server applies a late create request, another holder's lock was created and deleted. That holder may not
+/// Before the server applies a late create request, another holder's lock was created and deleted. This holder may not
 /// have observed the deletion.
 #[test]
 fn lock_created_after_foreign_deletion_counts_as_foreign() {
@@ -362,14 +362,14 @@ fn lock_created_after_foreign_deletion_counts_as_foreign() {
             !instructions.iter().any(|instruction| matches!(instruction, Instruction::Send { .. })),
             "{instructions:?}"
         );
-        // The lock is taken when the other leader must have stopped its work.
+        // The `Machine` takes the lock when the other leader must have stopped its work.
         assert_eq!(sent(&machine.step(Signal::Tick, at(24, 24))), LockRequest::Read);
         let instructions = machine.step(Signal::Read(Ok(Some(created))), at(24, 24));
         assert!(matches!(sent(&instructions), LockRequest::Update { .. }));
     }
 }
 
-/// The second lock's leader may not have observed that lock's deletion either.
+/// The leader of the second lock may not have observed the deletion of its lock either.
 #[test]
 fn lock_seen_during_drain_then_deleted_counts_as_held() {
     for lost in [true, false] {
@@ -377,7 +377,6 @@ fn lock_seen_during_drain_then_deleted_counts_as_held() {
         machine.step(written(), at(2, 2));
         match lost {
             true => drop(machine.step(Signal::Watch(Hint::Deleted { uid: "uid".into() }), at(3, 3))),
-            // The release hangs.
             false => drop(machine.step(Signal::WorkEnded, at(3, 3))),
         }
         let next =
@@ -395,7 +394,7 @@ fn lock_seen_during_drain_then_deleted_counts_as_held() {
     }
 }
 
-/// The other lock was created before the leader observed the deletion of its own.
+/// The other lock was created before the leader observed the deletion of its own lock.
 #[test]
 fn lock_watched_before_term_loss_then_deleted_is_held() {
     let mut machine = renewing();
@@ -425,8 +424,8 @@ fn late_watch_event_of_own_term_causes_no_wait() {
     assert!(matches!(sent(&instructions), LockRequest::Create(_)), "{instructions:?}");
 }
 
-/// A read finds no lock, and the watch reports one. If the event may be newer than the read, the `Machine` must
-/// wait for the reported holder.
+/// A read finds no lock, and the watch reports a lock. If the event may be newer than the read, the `Machine` must wait
+/// for the reported holder.
 #[test]
 fn read_older_than_watch_event_does_not_discard_it() {
     let mut machine = watching();
@@ -441,7 +440,7 @@ fn read_older_than_watch_event_does_not_discard_it() {
     assert_eq!(still.step(Signal::Read(Ok(Some(held(1, "other")))), at(8, 8)), []);
     let expired = wake(&still).unwrap();
     assert!((16_000..=16_120).contains(&expired.as_millis()), "{expired:?}");
-    // The read was sent after the event, so the wait starts now, when the deletion is observed.
+    // The read was sent after the event, so the wait starts now. The deletion is observed now.
     assert_eq!(machine.step(Signal::Read(Ok(None)), at(8, 8)), [Instruction::NewLeader(String::new())]);
     let created = created(&mut machine, 9);
     assert!(created.is_some_and(|second| (23..=26).contains(&second)), "{created:?}");
@@ -463,13 +462,13 @@ fn candidate_keeps_watch_event_received_during_a_request() {
         machine.step(Signal::Watch(hint.clone()), at(1, 1));
         let instructions = machine.step(Signal::Read(Ok(Some(held(1, "other")))), at(2, 2));
         assert_eq!(sent(&instructions), LockRequest::Read, "{hint:?}");
-        // The additional read is sent only once.
+        // The `Machine` sends the additional read only once.
         machine.step(Signal::Read(Ok(Some(held(1, "other")))), at(2, 2));
         assert!((8..=10).contains(&wake(&machine).unwrap().as_secs()), "three or four retry periods");
     }
 }
 
-/// Returns a `Machine` that has led since second 0, with its renewal at second 2 in flight.
+/// Returns a `Machine` that has led since second 0. Its renewal at second 2 is in flight.
 fn renewing() -> Machine {
     let mut machine = watching();
     machine.step(Signal::Read(Ok(None)), at(0, 0));
@@ -519,7 +518,7 @@ fn leader_backs_off_when_others_write_the_lock() {
     assert!(machine.leads() && requests <= 250, "{requests} requests in ten seconds");
 }
 
-/// The control plane may meanwhile have assigned the lock to another candidate.
+/// During the read, the control plane may have assigned the lock to another candidate.
 #[test]
 fn assignment_that_expires_during_a_read_is_not_taken() {
     let config = LeaderElectionConfig { identity: "me".into(), coordinated: true, ..LeaderElectionConfig::default() };

@@ -51,7 +51,6 @@ impl Fleet {
         self.electors.elector(key(index).name())
     }
 
-    /// Starts a task that contends for the lease `index`.
     fn contend(&self, index: usize) -> Contender {
         let mut elector = self.elector(index);
         let (status, stop) = (elector.status(), CancellationToken::new());
@@ -104,8 +103,8 @@ async fn hundred_leases_share_one_task_and_one_watch() {
         let renewals = renewals(&requests);
         assert_eq!(renewals.len(), 100);
         assert!(renewals.values().all(|count| (9..=11).contains(count)), "{renewals:?}");
-        // In two seconds, there are sixteen batches of renewals, each with fewer requests than the maximum in
-        // flight, and no other requests.
+        // In two seconds, the group sends sixteen batches of renewals and no other requests. Each batch has fewer
+        // requests than the maximum in flight.
         pass(0.120).await;
         server.take_requests();
         for _ in 0..16 {
@@ -156,7 +155,8 @@ async fn renewals_precede_candidate_requests() {
     let _others: Vec<_> = (2..32).map(|index| other.contend(index)).collect();
     pass(1.0).await;
     let fleet = fleet(&server, "a", 1);
-    // Without a watch, the candidate must poll. Requests take so long that its polls always wait in the queue.
+    // Without a watch, the candidate must poll. Requests take so long that the candidate's polls always wait in the
+    // queue.
     fleet.client.faults().when(|request| match request.verb() {
         Verb::Watch => Some(Outcome::refused(403, Reason::Forbidden)),
         _ => Some(Outcome::AnswerSlow(Duration::from_millis(500))),
@@ -187,7 +187,7 @@ async fn releases_precede_polls() {
     pass(15.0).await;
     assert!(leader.status.is_leader());
     leader.stop.cancel();
-    // The release needs two requests, each of which waits until another request has ended.
+    // The release needs two requests. Each request waits until another request has ended.
     pass(1.6).await;
     assert!(leader.run.is_finished());
     assert_eq!(leader.run.await.unwrap(), Some(EndReason::Cancelled));
@@ -276,7 +276,6 @@ async fn dropped_elector_does_not_affect_the_group() {
     let requests = server.take_requests();
     let renewals = renewals(&requests);
     assert_eq!((renewals.len(), renewals.contains_key(&key(2)), leaders(&contenders)), (4, false, 4));
-    // Another elector contends for the dropped elector's lease.
     let next = fleet.contend(2);
     pass(16.0).await;
     assert!(next.status.is_leader());
@@ -311,7 +310,6 @@ async fn lease_without_its_label_keeps_its_term() {
     assert!(term.check().is_ok());
     assert_eq!(server.object(&key(0)).unwrap().metadata.labels["app"], "test");
     assert_eq!((leaders(&of_a), leaders(&of_b)), (2, 0));
-    // A deletion ends the term.
     assert!(server.remove(&key(0)));
     pass(0.1).await;
     assert_eq!(term.check().unwrap_err().reason, EndReason::Deleted);

@@ -67,7 +67,7 @@ async fn master_status_follows_the_guard() {
     pass(1.0).await;
     assert_eq!((status(&a.memory), status(&b.memory)), (Some(1.0), Some(0.0)));
     assert_eq!((a.count("terms_total"), b.count("terms_total")), (Some(1.0), Some(0.0)));
-    // No task runs meanwhile, so no task can report that the deadline has passed.
+    // While the clock advances, no task runs. Therefore, no task can report that the deadline has passed.
     a.clock.0.advance(Duration::from_secs(60));
     assert_eq!(status(&a.memory), Some(0.0));
 }
@@ -92,7 +92,6 @@ async fn panicking_metrics_cost_no_term() {
     let mut elector = LeaderElector::new(lock, LeaderElectionConfig { metrics, ..Default::default() }).unwrap();
     let stop = CancellationToken::new();
     let work = LeaderCallbacks::new(async |leadership: Leadership| {
-        // Several renewals happen within one minute.
         pass(60.0).await;
         stop.cancel();
         leadership.cancelled().await;

@@ -1,4 +1,4 @@
-//! Tests of `MultiLock`: leadership, requests, and writes that reach only one half.
+//! Tests of `MultiLock`: leadership, requests, and writes that reach only one of its two locks, its halves.
 
 use std::time::Duration;
 
@@ -15,7 +15,6 @@ use tokio_util::sync::CancellationToken;
 use crate::contender::{TestClock, pass};
 use crate::server::key;
 
-/// A server with both halves.
 struct Server {
     maps: Collection<DynamicObject>,
     leases: Collection<Lease>,
@@ -23,7 +22,7 @@ struct Server {
 
 type Both = MultiLock<AnnotationLock<Client<DynamicObject>>, LeaseLock<Client<Lease>>>;
 
-/// A half's content: no object, an object without a record, or a record with this holder.
+/// The content of one half: no object, an object without a record, or a record with this holder.
 type Half = Option<Option<&'static str>>;
 
 impl Server {
@@ -61,7 +60,7 @@ impl Server {
         MultiLock::new(primary, LeaseLock { watch: false, ..secondary })
     }
 
-    /// Returns the halves' holders and numbers of transitions.
+    /// Returns each half's holder and number of transitions.
     fn holders(&self) -> [(String, i32); 2] {
         let map = self.maps.object(&key()).unwrap();
         let record: serde_json::Value = serde_json::from_str(&map.metadata.annotations[LEADER_ANNOTATION]).unwrap();
@@ -111,7 +110,7 @@ fn contend(lock: Both, reuse_identity: bool) -> Contender {
     Contender { status, stop, run }
 }
 
-/// Checks that baz leads after its first attempt, with exactly these requests.
+/// Checks that baz leads after its first attempt, and that it sends exactly these requests.
 async fn takes(primary: Half, secondary: Half, verbs: [&[&str]; 2], transitions: i32) {
     let server = Server::new(primary, secondary);
     let elector = contend(server.lock("baz"), false);
@@ -152,7 +151,7 @@ async fn candidate_takes_both_halves_of_a_free_lock() {
 #[tokio::test(start_paused = true)]
 async fn candidate_waits_for_holder_of_both_or_primary() {
     waits(BING, BING, "bing").await;
-    // A program that uses only the annotation.
+    // A program uses only the annotation.
     waits(BING, NOTHING, "bing").await;
 }
 
@@ -196,7 +195,7 @@ async fn changed_half_is_never_adopted() {
     let server = Server::new(EMPTY, EMPTY);
     let one = server.lock("one");
     let read = one.get().await.unwrap().unwrap();
-    // A program that uses only the Lease takes it between the read and the write.
+    // Between the read and the write, a program that uses only the Lease takes the Lease.
     server.put_secondary(Some("bing"));
     let record = LeaderElectionRecord { holder_identity: "baz".into(), ..Default::default() };
     let error = one.update(&read.object, &record).await.unwrap_err();
@@ -215,7 +214,7 @@ async fn write_of_one_half_gives_no_leadership() {
     pass(1.0).await;
     assert!(!elector.status.is_leader());
     assert!(server.leases.object(&key()).is_none() && server.maps.object(&key()).is_some());
-    // A record in only one half may belong to any contender, so baz waits as for another holder.
+    // A record in only one half may belong to any contender. baz waits for this possible contender.
     pass(8.9).await;
     assert!(!elector.status.is_leader());
     pass(10.0).await;
@@ -255,7 +254,7 @@ async fn stop_during_a_renewal_releases_both_halves() {
     }
 }
 
-/// The other half's holder is unknown, so the release does not change that half.
+/// The holder of the other half is unknown, so the release does not change the other half.
 #[tokio::test(start_paused = true)]
 async fn release_of_one_half_blocks_leadership_for_a_duration() {
     let server = Server::new(NOTHING, NOTHING);

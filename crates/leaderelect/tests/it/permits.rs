@@ -1,4 +1,4 @@
-//! Tests of permits, and of their deadlines' clocks.
+//! Tests of permits, and of the clocks that measure their deadlines.
 
 use std::panic::AssertUnwindSafe;
 use std::pin::pin;
@@ -79,7 +79,7 @@ async fn release_waits_for_concurrent_work() {
     assert_eq!(other.await.unwrap(), Ok(()));
     assert!(b.status.is_leader());
     let deeds: Vec<_> = story.take().into_iter().filter(|deed| !deed.contains("sees")).collect();
-    // The term's end is reported only after all concurrent work has ended.
+    // The elector reports the end of the term only after all concurrent work has ended.
     assert_eq!(deeds, ["0.0 a works", "2.0 a rests", "6.0 a stopped: Cancelled", "6.0 b works"]);
 }
 
@@ -105,8 +105,8 @@ async fn expired_term_never_becomes_valid_again() {
     let a = Setup::new("a").start(&server);
     pass(1.0).await;
     let first = a.guard();
-    // The time of day jumps forwards, the work checks its leadership, and the time of day jumps back before the elector
-    // reads the clock and renews.
+    // The time of day jumps forwards, and the work checks its leadership. Then the time of day jumps back, before the
+    // elector reads the clock and renews.
     a.clock.0.jump_wall(SignedDuration::from_secs(60));
     assert!(first.check().is_err());
     a.clock.0.jump_wall(SignedDuration::from_secs(-60));
@@ -153,7 +153,7 @@ async fn permits_delay_term_end_when_wall_clock_jumps() {
     let server = server();
     let a = Setup::new("a").start(&server);
     pass(2.5).await;
-    // The last renewal was sent at second 2.0, so 9.5 s remain.
+    // The last renewal was sent at second 2.0, so 9.5 s of the term remain.
     let permit = a.guard().permit().unwrap();
     assert_eq!(permit.remaining(), 19 * SECOND / 2);
     a.clock.0.jump_wall(SignedDuration::from_secs(60));
@@ -180,7 +180,7 @@ async fn leaked_permit_is_awaited_on_the_monotonic_clock() {
     assert!(permit.remaining().is_zero());
 }
 
-/// After the work was dropped, the term's end is reported exactly once, even if a callback panics.
+/// After the work was dropped, the elector reports the term's end exactly once, even if a callback panics.
 #[tokio::test(start_paused = true)]
 async fn term_end_is_reported_once_after_any_panic() {
     #[derive(Clone, Copy, Debug, PartialEq)]
@@ -276,7 +276,7 @@ async fn next_run_waits_for_permits_of_a_failed_run() {
             let on_new_leader = Box::new(|leader: &str| assert_eq!(leader, "a", "panicked"));
             let callbacks = LeaderCallbacks { on_new_leader, ..work() };
             let mut run = pin!(AssertUnwindSafe(elector.run(&stop, callbacks)).catch_unwind());
-            // Renewed at 2.0.
+            // The last renewal is sent at second 2.0.
             assert!(tokio::time::timeout(5 * SECOND / 2, &mut run).await.is_err());
             let permit = status.leadership().unwrap().permit().unwrap();
             if falls {
@@ -371,7 +371,7 @@ async fn work_does_not_start_in_an_expired_term() {
     };
     let stop = CancellationToken::new();
     let mut run = pin!(elector.run(&stop, callbacks));
-    // The task that polls the work is blocked, but the election runs in a separate task.
+    // The task that polls the work is blocked. The election still continues, because it runs in a separate task.
     assert!(run.as_mut().now_or_never().is_none());
     pass(1.0).await;
     assert_eq!(holder(&server), "a");

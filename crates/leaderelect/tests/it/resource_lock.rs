@@ -31,7 +31,7 @@ fn lock(kind: LockKind) -> (ResourceLock<Client<DynamicObject>, Client<Lease>>, 
 }
 
 impl Server {
-    /// Returns the holders in the annotated object and in the Lease, if these objects exist.
+    /// Returns the holder in the annotated object and the holder in the Lease, if these objects exist.
     fn holders(&self) -> (Option<String>, Option<String>) {
         let object = self.annotated.as_ref().and_then(|objects| objects.object(&key()));
         let holder = |object: DynamicObject| {
@@ -65,7 +65,7 @@ async fn each_lock_kind_uses_its_own_resource() {
             let work = LeaderCallbacks::new(async |leadership: Leadership| leadership.cancelled().await);
             async move { drop(elector.run(&stop, work).await) }
         });
-        // Wait for several renewals, each of which replaces the previously read object.
+        // Wait for several renewals. Each renewal replaces the object that was read before.
         pass(15.0).await;
         assert!(status.is_leader(), "{name}");
         let baz = |there: bool| there.then(|| "baz".to_owned());

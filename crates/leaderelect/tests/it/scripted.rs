@@ -22,7 +22,6 @@ struct Scripted {
     key: ObjectKey,
     stored: Arc<Mutex<LockState>>,
     events: Mutex<Option<mpsc::UnboundedReceiver<Event>>>,
-    /// Whether `token` panics.
     falls: bool,
 }
 
@@ -114,8 +113,8 @@ async fn stale_watch_event_does_not_block_a_takeover() {
     run.abort();
 }
 
-/// The last watch event's version cannot be compared with others, so the planned takeover must
-/// replace this event's object.
+/// The version of the last watch event cannot be compared with other versions. Therefore, the planned takeover must
+/// replace the object of this event.
 #[tokio::test(start_paused = true)]
 async fn write_without_its_base_is_not_a_timeout() {
     let (log, _guard) = crate::log::Log::here();
@@ -152,7 +151,6 @@ async fn panic_in_token_ends_the_run() {
     assert_eq!(run.await.unwrap_err().into_panic().downcast_ref::<&str>(), Some(&"panicked"));
 }
 
-/// Clocks that panic while the test has set a flag.
 #[derive(Debug)]
 struct Falling(Arc<TestClock>, AtomicBool);
 

@@ -20,7 +20,7 @@ pub(crate) fn server() -> Collection<Lease> {
     server
 }
 
-/// Checks that an elector may send this request.
+/// Checks that the request is one that an elector may send.
 fn check(request: &RecordedRequest) {
     match &request.call {
         Call::Get { .. } | Call::Create { .. } => {}
@@ -33,15 +33,14 @@ fn check(request: &RecordedRequest) {
     }
 }
 
-/// Returns the requests since the previous call.
 pub(crate) fn take_log(server: &Collection<Lease>) -> Vec<RecordedRequest> {
     let log = server.take_requests();
-    // Check failed requests too.
+    // Also check failed requests.
     log.iter().for_each(check);
     log
 }
 
-/// Returns the verbs of the requests since the previous call, for example `get` and `update`.
+/// Returns the verbs of the requests since the previous call, such as `get` and `update`.
 pub(crate) fn take_verbs(server: &Collection<Lease>) -> Vec<String> {
     take_log(server).iter().map(|request| format!("{:?}", request.verb()).to_lowercase()).collect()
 }
@@ -58,7 +57,7 @@ pub(crate) fn holder(server: &Collection<Lease>) -> String {
     lease(server).map_or("(none)".into(), |lease| lease.spec.record().holder_identity)
 }
 
-/// Overwrites the record, like another program.
+/// Overwrites the record, like another program that writes the Lease.
 pub(crate) fn put(server: &Collection<Lease>, record: &LeaderElectionRecord) {
     let mut lease = lease(server).unwrap_or_else(|| Lease::new(ObjectMeta::new(NAMESPACE, NAME), record));
     lease.spec.put(record);

@@ -1,5 +1,5 @@
-//! Tests of fleets with faults. The rules are checked at every step, and exactly one contender leads
-//! after the faults have ended.
+//! Tests of fleets of electors with faults. The rules are checked at every step. After the faults have ended, exactly
+//! one contender must lead.
 
 use std::env;
 use std::panic::{RefUnwindSafe, catch_unwind};
@@ -9,7 +9,7 @@ use crate::world::seeds::many;
 use crate::world::weather::{BREEZE, NIGHT, QUIET, RULED, STORM, survive};
 use crate::world::{Chaos, Locks, Share, Tally, in_world};
 
-/// Simulates many clusters on all processors. `PINTLE_WORLDS` overrides their number.
+/// Simulates many clusters on all processors. The environment variable `PINTLE_WORLDS` overrides their number.
 #[allow(clippy::print_stdout, reason = "prints the number of worlds")]
 fn survive_many(usual: u64, chaos: impl Fn(u64) -> Chaos + Sync) {
     let worlds = env::var("PINTLE_WORLDS").ok().map_or(usual, |worlds| worlds.parse().expect("PINTLE_WORLDS"));
@@ -45,8 +45,8 @@ fn deletions_and_foreign_writes_break_only_exclusion() {
     survive_many(60, |seed| Chaos { watches: seed % 2 == 0, tampering: true, ..STORM });
 }
 
-/// A contender that has observed a lock treats it as held for some time after its deletion. A new contender cannot know
-/// of the deletion, so no new contenders start in this test.
+/// A contender that has observed a lock treats the lock as held for some time after its deletion. A new contender
+/// cannot know of the deletion, so no new contenders start in this test.
 #[test]
 fn one_leader_when_a_known_lock_is_deleted() {
     survive_many(60, |seed| {
@@ -58,7 +58,7 @@ fn one_leader_when_a_known_lock_is_deleted() {
 
 #[test]
 fn checker_finds_two_leaders_when_unknown_lock_is_deleted() {
-    // A restarted contender finds no lock and creates one, before the old leader has observed the deletion.
+    // A restarted contender finds no lock and creates a lock, before the old leader has observed the deletion.
     assert!(finds_two_leaders(2_000, |seed| survive(Chaos { deletions: true, ..STORM }, seed)));
 }
 
@@ -91,11 +91,11 @@ fn one_leader_in_coordinated_elections() {
 
 #[test]
 fn checker_finds_two_leaders_when_control_plane_clock_differs() {
-    // If the holder's clock was set back, its lease is expired for the control plane.
+    // If the holder's clock was set back, the control plane treats the holder's lease as expired.
     assert!(finds_two_leaders(2_000, |seed| survive(Chaos { wall_jumps: true, ..RULED }, seed)));
 }
 
-/// Returns `true` if the rules detect two leaders in at least one simulated cluster.
+/// Returns `true` if at least one simulated cluster violates the rule against two leaders.
 fn finds_two_leaders<T>(worlds: u64, world: impl Fn(u64) -> T + RefUnwindSafe) -> bool {
     (0..worlds).any(|seed| {
         let outcome = catch_unwind(|| world(seed));
@@ -108,8 +108,8 @@ fn checker_finds_two_leaders_when_clock_rates_exceed_bound() {
     assert!(finds_two_leaders(2_000, |seed| survive(Chaos { rate_error: 0.45, ..STORM }, seed)));
 }
 
-/// Delays responses to the leader, and then disconnects it from the server. There are no other faults,
-/// and all clocks are correct.
+/// Delays responses to the leader, and then disconnects the leader from the server. There are no other faults, and all
+/// clocks are correct.
 fn cut_off_the_leader(client_go: Share, answers_late: Duration, seed: u64) {
     in_world(Chaos { nodes: 6, client_go, ..QUIET }, seed, async |world| {
         world.run(20).await;
@@ -121,13 +121,13 @@ fn cut_off_the_leader(client_go: Share, answers_late: Duration, seed: u64) {
     });
 }
 
-/// The longest response delay that client-go tolerates: half of the renew deadline.
+/// The longest response delay that client-go tolerates, which is half of the renew deadline.
 const LATE: Duration = Duration::from_millis(4_500);
 
 #[test]
 fn checker_finds_two_client_go_leaders_on_slow_responses() {
-    // client-go's leader computes its deadline from the response, but its candidates compute the end of
-    // the lease from the write.
+    // client-go's leader counts its deadline from the response, but client-go's candidates count the end of the lease
+    // from the write.
     assert!(finds_two_leaders(50, |seed| cut_off_the_leader(Share::All, LATE, seed)));
     (0..50).for_each(|seed| cut_off_the_leader(Share::All, Duration::ZERO, seed));
     (0..50).for_each(|seed| cut_off_the_leader(Share::None, LATE, seed));
@@ -141,7 +141,7 @@ fn checker_finds_two_client_go_leaders_on_suspended_machines() {
 
 #[test]
 fn checker_finds_two_client_go_leaders_when_it_releases() {
-    // The work of client-go's elector ends only after the release, which overwrites any record.
+    // The work of client-go's elector ends only after the release. The release overwrites any record.
     let releasing = Chaos { client_go: Share::All, client_go_stops: true, ..BREEZE };
     assert!(finds_two_leaders(2_000, |seed| survive(releasing, seed)));
 }
@@ -177,10 +177,10 @@ fn same_seed_gives_the_same_world() {
     }
 }
 
-/// Returns the [`Tally`] of a hundred seconds, after the first thirty seconds.
+/// Returns the [`Tally`] of a hundred seconds, after the first thirty seconds of a simulation.
 fn hundred_seconds(chaos: Chaos) -> Tally {
     in_world(chaos, 7, async |world| {
-        // A slow watch would count as silent, so all faults end before the measurement.
+        // All faults end before the measurement, because a slow watch would count as silent.
         world.calm_down();
         world.run(30).await;
         let before = world.tally();
@@ -210,7 +210,7 @@ fn release_is_noticed_by_watch_or_next_poll() {
                 world.calm_down();
                 world.run(20).await;
                 world.change(world.leader(), |node| node.stop.cancel());
-                // The work takes up to four seconds to end, and the release a few messages.
+                // The work takes up to four seconds to end. The release takes a few messages.
                 let stopped = tokio::time::Instant::now();
                 while world.leaders() == 1 && stopped.elapsed() < Duration::from_secs(5) {
                     tokio::time::sleep(Duration::from_millis(10)).await;

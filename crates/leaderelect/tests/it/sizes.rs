@@ -1,5 +1,5 @@
-//! Tests of the sizes of futures that programs spawn or join. A future contains all futures
-//! that it awaits, often twice.
+//! Tests of the sizes of futures that programs spawn or join. A future contains all futures that it awaits, often
+//! twice.
 
 use pintle_leaderelect::{
     Candidate, LeaderCallbacks, LeaderElectionConfig, LeaderElector, Leadership, LeaseCandidate, LeaseCandidateSpec,
@@ -10,7 +10,6 @@ use tokio_util::sync::CancellationToken;
 
 use crate::server::{NAME, NAMESPACE, server};
 
-/// Work whose future is large.
 async fn large(leadership: Leadership) -> u8 {
     let large = [1; 64 * 1024];
     leadership.cancelled().await;

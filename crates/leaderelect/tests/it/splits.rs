@@ -1,4 +1,4 @@
-//! Replays bugs of other electors that caused two leaders.
+//! Tests that replay bugs of other electors. Each bug caused two leaders.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -10,7 +10,7 @@ use tokio_util::sync::CancellationToken;
 use crate::contender::{Setup, Story, pass};
 use crate::server::{NAME, NAMESPACE, holder, server};
 
-/// The work's stop hook hangs, and the elector can no longer renew the term.
+/// The stop hook of the work hangs, and the elector can no longer renew the term.
 #[tokio::test(start_paused = true)]
 async fn cilium_42920_hanging_stop_hook_is_dropped_at_deadline() {
     let server = server();
@@ -23,7 +23,6 @@ async fn cilium_42920_hanging_stop_hook_is_dropped_at_deadline() {
     a.client.faults().cut_off();
     pass(30.0).await;
     let deeds: Vec<_> = story.take().into_iter().filter(|deed| !deed.contains("sees")).collect();
-    // The last renewal was sent at second 8.0.
     assert_eq!(deeds[..3], ["0.0 a works", "18.0 a rests", "18.0 a stopped: Deadline"]);
     let [_, _, _, taken] = &deeds[..] else { panic!("{deeds:?}") };
     assert!(taken.ends_with("b works") && taken.as_str() > "23.0", "{deeds:?}");
@@ -51,7 +50,7 @@ async fn kyverno_14984_spawned_work_ends_with_its_term() {
     pass(60.0).await;
     let ended: Result<(), _> = task.await.unwrap();
     assert_eq!(ended, Err(EndReason::Deadline));
-    // The work makes one step per second until the deadline, ten seconds after the renewal at second 2.0.
+    // The work makes one step per second until the deadline, which is ten seconds after the renewal at second 2.0.
     assert_eq!(*steps.lock().unwrap(), 10);
 }
 

@@ -1,7 +1,7 @@
-//! A simulated cluster of electors, called a world, which one seed determines completely. A world contains processes
-//! with their own clocks, a lock, which may be a `MultiLock`, and a network that loses, delays and repeats messages.
-//! The world runs the real elector, with its tasks, guards and timers, and checks the [rules](rules) at each request,
-//! at each response, and at each step of the work.
+//! A simulated cluster of electors, called a world. A single seed determines everything that happens in a world. A
+//! world contains processes with their own clocks, a lock, which may be a `MultiLock`, and a network that loses, delays
+//! and repeats messages. A world runs the real elector, with its tasks, guards and timers. It checks the [rules](rules)
+//! at each request, at each response, and at each step of the work.
 
 pub(crate) mod clock;
 mod control_plane;
@@ -33,8 +33,8 @@ pub(crate) struct Chaos {
     pub(crate) partitions: bool,
     /// Whether processes are stopped for some time, as with SIGSTOP.
     pub(crate) pauses: bool,
-    /// Whether machines are suspended. Some of them are paused virtual machines, in which all clocks
-    /// except the wall clock stop.
+    /// Whether machines are suspended. Some of these machines are paused virtual machines, in which all clocks except
+    /// the wall clock stop.
     pub(crate) suspends: bool,
     pub(crate) crashes: bool,
     pub(crate) stops: bool,
@@ -45,12 +45,12 @@ pub(crate) struct Chaos {
     pub(crate) locks: Locks,
     /// The nodes that run the model of client-go's elector.
     pub(crate) client_go: Share,
-    /// Whether client-go's electors are stopped and then release the lock.
+    /// Whether client-go's electors are stopped. A stopped elector releases the lock.
     pub(crate) client_go_stops: bool,
     /// Whether client-go's electors are older than 1.27 and have shorter durations than this crate's electors.
     pub(crate) client_go_is_old: bool,
-    /// Whether another program deletes the lock and clears its record. Two nodes may then lead at the same time,
-    /// but all other rules apply.
+    /// Whether another program deletes the lock and clears its record. Two nodes may then lead at the same time, but
+    /// all other rules apply.
     pub(crate) tampering: bool,
     /// Whether the lock is deleted after all running contenders have observed it.
     pub(crate) deletions: bool,
@@ -67,15 +67,15 @@ pub(crate) enum Share {
     All,
 }
 
-/// The halves of the lock that the nodes use.
+/// The lock that the nodes use: a single lock, or one or both of the two locks of a `MultiLock`, its halves.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Locks {
     One,
     /// All nodes use both halves of a `MultiLock`.
     Both,
-    /// A migration's first rollout: every second node uses only the primary half.
+    /// The first rollout of a migration. Every second node uses only the primary half.
     PrimaryOrBoth,
-    /// A migration's second rollout: every second node uses only the secondary half.
+    /// The second rollout of a migration. Every second node uses only the secondary half.
     BothOrSecondary,
 }
 
@@ -100,7 +100,7 @@ impl Locks {
 pub(crate) struct World {
     chaos: Chaos,
     seed: u64,
-    /// Whether each half stores times only in whole seconds.
+    /// Whether each half stores times in whole seconds only.
     seconds_only: [bool; 2],
     start: Instant,
     state: Mutex<State>,
@@ -110,7 +110,7 @@ pub(crate) struct World {
 pub(crate) struct State {
     rng: fastrand::Rng,
     calm: bool,
-    /// Whether another program may cause two leaders, so that terms may begin in any order.
+    /// Whether another program may cause two leaders. Terms may then begin in any order.
     tampering: bool,
     coordinated: bool,
     /// The node that the control plane has chosen.
@@ -121,14 +121,14 @@ pub(crate) struct State {
     last_version: u64,
     last_term: Option<Version>,
     nodes: Vec<Node>,
-    /// The first broken rule, if any.
+    /// The first violated rule. `None` if no rule was violated.
     broken: Option<String>,
     terms: usize,
     writes: usize,
     reads: usize,
-    /// The number of partitions and suspends.
     cuts: usize,
-    /// The number of actions in progress at a suspend that resumed while another contender led.
+    /// The number of actions that were in progress when the leader's machine was suspended, and that continued while
+    /// another contender led.
     outlived: usize,
 }
 
@@ -148,7 +148,7 @@ impl Stored {
     }
 }
 
-/// The numbers of certain events in a world.
+/// The numbers of some events in a world.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Tally {
     pub(crate) terms: usize,
@@ -158,7 +158,6 @@ pub(crate) struct Tally {
     pub(crate) outlived: usize,
 }
 
-/// Runs `story` in a world with this seed and a paused clock.
 pub(crate) fn in_world<T>(chaos: Chaos, seed: u64, story: impl AsyncFnOnce(&Arc<World>) -> T) -> T {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build().unwrap();
     runtime.block_on(async {
@@ -198,7 +197,7 @@ pub(crate) fn in_world<T>(chaos: Chaos, seed: u64, story: impl AsyncFnOnce(&Arc<
 
 impl World {
     fn lock(&self) -> MutexGuard<'_, State> {
-        // A broken rule panics under this lock. Ignore the poison, so that the other tasks can end.
+        // A violated rule panics under this lock. Ignore the poison, so that the other tasks can end.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -206,7 +205,7 @@ impl World {
     ///
     /// # Panics
     ///
-    /// Panics with the first broken rule, if the nodes have broken one of the [`rules`].
+    /// Panics with the first violated rule, if the nodes have violated one of the [`rules`].
     pub(crate) async fn run(self: &Arc<Self>, seconds: u64) {
         let end = Instant::now() + Duration::from_secs(seconds);
         loop {
@@ -230,7 +229,6 @@ impl World {
         }
     }
 
-    /// Ends all faults.
     pub(crate) fn calm_down(self: &Arc<Self>) {
         let finished: Vec<_> = {
             let mut state = self.lock();
@@ -245,7 +243,6 @@ impl World {
         finished.into_iter().for_each(|(index, incarnation)| self.start(index, incarnation + 1));
     }
 
-    /// Returns the number of leaders.
     pub(crate) fn leaders(&self) -> usize {
         self.lock().nodes.iter().filter(|node| node.leads()).count()
     }
@@ -256,12 +253,10 @@ impl World {
         Tally { terms, writes, reads, cuts, outlived }
     }
 
-    /// Returns a node that leads.
     pub(crate) fn leader(&self) -> usize {
         self.lock().nodes.iter().position(Node::leads).expect("a leader")
     }
 
-    /// Changes a node.
     pub(crate) fn change(&self, index: usize, change: impl FnOnce(&mut Node)) {
         change(&mut self.lock().nodes[index]);
     }
@@ -317,7 +312,6 @@ impl World {
                 false
             }
             7 if chaos.watches => {
-                // Delay the watch, or end it.
                 node.watch_lag = if coin { span } else { Duration::ZERO };
                 if !coin {
                     node.watchers.clear();
@@ -357,7 +351,7 @@ impl World {
         state.rewrite(half, stored);
     }
 
-    /// Writes to the object without changing the record, like a changed label.
+    /// Writes to the object without changing the record, like a program that changes a label.
     fn touch(&self, state: &mut State) {
         let half = if self.chaos.locks == Locks::One { 0 } else { state.rng.usize(..2) };
         if let Some(stored) = state.halves[half].take() {

@@ -1,4 +1,4 @@
-//! An API that delays responses while its client's machine is suspended.
+//! An API for a client on a machine that can be suspended. Responses are delayed while the machine is suspended.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! A ledger of each replica's shards, which checks the invariants at every step of the work.
+//! A ledger of each replica's shards. The ledger checks the invariants at every step of the work.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
@@ -10,21 +10,20 @@ use tokio::time::Instant;
 
 use crate::clock::NodeClock;
 
-/// Checks that the leadership is valid at every step of the work, and that all earlier workers of a shard have
-/// stopped for good when work on the shard begins. After a suspended machine resumes, its work is dropped
-/// before it makes another step.
+/// Checks the leader's work on shards. The leadership must be valid at every step of the work. When work on a shard
+/// begins, all earlier workers of the shard must have stopped for good. After a suspended machine resumes, its work
+/// must be dropped before the work makes another step.
 #[derive(Clone, Default)]
 pub(crate) struct Ledger(Arc<Mutex<Book>>);
 
 #[derive(Default)]
 struct Book {
-    /// The workers of each shard.
     entries: BTreeMap<u32, Vec<Worker>>,
-    /// The shards without a worker, each with the time at which its last worker stopped.
+    /// The shards without a worker. Each entry contains the time at which the shard's last worker stopped.
     free: BTreeMap<u32, Instant>,
     gaps: Vec<Duration>,
     starts: usize,
-    /// The first rule that was broken, if any.
+    /// The first violated rule. `None` if no rule was violated.
     broken: Option<String>,
 }
 
@@ -41,7 +40,7 @@ impl Worker {
     }
 }
 
-/// Returns `true` if the two shards, which may come from replicas with different numbers of shards, overlap.
+/// Returns `true` if the two shards overlap. The shards may come from replicas with different numbers of shards.
 fn meet(one: Shard, other: Shard) -> bool {
     let before = |one: Shard, other: Shard| one.index() * other.count() < (other.index() + 1) * one.count();
     before(one, other) && before(other, one)

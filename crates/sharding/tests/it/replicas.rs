@@ -1,4 +1,4 @@
-//! Tests of how shards are assigned to replicas and move between them, and of how long shards have no worker.
+//! Tests of how shards are assigned to replicas and move between replicas, and of how long a shard has no worker.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -127,7 +127,7 @@ async fn replicas_divide_all_shards_stably() {
     server.take_requests();
     pass(100.0).await;
     assert_eq!((ledger.starts_so_far(), ledger.owners()), (starts, owners));
-    // Each lease is written once per retry period, without other requests.
+    // Each lease is written once per retry period. The replicas send no other requests.
     let requests = server.take_requests();
     assert!(requests.iter().all(|request| request.verb() == Verb::Update));
     let even = (SHARDS as usize + 3) * 50;
@@ -315,7 +315,7 @@ async fn shard_source_lists_only_its_own_objects() {
         let Call::List { options } = &request.call else { panic!("{request}") };
         assert_eq!(options.shard_selector, source.shard.to_string());
     }
-    // A shard source's watch reports only bookmarks, and changes of objects in its shard.
+    // The watch of a shard's source reports only bookmarks and changes of objects in the shard.
     let options =
         WatchOptions { allow_bookmarks: true, resource_version: server.revision().to_string(), ..Default::default() };
     let mut events = sources[0].watch(&options).await.unwrap();

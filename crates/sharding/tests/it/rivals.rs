@@ -1,4 +1,4 @@
-//! Tests of replicas with different numbers of shards, as in a rollout that changes this number.
+//! Tests of replicas with different numbers of shards, as in a rollout that changes the number.
 
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -17,7 +17,7 @@ fn of(shards: u32) -> Setup {
     Setup { shards, ..usual() }
 }
 
-/// Starts two replicas with six shards and two replicas with nine shards.
+/// Starts two replicas with six shards, and later two replicas with nine shards.
 async fn rollout(server: &Collection<Lease>, ledger: &Ledger) -> ([Replica; 2], [Replica; 2]) {
     let old = ["a", "b"].map(|identity| of(6).start(server, ledger, identity));
     pass(10.0).await;
@@ -60,7 +60,7 @@ async fn new_shard_count_waits_for_leases_of_dead_replicas() {
     assert!(ledger.longest_gap() <= Duration::from_millis(15_500), "{:?}", ledger.longest_gap());
 }
 
-/// The old replicas lose their connection to the server. When they reach it again, the old leases are free, and
+/// The old replicas lose their connection to the server. When they reach the server again, the old leases are free, and
 /// replicas with another number of shards do the work.
 #[tokio::test(start_paused = true)]
 async fn returning_replicas_with_old_shard_count_wait() {
@@ -124,8 +124,8 @@ async fn replica_without_list_access_does_not_work() {
     assert_eq!(ledger.shards().len(), 6);
 }
 
-/// If a replica without list access were a member, others would release shards for it, and it would hold
-/// their leases without working.
+/// If a replica without list access were a member, other replicas would release shards for it. It would then hold the
+/// leases of these shards without working.
 #[tokio::test(start_paused = true)]
 async fn replica_without_list_access_is_not_a_member() {
     let (server, ledger) = (Collection::<Lease>::default(), Ledger::default());

@@ -14,7 +14,7 @@ use crate::ledger::Ledger;
 use crate::replicas::{Setup, usual};
 use crate::seeds::many;
 
-/// Runs replicas for two minutes with faults, and then without faults. [`Ledger`] checks the invariants.
+/// Runs replicas for two minutes with faults, and then without faults. The [`Ledger`] checks the invariants.
 async fn survive(seed: u64, numbers: &[u32]) {
     let mut rng = fastrand::Rng::with_seed(seed);
     let (server, ledger) = (Collection::<Lease>::default(), Ledger::default());
@@ -65,8 +65,8 @@ async fn survive(seed: u64, numbers: &[u32]) {
         ledger.check(seed);
     }
     replicas.iter().for_each(|replica| replica.client.faults().heal());
-    // Wait for the longest suspend, a retry pause without a watch and a lease duration on the slowest clock, and the
-    // time until the next replica takes a free shard.
+    // Wait for the longest suspend, a retry pause without a watch, a lease duration on the slowest clock, and the time
+    // until the next replica takes a free shard.
     pass(30.0 + 87.0 + 19.0 + 13.0 + 10.0).await;
     let shards = ledger.shards();
     let number = shards.first().map(|shard| shard.count() as usize);
@@ -77,7 +77,7 @@ async fn survive(seed: u64, numbers: &[u32]) {
     assert_eq!((ledger.starts_so_far(), ledger.owners()), (starts, owners), "shards still move (seed {seed})");
 }
 
-/// Makes some of the client's requests fail, and forbids watches unless `watched`.
+/// Makes some of the client's requests fail. Also forbids watches, unless `watched`.
 fn make_unlucky(client: &Client<Lease>, watched: bool, seed: u64) {
     let faults = Mutex::new(fastrand::Rng::with_seed(seed));
     client.faults().when(move |request| {
@@ -97,7 +97,7 @@ fn make_unlucky(client: &Client<Lease>, watched: bool, seed: u64) {
 
 #[test]
 fn each_shard_has_one_worker_and_recovers_after_faults() {
-    // A cluster with shards takes as long to simulate as a hundred clusters with one lock.
+    // Simulating a cluster with shards takes as long as simulating a hundred clusters with one lock.
     let worlds = std::env::var("PINTLE_WORLDS").ok();
     let worlds = worlds.map_or(16, |worlds| worlds.parse::<u64>().expect("PINTLE_WORLDS").div_ceil(40));
     many(worlds, |seed| {

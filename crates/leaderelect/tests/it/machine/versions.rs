@@ -1,14 +1,13 @@
-//! Tests of which version of the lock a write replaces, and which versions belong to a term.
+//! Tests of which version of the lock a write replaces, and of which versions belong to a term.
 
 use super::*;
 
-/// Returns a state with this record in this version of the lock.
 fn version_of(uid: &str, number: u64, record: &LeaderElectionRecord) -> LockState {
     let version = Version { uid: uid.into(), resource_version: number.to_string() };
     LockState::new(version, record.clone())
 }
 
-/// If another program deletes the lock and restores it with the same record, the restored lock belongs to no term.
+/// Another program deletes the lock and restores it with the same record. The restored lock belongs to no term.
 #[test]
 fn recreated_lock_with_own_record_is_not_released() {
     let mut machine = watching();
@@ -16,7 +15,7 @@ fn recreated_lock_with_own_record_is_not_released() {
     machine.step(written(), at(0, 0));
     let restored = || Signal::Read(Ok(Some(version_of("restored", 9, &record))));
 
-    // First, the work ends before the term's deadline.
+    // In the first case, the work ends before the term's deadline.
     let mut released = machine.clone();
     assert_eq!(sent(&released.step(Signal::WorkEnded, at(1, 1))), LockRequest::Read);
     let instructions = released.step(restored(), at(1, 1));
@@ -25,7 +24,7 @@ fn recreated_lock_with_own_record_is_not_released() {
         "{instructions:?}"
     );
 
-    // Second, the term is lost before the stop.
+    // In the second case, the term is lost before the stop.
     machine.step(Signal::Tick, at(2, 2));
     machine.step(Signal::Written(Err(Failure { effect: Effect::None, retry_after: None })), at(2, 2));
     let lost = machine.step(Signal::Tick, at(10, 10));
@@ -37,7 +36,7 @@ fn recreated_lock_with_own_record_is_not_released() {
     assert_eq!(machine.step(restored(), at(10, 10)), [Instruction::Finish]);
 }
 
-/// Before the server stores a late create request, another holder's lock was created and deleted. That holder may not
+/// Before the server stores a late create request, another holder's lock was created and deleted. This holder may not
 /// have observed the deletion.
 #[test]
 fn late_create_after_foreign_lock_begins_no_term() {
@@ -62,7 +61,8 @@ fn late_create_after_foreign_lock_begins_no_term() {
     }
 }
 
-/// Another program writes a label between the `Machine`'s read and write, and the watch reports this before the write.
+/// Between the `Machine`'s read and its write, another program writes a label. The watch reports the label change
+/// before the write.
 #[test]
 fn write_replaces_the_version_that_the_watch_reported() {
     let mut candidate = watching();

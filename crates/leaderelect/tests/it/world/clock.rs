@@ -1,4 +1,4 @@
-//! A simulated machine's clocks, and how they stop.
+//! The clocks of a simulated machine, and the ways in which they stop.
 
 use std::pin::Pin;
 use std::sync::Mutex;
@@ -11,14 +11,14 @@ use tokio::time::Instant;
 /// The wall-clock time at the start of each simulation, in seconds.
 pub(super) const DAWN: i64 = 1_800_000_000;
 
-/// How a process is halted.
+/// The way in which a process is halted.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Halt {
-    /// All clocks run.
+    /// The process is stopped. All clocks run.
     Stopped,
-    /// The monotonic clock stops.
+    /// The machine is suspended. Only the monotonic clock stops.
     Suspended,
-    /// All clocks stop, except the wall clock.
+    /// The virtual machine is paused. All clocks stop, except the wall clock.
     VmPaused,
 }
 
@@ -48,14 +48,14 @@ impl NodeClock {
         self.rate
     }
 
-    /// Returns the monotonic time of [`Clocks::now`], without computing the other clocks.
+    /// Returns only the monotonic time of [`Clocks::now`].
     pub(crate) fn monotonic(&self) -> Duration {
         let now = Instant::now();
         let (_, lag) = self.state.lock().unwrap().lags(now);
         self.on_clock(now - self.born - lag)
     }
 
-    /// Converts a time to this clock's rate, in whole microseconds like a lease's times.
+    /// Converts a time to this clock's rate. The result is in whole microseconds, like the times in a Lease.
     fn on_clock(&self, lived: Duration) -> Duration {
         // Use floating-point numbers, because 128-bit integers would be ten times slower.
         Duration::from_micros((lived.as_micros() as u64 as f64 * self.rate) as u64)
@@ -76,7 +76,6 @@ impl NodeClock {
         self.state.lock().unwrap().present.is_some_and(|(_, _, until)| until > Instant::now())
     }
 
-    /// Waits until the process is no longer halted.
     pub(crate) async fn awake(&self) {
         loop {
             let until = self.state.lock().unwrap().present.map(|(_, _, until)| until);
@@ -91,7 +90,7 @@ impl NodeClock {
         self.state.lock().unwrap().wall_offset += seconds;
     }
 
-    /// Waits until `span` has passed on this clock, and the process is not halted.
+    /// Waits until `span` has passed on this clock, and until the process is not halted.
     pub(crate) async fn pass(&self, span: Duration) {
         let wake = self.monotonic() + span;
         self.sleep_until(Deadline::monotonic(wake)).await;
@@ -99,7 +98,7 @@ impl NodeClock {
 }
 
 impl Halts {
-    /// Returns the total times for which the boot clock and the monotonic clock were stopped, as of `now`.
+    /// Returns the total time for which the boot clock was stopped before `now`, and the same for the monotonic clock.
     fn lags(&self, now: Instant) -> (Duration, Duration) {
         let stood = self.present.map_or(Duration::ZERO, |(_, since, until)| until.min(now) - since);
         let how = self.present.map(|(how, _, _)| how);
@@ -120,14 +119,14 @@ impl Clocks for NodeClock {
         let state = self.state.lock().unwrap();
         let (boot_lag, monotonic_lag) = state.lags(now);
         let on_clock = |lag| self.on_clock(now - self.born - lag);
-        // No time server corrects the wall clock, so it runs at the same rate as the other clocks.
+        // No time server corrects the wall clock, so the wall clock runs at the same rate as the other clocks.
         let wall = Timestamp::constant(DAWN + state.wall_offset, 0) + on_clock(Duration::ZERO);
         Now { boot: on_clock(boot_lag), monotonic: on_clock(monotonic_lag), wall }
     }
 
     fn sleep_until(&self, deadline: Deadline) -> Pin<Box<dyn Future<Output = ()> + Send + '_>> {
         Box::pin(async move {
-            // Timers may fire late, but never early, and do not react when the wall clock is set.
+            // Timers may fire late, but never early. They do not react when the wall clock is set.
             let is_monotonic = deadline.wall == Timestamp::MAX;
             let longest = if is_monotonic { Duration::MAX } else { Duration::from_secs(1) };
             loop {

@@ -28,12 +28,13 @@ impl World {
 }
 
 impl State {
-    /// Assigns a lock without a valid holder to the chosen candidate, or sets the preferred holder.
+    /// Assigns a lock without a valid holder to the chosen candidate. If the lock has another valid holder, sets the
+    /// preferred holder.
     fn choose(&mut self, time: Timestamp) {
         // Sometimes, a candidate with another version appears, or a candidate disappears after its answer to a ping.
         let (luck, is_gone) = (self.rng.u8(..24), self.rng.u8(..8) == 0);
-        // The lease has expired, and its holder was asked to give it up. kube-apiserver then does not write the lease
-        // if it would choose the same holder again (kubernetes 138066).
+        // The lease has expired, and its holder was asked to give up the lease. In this case, kube-apiserver does not
+        // write the lease if it would choose the same holder again (kubernetes 138066).
         let is_stuck = |record: &LeaderElectionRecord| record.preferred_holder.is_some() && has_expired(record, time);
         let is_stuck = self.halves[0].as_ref().is_some_and(|stored| is_stuck(&stored.record));
         if (luck == 0 && !self.calm) || (luck < 12 && is_stuck) {
@@ -57,7 +58,7 @@ impl State {
                 self.last_uid += 1;
                 given(LeaderElectionRecord::default())
             }
-            // The chosen candidate already holds the lease, so do not change it, even if it has expired.
+            // The chosen candidate already holds the lease. Do not change the lease, even if it has expired.
             Some(last) if last.holder_identity == electee => return,
             Some(last) if last.is_vacant() || has_expired(last, time) => given(last.clone()),
             Some(last) if last.preferred_holder.as_ref() == Some(&electee) => return,
@@ -72,7 +73,7 @@ fn answers(node: &Node) -> bool {
     node.cut_off_until <= Instant::now() && !node.clock.is_halted() && !node.has_ended()
 }
 
-/// Returns `true` if the record has expired according to its own times.
+/// Returns `true` if the record has expired according to the times that it contains.
 fn has_expired(record: &LeaderElectionRecord, time: Timestamp) -> bool {
     let lasts = record.lease_duration(Duration::ZERO);
     record.renew_time.is_none_or(|renewed| renewed.0 + lasts < time)

@@ -18,7 +18,7 @@ use super::clock::NodeClock;
 use super::node::Write;
 use super::{State, Stored, World};
 
-/// A process's connection to the lock, or to one of its halves.
+/// A process's connection to the lock, or to one half of the lock.
 pub(crate) struct Line {
     pub(crate) world: Arc<World>,
     pub(crate) key: ObjectKey,
@@ -38,7 +38,7 @@ pub(crate) enum Request {
 type Answer = Result<Option<LockState>, ApiError>;
 
 impl Line {
-    /// Sends a request, which continues even if the caller drops the future.
+    /// Sends a request. The request continues even if the caller drops the future.
     pub(crate) async fn call(&self, request: Request) -> Answer {
         let (world, clock, node, incarnation) = (self.world.clone(), self.clock.clone(), self.node, self.incarnation);
         let half = self.half;
@@ -78,7 +78,7 @@ impl Line {
     }
 }
 
-/// The node that sent a write, and the time of the sending.
+/// The node that sent a write, and the time at which it sent the write.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Sender {
     pub(crate) node: usize,
@@ -87,12 +87,12 @@ pub(crate) struct Sender {
     pub(crate) half: usize,
     /// The simulated time at which the write was sent.
     pub(crate) sent: Instant,
-    /// The time at which the write was sent, on the node's clock.
+    /// The same time on the node's clock.
     pub(crate) sent_locally: Duration,
 }
 
 impl World {
-    /// Returns a message's delay, and `true` if the message is lost.
+    /// Returns the delay of a message, and whether the message is lost.
     fn way(&self, node: usize) -> (Duration, bool) {
         let mut state = self.lock();
         let quick = state.rng.u64(500..30_000);
@@ -105,7 +105,7 @@ impl World {
         (Duration::from_micros(delay), lost)
     }
 
-    /// Returns `true` if the network sends a write twice.
+    /// Returns `true` if the network must send the request twice. The network repeats only writes.
     fn again(&self, request: &Request) -> bool {
         let mut state = self.lock();
         !state.calm && !matches!(request, Request::Get) && state.rng.f64() < self.chaos.resent
@@ -146,7 +146,7 @@ fn refusal(code: u16, reason: Reason) -> ApiError {
 }
 
 impl State {
-    /// Applies a write, even if its process was restarted or the write has timed out.
+    /// Applies a write. The write is applied even if its process was restarted or the write has timed out.
     fn store(&mut self, by: &Sender, record: &LeaderElectionRecord) -> LockState {
         self.writes += 1;
         self.check_write(by, record);
@@ -157,7 +157,6 @@ impl State {
         self.put(by.half, record)
     }
 
-    /// Stores a new state of the lock.
     pub(super) fn put(&mut self, half: usize, record: &LeaderElectionRecord) -> LockState {
         self.last_version += 1;
         let (uid, version) = (self.last_uid, self.last_version);
@@ -168,7 +167,6 @@ impl State {
         state
     }
 
-    /// Sends an event to all watchers of this half.
     pub(crate) fn tell_watchers(&mut self, half: usize, now: Option<&Stored>, before: &Stored) {
         let event = || match now {
             Some(stored) => changed(stored),
@@ -179,7 +177,6 @@ impl State {
     }
 }
 
-/// A watcher of one half.
 pub(crate) type Watcher = (usize, mpsc::UnboundedSender<LockEvent<LockState>>);
 
 fn changed(stored: &Stored) -> LockEvent<LockState> {

@@ -1,4 +1,5 @@
-//! A simulated process: an elector and its work. The elector is this crate's, or a model of client-go's.
+//! A simulated process, with an elector and its work. The elector is this crate's elector, or a model of client-go's
+//! elector.
 
 use std::collections::BTreeMap;
 use std::pin::Pin;
@@ -44,22 +45,21 @@ pub(crate) struct Node {
     pub(crate) works: bool,
     /// The latest end of each action with a permit, on the node's clock.
     pub(crate) effects: Vec<Duration>,
-    /// The latest ends of the actions that were in progress when the machine was suspended. They may outlast the term,
-    /// because their timeouts use a clock that stops during a suspend, and only a fencing token would stop them. They
-    /// are counted, but break no rule.
+    /// The latest ends of the actions that were in progress when the machine was suspended. These actions may outlast
+    /// the term, because their timeouts use a clock that stops during a suspend. Only a fencing token would stop them.
+    /// They are counted, but violate no rule.
     pub(crate) slept: Vec<Duration>,
     pub(crate) last_leader: Option<String>,
     /// The time at which this node last observed another holder.
     pub(crate) usurped: Option<Instant>,
     /// The uid of the lock that this node last observed.
     pub(crate) knows: Option<u64>,
-    /// The observed versions of the lock, each with the time of its first observation on the node's clock.
+    /// The observed versions of the lock. Each version has the time of its first observation on the node's clock.
     pub(crate) observed: BTreeMap<u64, Duration>,
     /// The time at which the node's last term ended, on the node's clock.
     pub(crate) rested: Option<Duration>,
 }
 
-/// A stored write.
 #[derive(Debug)]
 pub(crate) struct Write {
     pub(crate) half: usize,
@@ -69,7 +69,8 @@ pub(crate) struct Write {
 }
 
 impl Node {
-    /// Returns `true` if the write that was sent at this time was stored, by both halves if the node uses both.
+    /// Returns `true` if the write that was sent at time `sent` was stored. If the node uses both halves, both must
+    /// have stored the write.
     pub(crate) fn has_stored(&self, sent: Duration) -> bool {
         let other_half = |write: &Write| {
             let is_other = |other: &&Write| other.half != write.half && other.record == write.record;
@@ -78,7 +79,6 @@ impl Node {
         self.stored.iter().rev().any(|write| write.sent == sent && other_half(write))
     }
 
-    /// Returns `true` if the node has written a record of the same term.
     pub(crate) fn has_written(&self, record: &LeaderElectionRecord) -> bool {
         self.stored.iter().rev().any(|write| is_same_term(&write.record, record))
     }
@@ -88,8 +88,9 @@ impl Node {
         self.observed.entry(version.resource_version.parse().unwrap()).or_insert(now);
     }
 
-    /// Returns `true` if a coordinated node may send a write at this time: until the observed version of the lock
-    /// expires, or after one more lease duration. The node records no versions during a term or a release.
+    /// Returns `true` if a coordinated node may send a write at time `sent`. The write is allowed until the observed
+    /// version of the lock expires, and again after one more lease duration. The node records no versions during a term
+    /// or a release.
     pub(crate) fn has_in_time(&self, sent: Duration, stored: &Stored) -> bool {
         let Some(observed) = self.observed.get(&stored.version).copied() else { return false };
         let was_unaware = self.rested.is_some_and(|rested| observed < rested + self.renew_deadline);
@@ -100,7 +101,7 @@ impl Node {
 
     pub(crate) fn leads(&self) -> bool {
         let guarded = self.guard.as_ref().is_some_and(|guard| guard.check().is_ok());
-        // A halted process does nothing. When it resumes, it acts on its last observed state.
+        // A halted process does nothing. When the process resumes, it acts on its last observed state.
         let believes = self.belief.is_some_and(|deadline| self.clock.monotonic() < deadline.monotonic);
         guarded || self.has_effects() || (believes && !self.clock.is_halted())
     }
@@ -113,7 +114,7 @@ impl Node {
         }
     }
 
-    /// Disconnects the node for `span`, during which no message from or to the node arrives.
+    /// Disconnects the node for `span`. During this time, no message from or to the node arrives.
     pub(crate) fn cut_off_for(&mut self, span: Duration) {
         self.cut_off_until = Instant::now() + span;
         self.watchers.clear();
@@ -124,14 +125,13 @@ impl Node {
     }
 }
 
-/// Returns `true` if two records belong to one term.
 pub(crate) fn is_same_term(one: &LeaderElectionRecord, other: &LeaderElectionRecord) -> bool {
     let term = |record: &LeaderElectionRecord| (record.acquire_time, record.leader_transitions);
     one.holder_identity == other.holder_identity && term(one) == term(other)
 }
 
 impl World {
-    /// Starts a process, after the machine's previous process was killed at an await point.
+    /// Starts a process on the machine `index`. The machine's previous process was killed at an await point.
     pub(crate) fn start(self: &Arc<Self>, index: usize, incarnation: u64) {
         let mut state = self.lock();
         let rate = 1.0 + self.chaos.rate_error * (2.0 * state.rng.f64() - 1.0);
@@ -213,7 +213,7 @@ pub(crate) struct Process {
 }
 
 impl Process {
-    /// Updates the node's state, unless another process has replaced this one.
+    /// Updates the node's state, unless the node runs a newer process.
     fn update(&self, change: impl FnOnce(&mut super::State, usize)) {
         let mut state = self.world.lock();
         if state.nodes[self.index].incarnation == self.incarnation {
@@ -233,7 +233,7 @@ impl Process {
         elector.run(&stop, callbacks).await;
     }
 
-    /// A term's work, which makes steps, and sometimes starts an action that continues independently.
+    /// A term's work. The work makes steps, and sometimes starts an action that continues independently.
     async fn work(self, leadership: Leadership, clock: Arc<NodeClock>) {
         self.update(|state, node| state.started(node, &leadership));
         let _rest = Rest(&self);
@@ -245,7 +245,7 @@ impl Process {
             };
             if effect && let Ok(permit) = leadership.permit() {
                 let (process, clock) = (self.clone(), clock.clone());
-                // Like a request with a timeout, the action takes at most its permit's remaining time.
+                // Like a request with a timeout, the action takes at most the remaining time of its permit.
                 let span = Duration::from_millis(drain).min(permit.remaining());
                 let end = clock.monotonic() + span;
                 self.update(|state, node| state.nodes[node].effects.push(end));

@@ -1,4 +1,4 @@
-//! The invariants of each world. `tests/ROWS.md` lists them with their numbers, such as S1.
+//! The invariants of each simulated cluster. `tests/ROWS.md` lists the invariants with their numbers, such as S1.
 
 use std::time::Duration;
 
@@ -17,8 +17,8 @@ impl State {
         }
     }
 
-    /// Checks that at most one node leads, and that a node leads only after its write was stored, in both halves if
-    /// there are two (rules S1, S2, S3 and S17).
+    /// Checks that at most one node leads, and that a node leads only after its write was stored. A node that uses both
+    /// halves leads only after both have stored its write (rules S1, S2, S3 and S17).
     pub(crate) fn exclusion(&mut self, world: &World) {
         if !world.chaos.tampering && self.nodes.iter().filter(|node| node.leads()).nth(1).is_some() {
             let leaders = self.nodes.iter().filter(|node| node.leads()).map(|node| &node.identity);
@@ -39,7 +39,8 @@ impl State {
         });
     }
 
-    /// Counts actions that were in progress at a suspend and resume while another node leads, each of them once.
+    /// Counts actions that were in progress at a suspend and that resume while another node leads. Counts each action
+    /// once.
     fn outlive(&mut self) {
         for index in 0..self.nodes.len() {
             let node = &self.nodes[index];
@@ -51,15 +52,16 @@ impl State {
         }
     }
 
-    /// Reports processes that have ended by themselves, because they have broken one of their own invariants.
+    /// Reports processes that have ended by themselves. Such a process has violated one of its own invariants.
     pub(crate) fn see_panics(&mut self) {
         let fallen = self.nodes.iter().find(|node| node.has_ended() && !node.stop.is_cancelled());
         let fallen = fallen.map(|node| node.identity.clone());
         self.rule(fallen.is_none(), || format!("the process of {fallen:?} has ended by itself"));
     }
 
-    /// Checks a node's request. A node must not send a request after its election has ended (rule S14), create the lock
-    /// in a coordinated election (rule S18), or release the lock while its work may continue (rule S4).
+    /// Checks a node's request. A node must not send a request after its election has ended (rule S14). A node must not
+    /// create the lock in a coordinated election (rule S18), and must not release the lock while its work may continue
+    /// (rule S4).
     pub(crate) fn sending(&mut self, node: usize, incarnation: u64, request: &Request) {
         let sender = &self.nodes[node];
         if sender.incarnation != incarnation {
@@ -78,20 +80,20 @@ impl State {
         }
     }
 
-    /// Records the response to a node's request.
     pub(crate) fn answering(&mut self, node: usize, incarnation: u64, answer: &Result<Option<LockState>, ApiError>) {
         let node = &mut self.nodes[node];
         if let (true, Ok(Some(state))) = (node.incarnation == incarnation, answer) {
             node.observe(&state.version);
         }
-        // Skip nodes that use both halves, because they use one half's state only after they have
-        // also read the other half.
+        // Skip nodes that use both halves. Such a node uses the state of one half only after it has also read the other
+        // half.
         if node.incarnation == incarnation
             && node.holds != Holds::Both
             && let Ok(Some(state)) = answer
         {
             node.knows = state.version.uid.parse().ok();
-            // A record with the node's name, but of none of its terms, counts as another holder's (rule S13).
+            // A record with the node's name that belongs to none of the node's terms counts as another holder's record
+            // (rule S13).
             let term = node.guard.as_ref().filter(|_| node.works).map(|guard| &guard.term().record);
             let is_foreign = |term| !is_same_term(term, &state.record);
             if state.record.holder_identity != node.identity || term.is_some_and(is_foreign) {
@@ -100,7 +102,6 @@ impl State {
         }
     }
 
-    /// Records a watch event.
     pub(crate) fn telling(&mut self, node: usize, incarnation: u64, event: &LockEvent<LockState>) {
         let node = &mut self.nodes[node];
         if let (true, LockEvent::Changed(locked)) = (node.incarnation == incarnation, event) {
@@ -109,11 +110,11 @@ impl State {
         }
     }
 
-    /// Checks the beginning of a term. The node's previous term must have ended (rule S11), and the token must be
-    /// greater than all earlier tokens (rule S8).
+    /// Checks the beginning of a term. The node's previous term must have ended (rule S11), and the fencing token must
+    /// be greater than all earlier tokens (rule S8).
     pub(crate) fn started(&mut self, node: usize, leadership: &Leadership) {
         let began = leadership.term().version.clone();
-        // If the lock has two halves, the token is the secondary half's version.
+        // If the lock has two halves, the fencing token is the version of the secondary half.
         let began = match (began.uid.split_once('+'), began.resource_version.split_once('+')) {
             (Some((_, uid)), Some((_, version))) => Version { uid: uid.into(), resource_version: version.into() },
             _ => began,
@@ -147,7 +148,7 @@ impl State {
         self.rule(!usurped, || format!("S7: {identity} works after it saw another holder"));
     }
 
-    /// Checks that the work has ended when its term's end is reported (rule S11).
+    /// Checks that the work has ended when the end of its term is reported (rule S11).
     pub(crate) fn stopped(&mut self, node: usize, reason: &EndReason) {
         let node = &mut self.nodes[node];
         node.rested = Some(node.clock.monotonic());
@@ -180,8 +181,8 @@ impl State {
             return self
                 .rule(of_both || counted == 0, || format!("S9: a release of {identity} changes the transitions"));
         }
-        // A record may contain the node's name although the node has not written it. Such a record counts as a record
-        // of another holder (rule S13 in `tests/ROWS.md`).
+        // A record may contain the node's name although the node has not written the record. Such a record counts as
+        // another holder's record (rule S13 in `tests/ROWS.md`).
         let foreign = was.holder_identity != identity || (!of_both && !node.has_written(was));
         if self.coordinated {
             let given = was.holder_identity == identity && was.preferred_holder.is_none();
@@ -189,7 +190,7 @@ impl State {
             self.rule(given, || format!("S18: {identity} takes or renews the lock of {was:?}"));
             self.rule(lasts, || format!("S18: {identity} takes an expired assignment"));
         } else if foreign && !was.holder_identity.is_empty() {
-            // The new leader must have observed the record unchanged for its lease duration, even if clocks
+            // The new leader must have observed the record unchanged for the record's lease duration, even if clocks
             // were set (rules S6 and S15).
             let seen = by.sent.saturating_duration_since(old.committed).mul_f64(rate);
             let needed = was.lease_duration(Duration::from_secs(15));
@@ -205,8 +206,8 @@ impl State {
             let same = new.acquire_time == term.acquire_time;
             return self.rule(same, || format!("S10: the acquire time of {identity} moves within a term"));
         }
-        // Each half stores its own number of transitions. A write sets both numbers, based on
-        // the primary half's number.
+        // Each half stores its own number of transitions. A write sets both numbers, based on the number of the primary
+        // half.
         self.rule(of_both || counted == 1, || {
             format!("S9: a change to {identity} changes the transitions by {counted}")
         });
