@@ -198,7 +198,7 @@ impl Correlator {
     }
 }
 
-/// Returns a key that is equal for similar events. It consists of all fields except the message and the object's field path.
+/// Returns a key that is equal for similar events. The key consists of all fields except the message and the object's field path.
 fn similar_key(event: &Event) -> String {
     key(&[
         &source_key(&event.source),

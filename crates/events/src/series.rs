@@ -35,8 +35,8 @@ pub(crate) struct Series {
     entries: Lru<SeriesKey, Entry>,
 }
 
-/// An event's identity. It consists of all fields except the note, the times, and the object's resourceVersion, which changes with each
-/// update of the object.
+/// An event's identity. The identity consists of all fields except the note, the times, and the object's resourceVersion, which changes
+/// with each update of the object.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 struct SeriesKey {
     texts: [String; 5],

@@ -19,9 +19,9 @@ use crate::clocks::{Clocks, Deadline, SystemClocks};
 use crate::record::TimePrecision;
 use crate::watching::{Events, WatchMessage, follow, watch_one};
 
-/// Kubernetes' built-in strategy. It chooses the candidate with the lowest emulation version, then with the lowest
-/// binary version, and then the oldest candidate. Therefore, during an upgrade, the replicas keep the old behavior
-/// until all of them support the new behavior.
+/// Kubernetes' built-in strategy. The strategy chooses the candidate with the lowest emulation version, then with the
+/// lowest binary version, and then the oldest candidate. Therefore, during an upgrade, the replicas keep the old
+/// behavior until all of them support the new behavior.
 pub const OLDEST_EMULATION_VERSION: &str = "OldestEmulationVersion";
 
 /// A `LeaseCandidate` of `coordination.k8s.io/v1beta1`. The API version `v1alpha2` has the same fields. The object's

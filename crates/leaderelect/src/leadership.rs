@@ -108,7 +108,7 @@ impl Leadership {
     ///
     /// # Errors
     ///
-    /// Returns [`LeadershipLost`] if the term ended before `work`. In this case, `work` was dropped.
+    /// Returns [`LeadershipLost`] if the term ended before `work`. The method then drops `work`.
     ///
     /// # Cancel safety
     ///
@@ -371,7 +371,7 @@ impl TermHandle {
     }
 }
 
-/// An error that reports that the term is over. This process must not act as the leader.
+/// An error that reports that the term is over and that this process must not act as the leader.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[error("no longer the leader by {lock}: {reason}")]
 pub struct LeadershipLost {

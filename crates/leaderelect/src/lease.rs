@@ -61,7 +61,7 @@ pub struct LeaseSpec {
     /// Undeclared fields of `spec`. Writes keep these fields.
     #[serde(flatten)]
     pub other: BTreeMap<String, Value>,
-    /// The text of invalid times. This text is never written. Electors compare the text, to detect renewals by a holder
+    /// The text of invalid times. Writes omit this field. Electors compare the text, to detect renewals by a holder
     /// that writes invalid times.
     #[serde(skip)]
     pub unreadable_times: String,

@@ -157,7 +157,7 @@ pub type LockEvents<O> = Pin<Box<dyn Stream<Item = LockEvent<O>> + Send>>;
 /// A watch event of a lock.
 #[derive(Clone, Debug)]
 pub enum LockEvent<O> {
-    /// The object was created or changed. It had this state when the server sent the event.
+    /// The object was created or changed. The snapshot contains the object's state at the time of the event.
     Changed(LockSnapshot<O>),
     /// The object was deleted.
     Deleted {

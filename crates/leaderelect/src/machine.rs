@@ -148,8 +148,8 @@ struct Doubt {
 }
 
 /// The maximum number of remembered writes with an unknown result. At the maximum, the oldest write is forgotten. If
-/// the server has stored a forgotten write, its record counts as another contender's record. This is safe, but can
-/// delay the next term.
+/// the server has stored a forgotten write, its record counts as another contender's record. A forgotten write cannot
+/// cause two leaders, but can delay the next term.
 const MAX_DOUBTS: usize = 8;
 
 /// The maximum random delay before a candidate takes an expired lock. With a hundred candidates, most candidates then
@@ -197,8 +197,8 @@ impl Machine {
     }
 
     /// Sets the time between a term's beginning and its first renewal, as a fraction of the retry period. `Machine`s
-    /// whose terms begin at the same time should have different fractions. They then send renewals at different times.
-    /// The default is 1.
+    /// whose terms begin at the same time should have different fractions, so that they send renewals at different
+    /// times. The default is 1.
     pub fn begin_renewals_at(&mut self, share: f64) {
         self.first_renewal = self.config.retry_period.mul_f64(share.clamp(0.0, 1.0));
     }

@@ -15,8 +15,8 @@ use crate::record::{LeaderElectionRecord, LockState, TimePrecision};
 use crate::token::Token;
 use crate::watching::map;
 
-/// The kind of a lock. It can be parsed from client-go's names, which are the values of the `resourceLock` setting and
-/// flag.
+/// The kind of a lock, which can be parsed from client-go's names. Those names are the values of client-go's
+/// `resourceLock` setting and flag.
 ///
 /// # Examples
 ///

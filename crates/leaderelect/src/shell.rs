@@ -144,7 +144,7 @@ impl<L: Lock> Shell<L> {
         let gone = CancellationToken::new();
         let place = Place { shell: self, id, _gone: gone.clone().drop_guard() };
         let seat = Seat { contest, wake: None, waits: None, stop, preference, gone, ended };
-        // Sending fails only if the task has ended. In this case, the receiver gets no message.
+        // Sending fails only if the task has ended. The receiver then gets no message.
         let _ = self.orders.send(Order::Join(id, Box::new(seat)));
         (place, answer)
     }
@@ -179,8 +179,8 @@ struct Running<L: Lock> {
     sent: usize,
     /// The largest number of `Contest`s since the queue was last empty.
     peak: usize,
-    /// The current timer. It may fire before the first entry of `timers`, so a new deadline that is later needs no new
-    /// timer.
+    /// The current timer. The timer may fire before the first entry of `timers`, because a later deadline does not
+    /// replace the timer.
     armed: Option<(Deadline, Timer)>,
     events: FuturesUnordered<Awaited<L::Object>>,
     watch_is_up: bool,

@@ -158,7 +158,7 @@ impl ElectionStatus {
     pub fn check(&self, tolerance: Duration) -> Result<(), RenewalOverdue> {
         let Some(leadership) = self.leadership() else { return Ok(()) };
         let confirmed = leadership.deadline().monotonic.saturating_sub(self.renew_deadline);
-        // Use the monotonic clock. It stops while the machine is suspended and cannot renew.
+        // Use the monotonic clock, because it stops while the machine is suspended and cannot renew.
         let age = self.clocks.now().monotonic.saturating_sub(confirmed);
         if age > self.lease_duration.saturating_add(tolerance) {
             Err(RenewalOverdue { lock: self.lock.clone(), age })

@@ -12,8 +12,8 @@ use crate::record::Version;
 /// The annotation that [`Token::stamp`] writes.
 pub const TOKEN_ANNOTATION: &str = "pintle-fencing-token";
 
-/// A term's fencing token. It consists of the lock's uid and the lock's resourceVersion after the write that took the
-/// lock.
+/// A term's fencing token, which consists of the lock's uid and the lock's resourceVersion after the write that took
+/// the lock.
 ///
 /// Only tokens with the same uid can be compared. Each term has a greater token than all earlier terms with the same
 /// uid. A resource can store the greatest token that it has received, and reject requests with smaller tokens. A frozen

@@ -106,7 +106,7 @@ impl<T> Collection<T> {
         Client::new(self.shared.clone(), name, FaultScript::default())
     }
 
-    /// Returns the fault script for all clients' requests. This script applies after the client's own fault script.
+    /// Returns the fault script for all clients' requests, which applies after the client's own fault script.
     pub fn faults(&self) -> &FaultScript {
         &self.shared.faults
     }
@@ -178,7 +178,7 @@ impl<T> Collection<T> {
 impl<T: Object + Serialize + DeserializeOwned> Collection<T> {
     /// Creates or replaces an object, including its status, and returns the stored object.
     ///
-    /// The collection keeps all of the object's values. It fills in a missing uid, times and generation. The generation increases if
+    /// The collection keeps all of the object's values, and fills in a missing uid, times and generation. The generation increases if
     /// anything except metadata and status changes. The resourceVersion is always the next revision, so `put` never conflicts.
     ///
     /// # Panics

@@ -44,7 +44,7 @@ pub enum Break {
     End,
     /// The stream stays open but returns no further items, as if the server had disappeared.
     Silent,
-    /// The stream fails and ends. It returns a [`Status`] error as an ERROR event, and any other error as a stream error.
+    /// The stream fails and ends. The stream returns a [`Status`] error as an ERROR event, and any other error as a stream error.
     Fails(ApiError),
 }
 

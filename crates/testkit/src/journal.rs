@@ -168,7 +168,7 @@ impl Journal {
         self.lock().leases.push(LeaseWrite { revision, process: process.into(), lease, holder });
     }
 
-    /// Records an action of the user. The operator must react to it, so the operator is no longer idle.
+    /// Records an action of the user. The operator does not count as idle then, because it must react to the action.
     pub(crate) fn touch(&self) {
         self.lock().last_activity = Instant::now();
     }

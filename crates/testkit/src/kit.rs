@@ -1,4 +1,4 @@
-//! A test kit for an operator. It contains the operator, the user's steps, and the checks.
+//! A test kit for an operator, with the operator, the user's steps, and the checks.
 
 mod chaos;
 mod crashes;

@@ -94,8 +94,8 @@ impl SentRequest {
         self.verb.is_some_and(|verb| !matches!(verb, Get | List | Watch))
     }
 
-    /// Returns `true` if the request is housekeeping. These are requests for Leases, Events and access reviews, which do not depend on the
-    /// operator's purpose.
+    /// Returns `true` if the request is housekeeping. Requests for Leases, Events and access reviews are housekeeping, because they do not
+    /// depend on the operator's purpose.
     pub fn is_housekeeping(&self) -> bool {
         is_housekeeping(&self.group, &self.resource)
     }

@@ -25,7 +25,7 @@ pub struct LeastRole {
 }
 
 impl LeastRole {
-    /// Returns the role that `requests` need. `name` is the name of the roles. It is also the name of the ServiceAccount, which is in the
+    /// Returns the role that `requests` need. `name` is the name of the roles and of the ServiceAccount. The ServiceAccount is in the
     /// namespace `default`.
     ///
     /// - The permissions for Leases are in a Role in the Leases' namespace.

@@ -72,7 +72,7 @@ pub struct Admission<T> {
     /// The request's options as JSON: `CreateOptions`, `UpdateOptions`, `PatchOptions` or `DeleteOptions`. Null if the request has no
     /// options.
     pub options: Value,
-    /// The uid of this call to the webhook. It is not the object's uid.
+    /// The uid of this call to the webhook, which is not the object's uid.
     pub uid: String,
 }
 

@@ -69,7 +69,7 @@ impl<T> From<T> for Allowed<T> {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Denial(Box<Refusal>);
 
-/// The parts of a denial. They are boxed to keep the handlers' results small.
+/// The parts of a denial, boxed to keep the handlers' results small.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Refusal {
     message: String,

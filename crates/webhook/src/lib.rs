@@ -57,9 +57,8 @@
 //!
 //! - A [`Webhook`] has a validating or a mutating handler, and rules that select the requests for which the API server calls it.
 //! - A [`Hub`] converts objects between the versions of a kind.
-//! - [`Webhooks`] contains all of a program's webhooks and hubs. This type is the `tower` service. It also creates the objects that
-//!   register the webhooks: [`ValidatingWebhookConfiguration`], [`MutatingWebhookConfiguration`] and the `conversion` of a
-//!   CustomResourceDefinition.
+//! - [`Webhooks`] contains all of a program's webhooks and hubs. `Webhooks` is the `tower` service, and creates the objects that register
+//!   the webhooks: [`ValidatingWebhookConfiguration`], [`MutatingWebhookConfiguration`] and the `conversion` of a CustomResourceDefinition.
 //! - An [`Admission`] is the request that a handler receives. The handler answers with [`Allowed`] or a [`Denial`].
 //! - An [`Endpoint`] is the address at which the API server reaches the webhooks.
 //!

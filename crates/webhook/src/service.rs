@@ -27,7 +27,7 @@ use crate::webhooks::{Route, Webhooks};
 const ADMISSION_BYTES: usize = 8 << 20;
 /// The maximum body size of a conversion review. A conversion review contains all objects of a list.
 const CONVERSION_BYTES: usize = 64 << 20;
-/// The timeout for a request body. It includes the time to wait for memory and the time until the body has arrived.
+/// The timeout for a request body, from the wait for memory until the body has arrived.
 const BODY: Duration = Duration::from_secs(10);
 /// The conversion timeout, as in kube-apiserver.
 const CONVERSION_TIME: Duration = Duration::from_secs(30);

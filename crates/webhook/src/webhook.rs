@@ -13,7 +13,7 @@ use crate::answer::{Allowed, Denial};
 use crate::handler::{self, Handle};
 use crate::review::Operation;
 
-/// An admission webhook. It consists of an async function, the handler, and of rules that select the requests for which the API server
+/// An admission webhook, which consists of an async function, the handler, and of rules that select the requests for which the API server
 /// calls the webhook.
 ///
 /// Pass the webhook to [`Webhooks::add`](crate::Webhooks::add). By default, the API server calls a webhook for creations and updates, the

@@ -94,7 +94,8 @@ thread_local! {
     static READY_IN_A_ROW: Cell<u32> = const { Cell::new(0) };
 }
 
-/// The number of polls without waiting after which `get` yields to the other tasks on its thread. tokio's cooperative budget is also 128.
+/// The number of polls without waiting after which `get` yields to the other tasks on its thread. The limit equals tokio's cooperative
+/// budget.
 const BUDGET: u32 = 128;
 
 /// Counts a poll of `get` that did not wait. Returns `false` if the poll must yield to other tasks. Under the model checkers loom and

@@ -32,7 +32,8 @@ pub struct Counts {
     pub queued: usize,
     /// The number of keys that workers are processing.
     pub in_flight: usize,
-    /// The number of in-flight keys that were added again. Such a key is queued when its worker marks it as done.
+    /// The number of in-flight keys that were added again. When the worker marks an added key as done, the key is
+    /// queued.
     pub dirty_in_flight: usize,
     /// The number of keys with a pending delay.
     pub delayed: usize,

@@ -29,7 +29,7 @@ pub(crate) use observer::{Observer, Stamps};
 /// | `workqueue_delayed` | gauge | keys with a pending delay; not in client-go |
 /// | `workqueue_oldest_queued_seconds` | gauge | the age of the oldest queued key; not in client-go |
 ///
-/// Gauges are computed when they are scraped. They include keys whose delay has ended, even if no worker has called the queue since the
+/// Gauges are computed when they are scraped. Gauges include keys whose delay has ended, even if no worker has called the queue since the
 /// delay ended. Counters and histograms are updated under the queue's lock. If the provider panics, the queue does not call it again. The
 /// panic propagates from the queue method that called the provider, unless that method returns a key.
 ///

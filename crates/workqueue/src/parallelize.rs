@@ -71,7 +71,7 @@ pub fn parallelize_until(
     let mut all = Unfinished::default();
     thread::scope(|scope| {
         let start = |_| thread::Builder::new().spawn_scoped(scope, run).ok();
-        // The caller's thread is one of the workers. It is the only worker if no other thread can be started.
+        // The caller's thread is one of the workers, or the only worker if no other thread can be started.
         let threads: Vec<_> = (1..workers.get().min(chunks)).map_while(start).collect();
         let mut outcomes = vec![run()];
         // Panics in `work` are caught, so this panic comes from `is_cancelled`. Propagate it to the caller.

@@ -21,7 +21,7 @@ use crate::wakers::{WaiterId, Wakers, Wakes};
 /// 2. A notified task that is not polled within [`PATIENCE`] no longer counts as notified. If a key is available at that time, all listed
 ///    waiters are notified, because any single waiter may also be delayed.
 /// 3. While a waiter is listed and no key is available, a thread or the alarm checks the queue again at the next deadline. If threads are
-///    listed, one of them becomes the *timekeeper*: it parks until this deadline and then checks the queue. If only tasks are listed, the
+///    listed, one thread becomes the *timekeeper*, which parks until this deadline and then checks the queue. If only tasks are listed, the
 ///    [`Alarm`] checks the queue.
 ///
 /// When a notified waiter dequeues a key, its critical section notifies the next waiter (rule 1). When a notified waiter is dropped,
@@ -166,7 +166,7 @@ impl Waiters {
         None
     }
 
-    /// Removes the waiters that were notified [`PATIENCE`] ago or earlier from `notified`. Returns `true` if one of them is a task.
+    /// Removes the waiters that were notified [`PATIENCE`] ago or earlier from `notified`. Returns `true` if a removed waiter is a task.
     fn drop_late(&mut self, now: u64) -> bool {
         let is_late = |notified: &Notified| now.saturating_sub(notified.at) >= PATIENCE;
         let any = self.notified.iter().any(|notified| notified.is_task() && is_late(notified));
@@ -194,8 +194,8 @@ impl Waiters {
         wakes.push(waker);
     }
 
-    /// Removes a waiter from the alarm's counts if it is a task. If the waiter is a thread, removes it from `threads`, and it is no longer
-    /// the timekeeper. The waiter's waker must already be removed.
+    /// Removes the remaining data of a waiter whose waker was already removed. A task is removed from the alarm's counts. A thread is
+    /// removed from `threads`, and stops being the timekeeper.
     fn forget(&mut self, id: WaiterId) {
         if let Some(executor) = id.executor {
             self.alarm.leave(executor);

@@ -1,4 +1,4 @@
-//! A sink that writes `v1` events. It counts repetitions, combines similar events, and limits the rate of events.
+//! A sink that writes `v1` events. The sink counts repetitions, combines similar events, and limits the rate of events.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;

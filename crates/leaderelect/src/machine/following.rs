@@ -330,7 +330,7 @@ impl Machine {
                 let silent = now.monotonic + retry.saturating_mul(3) + self.jitter.up_to(retry);
                 let expires = free.saturating_sub(self.preference.defer);
                 match self.watching {
-                    // Do not read shortly before the record expires. Such a read would only delay the read at the
+                    // Do not read shortly before the record expires, because that would only delay the read at the
                     // expiry.
                     true if silent.saturating_add(retry) < expires => silent,
                     true => free,

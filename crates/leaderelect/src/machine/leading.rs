@@ -146,8 +146,8 @@ impl Machine {
         let Phase::Leading(leading) = &mut self.phase else { return };
         let visible = whole_second(&stored.record) != whole_second(&leading.base.record);
         leading.base = stored;
-        // client-go's candidates compare times in whole seconds. They do not observe a second renewal within one second
-        // as a change, so the second renewal must not extend the term.
+        // client-go's candidates compare times in whole seconds, and do not observe a second renewal within one second
+        // as a change. Therefore, the second renewal must not extend the term.
         if visible && sent.monotonic > leading.counted.monotonic {
             leading.counted = sent;
             leading.deadline = Deadline::after(sent, span);

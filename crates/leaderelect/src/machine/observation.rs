@@ -20,8 +20,8 @@ impl Observation {
         Self { state, at, confirmed: at }
     }
 
-    /// Returns `true` if `found` has the same record and uid as this observation. In this case, also stores the version
-    /// of `found`.
+    /// Returns `true` if `found` has the same record and uid as this observation, and then stores the version of
+    /// `found`.
     ///
     /// This crate's electors never write the same record twice, but another implementation may do so after its clock
     /// was set back. Therefore, if the last observation is older than `blind`, any write to the object counts as a

@@ -47,7 +47,7 @@ pub enum Hint {
     Up,
     /// The watch has ended.
     Down,
-    /// The object was created or changed. It had this state when the server sent the event.
+    /// The object was created or changed. The `LockState` is the object's state at the time of the event.
     Changed(LockState),
     /// The object may have changed.
     MaybeChanged,
@@ -138,7 +138,7 @@ impl From<&ApiError> for Failure {
     fn from(error: &ApiError) -> Self {
         let effect = match error {
             _ if error.may_have_acted() => Effect::Unknown,
-            // This 404 response came from a proxy, so the object may exist. The effect `NotFound` would end the term.
+            // A proxy sent this 404 response, so the object may exist. The effect `NotFound` would end the term.
             _ if error.is_not_found() && !error.is_object_not_found() => Effect::Unknown,
             _ if error.is_conflict() || error.is_already_exists() => Effect::Conflict,
             _ if error.is_not_found() => Effect::NotFound,

@@ -34,8 +34,8 @@ impl Stamp {
 }
 
 impl Machine {
-    /// Returns the time to write. This is the current time, but at least one unit of the lock's precision after the
-    /// previous record's time.
+    /// Returns the time to write: the current time, but at least one unit of the lock's precision after the previous
+    /// record's time.
     pub(super) fn fresh_time(&mut self, now: Now) -> Timestamp {
         let step = self.precision.step();
         let mut moment = now.wall;

@@ -86,8 +86,8 @@ async fn coordinated_elector_never_takes_an_unassigned_lock() {
     }
 }
 
-/// The control plane may assign an expired lock to another candidate. It writes nothing if it chooses the same
-/// candidate again.
+/// The control plane may assign an expired lock to another candidate. If it chooses the same candidate again, the
+/// control plane writes nothing.
 #[tokio::test(start_paused = true)]
 async fn expired_assignment_is_taken_after_another_lease_duration() {
     let server = server();

@@ -56,7 +56,7 @@ fn write_in_doubt_is_not_confused_with_older_record() {
         machine.step(Signal::WorkEnded, at(10, 110));
         machine.step(Signal::Read(Err(Failure::unknown())), at(12, 112));
         // The stored record belongs to the lost term, so the `Machine` takes the lock again. Because the time of day
-        // was set back, this happens in the same second of the wall clock as the first write.
+        // was set back, the takeover has the same second of the wall clock as the first write.
         assert_eq!(sent(&machine.step(Signal::Tick, at(20, 100))), LockRequest::Read);
         let LockRequest::Update { record, .. } = sent(&machine.step(stored(&first), at(20, 100))) else { panic!() };
         assert_ne!(record, first);
@@ -340,8 +340,8 @@ fn deleted_lock_counts_as_held_even_if_seen_free() {
     assert!(created.is_some_and(|second| (20..=25).contains(&second)), "{created:?}");
 }
 
-/// Before the server applies a late create request, another holder's lock was created and deleted. This holder may not
-/// have observed the deletion.
+/// Before the server applies a late create request, another holder's lock was created and deleted. The other holder may
+/// not have observed the deletion.
 #[test]
 fn lock_created_after_foreign_deletion_counts_as_foreign() {
     for (answered, told_before) in [(true, false), (false, false), (true, true), (false, true)] {

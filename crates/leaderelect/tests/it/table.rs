@@ -298,7 +298,7 @@ fn status_is_readable_from_any_thread() {
     std::thread::scope(|scope| {
         for _ in 0..2 {
             scope.spawn(|| {
-                // Use the runtime's clock. This clock may advance by ten seconds at any step.
+                // Use the runtime's clock, which may advance by ten seconds at any step.
                 let _clock = runtime.enter();
                 while !over.load(Ordering::Relaxed) {
                     let _ = (status.is_leader(), status.leader(), status.check(Duration::ZERO));

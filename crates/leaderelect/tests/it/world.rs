@@ -1,7 +1,7 @@
 //! A simulated cluster of electors, called a world. A single seed determines everything that happens in a world. A
 //! world contains processes with their own clocks, a lock, which may be a `MultiLock`, and a network that loses, delays
-//! and repeats messages. A world runs the real elector, with its tasks, guards and timers. It checks the [rules](rules)
-//! at each request, at each response, and at each step of the work.
+//! and repeats messages. A world runs the real elector, with its tasks, guards and timers. The world checks the
+//! [rules](rules) at each request, at each response, and at each step of the work.
 
 pub(crate) mod clock;
 mod control_plane;

@@ -14,7 +14,7 @@ use crate::ledger::Ledger;
 use crate::replicas::{SHARDS, Setup, usual};
 
 /// Runs two shards, drops this run after 2.5 s, and starts a second run. Returns the shard and the start time of each
-/// call of the work, for both runs. The work on the first shard keeps a permit. This permit is dropped `given_back`
+/// call of the work, for both runs. The work on the first shard keeps a permit. The permit is dropped `given_back`
 /// seconds after the first run, or never.
 async fn starts(reuse_identity: bool, given_back: Option<f64>) -> Vec<(u32, f64)> {
     let server = Collection::<Lease>::default();

@@ -124,8 +124,8 @@ async fn replica_without_list_access_does_not_work() {
     assert_eq!(ledger.shards().len(), 6);
 }
 
-/// If a replica without list access were a member, other replicas would release shards for it. It would then hold the
-/// leases of these shards without working.
+/// If a replica without list access were a member, other replicas would release shards for it. The member would then
+/// hold the leases of these shards without working.
 #[tokio::test(start_paused = true)]
 async fn replica_without_list_access_is_not_a_member() {
     let (server, ledger) = (Collection::<Lease>::default(), Ledger::default());

@@ -81,8 +81,8 @@ fn built_in(resource: &ApiResource) -> &'static [&'static str] {
     }
 }
 
-/// Returns the text with which a field selector compares its value. For a string, this is the string itself. For other values, it is their
-/// JSON. For a missing field, it is the zero value of the field's type.
+/// Returns the text with which a field selector compares its value. The text of a string is the string, and the text of any other value is
+/// its JSON. A missing field has the zero value of the field's type.
 fn value_at<'a>(object: &'a Value, field: &str) -> Cow<'a, str> {
     let path = if field == "source" { "source.component" } else { field };
     match path.split('.').try_fold(object, |value, name| value.get(name)) {

@@ -1,4 +1,4 @@
-//! A model test. It checks that a list followed by a watch always leads to the store's state.
+//! A model test, which checks that a list followed by a watch always leads to the store's state.
 
 use std::collections::BTreeMap;
 

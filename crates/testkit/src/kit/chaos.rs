@@ -44,7 +44,7 @@ fn parse(text: &str) -> Option<Range<u64>> {
     }
 }
 
-/// The result of a check with several seeds. The numbers are totals over all runs. They show how many disturbances the runs contained.
+/// The result of a check with several seeds. The numbers are totals over all runs, and show how many disturbances the runs contained.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct SeedReport {

@@ -1,7 +1,7 @@
 //! Tests with known bug patterns in operators. The test kit must reject each wrong reconciler and accept the corrected reconciler.
 //!
-//! The patterns are crashes between two effects, lagging views, and missed events. They come from the papers on Sieve (OSDI 2022) and
-//! Kamera, which found such bugs in real operators.
+//! The patterns are crashes between two effects, lagging views, and missed events. The patterns come from the papers on Sieve (OSDI 2022)
+//! and Kamera. Both papers found such bugs in real operators.
 
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex};

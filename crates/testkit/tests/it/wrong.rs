@@ -157,7 +157,7 @@ fn endless_work_is_caught() {
     }
 }
 
-/// Sends additional reads in the first process of the test. This process belongs to the undisturbed run.
+/// Sends additional reads in the first process of the test, which belongs to the undisturbed run.
 fn reads_in_the_first_process(cluster: Cluster, starts: &AtomicUsize) -> Manager {
     let reads = if starts.fetch_add(1, Ordering::Relaxed) == 0 { 10 } else { 0 };
     let publish = move |site: Arc<Website>, cx: Context<Website>| async move {

@@ -187,7 +187,7 @@ fn no_key_is_dropped_under_the_lock() {
     assert!(queue.snapshot().is_empty());
 }
 
-/// A waker that uses the queue when it is called and when it is dropped. The wakers of some executors do so.
+/// A waker that uses the queue when it is called and when it is dropped, like the wakers of some executors.
 struct Curious {
     queue: WorkQueue<u32, ManualClock>,
     called: Arc<AtomicUsize>,

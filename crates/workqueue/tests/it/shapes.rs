@@ -1,4 +1,4 @@
-//! Small tests in place of controller-runtime's benchmarks of the priority queue (row C28 in tests/ROWS.md). They do not measure time.
+//! Small tests in place of controller-runtime's benchmarks of the priority queue (row C28 in tests/ROWS.md). The tests do not measure time.
 
 use std::ops::Range;
 use std::thread;

@@ -36,8 +36,8 @@ fn recreated_lock_with_own_record_is_not_released() {
     assert_eq!(machine.step(restored(), at(10, 10)), [Instruction::Finish]);
 }
 
-/// Before the server stores a late create request, another holder's lock was created and deleted. This holder may not
-/// have observed the deletion.
+/// Before the server stores a late create request, another holder's lock was created and deleted. The other holder may
+/// not have observed the deletion.
 #[test]
 fn late_create_after_foreign_lock_begins_no_term() {
     for by_watch in [true, false] {

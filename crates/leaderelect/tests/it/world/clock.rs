@@ -126,7 +126,7 @@ impl Clocks for NodeClock {
 
     fn sleep_until(&self, deadline: Deadline) -> Pin<Box<dyn Future<Output = ()> + Send + '_>> {
         Box::pin(async move {
-            // Timers may fire late, but never early. They do not react when the wall clock is set.
+            // Timers may fire late, but never early. Setting the wall clock does not affect timers.
             let is_monotonic = deadline.wall == Timestamp::MAX;
             let longest = if is_monotonic { Duration::MAX } else { Duration::from_secs(1) };
             loop {

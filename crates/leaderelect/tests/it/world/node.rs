@@ -45,9 +45,9 @@ pub(crate) struct Node {
     pub(crate) works: bool,
     /// The latest end of each action with a permit, on the node's clock.
     pub(crate) effects: Vec<Duration>,
-    /// The latest ends of the actions that were in progress when the machine was suspended. These actions may outlast
-    /// the term, because their timeouts use a clock that stops during a suspend. Only a fencing token would stop them.
-    /// They are counted, but violate no rule.
+    /// The latest ends of the actions that were in progress when the machine was suspended. An action may outlast the
+    /// term, because its timeout uses a clock that stops during a suspend. Only a fencing token would stop the action.
+    /// Such actions are counted, but violate no rule.
     pub(crate) slept: Vec<Duration>,
     pub(crate) last_leader: Option<String>,
     /// The time at which this node last observed another holder.

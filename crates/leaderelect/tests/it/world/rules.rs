@@ -52,7 +52,7 @@ impl State {
         }
     }
 
-    /// Reports processes that have ended by themselves. Such a process has violated one of its own invariants.
+    /// Reports processes that have ended by themselves, because they have violated one of their own invariants.
     pub(crate) fn see_panics(&mut self) {
         let fallen = self.nodes.iter().find(|node| node.has_ended() && !node.stop.is_cancelled());
         let fallen = fallen.map(|node| node.identity.clone());
@@ -85,8 +85,8 @@ impl State {
         if let (true, Ok(Some(state))) = (node.incarnation == incarnation, answer) {
             node.observe(&state.version);
         }
-        // Skip nodes that use both halves. Such a node uses the state of one half only after it has also read the other
-        // half.
+        // Skip nodes that use both halves, because they use the state of one half only after they have also read the
+        // other half.
         if node.incarnation == incarnation
             && node.holds != Holds::Both
             && let Ok(Some(state)) = answer

@@ -27,8 +27,8 @@ pub(crate) const QUIET: Chaos = Chaos {
     coordinated: false,
 };
 
-/// The usual faults. The rates of two clocks differ by a factor of at most `(1 + 0.19) / (1 - 0.19)`. This is just
-/// below 15 s / 10 s, which is the limit for the default durations.
+/// The usual faults. The rates of two clocks differ by a factor of at most `(1 + 0.19) / (1 - 0.19)`. The limit for the
+/// default durations is slightly higher, at 15 s / 10 s.
 pub(crate) const STORM: Chaos = Chaos {
     nodes: 4,
     rate_error: 0.19,

@@ -120,7 +120,7 @@ fn lagging(random: &mut Rng, views: &[String]) -> impl Iterator<Item = Rule> {
     let (process, probability) =
         if random.bool() { (format!("operator-{}", random.u8(1..5)), 1.0) } else { ("operator-".into(), 0.7) };
     let resources: Vec<Option<String>> = match random.u8(0..4) {
-        // The Lease watch lags too. This does not disturb an election, because an election reads the newest version of the Lease.
+        // The Lease watch lags too. The lag does not disturb an election, because an election reads the newest version of the Lease.
         0 => vec![None],
         1 if !views.is_empty() => vec![random.choice(views).cloned()],
         _ => views.iter().cloned().map(Some).collect(),
