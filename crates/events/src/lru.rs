@@ -3,7 +3,6 @@
 use std::collections::{BTreeMap, HashMap};
 use std::hash::Hash;
 
-/// A map that evicts the least recently used entry when it is full.
 #[derive(Debug)]
 pub(crate) struct Lru<K, V> {
     capacity: usize,

@@ -60,7 +60,6 @@ impl Entry {
     }
 }
 
-/// The events that the caller must write after it has recorded an event.
 #[derive(Debug)]
 pub(crate) struct SeriesUpdate {
     /// The event to write, if the recorded event is new or is the first repetition. The first repetition of an event starts a series.
@@ -99,7 +98,6 @@ impl Series {
         self.unwritten_where(|entry| is_old(entry) || entry.is_finished(&self.config, now))
     }
 
-    /// Returns all series with repetitions that are not on the server yet.
     pub(crate) fn unwritten(&self) -> Vec<SeriesEvent> {
         self.unwritten_where(|_| true)
     }
@@ -109,7 +107,6 @@ impl Series {
         unwritten.map(|entry| entry.event.clone()).collect()
     }
 
-    /// Records that the server has stored or rejected a series.
     pub(crate) fn mark_written(&mut self, event: &SeriesEvent, now: Instant) {
         if let Some(entry) = self.entries.find(&key_of(event)) {
             (entry.written, entry.is_unwritten) = (now, false);

@@ -16,7 +16,6 @@ use tokio_util::sync::CancellationToken;
 pub(crate) use self::core::CoreSink;
 pub(crate) use self::series::SeriesSink;
 
-/// How often to try to write an event, and the pause between attempts.
 #[derive(Clone, Debug)]
 pub(crate) struct Retry {
     pub(crate) tries: u32,
@@ -27,7 +26,6 @@ pub(crate) struct Retry {
 }
 
 impl Retry {
-    /// Waits after the nth failed attempt. Returns `true` if the caller should retry.
     pub(crate) async fn wait_before_retry(&self, nth: u32, error: &ApiError) -> bool {
         if nth >= self.tries || self.stop.is_cancelled() {
             return false;

@@ -80,7 +80,6 @@ impl LeaseCandidateSpec {
         }
     }
 
-    /// Returns `true` if the control plane is waiting for the answer to a ping.
     fn is_pinged(&self) -> bool {
         self.ping_time.is_some_and(|pinged| self.renew_time.is_none_or(|renewed| renewed.0 < pinged.0))
     }
@@ -259,7 +258,6 @@ impl<A: ObjectApi<LeaseCandidate> + ListWatch<Object = LeaseCandidate>> Candidat
         }
     }
 
-    /// Watches the object for pings and for its deletion.
     async fn watch(&self) -> Result<Option<Events<()>>, ApiError> {
         let pings = |event: WatchEvent<LeaseCandidate>| match event {
             WatchEvent::Added(candidate) | WatchEvent::Modified(candidate) => candidate.spec.is_pinged().then_some(()),

@@ -81,7 +81,6 @@ impl Deadline {
         self.boot.saturating_sub(now.boot).min(self.monotonic.saturating_sub(now.monotonic)).min(wall)
     }
 
-    /// Returns `true` if the deadline is on the monotonic clock only.
     fn is_monotonic(&self) -> bool {
         Self { monotonic: Duration::MAX, ..*self } == Self::NEVER
     }

@@ -228,7 +228,6 @@ impl LeaderElectionConfig {
         }
     }
 
-    /// Returns the pauses between attempts to watch the lock after a failure.
     pub(crate) fn watch_retries(&self) -> BackoffConfig {
         BackoffConfig { factor: 2.0, cap: self.retry_period.saturating_mul(16), ..self.retries() }
     }

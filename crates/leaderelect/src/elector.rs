@@ -271,7 +271,6 @@ impl<L: Lock> LeaderElector<L> {
         }))
     }
 
-    /// Returns the event for the beginning of a term.
     fn event(&self, leadership: &Leadership) -> LeaderEvent {
         LeaderEvent {
             kind: LeaderEventKind::BecameLeader,
@@ -315,7 +314,6 @@ async fn meanwhile<F: Future>(
     }
 }
 
-/// Determines from the outcome of a term's work why the term ended.
 fn end_of_term<T>(
     ended: Option<thread::Result<Result<T, LeadershipLost>>>,
     leadership: &Leadership,

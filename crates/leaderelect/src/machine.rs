@@ -39,10 +39,8 @@ use crate::term::{EndReason, Term};
 pub struct Machine {
     config: LeaderElectionConfig,
     precision: TimePrecision,
-    /// The pauses between a candidate's attempts.
     retries: Backoff,
     jitter: Jitter,
-    /// The time between a term's beginning and its first renewal.
     first_renewal: Duration,
     /// The `Machine` sends renewals at multiples of this duration on the monotonic clock. Zero allows any time.
     grain: Duration,
@@ -62,7 +60,7 @@ pub struct Machine {
     observed: Option<Observation>,
     /// The time until which a deleted lock still counts as held.
     held_until: Duration,
-    /// The time at which the lock was first found missing. `None` if the lock exists.
+    /// The time at which the lock was first found missing.
     absent_since: Option<Duration>,
     preference: Preference,
     reported: Option<String>,
@@ -84,7 +82,6 @@ pub struct Machine {
 enum Phase {
     Following,
     Leading(Leading),
-    /// The term is lost, but the work of the term still runs.
     Lost,
     Releasing(Releasing),
     Finished,
@@ -93,7 +90,6 @@ enum Phase {
 #[derive(Clone, Debug)]
 struct Leading {
     term: Term,
-    /// The lock's state that the next renewal replaces.
     base: LockState,
     /// The time at which the last counting write was sent. A stored write counts if candidates observe it as a change.
     /// The deadline is computed from this time.
@@ -214,7 +210,6 @@ impl Machine {
         }
     }
 
-    /// Returns the time at which a renewal that is due at `due` is sent.
     fn renewal_at(&self, due: Duration) -> Duration {
         let early = due.as_nanos().checked_rem(self.grain.as_nanos()).unwrap_or_default();
         due.saturating_sub(Duration::from_nanos_u128(early))
@@ -324,7 +319,6 @@ impl Machine {
         let (base, record) = match sent.request {
             LockRequest::Create(record) => (None, record),
             LockRequest::Update { base, record } => (Some(base), record),
-            // The result of a write does not belong to a read in flight.
             LockRequest::Read => return,
         };
         if let Ok(version) = &answer {
@@ -347,7 +341,6 @@ impl Machine {
         }
     }
 
-    /// Sends the next request, if one is due.
     fn act(&mut self, now: Now, instructions: &mut Vec<Instruction>) {
         if self.sent.is_some() || now.monotonic < self.next_try {
             return self.finish_if_late(now, instructions);

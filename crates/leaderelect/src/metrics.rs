@@ -61,9 +61,8 @@ pub(crate) struct Instruments {
     pub(crate) renewals: Box<dyn Counter>,
     pub(crate) renewal_duration: Box<dyn Histogram>,
     pub(crate) malformed: Box<dyn Counter>,
-    /// The counters of ended terms, one for each reason.
     term_ends: [(&'static str, Box<dyn Counter>); EndReason::NAMES.len()],
-    /// The gauges of the leader state and of the term's remaining time. Dropping this field unregisters the gauges.
+    /// Dropping this field unregisters the gauges.
     _pulled: [Box<dyn Any + Send + Sync>; 2],
 }
 

@@ -65,7 +65,6 @@ impl<P: Lock, S: Lock> MultiLock<P, S> {
         Self { primary, secondary }
     }
 
-    /// Merges the states of the two locks.
     fn both(
         &self,
         primary: LockSnapshot<P::Object>,

@@ -33,10 +33,10 @@ pub(crate) type Seen<O> = (Option<ObjectKey>, LockEvent<O>);
 
 /// A handle to the task that drives elections. Dropping the handle ends the task.
 pub(crate) struct Shell<L: Lock> {
-    /// Sends [`Order`]s to the task. The channel is unbounded, because each term sends only a few orders.
+    /// The channel is unbounded, because each term sends only a few orders.
     orders: mpsc::UnboundedSender<Order<L>>,
     joined: AtomicU64,
-    /// The message of the panic that ended the task. `None` if the task has not panicked.
+    /// The message of the panic that ended the task.
     panic_message: watch::Receiver<Option<String>>,
     task: Mutex<Task>,
 }
@@ -104,7 +104,7 @@ impl<L: Lock> Shell<L> {
         let run = running.run(of_us, hints, watch(to_us));
         let (sender, panic_message) = watch::channel(None);
         let task = Task::Prepared(Box::pin(async move {
-            // The clocks are user code. A panic of the clocks ends all `Contest`s of the `Shell`.
+            // A panic of the clocks, which are user code, ends all `Contest`s of the `Shell`.
             if let Err(panic) = caught(run).await {
                 sender.send_replace(Some(panic_text(&*panic)));
             }
@@ -158,7 +158,6 @@ impl<L: Lock> Place<'_, L> {
         message.clone()
     }
 
-    /// Notifies the `Machine` that its term's work has ended.
     pub(crate) fn work_ended(&self) {
         let _ = self.shell.orders.send(Order::WorkEnded(self.id));
     }
@@ -167,12 +166,9 @@ impl<L: Lock> Place<'_, L> {
 struct Running<L: Lock> {
     clocks: Arc<dyn Clocks>,
     in_flight: usize,
-    /// `true` if several `Contest`s may share the task.
     is_shared: bool,
     seats: BTreeMap<u64, Seat<L>>,
-    /// Each lock's key, with the id of its `Contest`.
     keys: BTreeSet<(ObjectKey, u64)>,
-    /// The monotonic time at which the `Shell` must step each `Contest`.
     timers: BTreeSet<(Duration, u64)>,
     /// The `Contest`s with queued requests, ordered by the time by which the `Shell` should send each request.
     waiting: BTreeSet<(Duration, u64)>,
@@ -191,7 +187,6 @@ type Timer = Pin<Box<dyn Future<Output = ()> + Send>>;
 /// The maximum number of events between two checks of the timers.
 const EVENTS_A_TICK: u32 = 64;
 
-/// An event for a `Contest`, with the id of the `Contest`.
 type Awaited<O> = Pin<Box<dyn Future<Output = (u64, Event<O>)> + Send>>;
 
 enum Event<O> {
@@ -317,7 +312,6 @@ impl<L: Lock> Running<L> {
         }
     }
 
-    /// Waits for an event of a `Contest`, or until its elector is dropped.
     fn listen(&self, id: u64, gone: CancellationToken, event: impl Future<Output = Event<L::Object>> + Send + 'static) {
         self.events.push(Box::pin(async move {
             tokio::select! {
@@ -328,7 +322,6 @@ impl<L: Lock> Running<L> {
         }));
     }
 
-    /// Sends the preferred holder to a `Contest`, now and after each change.
     fn prefer(&mut self, id: u64, mut preference: watch::Receiver<Preference>) {
         let now = preference.borrow_and_update().clone();
         self.step(id, Signal::Prefer(now));
@@ -369,7 +362,6 @@ impl<L: Lock> Running<L> {
         }
     }
 
-    /// Steps each `Contest` that is due.
     fn tick(&mut self) {
         let now = self.clocks.now();
         // Also check the first `Contest`, because its deadline may have passed on another clock than the monotonic

@@ -46,7 +46,6 @@ pub(crate) struct Observed {
     pub(crate) leader: Option<String>,
     /// The term whose work still runs or may still run.
     pub(crate) term: Option<Leadership>,
-    /// The failed reads since the last successful read.
     pub(crate) read_outage: Option<Outage>,
     /// The failed writes since the last successful write or change of the lock.
     pub(crate) write_outage: Option<Outage>,
@@ -59,7 +58,6 @@ pub(crate) struct Observed {
 pub(crate) struct Outage {
     /// The time of the first failure, on the monotonic clock.
     pub(crate) since: Duration,
-    /// The last error.
     pub(crate) error: String,
 }
 
@@ -133,7 +131,6 @@ impl ElectionStatus {
         if age > self.lease_duration { Err(LockUnavailable { lock: self.lock.clone(), age, error }) } else { Ok(()) }
     }
 
-    /// Returns the outage that began first.
     fn outage(&self) -> Option<Outage> {
         let observed = self.observed.borrow();
         let outages = [&observed.read_outage, &observed.write_outage, &observed.list_outage];

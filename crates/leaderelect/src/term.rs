@@ -75,7 +75,6 @@ impl EndReason {
     pub(crate) const NAMES: [&'static str; 8] =
         ["Cancelled", "Completed", "Deadline", "Deleted", "Dropped", "Panicked", "Preferred", "TakenBy"];
 
-    /// Returns the variant's name in metrics.
     pub(crate) fn name(&self) -> &'static str {
         match self {
             Self::Dropped => "Dropped",

@@ -29,7 +29,7 @@ pub enum WatchMessage<E> {
 /// A watch's events.
 pub type Events<E> = Pin<Box<dyn Stream<Item = E> + Send>>;
 
-/// The timeout for opening a watch. The next attempt may use another connection.
+/// The timeout for opening a watch.
 const PATIENCE: Duration = Duration::from_secs(10);
 
 /// Forwards the events of a watch to `listener`. Opens the watch again when it ends, and after failures with `pauses`.
@@ -120,7 +120,6 @@ where
     Ok(Box::pin(events.filter_map(move |event| ready(decode(event).and_then(&convert)))))
 }
 
-/// Converts each event with `convert`, and drops events for which `convert` returns `None`.
 pub(crate) fn map<A: 'static, B: Send + 'static>(
     events: Events<A>,
     convert: impl Fn(A) -> Option<B> + Send + 'static,

@@ -33,7 +33,6 @@ pub struct LockAuditor<L> {
     pub clocks: Arc<dyn Clocks>,
 }
 
-/// The timeout of a read.
 const PATIENCE: Duration = Duration::from_secs(5);
 
 impl<L: Lock> LockAuditor<L> {

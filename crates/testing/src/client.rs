@@ -66,7 +66,6 @@ impl<T> Client<T> {
         &self.faults
     }
 
-    /// Logs a request and executes it. The fault scripts determine the request's outcome.
     async fn send<R>(
         &self,
         call: Call,

@@ -13,7 +13,6 @@ use crate::clock::SteppedClock;
 use crate::faults::FaultScript;
 use crate::store::{Store, key_of};
 
-/// A collection's state, without the Rust type of the objects.
 pub(crate) struct Shared {
     pub(crate) store: Mutex<Store>,
     pub(crate) clock: SteppedClock,

@@ -82,7 +82,6 @@ impl Store {
         self.objects.len()
     }
 
-    /// Returns the objects at `revision`, sorted by key.
     pub(crate) fn objects_at(&self, revision: u64) -> Vec<Value> {
         self.state_at(revision).into_values().map(|stored| stored.json.clone()).collect()
     }
@@ -146,7 +145,6 @@ fn meta<'a>(object: &'a Value, field: &str) -> &'a str {
     object["metadata"][field].as_str().unwrap_or_default()
 }
 
-/// Returns an object's key without validating it.
 pub(crate) fn key_of(object: &Value) -> ObjectKey {
     ObjectKey::new(meta(object, "namespace"), meta(object, "name"))
 }

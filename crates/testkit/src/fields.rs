@@ -9,7 +9,6 @@ use serde_json::{Map, Value};
 const SERVER_METADATA: [&str; 6] =
     ["uid", "resourceVersion", "creationTimestamp", "generation", "managedFields", "selfLink"];
 
-/// The maximum length of a value in a report.
 const SHOWN: usize = 120;
 
 /// Replaces a Secret's values with digests, so that no report shows the values.
@@ -58,7 +57,6 @@ fn is_time(text: &str) -> bool {
         })
 }
 
-/// Replaces each string for which `with` returns a replacement.
 pub(crate) fn replace(value: &mut Value, with: &impl Fn(&str) -> Option<String>) {
     match value {
         Value::String(text) => {

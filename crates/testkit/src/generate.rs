@@ -81,7 +81,6 @@ pub fn generate<K: CustomResource + DeserializeOwned>(seed: u64) -> K {
     panic!("no valid {} for the seed {seed} in {ATTEMPTS} attempts: {last}", type_name::<K>());
 }
 
-/// The reason why a value cannot be generated.
 #[derive(Debug, thiserror::Error)]
 #[error("{path}: {why}")]
 struct Unsatisfied {
@@ -122,7 +121,6 @@ fn value(schema: &Value, path: &str, depth: usize, random: &mut Rng) -> Result<V
         Some("string") => text(schema, random).map(Value::from).map_err(|why| Unsatisfied { path: path.into(), why }),
         Some("integer" | "number") => Ok(number(schema, random)),
         Some("boolean") => Ok(random.bool().into()),
-        // The schema accepts any value.
         _ => Ok(match random.u8(..4) {
             0 => json!({}),
             1 => random.u8(..).into(),
@@ -167,7 +165,6 @@ fn fields_or_map(schema: &Value, path: &str, depth: usize, random: &mut Rng) -> 
     Ok(map.into())
 }
 
-/// Generates an object's fields: all required fields and some of the optional fields.
 fn generate_fields(
     schema: &Value,
     path: &str,

@@ -22,7 +22,6 @@ const MAX_RATE: usize = 2_000;
 /// The number of requests that the report of a stalled run shows.
 const STALLED_REQUESTS: usize = 15;
 
-/// The prefix of the recorded cause if a process has panicked.
 pub(crate) const PANICKED: &str = "it panicked";
 
 #[derive(Debug)]
@@ -55,7 +54,6 @@ impl Drop for Running {
     }
 }
 
-/// A Lease write that the server has executed.
 #[derive(Clone, Debug)]
 pub(crate) struct LeaseWrite {
     pub(crate) revision: u64,
@@ -79,7 +77,6 @@ impl Journal {
         Self { inner: Mutex::new(inner) }
     }
 
-    /// Records that a process is running, until the returned value is dropped.
     pub(crate) fn running(self: &Arc<Self>, process: &str) -> Running {
         self.lock().running.insert(process.into(), None);
         Running(self.clone(), process.into())
@@ -92,7 +89,6 @@ impl Journal {
         }
     }
 
-    /// Returns the errors of all running processes, each with the process's name.
     pub(crate) fn errors(&self) -> Vec<String> {
         let errors = |(process, reporter): (String, Reporter)| {
             reporter.errors().into_iter().map(move |error| format!("{process}: {error}"))
@@ -100,7 +96,6 @@ impl Journal {
         self.reporters().into_iter().flat_map(errors).collect()
     }
 
-    /// Returns the keys whose last call failed, each with the process's name.
     pub(crate) fn failed_calls(&self) -> Vec<(String, FailedCall)> {
         let calls = |(process, reporter): (String, Reporter)| {
             reporter.failed_calls().into_iter().map(move |call| (process.clone(), call))
@@ -108,7 +103,6 @@ impl Journal {
         self.reporters().into_iter().flat_map(calls).collect()
     }
 
-    /// Returns `true` if a running process has observed the deletion of the object with key `key`.
     pub(crate) fn was_deleted(&self, controller: &str, key: &str) -> bool {
         self.reporters().iter().any(|(_, reporter)| reporter.was_deleted(controller, key))
     }

@@ -29,7 +29,6 @@ use crate::world::{Operator, Settings, World};
 
 /// The namespace for objects that do not name a namespace, as with kubectl.
 const NAMESPACE: &str = "default";
-/// The wall-clock time at which each run starts.
 const START: Duration = Duration::from_secs(1_800_000_000);
 
 /// A running test cluster: an embedded server without a socket, an operator's processes, and a user. [`Kit::run`](crate::Kit::run) creates
@@ -241,7 +240,6 @@ impl<W: World> Lab<W> {
         found
     }
 
-    /// Adds the errors that the operator reported to a violation.
     fn with_errors(&self, mut violation: Violation) -> Violation {
         if let Violation::NotInTime { errors, .. } = &mut violation {
             *errors = self.journal.errors();
@@ -249,12 +247,10 @@ impl<W: World> Lab<W> {
         violation
     }
 
-    /// Returns `true` if the operator has ended with an error and no process is left.
     fn has_failed(&self) -> bool {
         self.running().is_empty() && self.check_ended().is_err()
     }
 
-    /// Returns the operator's error if the operator has ended with an error and no process is left.
     fn check_running(&self) -> Result<(), Violation> {
         if self.has_failed() { self.check_ended() } else { Ok(()) }
     }
@@ -290,7 +286,6 @@ impl<W: World> Lab<W> {
         State::of(&self.server, &self.baseline, self.world.state())
     }
 
-    /// Records whether the world differs from its state before the run.
     pub(crate) fn observe_world(&self) {
         if self.world.state() != self.first_world {
             self.has_changed_world.store(true, Ordering::Relaxed);

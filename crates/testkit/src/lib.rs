@@ -113,5 +113,4 @@ pub use violation::Violation;
 pub use wait::{consistently, eventually, eventually_within};
 pub use world::World;
 
-/// The user agent of the test kit's own requests.
 const OWN_AGENT: &str = "pintle-testkit";

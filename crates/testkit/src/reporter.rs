@@ -6,17 +6,14 @@ use pintle_controller::{CauseReason, ControllerStatus, EventChange, Explanation,
 use pintle_informer::InformerFactory;
 use pintle_operator::Manager;
 
-/// The maximum number of failing keys per controller in a report.
 const SHOWN: usize = 5;
 
-/// A handle to the status of a process's manager and informers.
 #[derive(Clone, Debug)]
 pub(crate) struct Reporter {
     status: ManagerStatus,
     informers: InformerFactory,
 }
 
-/// A key whose last call failed.
 #[derive(Clone, Debug)]
 pub(crate) struct FailedCall {
     pub(crate) controller: String,

@@ -7,7 +7,6 @@ use serde_json::Value;
 
 use crate::fields::{differences, hide_secrets, normalize, replace, short};
 
-/// The maximum number of differences in a report.
 const SHOWN: usize = 20;
 
 /// The final state of a run: all objects on the server, and the world outside the cluster.
@@ -18,7 +17,6 @@ pub(crate) struct State {
     world: Value,
 }
 
-/// The objects that existed before the run.
 #[derive(Clone, Debug)]
 pub(crate) struct Baseline(ServerSnapshot);
 
@@ -56,7 +54,6 @@ impl State {
         Self { objects, world }
     }
 
-    /// Returns the differences between the expected state and this state.
     pub(crate) fn differences(&self, expected: &Self) -> Vec<String> {
         let mut found = Vec::new();
         let mut keys: Vec<_> = expected.objects.keys().chain(self.objects.keys()).collect();

@@ -7,7 +7,6 @@ use tokio::time::{Instant, sleep_until};
 
 use crate::violation::Violation;
 
-/// The timeout of [`eventually`].
 pub(crate) const LIMIT: Duration = Duration::from_secs(120);
 /// The minimum interval between two observations.
 const INTERVAL: Duration = Duration::from_millis(20);

@@ -41,7 +41,6 @@ pub(crate) enum Cut {
 /// run to run.
 #[derive(Clone, Debug)]
 pub(crate) struct CrashPoint {
-    /// A request with the same verb and target.
     pub(crate) request: SentRequest,
     /// Whether the names of the objects must be equal.
     pub(crate) with_name: bool,
@@ -56,7 +55,6 @@ impl CrashPoint {
     }
 }
 
-/// The disturbances of a connection between a process and the server.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Disturbances {
     /// The fraction of requests whose connection is cut, from 0 to 1.
@@ -92,7 +90,6 @@ struct LinkState {
     broken: CancellationToken,
 }
 
-/// The disturbances of one request.
 #[derive(Clone, Debug, Default)]
 struct RequestDisturbance {
     before: Duration,
@@ -139,7 +136,6 @@ impl Link {
         with(&mut self.state.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// Counts a request and chooses its disturbances.
     fn next(&self, head: &Parts) -> (SentRequest, RequestDisturbance) {
         self.with(|state| {
             state.sent += 1;
@@ -162,7 +158,6 @@ impl Link {
         })
     }
 
-    /// Returns the delay of the next watch event.
     fn frame_delay(&self) -> Duration {
         self.with(|state| match state.disturbances.filter(|disturbances| Instant::now() < disturbances.until) {
             // Delay only half of the events. In a real cluster, events that had to wait for a delayed event often arrive together.
@@ -252,7 +247,6 @@ impl Link {
         self.journal.lease_written(&self.process, &lease);
     }
 
-    /// Cuts the connection, and kills the process if `disturbance.kills` is set.
     async fn cut(
         &self,
         index: usize,

@@ -158,7 +158,6 @@ struct Pair {
     key: Zeroizing<Vec<u8>>,
 }
 
-/// The certificate that the server presents on new connections.
 pub(crate) struct Current {
     files: CertificateFiles,
     key: RwLock<Arc<CertifiedKey>>,

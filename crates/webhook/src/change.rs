@@ -129,7 +129,6 @@ fn members(sent: &Map<String, Value>, merged: &Map<String, Value>) -> Value {
     set.chain(removed.map(|name| json!({"op": "remove", "path": path(name)}))).collect()
 }
 
-/// The metadata fields that a conversion may change.
 pub(crate) const CHANGEABLE: [&str; 2] = ["labels", "annotations"];
 
 /// Copies a conversion's metadata changes to the sent object's metadata. Ignores changes to fields that a conversion must not change.

@@ -73,7 +73,6 @@ impl Shared {
 }
 
 impl Connection {
-    /// Counts a request as in flight until the returned guard is dropped.
     pub(crate) fn request(self: &Arc<Self>) -> InFlight {
         let mut activity = lock(&self.activity);
         activity.in_flight += 1;

@@ -40,8 +40,6 @@ impl Endpoint {
         Self::Url(url.into())
     }
 
-    /// Returns the client configuration for a webhook configuration. If `authority` is empty, the client configuration
-    /// has no CA bundle.
     pub(crate) fn client_config(&self, path: &str, authority: &[u8]) -> Value {
         let mut config = match self {
             Self::Service { namespace, name, port } => {

@@ -66,7 +66,6 @@ fn change(site: &mut Website) {
     site.spec.pages.insert(0, Page { name: "index".into() });
 }
 
-/// Sends a request body to the webhook at `path`. Returns the response if it is a valid review.
 fn answer(path: &str, body: &[u8]) -> Option<Value> {
     let mutate = async |request: Admission<Website>| {
         let mut site = request.object;

@@ -53,7 +53,6 @@ where
     })
 }
 
-/// Returns a handler's changes as a patch to the object that the API server sent.
 fn changes<T: DeserializeOwned + Serialize>(
     request: &AdmissionRequest,
     before: &Value,

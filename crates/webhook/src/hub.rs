@@ -82,7 +82,6 @@ pub struct Hub<H> {
 
 type Read<H> = Box<dyn Fn(&RawValue) -> Result<(H, Value), String> + Send + Sync>;
 
-/// The functions that convert one version to the hub's version and back.
 struct Version<H> {
     /// Decodes an object and converts it to the hub's version. Also returns the object's metadata, as serialized by the Rust type of the
     /// object's version.
@@ -209,7 +208,6 @@ impl<H> fmt::Debug for Hub<H> {
 type Convert = Arc<dyn Fn(&RawValue, &str) -> Result<Box<RawValue>, Failure> + Send + Sync>;
 
 struct Failure {
-    /// The object's kind and name. `None` if the object has no name.
     object: Option<String>,
     problem: String,
 }
@@ -242,7 +240,6 @@ impl Conversion {
         format!("/convert/{}/{}", self.resource.group_version.group, self.resource.plural)
     }
 
-    /// Returns the response to a review whose conversion took longer than `limit`.
     pub(crate) fn timed_out(&self, uid: String, desired_api_version: &str, limit: Duration) -> ConversionResponse {
         let problem = format!("not converted within {limit:?}");
         self.log.warn(desired_api_version, &problem, &problem);

@@ -95,7 +95,6 @@ where
     respond_to(route, &body?, limit).await
 }
 
-/// Responds to a review request, given its body.
 pub(crate) async fn respond_to(route: &Route, body: &[u8], limit: Option<Duration>) -> Result<Answer, Answer> {
     match route {
         Route::Admission(webhook) => {

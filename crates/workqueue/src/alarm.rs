@@ -67,7 +67,6 @@ impl Alarm {
         self.at.is_some()
     }
 
-    /// Returns the time at which the alarm fires, if this time is not after `time`.
     pub(crate) fn rings_before(&self, time: u64) -> Option<u64> {
         self.at.filter(|at| *at <= time)
     }
@@ -135,7 +134,6 @@ impl Alarm {
         Planned { arm, unused: (self.sleep.take(), unused) }
     }
 
-    /// Stores a new sleep that the caller has already polled once.
     pub(crate) fn install(&mut self, arm: &Arm, sleep: Sleep) -> Installed {
         if arm.generation != self.generation || self.at.is_none() {
             return Installed::Outdated(sleep);

@@ -254,7 +254,6 @@ impl<K> Trash<K> {
         self.rare.get_or_insert_with(|| Box::new(Rare { keys: Vec::new(), burst: None, observer: None, panic: None }))
     }
 
-    /// Drops all values. Returns the panic that was caught earlier, or else a panic that dropping a value causes.
     #[inline]
     pub(crate) fn empty(self) -> Option<Panic> {
         let Self { key, rare } = self;

@@ -90,7 +90,6 @@ impl<K: Clone, C: Timer> Future for Get<'_, K, C> {
 }
 
 thread_local! {
-    /// The number of consecutive polls of `get` on this thread that returned without waiting.
     static READY_IN_A_ROW: Cell<u32> = const { Cell::new(0) };
 }
 

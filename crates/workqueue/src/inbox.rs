@@ -23,7 +23,7 @@ struct Inner<K> {
     late: Vec<Late<K>>,
 }
 
-/// An operation in the inbox. `at` is the time of the call, if the queue needs this time.
+/// `at` is the time of the call, if the queue needs this time.
 #[derive(Debug)]
 pub(crate) struct Late<K> {
     pub(crate) step: LateStep<K>,
@@ -65,7 +65,6 @@ impl<K> Inbox<K> {
         self.swap(self.inner.lock(), late);
     }
 
-    /// Opens or closes the inbox, and moves its operations to the empty vector `late`.
     pub(crate) fn set_open(&self, is_open: bool, late: &mut Vec<Late<K>>) {
         let mut inner = self.inner.lock();
         inner.is_open = is_open;

@@ -141,7 +141,6 @@ impl Metrics {
         }
     }
 
-    /// Returns the values of all labels except `priority`.
     fn labels<'a>(&self, name: &'a str) -> Vec<&'a str> {
         vec![name; self.labels]
     }
@@ -150,7 +149,6 @@ impl Metrics {
 /// Keeps a gauge registered until dropped.
 pub(crate) type Pull = Box<dyn Any + Send + Sync>;
 
-/// A function that computes the value of a gauge at a given time.
 pub(crate) type Reading = dyn Fn(&Observer, Counts, u64) -> f64;
 
 /// The gauges of one queue. Dropping this value unregisters them.
@@ -168,7 +166,6 @@ pub(crate) fn observer(provider: &dyn Provider, style: MetricsStyle, name: &str)
     Observer::new(Instruments::new(provider, style, name), style)
 }
 
-/// Registers the gauges. `read` computes a gauge's value.
 pub(crate) fn gauges(
     provider: Arc<dyn Provider>,
     style: MetricsStyle,

@@ -28,7 +28,6 @@ impl<'a> Now<'a> {
         Self { read: Cell::new(Some(time)), ..Self::new(self.clock, self.epoch) }
     }
 
-    /// Sets the time to use if the clock panics.
     pub(crate) fn set_fallback(&mut self, fallback: u64) {
         self.fallback = fallback;
     }

@@ -132,7 +132,6 @@ pub(crate) mod tests {
         ProptestConfig { cases: 64, failure_persistence: None, ..ProptestConfig::default() }
     }
 
-    /// Returns a pseudorandom number below `sides`.
     pub(crate) fn dice(seed: &mut u64, sides: u64) -> u64 {
         *seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         (*seed >> 33) % sides

@@ -21,7 +21,7 @@ pub(crate) struct State<K> {
     late: Vec<Late<K>>,
     apply_late: fn(&mut Engine<K>, Late<K>, &Now<'_>),
     pub(crate) is_inbox_open: bool,
-    /// The latest time read from the clock. If the clock panics, operations use this time.
+    /// If the clock panics, operations use this time.
     latest: u64,
 }
 
@@ -82,7 +82,6 @@ impl<K> State<K> {
         nobody_waits && self.drainers.is_empty() && !self.waiters.alarm.is_set()
     }
 
-    /// Determines which waiters to wake, and when the alarm must fire next.
     #[cold]
     fn settle(&mut self, inbox: &Inbox<K>, now: &Now<'_>) -> Settled {
         let Self { engine, waiters, drainers, .. } = self;
@@ -218,7 +217,6 @@ impl<K: Clone> Section<'_, K> {
 impl<K> Drop for Section<'_, K> {
     #[inline]
     fn drop(&mut self) {
-        // The state is `None` if `end` has already closed the section.
         if self.state.is_some()
             && let Some(panic) = self.close()
         {

@@ -48,7 +48,6 @@ const PAUSES: usize = 256;
 /// The number of attempts to take a contended lock before the thread blocks.
 const LOOKS: usize = if cfg!(any(pintle_loom, pintle_shuttle)) { 0 } else { 4 };
 
-/// The maximum number of keys that one critical section adds.
 const ADDED_AT_ONCE: usize = 64;
 
 impl<K: Eq + Send + 'static, C: Clock> Shared<K, C> {
@@ -201,7 +200,6 @@ impl<K, C: Clock> Shared<K, C> {
 }
 
 impl<K: Hash, C> Shared<K, C> {
-    /// Returns the part of the hash that the table uses.
     pub(crate) fn hash(&self, key: &K) -> u32 {
         let hash = self.hasher.hash_one(key);
         (hash ^ (hash >> 32)) as u32

@@ -75,7 +75,6 @@ impl Wakes {
     }
 
     /// Calls all wakers, even if a waker panics. Returns the first panic. The caller must not hold the lock.
-    ///
     pub(crate) fn wake(self) -> Option<Panic> {
         call_all(self.first.into_iter().chain(self.rest).map(|waker| || waker.wake()))
     }

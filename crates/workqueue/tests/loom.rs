@@ -92,7 +92,6 @@ fn two_keys_wake_two_waiters() {
     });
 }
 
-/// The add notifies the first waiter while this waiter is being dropped.
 #[test]
 fn dropped_get_passes_its_wakeup_on() {
     explore(3, |queue| {
@@ -291,7 +290,6 @@ fn key_is_dequeued_when_first_task_is_never_polled() {
 
 #[test]
 fn delay_ends_when_first_task_is_never_polled() {
-    // When the delay ends, the alarm fires and must wake the second task, which is polled.
     unpolled_task_delays_no_other(2, |queue| {
         queue.add_after(1, MINUTE);
         queue.add_after(2, MINUTE);

@@ -61,7 +61,6 @@ fn memory_is_small_returned_and_stable_per_cycle() {
         drain(&queue);
         assert!(live(&region) < 200_000, "{name}: {} bytes remain", live(&region));
 
-        // Add and dequeue one key 1000 times, after the queue's first allocations.
         queue.add(1);
         drain(&queue);
         let region = Region::new(ALLOCATOR);

@@ -16,7 +16,6 @@ use crate::series_event::SeriesEvent;
 
 pub(crate) struct SeriesSink<A, B> {
     pub(crate) api: A,
-    /// The `v1` sink, for servers without the `events.k8s.io/v1` API.
     pub(crate) fallback: CoreSink<B>,
     pub(crate) series: Series,
     pub(crate) host: String,
@@ -29,7 +28,6 @@ pub(crate) struct SeriesSink<A, B> {
 /// The response body of kube-apiserver for an unknown path. The body is not a `Status`.
 const NO_SUCH_PATH: &str = "404 page not found";
 
-/// The server does not have the `events.k8s.io/v1` API.
 struct ApiMissing;
 
 impl<A: ObjectApi<SeriesEvent>, B: ObjectApi<Event>> SeriesSink<A, B> {

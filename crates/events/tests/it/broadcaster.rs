@@ -164,7 +164,6 @@ async fn shutdown_writes_queued_events() {
     (0..20).for_each(|index| record_event(&broadcaster, &format!("pod-{index}"), "m"));
     let counts = broadcaster.shutdown(Duration::from_secs(5)).await;
     assert_eq!((counts.created, counts.failed, server.objects().len()), (20, 0, 20));
-    // An event that is recorded after the shutdown must be dropped.
     recorder.event(about("late"), EventType::Normal, "Late", "m");
     assert_eq!(server.objects().len(), 20);
 }

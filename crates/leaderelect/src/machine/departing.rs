@@ -48,7 +48,6 @@ impl Machine {
         }
     }
 
-    /// Returns the queued request with current times.
     fn renewed_request(&mut self, request: LockRequest, purpose: Purpose, now: Now) -> LockRequest {
         match (request, purpose) {
             // Create the renewal again. If a watch event has arrived in the meantime, a read may be necessary before
@@ -80,7 +79,6 @@ impl Machine {
         LeaderElectionRecord { acquire_time, renew_time: time, ..record }
     }
 
-    /// Returns the timeout of a request that is sent now.
     pub(super) fn timeout(&self, now: Now) -> Duration {
         let left = match &self.phase {
             Phase::Leading(leading) => leading.deadline.remaining(now),

@@ -22,7 +22,6 @@ impl Machine {
         }
     }
 
-    /// Processes the result of a candidate's read.
     pub(super) fn contend(
         &mut self,
         sent: Sent,
@@ -249,7 +248,6 @@ impl Machine {
         taken.then_some(if same_identity { same } else { more })
     }
 
-    /// Returns `true` if the lock still contains the record of this contender's last term.
     fn is_of_last_term(&self, found: &LockState) -> bool {
         let last = self.last_term.as_ref();
         last.is_some_and(|(uid, last)| *uid == found.version.uid && last.same_term(&found.record))

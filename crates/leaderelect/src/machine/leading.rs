@@ -29,7 +29,6 @@ impl Machine {
         LockRequest::Update { base, record }
     }
 
-    /// Processes the result of a renewal.
     pub(super) fn renewed(
         &mut self,
         write: Doubt,
@@ -69,7 +68,6 @@ impl Machine {
         }
     }
 
-    /// Processes the result of a leader's read.
     pub(super) fn read_back(
         &mut self,
         answer: Result<Option<LockState>, Failure>,
@@ -140,7 +138,6 @@ impl Machine {
         }
     }
 
-    /// Records that the server has stored a write of this term.
     fn committed(&mut self, stored: LockState, sent: Now, instructions: &mut Vec<Instruction>) {
         let span = self.config.renew_deadline;
         let Phase::Leading(leading) = &mut self.phase else { return };

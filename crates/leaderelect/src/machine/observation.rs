@@ -11,7 +11,6 @@ pub(super) struct Observation {
     /// The time at which the record was first observed in this object. A write that leaves the record unchanged does
     /// not change this time.
     pub(super) at: Duration,
-    /// The time at which the record was last observed.
     confirmed: Duration,
 }
 

@@ -40,7 +40,6 @@ impl Machine {
         is_there.then(|| at.saturating_add(record.lease_duration(self.config.lease_duration)))
     }
 
-    /// Processes the result of the read before a release.
     pub(super) fn release_read(&mut self, sent: Sent, answer: Result<Option<LockState>, Failure>, now: Now) {
         let Phase::Releasing(releasing) = &mut self.phase else { return };
         let found = match answer {
@@ -79,7 +78,6 @@ impl Machine {
         self.next_try = now.monotonic;
     }
 
-    /// Processes the result of the write that releases the lock.
     pub(super) fn released(&mut self, answer: Result<Version, Failure>, now: Now) {
         let Phase::Releasing(releasing) = &mut self.phase else { return };
         match answer {

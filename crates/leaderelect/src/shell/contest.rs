@@ -21,7 +21,6 @@ use crate::metrics::Instruments;
 use crate::record::{LockState, Version};
 use crate::status::{Observed, Outage};
 
-/// A message from a `Contest` to the elector that runs the leader's work.
 pub(crate) enum Notice {
     NewLeader(String),
     Started(TermHandle),
@@ -40,14 +39,12 @@ pub(crate) struct Contest<L: Lock> {
     hinted: Option<Base<L::Object>>,
     /// The next request, its timeout, and the time after which the request is no longer worth sending.
     request: Option<(LockRequest, Duration, Deadline)>,
-    /// `true` if the last sent request is a read.
     reads: bool,
     term: Option<TermHandle>,
     observed: watch::Sender<Observed>,
-    /// Sends messages to the elector. The channel is unbounded, because each response causes only a few messages, and
-    /// the elector always reads them.
+    /// The channel is unbounded, because each response causes only a few messages, and the elector always reads them.
     notices: mpsc::UnboundedSender<Notice>,
-    /// The elector's metrics. The reference is weak, because the elector may be dropped before the `Contest` ends.
+    /// The reference is weak, because the elector may be dropped before the `Contest` ends.
     metrics: Option<Weak<Instruments>>,
     /// The number of slow-path renewals that the metrics already contain.
     slow_paths: u64,
@@ -69,7 +66,6 @@ pub(super) type Exchange<O> = Pin<Box<dyn Future<Output = Answer<O>> + Send>>;
 pub(super) enum Answer<O> {
     Read(Result<Option<LockSnapshot<O>>, ApiError>),
     Written(Result<LockSnapshot<O>, ApiError>),
-    /// No response arrived before the timeout.
     Late,
     /// The write was not sent, because the object to replace is unknown.
     BaseUnknown,
@@ -120,12 +116,10 @@ impl<L: Lock> Contest<L> {
         }
     }
 
-    /// Sets the time between a term's beginning and its first renewal, as a fraction of the retry period.
     pub(super) fn begin_renewals_at(&mut self, share: f64) {
         self.machine.begin_renewals_at(share);
     }
 
-    /// Makes the `Contest` send renewals in the same batches as the other `Contest`s of the `Shell`.
     pub(super) fn gather_renewals(&mut self) {
         self.machine.gather_renewals();
     }
@@ -138,7 +132,6 @@ impl<L: Lock> Contest<L> {
         self.machine.wake_at()
     }
 
-    /// Passes a signal to the `Machine`, and executes the returned instructions.
     pub(super) fn step(&mut self, signal: Signal) -> Stepped {
         let mut stepped = Stepped::Quiet;
         if matches!(signal, Signal::WorkEnded) && self.term.as_ref().is_some_and(TermHandle::gives_up) {
@@ -244,7 +237,6 @@ impl<L: Lock> Contest<L> {
         }))
     }
 
-    /// Stores the object in the response, and returns the signal for the `Machine`.
     pub(super) fn answer(&mut self, answer: Answer<L::Object>) -> Signal {
         let failure = match answer {
             Answer::Read(Ok(found)) => {
@@ -357,7 +349,6 @@ impl<L: Lock> Contest<L> {
     }
 }
 
-/// Splits a watch event into a hint for the `Machine` and the object.
 pub(super) fn hint<O>(event: LockEvent<O>) -> (Hint, Option<Base<O>>) {
     match event {
         LockEvent::Changed(locked) => {

@@ -38,7 +38,6 @@ impl Running {
         self.server.object(&key()).expect("no candidate").spec
     }
 
-    /// Pings the candidate. The clock of the control plane is `ahead` of the candidate's clock.
     fn ping(&self, ahead: SignedDuration) -> Timestamp {
         let now = Timestamp::from_microsecond(self.clock.0.wall().as_microsecond()).unwrap() + ahead;
         self.server.change(&key(), |candidate| candidate.spec.ping_time = Some(MicroTime(now)));
@@ -88,7 +87,6 @@ async fn ping_is_answered_by_watch_or_next_poll() {
         assert!(candidate.renewed() < pinged);
         pass(within).await;
         assert!(candidate.renewed() > pinged, "watched: {watched}");
-        // A candidate answers a ping only once, even if the ping's time is in the future.
         candidate.writes();
         let pinged = candidate.ping(SignedDuration::from_secs(20));
         pass(within).await;

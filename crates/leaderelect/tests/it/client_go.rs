@@ -180,14 +180,12 @@ impl ClientGo {
             LockRequest::Read => return,
         };
         let Ok(version) = answer else {
-            // If the fast path fails, try the slow path. If the slow path fails, pause.
             let fast = self.object.take().is_some() && self.observed.holder_identity == record.holder_identity;
             return if fast { self.send(LockRequest::Read, instructions) } else { self.failed(now) };
         };
         let term = Term { version: version.clone(), record: record.clone() };
         (self.object, self.observed, self.observed_at) = (Some(version), record, now.monotonic);
         self.next_try = now.monotonic + self.config.retry_period;
-        // The next round begins after the retry period, with a new deadline.
         let deadline = Deadline::after(now, self.config.retry_period + self.config.renew_deadline);
         let led = self.round_ends.replace(deadline.monotonic).is_some();
         instructions.push(if led {

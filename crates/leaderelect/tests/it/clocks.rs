@@ -32,7 +32,6 @@ fn written(precision: TimePrecision, coordinated: bool, clocks: &[(f64, f64)]) -
     let config = LeaderElectionConfig { identity: "me".into(), coordinated, ..LeaderElectionConfig::default() };
     let mut machine = Machine::new(config, precision, at(0.0, 0.0));
     machine.step(Signal::Tick, at(0.0, 0.0));
-    // In a coordinated election, the control plane has assigned the lock. Otherwise, the lock is free.
     let holder_identity = if coordinated { "me".into() } else { String::new() };
     let record = LeaderElectionRecord { holder_identity, ..LeaderElectionRecord::default() };
     let version = Version { uid: "1".into(), resource_version: "0".into() };
@@ -78,15 +77,14 @@ fn each_record_has_a_later_renew_time() {
 fn coordinated_record_follows_wall_clock_set_far_back() {
     let micros = |clocks: &[(f64, f64)]| written(TimePrecision::Micros, true, clocks);
     assert_eq!(micros(&[(0.0, 0.0), (2.0, 2.5), (4.0, -60.0), (6.0, -58.0)]), [0.0, 2.5, -60.0, -58.0]);
-    // The time of day is set back to less than ten seconds before the last record's time. In this case, the times in
-    // new records still increase.
+    // The time of day is set back to less than ten seconds before the last record's time. The times in new records
+    // still increase.
     assert_eq!(micros(&[(0.0, 0.0), (2.0, 2.5), (4.0, -5.499)]), [0.0, 2.5, 3.0]);
     // The time of day is set back by slightly less and by slightly more than the limit of ten seconds.
     assert_eq!(micros(&[(0.0, 0.0), (2.0, 2.5), (4.0, -7.999)]), [0.0, 2.5, 3.0]);
     assert_eq!(micros(&[(0.0, 0.0), (2.0, 2.5), (4.0, -8.001)]), [0.0, 2.5, -8.001]);
 }
 
-/// A renewal with an earlier time extends the term if the time is in another whole second.
 #[test]
 fn coordinated_renewal_with_earlier_time_counts() {
     let config = LeaderElectionConfig { identity: "me".into(), coordinated: true, ..LeaderElectionConfig::default() };
@@ -198,7 +196,6 @@ impl Clocks for Reads {
     }
 }
 
-/// A lock whose watch can hang or report endless events.
 struct Watched {
     lock: LeaseLock<Client<Lease>>,
     hangs: Arc<AtomicBool>,
@@ -285,7 +282,6 @@ async fn silent_watch_does_not_delay_a_takeover() {
     }
 }
 
-/// The elector sends renewals in time, even if the watch always has another event ready.
 #[tokio::test(start_paused = true)]
 async fn flooding_watch_costs_no_term() {
     let server = server();

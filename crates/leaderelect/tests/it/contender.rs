@@ -58,7 +58,6 @@ impl Story {
         std::mem::take(&mut self.lines.lock().unwrap())
     }
 
-    /// Works like [`take`](Self::take), but omits the times of the events.
     pub(crate) fn take_deeds(&self) -> Vec<String> {
         self.take().into_iter().map(|line| line.split_once(' ').unwrap().1.to_owned()).collect()
     }
@@ -79,7 +78,7 @@ pub(crate) struct Setup {
     pub(crate) config: LeaderElectionConfig,
     /// How long the work continues after the elector has asked it to end.
     pub(crate) drain: Duration,
-    /// The time after which the work ends by itself. `None` if the work ends only when the elector asks it to end.
+    /// The time after which the work ends by itself.
     pub(crate) work: Option<Duration>,
     pub(crate) watch: bool,
     pub(crate) once: bool,
@@ -144,7 +143,6 @@ impl Setup {
 }
 
 impl Contender {
-    /// Returns the leadership of the elector's last term.
     pub(crate) fn guard(&self) -> Leadership {
         self.leadership.lock().unwrap().clone().expect("never led")
     }

@@ -44,7 +44,6 @@ async fn named_candidate_leads() {
     assert_eq!((written.leader_transitions, written.lease_duration_seconds), (0, 15));
     assert_eq!(written.strategy.as_deref(), Some(OLDEST_EMULATION_VERSION));
     assert!(written.acquire_time.is_some(), "the assignment had no acquire time");
-    // Renewals do not change the acquire time and the strategy.
     pass(60.0).await;
     assert!(elector.status.is_leader());
     let renewed = record(&server);
@@ -93,7 +92,6 @@ async fn expired_assignment_is_taken_after_another_lease_duration() {
     let server = server();
     put(&server, &given_to("baz"));
     let client = server.client("baz");
-    // The candidate's writes fail until the assignment expires.
     client.faults().when(|request| {
         (request.verb() == pintle_testing::Verb::Update)
             .then(|| pintle_testing::Outcome::refused(503, pintle_meta::Reason::ServiceUnavailable))
@@ -140,7 +138,6 @@ async fn named_candidate_waits_for_leader_of_deleted_lock() {
         delete(&server);
         put(&server, &given_to("baz"));
         pass(if waits { 19.9 } else { 0.1 }).await;
-        // The assignment has expired, and the control plane does not change the lock.
         assert_eq!(elector.status.is_leader(), !waits, "watched: {watch}");
         pass(9.0).await;
         assert!(elector.status.is_leader(), "watched: {watch}");
@@ -169,7 +166,6 @@ async fn unpreferred_leader_drains_without_renewal_and_releases() {
         assert_eq!((holder(&server).as_str(), released.strategy, released.preferred_holder), ("", None, None));
         let deeds = story.take_deeds();
         assert_eq!(deeds[1..4], ["baz works", "baz rests", "baz stopped: Preferred { other: \"bing\" }"]);
-        // The elector leads again when the control plane assigns the lock to it.
         put(&server, &given_to("baz"));
         pass(5.0).await;
         assert!(elector.status.is_leader());

@@ -104,7 +104,6 @@ async fn cut_off_leader_stops_before_its_successor_works() {
     assert_eq!(record(&server).leader_transitions, 1);
     // The elector contends again, and observes the next leader after it reaches the server.
     a.client.faults().heal();
-    // The unanswered request times out, and a pause follows.
     pass(3.4 + 4.4).await;
     assert_eq!(a.status.leader().as_deref(), Some("b"));
 }
@@ -220,7 +219,6 @@ async fn suspended_leader_finds_its_deadline_passed() {
     pass(1.0).await;
     let guard = a.guard();
     assert!(guard.check().is_ok());
-    // During this suspend, only the time of day advances.
     a.clock.0.jump_wall(SignedDuration::from_secs(60));
     assert_eq!(guard.check().unwrap_err().reason, EndReason::Deadline);
     assert!(guard.run(async {}).await.is_err(), "work was polled after the deadline");
@@ -363,7 +361,6 @@ async fn term_end_reports_the_outcome_of_the_work() {
     assert_eq!(panicked, (EndReason::Panicked, Err(Some("the work panicked".into()))));
 }
 
-/// The work detects the end of its term before the elector does.
 #[tokio::test(start_paused = true)]
 async fn work_returning_after_term_end_does_not_end_election() {
     let server = server();

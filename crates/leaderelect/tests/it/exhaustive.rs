@@ -13,11 +13,9 @@ use pintle_leaderelect::{Deadline, LeaderElectionConfig, LockState, Now, TimePre
 
 const SECOND: Duration = Duration::from_secs(1);
 
-/// One elector with its clock, its request in flight and its watch.
 #[derive(Clone, Debug)]
 struct Peer {
     machine: Machine,
-    /// The rate of this elector's clocks.
     rate: f64,
     /// The request in flight, with the time at which it times out.
     request: Option<(LockRequest, Duration)>,
@@ -25,7 +23,6 @@ struct Peer {
     /// A timed-out write that the server may still apply.
     stray: Option<LockRequest>,
     deadline: Option<Deadline>,
-    /// `true` if the elector has asked its work to end.
     drains: bool,
     lost: bool,
     stopped: bool,
@@ -42,23 +39,18 @@ struct World {
     broken: Option<&'static str>,
 }
 
-/// A possible next event for a peer.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Move {
     /// The peer's timer fires, on time or late.
     Timer(usize),
-    /// The server applies the request.
     Serve(usize),
-    /// The peer receives the response.
     Hear(usize),
-    /// The request times out.
     GiveUp(usize),
     /// The server applies a timed-out write.
     ServeStray(usize),
     /// The watch reports the lock's current state.
     Watch(usize),
     Stop(usize),
-    /// The work ends.
     Rest(usize),
 }
 
@@ -238,8 +230,8 @@ impl World {
     }
 }
 
-/// Explores all sequences of `depth` moves from `start`. Returns the number of explored states. If a rule is violated,
-/// returns the rule and the sequence of moves that violates it.
+/// Returns the number of explored states. If a rule is violated, returns the rule and the sequence of moves that
+/// violates it.
 fn search(start: World, depth: usize) -> Result<usize, (Vec<Move>, &'static str)> {
     let mut seen = HashSet::from([start.fingerprint()]);
     let mut worlds = vec![(start, Vec::new())];

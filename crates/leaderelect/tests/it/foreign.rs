@@ -176,13 +176,11 @@ async fn renewal_of_one_half_keeps_candidates_waiting() {
         metadata.annotations.insert(LEADER_ANNOTATION.into(), annotation(holder, second));
         maps.put(DynamicObject { metadata, ..DynamicObject::default() });
     };
-    // One half still has the holder "dead", and another holder renews the other half.
     for annotated in [true, false] {
         annotate(if annotated { "alive" } else { "dead" }, 0);
         let alive = candidate(LeaseLock::new(leases.client("lease"), "kube-system", "lock"), "lease");
         pass(1.0).await;
         if annotated {
-            // The Lease's holder dies.
             drop(alive);
         }
         let lock = MultiLock::new(
@@ -323,7 +321,6 @@ async fn watching_holder_avoids_conflicts() {
     assert_eq!(a.count("slowpath_total"), Some(0.0));
 }
 
-/// A lease that was deleted and restored with the same record counts as another lease.
 #[tokio::test(start_paused = true)]
 async fn recreated_lease_restarts_the_wait() {
     let server = server();

@@ -16,7 +16,6 @@ fn at(seconds: u64, wall: i64) -> Now {
     Now { boot: monotonic, monotonic, wall: Timestamp::from_second(1_800_000_000 + wall).unwrap() }
 }
 
-/// Returns the only request in the instructions.
 fn sent(instructions: &[Instruction]) -> LockRequest {
     let requests = instructions.iter().filter_map(|instruction| match instruction {
         Instruction::Send { request, .. } => Some(request.clone()),
@@ -224,11 +223,9 @@ fn lagging_watch_does_not_delay_takeover() {
     let mut machine = watching();
     let leaders = machine.step(Signal::Read(Ok(Some(held(100, "dead")))), at(0, 0));
     assert_eq!(leaders, [Instruction::NewLeader("dead".into())]);
-    // The watch reports old states with other leaders.
     for second in 1..15 {
         let old = held(50 + second, ["one", "other"][second as usize % 2]);
         let instructions = machine.step(Signal::Watch(Hint::Changed(old)), at(second, 0));
-        // The `Machine` ignores the old events, and reads the lock only once.
         match second {
             8 => {
                 assert_eq!(sent(&instructions), LockRequest::Read);
@@ -351,7 +348,6 @@ fn lock_created_after_foreign_deletion_counts_as_foreign() {
         machine.step(Signal::Watch(Hint::Deleted { uid: "uid".into() }), at(2, 2));
         let created = LockState::new(Version { uid: "late".into(), resource_version: "9".into() }, record);
         if told_before {
-            // The watch event with this `Machine`'s record arrives before the response to the write.
             machine.step(Signal::Watch(Hint::Changed(created.clone())), at(3, 3));
         }
         let answer = if answered { Ok(created.version.clone()) } else { Err(Failure::unknown()) };
@@ -440,7 +436,7 @@ fn read_older_than_watch_event_does_not_discard_it() {
     assert_eq!(still.step(Signal::Read(Ok(Some(held(1, "other")))), at(8, 8)), []);
     let expired = wake(&still).unwrap();
     assert!((16_000..=16_120).contains(&expired.as_millis()), "{expired:?}");
-    // The read was sent after the event, so the wait starts now. The deletion is observed now.
+    // The read was sent after the event, so the wait starts when the read observes the deletion.
     assert_eq!(machine.step(Signal::Read(Ok(None)), at(8, 8)), [Instruction::NewLeader(String::new())]);
     let created = created(&mut machine, 9);
     assert!(created.is_some_and(|second| (23..=26).contains(&second)), "{created:?}");
@@ -448,7 +444,6 @@ fn read_older_than_watch_event_does_not_discard_it() {
 
 #[test]
 fn candidate_keeps_watch_event_received_during_a_request() {
-    // The current read was sent before the watch event.
     let mut machine = watching();
     let instructions = machine.step(Signal::Watch(Hint::Changed(held(2, ""))), at(1, 1));
     assert_eq!(instructions, []);
@@ -462,7 +457,6 @@ fn candidate_keeps_watch_event_received_during_a_request() {
         machine.step(Signal::Watch(hint.clone()), at(1, 1));
         let instructions = machine.step(Signal::Read(Ok(Some(held(1, "other")))), at(2, 2));
         assert_eq!(sent(&instructions), LockRequest::Read, "{hint:?}");
-        // The `Machine` sends the additional read only once.
         machine.step(Signal::Read(Ok(Some(held(1, "other")))), at(2, 2));
         assert!((8..=10).contains(&wake(&machine).unwrap().as_secs()), "three or four retry periods");
     }
@@ -504,7 +498,6 @@ fn leader_backs_off_when_others_write_the_lock() {
                 LockRequest::Read => Signal::Read(Ok(Some(stored.clone()))),
                 LockRequest::Update { base, record } if base == stored.version => {
                     version += 2;
-                    // Another program changes the object immediately after each write.
                     stored = LockState { record, ..held(version, "") };
                     Signal::Written(Ok(held(version - 1, "").version))
                 }

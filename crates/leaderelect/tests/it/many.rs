@@ -72,7 +72,6 @@ fn leaders(contenders: &[Contender]) -> usize {
     contenders.iter().filter(|contender| contender.status.is_leader()).count()
 }
 
-/// Returns the number of writes to each lease. Panics if a request is not a write.
 fn renewals(requests: &[RecordedRequest]) -> BTreeMap<&ObjectKey, usize> {
     let mut renewals = BTreeMap::new();
     for request in requests {
@@ -231,7 +230,6 @@ async fn release_is_noticed_by_the_shared_watch() {
     pass(0.1).await;
     assert!(of_b[3].status.is_leader());
     assert_eq!((leaders(&of_a), leaders(&of_b)), (9, 1));
-    // After "a" has died, "b" takes over when the leases have expired.
     drop(of_a.into_iter().map(|contender| contender.run.abort()).collect::<Vec<_>>());
     pass(15.5).await;
     assert_eq!(leaders(&of_b), 10);
@@ -334,7 +332,6 @@ async fn panic_in_one_request_ends_one_election() {
 
 #[tokio::test(start_paused = true)]
 async fn elections_poll_after_the_shared_watch_panics() {
-    // The server fails before the electors contend, or while they lead.
     for breaks_after in [0, 20] {
         let server = Collection::default();
         let watches = AtomicUsize::new(0);

@@ -60,7 +60,6 @@ impl Server {
         MultiLock::new(primary, LeaseLock { watch: false, ..secondary })
     }
 
-    /// Returns each half's holder and number of transitions.
     fn holders(&self) -> [(String, i32); 2] {
         let map = self.maps.object(&key()).unwrap();
         let record: serde_json::Value = serde_json::from_str(&map.metadata.annotations[LEADER_ANNOTATION]).unwrap();
@@ -69,7 +68,6 @@ impl Server {
         [(record["holderIdentity"].as_str().unwrap().into(), count), (lease.holder_identity, lease.leader_transitions)]
     }
 
-    /// Returns the verbs of the requests to each half since the previous call.
     fn verbs(&self) -> [Vec<&'static str>; 2] {
         let verb = |call| match call {
             Call::Get { .. } => "get",
@@ -151,7 +149,6 @@ async fn candidate_takes_both_halves_of_a_free_lock() {
 #[tokio::test(start_paused = true)]
 async fn candidate_waits_for_holder_of_both_or_primary() {
     waits(BING, BING, "bing").await;
-    // A program uses only the annotation.
     waits(BING, NOTHING, "bing").await;
 }
 

@@ -79,7 +79,6 @@ async fn release_waits_for_concurrent_work() {
     assert_eq!(other.await.unwrap(), Ok(()));
     assert!(b.status.is_leader());
     let deeds: Vec<_> = story.take().into_iter().filter(|deed| !deed.contains("sees")).collect();
-    // The elector reports the end of the term only after all concurrent work has ended.
     assert_eq!(deeds, ["0.0 a works", "2.0 a rests", "6.0 a stopped: Cancelled", "6.0 b works"]);
 }
 
@@ -241,7 +240,6 @@ async fn term_end_is_reported_once_after_any_panic() {
         }
         pass(30.0).await;
         match run.await {
-            // A panic in the drop of the work does not end the election.
             Ok(end) => assert!(falls == Falls::DropOfWork && end.is_some()),
             Err(error) => assert_eq!(error.into_panic().downcast_ref::<&str>(), Some(&"panicked"), "{falls:?}"),
         }

@@ -31,7 +31,6 @@ fn lock(kind: LockKind) -> (ResourceLock<Client<DynamicObject>, Client<Lease>>, 
 }
 
 impl Server {
-    /// Returns the holder in the annotated object and the holder in the Lease, if these objects exist.
     fn holders(&self) -> (Option<String>, Option<String>) {
         let object = self.annotated.as_ref().and_then(|objects| objects.object(&key()));
         let holder = |object: DynamicObject| {

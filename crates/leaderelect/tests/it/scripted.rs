@@ -17,7 +17,6 @@ use crate::contender::{TestClock, pass};
 
 type Event = LockEvent<LockState>;
 
-/// A lock with scripted watch events.
 struct Scripted {
     key: ObjectKey,
     stored: Arc<Mutex<LockState>>,

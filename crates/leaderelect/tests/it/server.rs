@@ -20,7 +20,6 @@ pub(crate) fn server() -> Collection<Lease> {
     server
 }
 
-/// Checks that the request is one that an elector may send.
 fn check(request: &RecordedRequest) {
     match &request.call {
         Call::Get { .. } | Call::Create { .. } => {}
@@ -35,7 +34,6 @@ fn check(request: &RecordedRequest) {
 
 pub(crate) fn take_log(server: &Collection<Lease>) -> Vec<RecordedRequest> {
     let log = server.take_requests();
-    // Also check failed requests.
     log.iter().for_each(check);
     log
 }
@@ -57,7 +55,6 @@ pub(crate) fn holder(server: &Collection<Lease>) -> String {
     lease(server).map_or("(none)".into(), |lease| lease.spec.record().holder_identity)
 }
 
-/// Overwrites the record, like another program that writes the Lease.
 pub(crate) fn put(server: &Collection<Lease>, record: &LeaderElectionRecord) {
     let mut lease = lease(server).unwrap_or_else(|| Lease::new(ObjectMeta::new(NAMESPACE, NAME), record));
     lease.spec.put(record);

@@ -95,7 +95,6 @@ fn checker_finds_two_leaders_when_control_plane_clock_differs() {
     assert!(finds_two_leaders(2_000, |seed| survive(Chaos { wall_jumps: true, ..RULED }, seed)));
 }
 
-/// Returns `true` if at least one simulated cluster violates the rule against two leaders.
 fn finds_two_leaders<T>(worlds: u64, world: impl Fn(u64) -> T + RefUnwindSafe) -> bool {
     (0..worlds).any(|seed| {
         let outcome = catch_unwind(|| world(seed));

@@ -41,7 +41,6 @@ async fn first_of_consecutive_failures_is_a_warning() {
     log.assert_tells(&["WARN", "cannot write the lock", "Forbidden"]);
     assert_eq!((log.count("WARN"), log.count("still cannot")), (3, 3));
 
-    // After a success, the next failure is logged as a warning again.
     a.client.faults().next([unavailable(), unavailable(), Outcome::Pass, unavailable()]);
     pass(40.0).await;
     assert!(a.status.is_leader());

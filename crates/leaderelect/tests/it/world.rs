@@ -19,7 +19,6 @@ use tokio::time::Instant;
 
 use node::Node;
 
-/// The faults in a simulated cluster.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Chaos {
     pub(crate) nodes: usize,
@@ -71,7 +70,6 @@ pub(crate) enum Share {
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Locks {
     One,
-    /// All nodes use both halves of a `MultiLock`.
     Both,
     /// The first rollout of a migration. Every second node uses only the primary half.
     PrimaryOrBoth,
@@ -115,13 +113,11 @@ pub(crate) struct State {
     coordinated: bool,
     /// The node that the control plane has chosen.
     eldest: usize,
-    /// The stored state of the lock's halves.
     halves: [Option<Stored>; 2],
     last_uid: u64,
     last_version: u64,
     last_term: Option<Version>,
     nodes: Vec<Node>,
-    /// The first violated rule. `None` if no rule was violated.
     broken: Option<String>,
     terms: usize,
     writes: usize,
@@ -137,7 +133,6 @@ pub(crate) struct Stored {
     uid: u64,
     version: u64,
     record: LeaderElectionRecord,
-    /// The time at which the record was stored.
     committed: Instant,
 }
 
@@ -148,7 +143,6 @@ impl Stored {
     }
 }
 
-/// The numbers of some events in a world.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Tally {
     pub(crate) terms: usize,
@@ -351,7 +345,6 @@ impl World {
         state.rewrite(half, stored);
     }
 
-    /// Writes to the object without changing the record, like a program that changes a label.
     fn touch(&self, state: &mut State) {
         let half = if self.chaos.locks == Locks::One { 0 } else { state.rng.usize(..2) };
         if let Some(stored) = state.halves[half].take() {
@@ -361,7 +354,6 @@ impl World {
 }
 
 impl State {
-    /// Writes to the object, like a program that is not a contender.
     fn rewrite(&mut self, half: usize, mut stored: Stored) {
         self.last_version += 1;
         stored.version = self.last_version;
@@ -369,7 +361,6 @@ impl State {
         self.halves[half] = Some(stored);
     }
 
-    /// Deletes the lock if all running nodes have observed it.
     fn delete(&mut self) {
         let Some(stored) = self.halves[0].take() else { return };
         if self.nodes.iter().all(|node| node.knows == Some(stored.uid)) {

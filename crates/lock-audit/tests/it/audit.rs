@@ -240,7 +240,6 @@ fn lasting_disagreement_of_halves_is_reported() {
     assert_eq!(bench.faults(), [Finding::Disagree]);
 }
 
-/// Returns a function that creates a lock of this kind for the client with the given name.
 fn locks(kind: LockKind) -> impl Fn(&str) -> ResourceLock<Client<DynamicObject>, Client<Lease>> {
     let leases = Collection::<Lease>::default();
     let annotated = kind.annotated().map(|resource| Collection::dynamic(resource, CollectionConfig::default()));

@@ -23,7 +23,7 @@ struct Book {
     free: BTreeMap<u32, Instant>,
     gaps: Vec<Duration>,
     starts: usize,
-    /// The first violated rule. `None` if no rule was violated.
+    /// The first violated rule.
     broken: Option<String>,
 }
 

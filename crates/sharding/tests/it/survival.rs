@@ -18,7 +18,6 @@ use crate::seeds::many;
 async fn survive(seed: u64, numbers: &[u32]) {
     let mut rng = fastrand::Rng::with_seed(seed);
     let (server, ledger) = (Collection::<Lease>::default(), Ledger::default());
-    // In some simulations, watches are forbidden.
     let watched = numbers.len() > 1 || rng.u8(..4) > 0;
     let reuse_identity = rng.bool();
     let mut born = 0;
@@ -57,7 +56,6 @@ async fn survive(seed: u64, numbers: &[u32]) {
             }
             6 => replicas[index].again.notify_one(),
             _ => {
-                // Another process starts while this replica ends its work.
                 replicas[index].stop.cancel();
                 replicas[index] = start(&mut rng);
             }
@@ -77,7 +75,6 @@ async fn survive(seed: u64, numbers: &[u32]) {
     assert_eq!((ledger.starts_so_far(), ledger.owners()), (starts, owners), "shards still move (seed {seed})");
 }
 
-/// Makes some of the client's requests fail. Also forbids watches, unless `watched`.
 fn make_unlucky(client: &Client<Lease>, watched: bool, seed: u64) {
     let faults = Mutex::new(fastrand::Rng::with_seed(seed));
     client.faults().when(move |request| {
@@ -102,7 +99,6 @@ fn each_shard_has_one_worker_and_recovers_after_faults() {
     let worlds = worlds.map_or(16, |worlds| worlds.parse::<u64>().expect("PINTLE_WORLDS").div_ceil(40));
     many(worlds, |seed| {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build().unwrap();
-        // In some simulations, the replicas use different numbers of shards.
         runtime.block_on(survive(seed, if seed.is_multiple_of(2) { &[6] } else { &[6, 4] }));
     });
 }

@@ -61,7 +61,6 @@ pub(super) fn too_large(asked: u64, current: u64) -> ApiError {
     status.into()
 }
 
-/// Creates the error status for an internal server error without a reason.
 pub(super) fn unreasoned(message: &str) -> ApiError {
     let mut status = Status::failure(500, Reason::InternalError, message);
     status.reason = None;

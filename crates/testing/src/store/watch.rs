@@ -19,7 +19,6 @@ pub(crate) struct Watch {
     after: u64,
     /// The items that the watch sends before the events in the log.
     first: VecDeque<Item>,
-    /// The index of the log entry that the watch reads next.
     next: usize,
     /// The number of items that the watch still returns before a queued fault breaks it, and the way in which it breaks.
     breaks: Option<(usize, Break)>,
@@ -69,7 +68,6 @@ impl Store {
         Ok(self.opened)
     }
 
-    /// Sends a bookmark at the current revision to all watches that allow bookmarks.
     pub(crate) fn bookmark(&mut self) {
         self.log.push(Entry::Bookmark(self.revision));
     }
@@ -87,7 +85,6 @@ impl Store {
         }
     }
 
-    /// Returns the number of watches that have not ended, including silent ones.
     pub(crate) fn open_watches(&self) -> usize {
         self.watches.values().filter(|watch| !watch.has_ended()).count()
     }

@@ -6,7 +6,6 @@ use serde_json::{Map, Value, json};
 
 use super::{Entry, Store, Stored, errors, key_of, meta};
 
-/// The part of an object that an update replaces.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Edit {
     Main,
@@ -199,7 +198,6 @@ impl Store {
         Ok(self.commit(key, new))
     }
 
-    /// Stores `new` at the next revision, and returns the stored object.
     fn commit(&mut self, key: ObjectKey, mut new: Value) -> Value {
         self.revision += 1;
         new["metadata"]["resourceVersion"] = self.revision.to_string().into();
@@ -213,7 +211,6 @@ impl Store {
         self.object(key).ok_or_else(|| errors::not_found(&self.resource, key.name()))
     }
 
-    /// Sets the fields that a server sets on a new object.
     fn fill(&self, new: &mut Value, now: Timestamp) {
         let has_spec = !new["spec"].is_null();
         let uid = format!("uid-{}-{}", self.resource.plural, self.revision + 1);

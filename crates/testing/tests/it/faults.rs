@@ -19,7 +19,6 @@ fn busy() -> Outcome {
     Outcome::refused(429, Reason::TooManyRequests)
 }
 
-/// Sends a get, a list and a second get. Returns for each request whether it fails.
 fn fails(client: &Client<Website>) -> [bool; 3] {
     [now(client.get(&key("a"))).is_err(), now(client.list(&list())).is_err(), now(client.get(&key("a"))).is_err()]
 }

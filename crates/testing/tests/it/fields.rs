@@ -6,7 +6,6 @@ use serde_json::{Value, json};
 
 use crate::support::now;
 
-/// Returns the selected objects' names, or the error message.
 fn selected(objects: &Collection<DynamicObject>, selector: &str) -> String {
     let options = ListOptions { field_selector: selector.parse().unwrap(), ..ListOptions::default() };
     let mut page = match now(objects.list(&options)) {

@@ -20,7 +20,6 @@ enum Operation {
     Put(usize, bool),
     Remove(usize),
     Create(usize),
-    /// A client reads the object and updates its theme.
     Update(usize, u8),
     /// A client deletes the object. If the object has a finalizer, the delete only sets the deletion timestamp.
     Delete(usize),
@@ -62,7 +61,6 @@ fn narrowed(state: &State, to_labelled: bool) -> State {
         .collect()
 }
 
-/// A watch and the objects that result from its events.
 struct Folder {
     events: Events,
     known: State,

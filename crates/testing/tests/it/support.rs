@@ -81,7 +81,6 @@ pub(crate) fn page<L: ListWatch<Page = pintle_testing::Page>>(source: &L, option
     (items.join(" "), next)
 }
 
-/// Returns the options for a watch that starts at `revision`.
 pub(crate) fn from(revision: u64) -> WatchOptions {
     WatchOptions { resource_version: revision.to_string(), allow_bookmarks: true, ..WatchOptions::default() }
 }

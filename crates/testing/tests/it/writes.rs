@@ -11,7 +11,6 @@ fn post() -> WriteOptions {
     WriteOptions::default()
 }
 
-/// Returns an error's code, reason and message, and the object in its details.
 fn answer(error: &ApiError) -> (u16, String, String, String) {
     let status = error.status().unwrap_or_else(|| panic!("no status: {error}"));
     let details = status.details.clone().unwrap_or_default();

@@ -10,7 +10,6 @@ const ATTEMPTS: usize = 100;
 /// The maximum number of repetitions of a part of a pattern, beyond the part's minimum.
 const REPEATS: u32 = 4;
 
-/// Returns a string that satisfies a schema, or the reason why no string was found.
 pub(super) fn text(schema: &Value, random: &mut Rng) -> Result<String, String> {
     let least = schema["minLength"].as_u64().unwrap_or_default() as usize;
     let most = schema["maxLength"].as_u64().map_or(usize::MAX, |most| most as usize);
@@ -76,7 +75,6 @@ fn write(hir: &Hir, random: &mut Rng, text: &mut Vec<u8>) {
     }
 }
 
-/// Appends a character from a character class, preferably a printable ASCII character.
 fn write_class(class: &Class, random: &mut Rng, text: &mut Vec<u8>) {
     let ranges: Vec<(u32, u32)> = match class {
         Class::Unicode(class) => class.iter().map(|range| (range.start().into(), range.end().into())).collect(),

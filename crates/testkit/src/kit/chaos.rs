@@ -227,7 +227,6 @@ impl<W: World> Kit<W> {
         Ok(())
     }
 
-    /// Checks the rules that every run must satisfy at its end.
     fn judge(&self, lab: &Lab<W>, script: &Script, undisturbed: &Undisturbed, what: String) -> Result<(), Violation> {
         let writes = leaders::writes_without_leading(lab);
         if !writes.is_empty() {
@@ -239,7 +238,6 @@ impl<W: World> Kit<W> {
     }
 }
 
-/// Starts the processes. Restarts each ended process after a delay.
 async fn keep_running<W: World>(lab: &Lab<W>, script: &Script, start: Instant) -> Result<(), Violation> {
     loop {
         let disturbances = Disturbances {
@@ -256,7 +254,6 @@ async fn keep_running<W: World>(lab: &Lab<W>, script: &Script, start: Instant) -
     }
 }
 
-/// Adds the script's description to a violation.
 fn in_script(violation: Violation, script: &str) -> Violation {
     violation.with_note(script)
 }

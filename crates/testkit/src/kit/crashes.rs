@@ -22,7 +22,6 @@ use crate::world::World;
 /// The maximum time for which the operator is down while the user performs a step.
 const DOWNTIME: Duration = Duration::from_secs(20);
 
-/// The maximum number of requests that a report shows.
 const SHOWN: usize = 15;
 
 /// The maximum number of runs per crash. A run is repeated if the operator did not send the request at which it should crash.
@@ -31,21 +30,18 @@ const ATTEMPTS: u64 = 8;
 /// generated names differ from run to run.
 const EXACT_ATTEMPTS: u64 = 4;
 
-/// The results of a run without disturbances.
 pub(super) struct Undisturbed {
     pub(super) state: State,
     /// The requests that the operator sent until it was idle, after its start and after each user step.
     pub(super) requests: Vec<SentRequest>,
     /// For each request, its [`Job::occurrences`].
     occurrences: Vec<[usize; 2]>,
-    /// The number of tasks that are alive at the end of the run.
     pub(super) tasks: usize,
     /// The number of replicas for disturbed runs: two for an operator with leader election, and otherwise one.
     pub(super) replicas: usize,
 }
 
 impl Undisturbed {
-    /// Returns the resources that the operator lists and watches.
     pub(super) fn views(&self) -> Vec<String> {
         let watches = self.requests.iter().filter(|request| request.verb == Some(RequestVerb::Watch));
         let resources: BTreeSet<&String> =
@@ -54,14 +50,12 @@ impl Undisturbed {
     }
 }
 
-/// A crash at one request.
 struct Job<'a> {
     request: &'a SentRequest,
     /// The position of the request among its process's requests with the same verb and target. The second position also counts requests for
     /// objects with other names.
     occurrences: [usize; 2],
     cut: Cut,
-    /// Whether the user performs the next step while the operator is down.
     is_down: bool,
 }
 
@@ -261,7 +255,6 @@ fn occurrences(request: &SentRequest, all: &[SentRequest]) -> [usize; 2] {
     [true, false].map(|with_name| earlier().filter(|other| request.is_same(other, with_name)).count())
 }
 
-/// Adds a description of the crash to a violation.
 fn at(job: &Job<'_>, violation: Violation) -> Violation {
     match violation {
         Violation::Ended { process, cause } => Violation::Ended { process, cause: format!("{cause} ({job})") },

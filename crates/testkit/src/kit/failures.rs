@@ -6,10 +6,8 @@ use std::mem::replace;
 use crate::journal::Journal;
 use crate::violation::Violation;
 
-/// The maximum number of failures in a report.
 const SHOWN: usize = 15;
 
-/// The keys whose calls have failed when the operator was idle.
 #[derive(Default)]
 pub(super) struct Failures {
     /// The errors of the keys that failed at the last observation, by controller and key.
@@ -31,12 +29,10 @@ impl Failures {
         }
     }
 
-    /// Returns the errors of the keys that still fail, or that failed until their object was deleted.
     pub(super) fn into_errors(self) -> Vec<String> {
         self.failing.into_values().chain(self.until_deletion).take(SHOWN).collect()
     }
 
-    /// Returns an error if a key still fails, or failed until its object was deleted.
     pub(super) fn check(self) -> Result<(), Violation> {
         let errors = self.into_errors();
         match errors.is_empty() {

@@ -36,7 +36,6 @@ impl Progress {
         let _ = self.done.subscribe().wait_for(|done| *done >= steps).await;
     }
 
-    /// Performs all steps. Each step begins when the test kit allows it.
     pub(super) async fn perform<W: World>(&self, lab: &Lab<W>, steps: &[Step]) -> Result<(), Violation> {
         let mut allowed = self.allowed.subscribe();
         for (index, step) in steps.iter().enumerate() {

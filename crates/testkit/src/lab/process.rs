@@ -138,7 +138,6 @@ impl<W: World> Lab<W> {
         self.processes().len()
     }
 
-    /// Returns the token that is cancelled when the process is killed.
     pub(crate) fn death(&self, process: &str) -> CancellationToken {
         self.processes().get(process).map(|found| found.link.dead().clone()).unwrap_or_default()
     }

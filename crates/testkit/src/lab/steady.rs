@@ -7,7 +7,6 @@ use crate::state::State;
 use crate::violation::Violation;
 use crate::world::World;
 
-/// The maximum number of requests that a report shows.
 pub(super) const SHOWN: usize = 15;
 /// The pause between two comparisons of the state with the expected state.
 const RETRY: Duration = Duration::from_secs(60);
@@ -60,7 +59,6 @@ impl<W: World> Lab<W> {
         }
     }
 
-    /// Waits until the state equals `expected`, or until the kit's timeout has passed.
     pub(crate) async fn converge(&self, expected: &State, what: &str) -> Result<(), Violation> {
         let end = Instant::now() + self.settings.limit;
         loop {

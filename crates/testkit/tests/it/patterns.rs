@@ -13,7 +13,6 @@ use pintle_testkit::{Kit, Violation};
 
 use crate::website::{ConfigMap, Status, Website, config_map, site};
 
-/// A DNS zone outside the cluster.
 type Zone = Arc<Mutex<BTreeSet<String>>>;
 
 fn manager(cluster: Cluster, controller: Controller<Website>) -> Manager {

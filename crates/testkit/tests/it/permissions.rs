@@ -12,7 +12,6 @@ fn kit() -> Kit {
     Kit::new(operator).create(site("blog")).delete::<Website>("blog")
 }
 
-/// Publishes a site with only the permissions of `role`.
 fn publish(role: &LeastRole) -> Result<(), Violation> {
     Kit::new(operator).restricted(role).run(async |lab| {
         lab.create(&site("blog")).await?;

@@ -16,7 +16,6 @@ async fn check(_: Admission<Website>) -> Result<(), Denial> {
     Ok(())
 }
 
-/// Returns the operator with a webhook that each replica registers.
 fn with_webhooks(cluster: Cluster, port: u16, certificate: &Path) -> Manager {
     let webhooks = Webhooks::new().add(Webhook::validate(check)).endpoint(Endpoint::service("default", "websites"));
     operator(cluster).webhooks(([127, 0, 0, 1], port), certificate, webhooks)

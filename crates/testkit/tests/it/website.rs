@@ -153,7 +153,6 @@ fn website_survives_chaos() -> Result<(), Violation> {
     Ok(())
 }
 
-/// Returns the resident memory of this process, or 0 on a system without `/proc`.
 fn resident_kib() -> u64 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));

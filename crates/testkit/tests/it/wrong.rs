@@ -103,7 +103,6 @@ fn failing_operator_with_finalizer_has_no_effect() {
 
 type Zone = Arc<Mutex<BTreeMap<String, String>>>;
 
-/// Adds a record for each site, and removes the records of deleted sites.
 fn keeps_a_zone(cluster: Cluster, zone: Zone) -> Manager {
     let other = zone.clone();
     let publish = move |site: Arc<Website>, cx: Context<Website>| {
@@ -221,7 +220,6 @@ fn write_without_leading_is_caught() {
     }
 }
 
-/// Each process starts tasks that outlive the process.
 fn leaks_tasks(cluster: Cluster) -> Manager {
     (0..100).for_each(|_| drop(tokio::spawn(pending::<()>())));
     operator(cluster)

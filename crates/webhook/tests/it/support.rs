@@ -35,7 +35,6 @@ pub(crate) async fn text(response: Response<Full<Bytes>>) -> (StatusCode, String
     (head.status, String::from_utf8(body.to_vec()).unwrap())
 }
 
-/// Sends a review, and returns the `response` field of the returned review.
 pub(crate) async fn ask(webhooks: &Webhooks, path: &str, review: &Value) -> Value {
     let (status, body) = text(post(webhooks, path, review.to_string()).await).await;
     assert_eq!(status, 200, "{body}");

@@ -30,7 +30,6 @@ use crate::support::{Website, review, site};
 
 const PATH: &str = "/validate/example.com/v1/websites";
 
-/// Writes a new certificate authority, and a certificate that this authority has signed.
 fn write_pair(directory: &Path) {
     let mut authority = CertificateParams::default();
     authority.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);

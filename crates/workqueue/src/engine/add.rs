@@ -42,7 +42,6 @@ impl<K: Eq> Engine<K> {
         }
     }
 
-    /// Adds `key` after a delay. If the key already has a pending delay, the earlier deadline applies.
     pub(crate) fn add_after(
         &mut self,
         hash: u32,
@@ -58,7 +57,6 @@ impl<K: Eq> Engine<K> {
         self.add_ticket_after(ticket, after, priority, now)
     }
 
-    /// Sets the delay of `key`, and replaces a pending delay.
     pub(crate) fn replace_after(
         &mut self,
         hash: u32,
@@ -84,7 +82,6 @@ impl<K: Eq> Engine<K> {
         Added::Scheduled
     }
 
-    /// Extends the pending delay of `key` so that it ends no earlier than `after` from now. Returns `true` if the deadline changed.
     pub(crate) fn postpone(&mut self, hash: u32, key: &K, after: Duration, now: &Now<'_>) -> bool {
         let Some(ticket) = self.find(hash, key, now) else { return false };
         let Record { state, kind, deadline: current, .. } = self.table[ticket];
@@ -184,7 +181,6 @@ impl<K> Engine<K> {
         if record.state.has(State::WAITING) && record.kind == DelayKind::Retry { DelayKind::Retry } else { kind }
     }
 
-    /// Returns `true` if a delay with `deadline` and `kind` would change the time at which the key is dequeued.
     pub(super) fn delay_would_change(&self, ticket: Ticket, deadline: u64, kind: DelayKind) -> bool {
         let record = &self.table[ticket];
         if record.state.has(State::WAITING) {
@@ -229,7 +225,6 @@ impl<K> Engine<K> {
         self.is_withheld = false;
     }
 
-    /// Raises the priority of a dirty or delayed key that is added again with a higher priority.
     fn raise(&mut self, ticket: Ticket, priority: i32, now: &Now<'_>) {
         let record = &self.table[ticket];
         let (from, to) = (record.priority, record.priority.max(priority));

@@ -64,7 +64,6 @@ impl<K> Drop for UndoAdd<'_, '_, K> {
 }
 
 impl<K> Engine<K> {
-    /// Marks the key as not dirty. Removes its record if the key is idle and has no failures.
     fn undo_add(&mut self, ticket: Ticket, now: &Now<'_>) {
         let record = &mut self.table[ticket];
         record.state.clear(State::DIRTY);
@@ -108,7 +107,6 @@ impl<K: Eq> Engine<K> {
         cancelled.then_some(deadline)
     }
 
-    /// Undoes the key's last add, unless a worker has dequeued the key since that add. Returns `true` if an add was undone.
     pub(crate) fn remove_queued(&mut self, hash: u32, key: &K, now: &Now<'_>) -> bool {
         let Some(ticket) = self.find(hash, key, now) else { return false };
         let record = &mut self.table[ticket];

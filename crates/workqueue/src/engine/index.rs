@@ -125,7 +125,6 @@ pub(super) mod tests {
             let keys = 500 + dice(&mut seed, 20_000);
             let mut inserts = 0;
             for step in 0..40_000 {
-                // Change the proportion of removals over time, so that the index grows, shrinks and grows again.
                 let removes = if step / 10_000 == 2 { 3 } else { 1 };
                 let key = dice(&mut seed, keys) as u32;
                 let found = index.find(hash(key, style), |ticket| expected.get(&key) == Some(&ticket));

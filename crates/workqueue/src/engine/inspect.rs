@@ -7,7 +7,6 @@ use super::record::{Record, State};
 use crate::key_state::{Counts, KeyState};
 use crate::order::Ticket;
 
-/// The maximum number of records that a snapshot copies in one critical section.
 const COPIED_AT_ONCE: usize = 64;
 
 impl<K> Engine<K> {

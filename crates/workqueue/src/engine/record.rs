@@ -12,7 +12,6 @@ pub(super) struct Record<K> {
     pub(super) deadline: u64,
     /// The place that the order's `push` returned, if the key is queued.
     pub(super) place: u64,
-    /// The highest priority with which the key was added since it was last dequeued.
     pub(super) priority: i32,
     pub(super) hash: u32,
     /// The number of failures, at most `u16::MAX`. Every limiter reaches its longest delay before this limit.
@@ -54,11 +53,9 @@ impl<K> Record<K> {
 }
 
 impl State {
-    /// The key needs processing. A dirty key is queued unless it is also in flight.
+    /// A dirty key is queued unless it is also in flight.
     pub(super) const DIRTY: Self = Self(1);
-    /// A worker is processing the key.
     pub(super) const RUNNING: Self = Self(2);
-    /// A delay is pending.
     pub(super) const WAITING: Self = Self(4);
     /// The record is in the list of vacant records. A listed record may be in use again. Only the table uses this flag.
     pub(super) const LISTED: Self = Self(8);

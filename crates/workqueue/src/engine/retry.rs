@@ -9,7 +9,6 @@ use crate::key_state::{Added, DelayKind};
 use crate::now::{Now, nanos};
 use crate::order::Ticket;
 
-/// The way in which a failure is reported.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Failed {
     /// The worker that processes the key called `retry`.
@@ -18,7 +17,6 @@ pub(crate) enum Failed {
     Added,
 }
 
-/// The deadline of a retry, and the number of failures to store in the key's record.
 struct Verdict {
     deadline: u64,
     failures: u16,

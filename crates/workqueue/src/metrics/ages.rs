@@ -9,7 +9,6 @@ use crate::order::Ticket;
 /// the list's last key is stored in a tree instead.
 #[derive(Debug)]
 pub(crate) struct Ages {
-    /// The links of the linked list, indexed by ticket.
     links: Chunks<Link>,
     first: u32,
     last: u32,

@@ -32,7 +32,6 @@ impl Observer {
         self.depths.take_new()
     }
 
-    /// Stores the gauge for a `depth` series, and returns the series' previous gauge.
     pub(crate) fn keep_gauge(&mut self, depth: Depth, gauge: Pull) -> Option<Pull> {
         self.depths.keep(depth, gauge)
     }

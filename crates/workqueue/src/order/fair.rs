@@ -33,7 +33,6 @@ pub struct Fair<K, T> {
     lanes: BTreeMap<T, Lane<K>>,
     /// The tenants with queued keys, by turn number. The tenant with the lowest number is served next.
     turns: BTreeMap<u64, T>,
-    /// The highest turn number so far.
     last_turn: u64,
     len: usize,
     needs_time: bool,

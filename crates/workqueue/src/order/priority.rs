@@ -24,7 +24,7 @@ use crate::now::nanos;
 pub struct Priority {
     /// The waiting time that raises a key's priority by one level.
     step: Option<i64>,
-    /// The queued keys. The smallest rank is dequeued first.
+    /// The smallest rank is dequeued first.
     queued: BTreeMap<Rank, Ticket>,
     /// The smallest unused place. Places are unique. With ageing, places are times. Without ageing, they are consecutive numbers.
     next: u64,

@@ -14,7 +14,6 @@ use crate::panic::{Panic, catch, pass_on};
 use crate::section::{Outside, Section};
 use crate::sync::Weak;
 
-/// The alarm's waker, which the timer calls.
 pub(super) struct Ring<K, C>(Weak<Shared<K, C>>);
 
 impl<K: Send + 'static, C: Clock> Ring<K, C> {
@@ -136,7 +135,6 @@ impl<K, C: Clock> Outside for Shared<K, C> {
     }
 }
 
-/// Stores a change of the alarm until the critical section has ended.
 struct ArmLater<'a, K, C> {
     shared: &'a Shared<K, C>,
     arm: Cell<Option<Arm>>,

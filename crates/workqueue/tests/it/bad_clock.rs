@@ -86,7 +86,6 @@ fn panicking_clock_loses_no_key_and_no_wakeup() {
     }
 }
 
-/// A worker panics, and the clock panics while the worker's guard is dropped.
 #[test]
 fn panicking_clock_does_not_abort_a_panicking_worker() {
     let (queue, bad) = Bad::queue();
@@ -107,7 +106,6 @@ fn panicking_clock_does_not_abort_a_panicking_worker() {
     assert_eq!((wakes.count(), queue.counts().in_flight, queue.len()), (1, 0, 1));
 }
 
-/// While a thread unwinds, it drops a `get` and a drain, and the clock panics.
 #[test]
 fn panicking_clock_does_not_abort_drops_during_unwinding() {
     let (queue, bad) = Bad::queue();

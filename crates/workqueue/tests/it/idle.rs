@@ -64,7 +64,6 @@ fn wakeups_are_limited_by_keys_and_processors() {
     assert_eq!((woken(&tasks), tasks[0].is_woken()), (1, true), "the first waiter");
     queue.add_all(1..100);
     assert_eq!(woken(&tasks), processors());
-    // A task that dequeues a key wakes the next waiting task.
     for at in 0..3 {
         assert!(tasks[at].poll().is_ready());
         assert_eq!(woken(&tasks), processors() + at + 1);

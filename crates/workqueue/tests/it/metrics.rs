@@ -33,7 +33,6 @@ fn queue() -> (WorkQueue<&'static str, ManualClock>, ManualClock, InMemoryProvid
     (WorkQueue::new(named("q", MetricsStyle::ClientGo, &memory, clock.clone())), clock, memory)
 }
 
-/// Returns the value of the metric `workqueue_{name}`.
 fn value(memory: &InMemoryProvider, name: &str) -> Option<f64> {
     memory.value(&format!("workqueue_{name}"), &[])
 }
@@ -193,7 +192,6 @@ fn dropped_queue_no_longer_counts_in_the_depth() {
     }
 }
 
-/// Names, kinds, labels and bucket counts are the same as in Kubernetes' component-base and in controller-runtime.
 #[test]
 fn series_match_client_go_and_controller_runtime() {
     let names = [
@@ -388,7 +386,6 @@ fn key_added_after_its_delay_ages_from_the_deadline() {
     assert_eq!(seconds(&memory, "oldest_queued_seconds"), 9 * MS);
 }
 
-/// A provider that reads a gauge during the gauge's registration.
 #[derive(Debug)]
 struct Eager(InMemoryProvider);
 

@@ -283,7 +283,6 @@ proptest! {
         model.go_to(clock.now() - start);
         model.fire_if_due();
         prop_assert_eq!(queue.len(), model.queue.len());
-        // The report lists all remaining keys, and dropping the last guard ends the drain.
         let report = queue.shut_down(ShutdownMode::FinishInFlight).with_timeout(Duration::ZERO).wait();
         prop_assert_eq!(report.in_flight.len(), model.running.len());
         prop_assert_eq!(report.queued.len(), model.dirty.len());

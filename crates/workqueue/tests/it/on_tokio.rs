@@ -78,7 +78,6 @@ async fn drain_with_a_timeout_reports_remaining_keys() {
     assert!(queue.shut_down(ShutdownMode::FinishInFlight).await.complete);
 }
 
-/// The default queue has a timer, so tasks can wait for keys.
 #[tokio::test]
 async fn default_queue_supports_tasks() {
     let queue = WorkQueue::<String>::default();
@@ -217,7 +216,6 @@ fn thread_outside_the_runtime_sets_its_timer() {
     });
 }
 
-/// Another task on the same thread runs, although the worker always finds a key.
 #[tokio::test]
 async fn get_uses_the_cooperative_budget() {
     let queue = WorkQueue::<u32, TokioClock>::default();
@@ -242,7 +240,6 @@ async fn spend_budget() {
     }
 }
 
-/// Starts workers that report each dequeued key, and waits until all workers wait for a key.
 fn waiting_workers(runtime: &Runtime, queue: &WorkQueue<u32, TokioClock>, count: usize) -> mpsc::Receiver<u32> {
     let ((taken, all), (tell_listed, listed)) = (mpsc::channel(), mpsc::channel());
     for _ in 0..count {

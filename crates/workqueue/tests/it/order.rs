@@ -20,7 +20,6 @@ fn with_ageing_nothing_starves() {
     queue.add_with(u32::MAX, at(-100));
     let mut handed_out = 0;
     for key in 0.. {
-        // Add two keys for every dequeued key.
         queue.add_with(2 * key, at(0));
         queue.add_with(2 * key + 1, at(0));
         clock.advance(SECOND / 10);
@@ -50,7 +49,6 @@ fn raised_key_keeps_its_waiting_time() {
     assert_eq!(order, ["old", "new"]);
 }
 
-/// With n tenants, each tenant's next key is dequeued after at most n - 1 keys of other tenants.
 #[test]
 fn tenant_with_many_keys_does_not_delay_others() {
     let mut config = QueueConfig::<(char, u32), ManualClock>::new(ManualClock::new());

@@ -24,7 +24,6 @@ const MS: Duration = Duration::from_millis(1);
 const SECOND: Duration = Duration::from_secs(1);
 const HOUR: Duration = Duration::from_secs(3600);
 
-/// Returns a configuration with controller-runtime's rules for pending delays.
 pub(crate) fn config<K: 'static, C>(clock: C, metrics: &Recorder) -> QueueConfig<K, C> {
     QueueConfig {
         order: Box::new(Priority::strict()),
@@ -184,7 +183,6 @@ fn c10_get_after_shutdown() {
     }
 }
 
-/// Returns a pseudorandom number below `sides`.
 fn dice(seed: &mut u64, sides: u64) -> u64 {
     *seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
     (*seed >> 33) % sides

@@ -13,7 +13,6 @@ use pintle_workqueue::{Added, Fifo, Order, QueueConfig, Queued, ShutdownMode, Ti
 use crate::support::at;
 use crate::watch::ends;
 
-/// Creates a queue for tests that poll `get` directly.
 fn queue<K: Eq + Send + 'static>() -> WorkQueue<K, ManualClock> {
     WorkQueue::new(QueueConfig::new(ManualClock::new()))
 }
@@ -217,7 +216,6 @@ fn q8_no_queue_drainage_using_shut_down() {
     queue.add("foo");
     queue.add("bar");
     let _held = (queue.try_get().unwrap(), queue.try_get().unwrap());
-    // `shut_down` returns although both keys are in flight.
     drop(queue.shut_down(ShutdownMode::FinishBacklog));
     assert_eq!(queue.try_get().unwrap_err(), TryGetError::ShutDown);
 }

@@ -212,7 +212,6 @@ fn waiting_get_sleeps_until_the_next_token() {
     assert!(get.as_mut().poll(&mut cx).is_ready());
 }
 
-/// The report counts each kind of rejected add, whether or not the add counts as a failure.
 #[test]
 fn every_kind_of_rejected_add_is_counted() {
     type Step = fn(&WorkQueue<&'static str, ManualClock>, WorkItem<&'static str, ManualClock>);
@@ -277,7 +276,6 @@ fn record_of_a_charge_after_shutdown_expires() {
     assert_eq!(queue.num_requeues(&"a"), 0);
 }
 
-/// Fifty reconciles fail while the key has a pending reminder that is due before the retry.
 #[test]
 fn failure_counts_despite_an_earlier_reminder() {
     let (config, clock) = config();
@@ -292,7 +290,6 @@ fn failure_counts_despite_an_earlier_reminder() {
     assert_eq!(queue.num_requeues(&"a"), 50);
 }
 
-/// The failure counts, although the queue will process the dirty key again in any case.
 #[test]
 fn failure_counts_for_a_key_that_is_already_dirty() {
     let (mut config, _clock) = config();
@@ -313,7 +310,6 @@ fn rate_limited_add_counts_unless_a_retry_is_pending() {
     let queue = WorkQueue::new(config);
     queue.add_after("a", Duration::from_nanos(1));
     assert_eq!((queue.add_rate_limited("a"), queue.num_requeues(&"a")), (Added::Merged, 1));
-    // From here on, the pending delay is a retry.
     assert_eq!((queue.add_rate_limited("a"), queue.num_requeues(&"a")), (Added::Merged, 1));
 }
 

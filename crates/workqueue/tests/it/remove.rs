@@ -33,7 +33,6 @@ fn take(queue: &Queue) -> Vec<&'static str> {
     std::iter::from_fn(|| queue.try_get().ok()).map(|item| *item).collect()
 }
 
-/// The removed keys include the first and the last key of each order.
 #[test]
 fn removed_key_is_not_dequeued() {
     for order in orders() {
@@ -65,7 +64,6 @@ fn key_with_raised_priority_is_removed_correctly() {
     }
 }
 
-/// The key stays in flight, but is not queued again when its guard is dropped.
 #[test]
 fn remove_undoes_an_add_of_an_in_flight_key() {
     let (queue, _clock) = queue(Box::new(Fifo::default()));

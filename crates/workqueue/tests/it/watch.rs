@@ -8,7 +8,6 @@ use std::task::Wake;
 use std::thread;
 use std::time::Duration;
 
-/// The timeout for a test. A test takes a few seconds unless it hangs.
 const LIMIT: Duration = Duration::from_secs(60);
 
 #[derive(Default)]

@@ -8,7 +8,6 @@ use shuttle::thread::{self, JoinHandle};
 
 use crate::{Queue, block_on, explore, join, poll_and_drop, queue, spawn};
 
-/// Starts two threads, which add the keys 0 to 3 and the keys 10 to 13.
 fn two_add_four_each(queue: &Queue) -> [JoinHandle<()>; 2] {
     [0, 10].map(|first| spawn(queue, move |queue| (first..first + 4).for_each(|key| queue.add(key))))
 }
@@ -64,7 +63,6 @@ fn accepted_add_is_processed_during_shutdown() {
     });
 }
 
-/// Each thread's keys are dequeued in the order of the thread's adds, even if adds go to the inbox.
 #[test]
 fn keys_keep_the_order_of_their_producer_thread() {
     explore(|| {
@@ -123,7 +121,6 @@ fn access_sees_every_finished_operation() {
     });
 }
 
-/// Like `access_sees_every_finished_operation`, but the queue is shut down while the threads run.
 #[test]
 fn shutdown_loses_no_late_operation() {
     explore(|| {

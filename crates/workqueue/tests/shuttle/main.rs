@@ -59,7 +59,6 @@ fn join<T>(threads: impl IntoIterator<Item = JoinHandle<T>>) -> Vec<T> {
     threads.into_iter().map(|thread| thread.join().unwrap()).collect()
 }
 
-/// A counter. Threads can wait until the counter reaches a value.
 #[derive(Clone)]
 struct Count {
     count: Arc<AtomicUsize>,

@@ -189,7 +189,6 @@ fn durations(memory: &InMemoryProvider, name: &str) -> (u64, f64) {
     (found.count(), found.sum())
 }
 
-/// Two threads add keys, two threads process keys, one thread adds retries, and one thread reads the metrics.
 #[test]
 fn metrics_are_consistent() {
     explore(|| {
@@ -274,7 +273,6 @@ fn throttle_serves_all_remaining_waiters() {
     });
 }
 
-/// A task that is woken but never polled must not delay a key, or the end of a delay, by more than a millisecond.
 #[test]
 fn unpolled_task_does_not_delay_others() {
     explore(|| {

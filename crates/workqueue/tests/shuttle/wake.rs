@@ -44,7 +44,6 @@ fn cancelled_get_passes_its_wakeup_on() {
     });
 }
 
-/// Workers that use all variants of `next` process all keys, including a key that is added while in flight.
 #[test]
 fn workers_using_next_finish_the_backlog() {
     explore(|| {
@@ -67,7 +66,6 @@ fn workers_using_next_finish_the_backlog() {
             })
         });
         (0..3).for_each(|key| queue.add(key));
-        // Add the in-flight key again, so that it is queued once more.
         let held = queue.try_get().ok();
         held.iter().for_each(|item| queue.add(**item));
         drop(held);
@@ -106,7 +104,6 @@ fn all_drainers_are_woken_and_all_getters_leave() {
         let workers = [(); 2].map(|()| {
             spawn(&queue, |queue| {
                 while let Some(item) = queue.blocking_get() {
-                    // A key that is added while in flight must be processed again.
                     if *item == 1 {
                         queue.add(1);
                     }

@@ -15,7 +15,6 @@ fn recreated_lock_with_own_record_is_not_released() {
     machine.step(written(), at(0, 0));
     let restored = || Signal::Read(Ok(Some(version_of("restored", 9, &record))));
 
-    // In the first case, the work ends before the term's deadline.
     let mut released = machine.clone();
     assert_eq!(sent(&released.step(Signal::WorkEnded, at(1, 1))), LockRequest::Read);
     let instructions = released.step(restored(), at(1, 1));
@@ -24,7 +23,6 @@ fn recreated_lock_with_own_record_is_not_released() {
         "{instructions:?}"
     );
 
-    // In the second case, the term is lost before the stop.
     machine.step(Signal::Tick, at(2, 2));
     machine.step(Signal::Written(Err(Failure { effect: Effect::None, retry_after: None })), at(2, 2));
     let lost = machine.step(Signal::Tick, at(10, 10));

@@ -11,7 +11,6 @@ use tokio::time::Instant;
 /// The wall-clock time at the start of each simulation, in seconds.
 pub(super) const DAWN: i64 = 1_800_000_000;
 
-/// The way in which a process is halted.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Halt {
     /// The process is stopped. All clocks run.
@@ -61,7 +60,7 @@ impl NodeClock {
         Duration::from_micros((lived.as_micros() as u64 as f64 * self.rate) as u64)
     }
 
-    /// Halts the process until `until`. Returns `false` if the process is already halted.
+    /// Returns `false` if the process is already halted.
     pub(crate) fn halt(&self, how: Halt, until: Instant) -> bool {
         let runs = !self.is_halted();
         if runs {
@@ -90,7 +89,6 @@ impl NodeClock {
         self.state.lock().unwrap().wall_offset += seconds;
     }
 
-    /// Waits until `span` has passed on this clock, and until the process is not halted.
     pub(crate) async fn pass(&self, span: Duration) {
         let wake = self.monotonic() + span;
         self.sleep_until(Deadline::monotonic(wake)).await;

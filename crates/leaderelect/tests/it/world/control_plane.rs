@@ -68,12 +68,10 @@ impl State {
     }
 }
 
-/// Returns `true` if the node answers the control plane's pings.
 fn answers(node: &Node) -> bool {
     node.cut_off_until <= Instant::now() && !node.clock.is_halted() && !node.has_ended()
 }
 
-/// Returns `true` if the record has expired according to the times that it contains.
 fn has_expired(record: &LeaderElectionRecord, time: Timestamp) -> bool {
     let lasts = record.lease_duration(Duration::ZERO);
     record.renew_time.is_none_or(|renewed| renewed.0 + lasts < time)

@@ -78,12 +78,10 @@ impl Line {
     }
 }
 
-/// The node that sent a write, and the time at which it sent the write.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Sender {
     pub(crate) node: usize,
     pub(crate) incarnation: u64,
-    /// The half that the write changes.
     pub(crate) half: usize,
     /// The simulated time at which the write was sent.
     pub(crate) sent: Instant,

@@ -30,15 +30,12 @@ pub(crate) struct Node {
     pub(crate) clock: Arc<NodeClock>,
     pub(crate) renew_deadline: Duration,
     pub(crate) cut_off_until: Instant,
-    /// The additional delay of responses to this node.
     pub(crate) answers_late: Duration,
     pub(crate) watch_lag: Duration,
     pub(crate) watchers: Vec<Watcher>,
     pub(crate) stop: CancellationToken,
     pub(crate) run: Option<JoinHandle<()>>,
-    /// The node's stored writes.
     pub(crate) stored: Vec<Write>,
-    /// The leadership of the node's last term.
     pub(crate) guard: Option<Leadership>,
     /// The time until which the model of client-go's elector believes that it leads.
     pub(crate) belief: Option<Deadline>,
@@ -50,7 +47,6 @@ pub(crate) struct Node {
     /// Such actions are counted, but violate no rule.
     pub(crate) slept: Vec<Duration>,
     pub(crate) last_leader: Option<String>,
-    /// The time at which this node last observed another holder.
     pub(crate) usurped: Option<Instant>,
     /// The uid of the lock that this node last observed.
     pub(crate) knows: Option<u64>,
@@ -106,7 +102,6 @@ impl Node {
         guarded || self.has_effects() || (believes && !self.clock.is_halted())
     }
 
-    /// Returns `true` if an action with a permit is in progress.
     pub(crate) fn has_effects(&self) -> bool {
         !self.effects.is_empty() && {
             let now = self.clock.monotonic();
@@ -204,7 +199,6 @@ impl World {
     }
 }
 
-/// A process's handle to its world.
 #[derive(Clone, Debug)]
 pub(crate) struct Process {
     world: Arc<World>,
@@ -311,7 +305,6 @@ impl Process {
     }
 }
 
-/// Sends a request for the model of client-go's elector, with a timeout.
 async fn exchange(line: Arc<Line>, request: LockRequest, timeout: Duration) -> Signal {
     let read = request == LockRequest::Read;
     let request = match request {

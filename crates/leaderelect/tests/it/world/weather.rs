@@ -2,7 +2,6 @@
 
 use super::{Chaos, Locks, Share, Tally, in_world};
 
-/// No faults.
 pub(crate) const QUIET: Chaos = Chaos {
     nodes: 3,
     rate_error: 0.0,

@@ -105,7 +105,6 @@ fn covers_any(lease: &str, keys: &[ObjectKey]) -> bool {
     keys.is_empty() || shard_of(lease).is_none_or(|shard| keys.iter().any(|key| shard.has_key(key)))
 }
 
-/// The controller owners of the objects that exist at the end of a run.
 #[derive(Default)]
 struct Owners {
     owners: HashMap<(String, String), String>,
@@ -146,7 +145,6 @@ impl Owners {
     }
 }
 
-/// Returns the resource and key of an object in a snapshot.
 fn identity(line: &Value) -> Option<(String, String)> {
     let resource = line["resource"].as_str()?.split('.').next().unwrap_or_default();
     Some((resource.to_owned(), line["key"].as_str()?.to_owned()))

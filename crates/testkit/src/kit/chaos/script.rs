@@ -27,7 +27,6 @@ pub(super) struct Script {
     pub(super) lag: Duration,
     /// The script's events. Each event has a time since the start of the run.
     pub(super) events: Vec<(Duration, Event)>,
-    /// The time at which all faults end.
     pub(super) end: Duration,
 }
 
@@ -56,7 +55,6 @@ impl Script {
         for _ in 0..steps {
             events.push((at, Event::Step));
             acts.push(at);
-            // The user waits for a short or a long time before the next step.
             let longest = [100, 3_000, 20_000][random.usize(0..3)];
             at += Duration::from_millis(random.u64(0..longest));
         }
@@ -103,7 +101,6 @@ fn near(random: &mut Rng, acts: &[Duration], end: Duration) -> Duration {
     from + (until - from).mul_f64(random.f64())
 }
 
-/// Returns a rule for the requests of all operator processes.
 fn rule(fault: Fault) -> Rule {
     Rule { user_agent: Some("operator-".into()), ..Rule::new(fault) }
 }
