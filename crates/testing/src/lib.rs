@@ -1,4 +1,4 @@
-//! Tests controllers without a network. The crate has in-memory resources, clients with fault injection, and a manually stepped clock.
+//! Tests controllers without a network, with in-memory resources, fault injection and a manually stepped clock.
 //!
 //! ```
 //! use pintle_meta::{ApiError, ListOptions, ListPart, ListWatch, ObjectMeta, WatchEvent, WatchOptions};

@@ -1,5 +1,4 @@
-//! Tests operators with injected faults, a crash at every request, stale views, seeded chaos and generated resources. Also finds an
-//! operator's minimal RBAC role.
+//! Tests operators with injected faults, crashes, stale views, seeded chaos and generated resources, and finds their minimal RBAC role.
 //!
 //! ```rust
 //! use pintle_testkit::{Kit, Violation};
