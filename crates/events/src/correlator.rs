@@ -28,7 +28,8 @@ pub struct CorrelatorConfig {
     pub spam_burst: u32,
     /// The interval at which the spam filter allows another event of a flow after the burst is used up. The default is 5 minutes.
     pub spam_refill: Duration,
-    /// The maximum number of remembered items: of flows, of groups of similar events, and of events. 0 counts as 1. The default is 4096.
+    /// The maximum number of flows that the sink remembers. The same limit applies to groups of similar events, and to events. 0 counts as
+    /// 1. The default is 4096.
     pub cache_size: usize,
     /// Returns the key of an event's flow. The spam filter limits each flow separately. By default, the key consists of the event's source,
     /// object and type, so events with different reasons share one limit. If this function panics, the event is lost and counts as failed.

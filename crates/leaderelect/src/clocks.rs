@@ -65,7 +65,7 @@ impl Deadline {
         }
     }
 
-    /// Returns a deadline on the monotonic clock only. Use it for waits that a suspend may extend.
+    /// Returns a deadline on the monotonic clock only, for waits that a suspend may extend.
     pub fn monotonic(at: Duration) -> Self {
         Self { monotonic: at, ..Self::NEVER }
     }

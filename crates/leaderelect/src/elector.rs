@@ -120,9 +120,9 @@ impl<L: Lock> LeaderElector<L> {
     ///
     /// # Cancel safety
     ///
-    /// Dropping the future drops the leader's work and ends the election immediately. The lock is not released, so the
-    /// next leader has to wait until the lock expires. Permits and concurrent work may continue until the term's
-    /// deadline. Only the next call of `run` on this elector waits for them.
+    /// Dropping the future drops the leader's work and ends the election immediately. The lock is not released, so the next leader has to
+    /// wait until the lock expires. Permits and concurrent work may continue until the term's deadline. Only the next call of `run` on this
+    /// elector waits for the permits and the concurrent work.
     pub async fn run<W, Fut>(
         &mut self,
         stop: &CancellationToken,

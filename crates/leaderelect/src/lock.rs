@@ -113,8 +113,8 @@ pub trait Lock: Send + Sync + 'static {
         Token::of(&began.version)
     }
 
-    /// Returns `true` if this lock supports [coordinated](crate::LeaderElectionConfig::coordinated) elections, in which
-    /// the control plane chooses the holder. Only locks in Leases support them. The default is `true`.
+    /// Returns `true` if this lock supports [coordinated](crate::LeaderElectionConfig::coordinated) elections, in which the control plane
+    /// chooses the holder. Only locks in Leases support coordinated elections. The default is `true`.
     fn can_be_coordinated(&self) -> bool {
         true
     }

@@ -13,8 +13,8 @@ use crate::leadership::Leadership;
 
 /// An election's state, for health checks, logs and status pages.
 ///
-/// Do not use the status to decide whether to work, because the status may be outdated. Work must check its
-/// [`Leadership`] instead.
+/// Do not use the status to decide whether to work, because the status may be outdated. To decide whether to work,
+/// check the [`Leadership`].
 ///
 /// # Examples
 ///

@@ -8,10 +8,10 @@ use pintle_ratelimit::{Clock, ManualClock, Sleep, Timer, TokioClock};
 
 /// A process's monotonic clock and wall clock, controlled by a test. Clones are handles to the same clock.
 ///
-/// A clock from [`new`](Self::new) advances only when a test steps it. A clock from [`beside_tokio`](Self::beside_tokio) follows tokio's
-/// clock, and a test can also step it. Rate limiters and queues accept a `SteppedClock`, because it implements [`Clock`] and [`Timer`]. For
-/// code that reads the time through another trait, implement that trait for a wrapper around `SteppedClock`. The wrapper can use
-/// [`elapsed`](Self::elapsed) and [`wall`](Self::wall).
+/// A clock from [`new`](Self::new) advances only when a test calls [`advance`](Self::advance). A clock from
+/// [`beside_tokio`](Self::beside_tokio) follows tokio's clock, and a test can also step it. Rate limiters and queues accept a
+/// `SteppedClock`, because it implements [`Clock`] and [`Timer`]. For code that reads the time through another trait, implement that trait
+/// for a wrapper around `SteppedClock`. The wrapper can use [`elapsed`](Self::elapsed) and [`wall`](Self::wall).
 ///
 /// # Examples
 ///

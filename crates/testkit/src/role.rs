@@ -54,8 +54,8 @@ impl LeastRole {
             };
             let verbs = rules.entry((request.group.clone(), resource)).or_default();
             verbs.extend(request.verb.map(|verb| verb.to_string()));
-            // To install a definition, the operator lists it. If the definition is not established yet, the operator also watches it. Add
-            // the permission to watch, because another run may need it.
+            // To install a definition, the operator lists the definition. If the definition is not established yet, the operator also
+            // watches the definition. Another run may therefore need the permission to watch.
             if request.verb == Some(RequestVerb::List) && request.resource == "customresourcedefinitions" {
                 verbs.insert(RequestVerb::Watch.to_string());
             }

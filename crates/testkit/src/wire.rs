@@ -190,7 +190,7 @@ impl Link {
         if disturbance.cut == Some(Cut::Before) {
             return self.cut(index, disturbance, "cut before it took effect").await;
         }
-        // Do not compute the changes of Leases and Events. There are many of these changes, and reports do not show them.
+        // Do not compute the changes of Leases and Events, because such changes are frequent and reports do not show them.
         let is_watched = sent.is_write() && !sent.is_housekeeping();
         let before = if is_watched && !sent.name.is_empty() {
             self.read(&object_path(&head.uri, sent, None)).await

@@ -24,7 +24,7 @@ pub enum DelayKind {
     Reminder,
 }
 
-/// The number of keys in a queue, by state. A key with several states is counted once for each of them.
+/// The number of keys in a queue, by state. A key with several states is counted once for each state.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Counts {

@@ -1,4 +1,4 @@
-//! The queue's metrics. Their names are client-go's and controller-runtime's.
+//! The queue's metrics, with the names that client-go and controller-runtime use.
 
 mod ages;
 mod depths;
@@ -151,7 +151,7 @@ pub(crate) type Pull = Box<dyn Any + Send + Sync>;
 
 pub(crate) type Reading = dyn Fn(&Observer, Counts, u64) -> f64;
 
-/// The gauges of one queue. Dropping this value unregisters them.
+/// The gauges of one queue. Dropping this value unregisters the gauges.
 pub(crate) struct Gauges {
     _fixed: Vec<Pull>,
     pub(crate) register: Box<dyn Fn(Depth) -> Pull + Send + Sync>,

@@ -68,7 +68,8 @@ use crate::wait::Wait;
 ///
 /// - While all threads of the tokio runtime whose timer the queue uses are busy, the latency is unbounded, even if another runtime is idle.
 ///   For a queue that several runtimes share, use [`StdClock`] instead.
-/// - After a burst of keys, the queue frees its memory only when it becomes empty. A single delayed key prevents this.
+/// - After a burst of keys, the queue frees its memory only when it becomes empty. A single delayed key keeps the memory of the whole burst
+///   allocated.
 /// - If the lock is contended, a thread spins for a few microseconds before it blocks.
 /// - If a queued key is added again with a delay and a higher priority, its priority is raised before the delay ends.
 /// - [`replace_after`](Self::replace_after) with a delay of zero queues the key, regardless of the
@@ -305,14 +306,14 @@ impl<K: Clone, C: Clock> WorkQueue<K, C> {
     ///
     /// # Cancel safety
     ///
-    /// This method is cancel safe. A key is dequeued only by the poll that returns it. If the future is dropped after it was woken, the
-    /// queue wakes another waiter instead. A woken future that is not polled and not dropped can delay a key by up to one
+    /// This method is cancel safe. A key is dequeued only by the poll that returns it. If a woken future is dropped before its next poll,
+    /// the queue wakes another waiter. A woken future that is not polled and not dropped can delay a key by up to one
     /// [millisecond](WorkQueue#latency).
     ///
     /// # Fairness
     ///
-    /// A task that always finds a key yields to other tasks on its thread after at most 128 keys. With `TokioClock`, the task yields
-    /// according to tokio's cooperative budget instead.
+    /// A task that always finds a key yields to other tasks on its thread after at most 128 keys. With `TokioClock`, tokio's cooperative
+    /// budget determines when the task yields.
     pub fn get(&self) -> Get<'_, K, C>
     where
         C: Timer,

@@ -177,8 +177,8 @@ impl<K, C: Clock> Shared<K, C> {
         let at = match self.timed.then(|| catch(|| self.now())) {
             None => None,
             Some(Ok(now)) => Some(now),
-            // The clock has panicked. Let the caller wait for the lock instead. Its critical section then reads the clock again, and
-            // propagates the clock's panic at its end.
+            // The clock has panicked, so let the caller wait for the lock. The caller's critical section then reads the clock again, and
+            // propagates the clock's panic when the section ends.
             Some(Err(_)) => return Some(step),
         };
         self.inbox.leave(Late { step, at }).err().map(|late| late.step)

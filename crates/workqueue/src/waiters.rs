@@ -152,7 +152,7 @@ impl Waiters {
         self.timekeeper = None;
     }
 
-    /// Ensures that a thread or the alarm checks the queue at `next`. Returns `next` if the alarm must check it.
+    /// Ensures that a thread or the alarm checks the queue at `next`. Returns `next` if the alarm must check the queue.
     fn keep_time(&mut self, next: u64, now: u64, wakes: &mut Wakes) -> Option<u64> {
         let Some(thread) = self.timekeeper.map(|(id, _)| id).or(self.threads.first().copied()) else {
             return Some(next);

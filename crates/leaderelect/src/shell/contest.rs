@@ -189,7 +189,7 @@ impl<L: Lock> Contest<L> {
     }
 
     /// Records that a queued request is sent now. Returns `false` if the request is no longer worth sending. The caller
-    /// must then call [`step`](Contest::step) instead.
+    /// must then call [`step`](Contest::step).
     pub(super) fn depart(&mut self) -> bool {
         let now = self.clocks.now();
         self.request = None;

@@ -9,8 +9,8 @@ use crate::order::Ticket;
 /// segment. Therefore, an insertion moves at most one segment's entries.
 #[derive(Debug)]
 pub(super) struct Index {
-    /// At least one segment. All hashes in segment `i` have the same low bits, and these bits equal `i`. The number of these bits grows
-    /// with the number of segments.
+    /// The table has at least one segment. All hashes in segment `i` have the same low bits, and these bits equal `i`. The number of these
+    /// bits grows with the number of segments.
     segments: Chunks<HashTable<Entry>>,
     count: usize,
     len: usize,

@@ -99,8 +99,8 @@ impl<K, C: Clock> Shared<K, C> {
 }
 
 impl<K, C: Clock> Outside for Shared<K, C> {
-    /// Sets the alarm. If the alarm is due immediately, handles it and sets the next alarm. A loop does this instead of recursion, to bound
-    /// the stack depth.
+    /// Sets the alarm. If the alarm is due immediately, handles it and sets the next alarm. The method uses a loop instead of recursion, to
+    /// bound the stack depth.
     fn arm(&self, arm: Arm) -> Option<Panic> {
         let (mut next, mut panic) = (Some(arm), None);
         while let Some(arm) = next {

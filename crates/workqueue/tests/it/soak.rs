@@ -75,7 +75,7 @@ fn soak_on_threads_and_tasks() {
                             let mut get = std::pin::pin!(queue.get());
                             std::future::poll_fn(|cx| {
                                 let polled = get.as_mut().poll(cx);
-                                // Poll the future once and drop it. If the future was woken, the queue must wake another waiter instead.
+                                // Poll the future once and drop it. If the future was woken, the queue must wake another waiter.
                                 std::task::Poll::Ready(match polled {
                                     std::task::Poll::Ready(item) => Some(item),
                                     std::task::Poll::Pending => None,
