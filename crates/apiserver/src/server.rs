@@ -17,6 +17,7 @@ mod witness;
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
+use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -73,6 +74,8 @@ pub struct ApiServer {
     own_runtime: Option<Handle>,
 }
 
+type Started = Pin<Box<dyn Future<Output = Result<ApiServer, StartError>> + Send>>;
+
 impl ApiServer {
     /// The objects and fields that this server accepts but ignores, unlike kube-apiserver. Each entry also contains the reason. A response
     /// to a write that sets one of these objects or fields contains a warning.
@@ -98,11 +101,13 @@ impl ApiServer {
 
     /// Starts a server. If `upstream` is set, the server reads objects from the upstream
     /// cluster. The server never writes to the upstream cluster.
-    pub(crate) async fn start_with_upstream(
-        config: ApiServerConfig,
-        upstream: Option<Upstream>,
-    ) -> Result<Self, StartError> {
-        if config.own_thread { thread::start(config, upstream).await } else { Self::launch(config, upstream).await }
+    ///
+    /// The future is boxed, so that the compiler generates the code of the server in this crate, and not in each program.
+    #[inline(never)]
+    pub(crate) fn start_with_upstream(config: ApiServerConfig, upstream: Option<Upstream>) -> Started {
+        Box::pin(async move {
+            if config.own_thread { thread::start(config, upstream).await } else { Self::launch(config, upstream).await }
+        })
     }
 
     async fn launch(config: ApiServerConfig, upstream: Option<Upstream>) -> Result<Self, StartError> {

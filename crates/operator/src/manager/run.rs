@@ -1,7 +1,7 @@
 //! Runs a manager.
 
 use std::iter::once;
-use std::pin::pin;
+use std::pin::{Pin, pin};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, SystemTime};
 
@@ -44,7 +44,20 @@ impl Manager {
     /// # Cancel safety
     ///
     /// Dropping the future stops all parts of the manager in no particular order, without releasing the Lease.
-    pub async fn run(mut self, stop: &CancellationToken) -> Result<(), OperatorError> {
+    pub async fn run(self, stop: &CancellationToken) -> Result<(), OperatorError> {
+        self.boxed_run(stop).await
+    }
+
+    /// The future is boxed, so that the compiler generates its code in this crate, and not in each program.
+    #[inline(never)]
+    fn boxed_run<'a>(
+        self,
+        stop: &'a CancellationToken,
+    ) -> Pin<Box<dyn Future<Output = Result<(), OperatorError>> + Send + 'a>> {
+        Box::pin(self.run_parts(stop))
+    }
+
+    async fn run_parts(mut self, stop: &CancellationToken) -> Result<(), OperatorError> {
         if let Some(fault) = self.fault.take() {
             return Err(fault);
         }
