@@ -10,28 +10,27 @@ use crate::key::RequestKey;
 /// A change within this time after a failed call counts as the call's own write.
 pub(crate) const OWN_WRITE: Duration = Duration::from_secs(5);
 
-/// The maximum remaining backoff after a change that a failed call may have caused. The backoff is shortened to this
-/// time, because another writer may have made the change.
+/// The maximum remaining backoff of a key after a change that the failed call may have caused. The backoff still
+/// shortens, because another writer may have made the change.
 pub(crate) const EARLY_RETRY: Duration = Duration::from_secs(30);
 
-/// The maximum number of early retries of a key between two successes. With this limit, a reconciler that always writes
-/// and then fails still backs off.
+/// The maximum number of early retries of a key between two successes. The limit makes a reconciler that always writes
+/// and then fails back off.
 const MAX_EARLY_RETRIES: u8 = 10;
 
-/// The state of all keys that are in flight, or whose last call failed.
 #[derive(Debug)]
 pub(crate) struct Attempts<K> {
     keys: HashMap<K, Attempt>,
-    /// The number of keys after old failures were last removed.
+    /// The number of keys after the last removal of old failures.
     pruned: usize,
 }
 
 #[derive(Debug)]
 struct Attempt {
     state: AttemptState,
-    /// Whether an urgent change has arrived since the last call began. A change is urgent if the last call cannot have caused it.
+    /// Whether an urgent change has arrived since the last call began. A change is urgent if the last call cannot have
+    /// caused the change.
     is_urgent: bool,
-    /// The number of early retries since the last success.
     early_retries: u8,
 }
 
@@ -45,7 +44,6 @@ enum AttemptState {
     },
 }
 
-/// When a failed call is retried.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Retry {
     /// After the rate limiter's delay.
@@ -68,7 +66,6 @@ pub(crate) enum OwnWrite {
     Possible,
 }
 
-/// How to handle a change for a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ChangeAction {
     /// Add the key immediately.
@@ -77,7 +74,7 @@ pub(crate) enum ChangeAction {
     AddRateLimited,
     /// Shorten the pending retry's delay to [`EARLY_RETRY`].
     RetryEarly,
-    /// Do nothing, because a retry is pending.
+    /// Do nothing, because the key already waits for a retry.
     Wait,
 }
 
@@ -88,18 +85,16 @@ impl<K> Default for Attempts<K> {
 }
 
 impl<K: RequestKey> Attempts<K> {
-    /// Records that a call begins.
     pub(crate) fn begin(&mut self, key: &K) {
         let early_retries = self.keys.get(key).map_or(0, |attempt| attempt.early_retries);
         self.keys.insert(key.clone(), Attempt { state: AttemptState::Running, is_urgent: false, early_retries });
     }
 
-    /// Records that a call succeeded or was dropped.
     pub(crate) fn end(&mut self, key: &K) {
         self.keys.remove(key);
     }
 
-    /// Records that a call failed. Returns `true` if the changes that arrived during the call may wait for the key's
+    /// Records that a call failed. Returns `true` if changes that arrived during the call can be handled by the key's
     /// retry.
     pub(crate) fn fail(&mut self, key: &K, retry: Retry, now: Instant) -> bool {
         let state = AttemptState::Failed { at: now, retry };
@@ -111,7 +106,7 @@ impl<K: RequestKey> Attempts<K> {
         if self.keys.len() > 1_024 && self.keys.len() / 2 > self.pruned {
             self.keys.retain(|_, attempt| match attempt.state {
                 AttemptState::Running => true,
-                // Keep the attempt, because its number of early retries still limits later ones.
+                // Keep the attempt, because its `early_retries` count still limits later early retries.
                 AttemptState::Failed { retry: Retry::AfterBackoff, .. } if attempt.early_retries > 0 => true,
                 AttemptState::Failed { at, .. } => now.duration_since(at) < OWN_WRITE,
             });
@@ -120,7 +115,7 @@ impl<K: RequestKey> Attempts<K> {
         !is_urgent
     }
 
-    /// Records a change for the key, and returns how to handle it.
+    /// Records a change for the key. Returns how to handle the change.
     pub(crate) fn change(&mut self, key: &K, own_write: OwnWrite, now: Instant) -> ChangeAction {
         let Some(attempt) = self.keys.get_mut(key) else { return ChangeAction::Add };
         if matches!(attempt.state, AttemptState::Failed { at, .. } if now.duration_since(at) >= OWN_WRITE) {
@@ -141,13 +136,11 @@ impl<K: RequestKey> Attempts<K> {
         self.keys.get(key).is_some_and(Attempt::may_retry_early)
     }
 
-    /// Returns `true` if an urgent change has arrived since the last call began. A change is urgent if the last call
-    /// cannot have caused it.
+    /// Returns `true` if a change that the last call cannot have caused has arrived since that call began.
     pub(crate) fn is_urgent(&self, key: &K) -> bool {
         self.keys.get(key).is_some_and(|attempt| attempt.is_urgent)
     }
 
-    /// Records that a change has shortened the delay of the key's pending retry.
     pub(crate) fn retried_early(&mut self, key: &K) {
         if let Some(attempt) = self.keys.get_mut(key) {
             attempt.early_retries = attempt.early_retries.saturating_add(1);
@@ -160,8 +153,8 @@ impl<K: RequestKey> Attempts<K> {
 }
 
 impl Attempt {
-    /// Returns `true` if the change counts as urgent. An `Unlikely` change that counts as urgent also counts as an
-    /// early retry.
+    /// Returns `true` if the change counts as urgent. An `Unlikely` change that counts as urgent uses up one early
+    /// retry.
     fn is_urgent_change(&mut self, own_write: OwnWrite) -> bool {
         match own_write {
             OwnWrite::Impossible => true,

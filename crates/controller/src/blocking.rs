@@ -14,30 +14,28 @@ use crate::metrics::Metrics;
 use crate::no_subscriber::with_current_subscriber;
 use crate::report::{report, start_report};
 
-/// The workers of one controller and the polls in progress. All runs of the controller share these workers.
+/// The workers of one controller, and the polls in progress. All runs of the controller share this list of workers.
 pub(crate) struct Polls<K> {
     controller: String,
-    /// If a poll takes longer than this time, it blocks its thread.
+    /// A poll that takes longer than this time blocks its thread.
     limit: Duration,
     metrics: Metrics,
     workers: Mutex<Vec<Weak<Poll<K>>>>,
 }
 
-/// The poll that a worker currently executes.
+/// The current poll of one worker.
 pub(crate) struct Poll<K> {
     current: Mutex<Current<K>>,
     metrics: Metrics,
 }
 
 struct Current<K> {
-    /// The key is shared, so that no code of its type runs under the lock.
+    /// Shared, so that the key's `Clone` and `Drop` do not run under the lock.
     key: Option<Arc<K>>,
     since: Option<Instant>,
-    /// Whether the watchdog has reported this poll.
     is_reported: bool,
 }
 
-/// A call of the reconciler that blocks its thread.
 pub(crate) struct Blocked<K> {
     pub(crate) key: Arc<K>,
     pub(crate) since: Instant,
@@ -100,7 +98,6 @@ impl<K: RequestKey> Polls<K> {
         reports.collect()
     }
 
-    /// Describes the blocked calls in one line.
     pub(crate) fn describe(&self) -> Option<String> {
         let blocked = self.blocked();
         let blocked: Vec<_> = blocked.iter().map(|blocked| blocked.describe(Instant::now())).collect();
@@ -108,18 +105,17 @@ impl<K: RequestKey> Polls<K> {
     }
 }
 
-/// Logs a blocked call and counts it in the metrics. Both run user code, which may block.
+/// Logs a blocked call and counts it in the metrics. The logger and the metrics are user code, which may block.
 pub(crate) type Report = Box<dyn FnOnce() + Send>;
 
 /// The methods of [`Polls`] that do not depend on the type of the keys.
 pub(crate) trait Watched: Send + Sync {
-    /// Returns the duration of a poll that counts as blocking.
+    /// Returns the minimum duration of a blocking poll.
     fn limit(&self) -> Duration;
 
     /// Returns a report for each call that has started to block its thread since the last check.
     fn new_reports(&self) -> Vec<Report>;
 
-    /// Describes the calls that have blocked their thread for at least `limit`.
     fn describe_blocked_for(&self, limit: Duration) -> Vec<String>;
 }
 
@@ -157,7 +153,7 @@ impl<K> Current<K> {
 }
 
 impl<K: RequestKey> Poll<K> {
-    /// Runs a call, and records the start and the end of each poll.
+    /// Runs a call, and records the start and the end of each poll of the call's future.
     pub(crate) async fn watch<F: Future>(&self, key: Arc<K>, call: F) -> F::Output {
         let mut call = pin!(call);
         poll_fn(|context| {
@@ -176,13 +172,12 @@ impl<K: RequestKey> Poll<K> {
         current.since = Some(Instant::now());
         drop(current);
         let polling = Polling(self);
-        // Drop the key after the lock is released, because dropping the key may run code of its type.
+        // Drop the key after the lock is released, because the key's `Drop` is user code.
         drop(before);
         polling
     }
 }
 
-/// A poll in progress.
 struct Polling<'a, K: RequestKey>(&'a Poll<K>);
 
 impl<K: RequestKey> Drop for Polling<'_, K> {
@@ -199,8 +194,8 @@ impl<K: RequestKey> Drop for Polling<'_, K> {
     }
 }
 
-/// A thread that looks for blocked calls. A task could not look for blocked calls, because blocked runtime threads do
-/// not run tasks. Dropping this value ends the thread.
+/// A thread that looks for blocked calls. Blocked runtime threads run no tasks, so a task could not detect the blocked
+/// calls. Dropping this value ends the thread.
 pub(crate) struct Watchdog(Arc<Shared>);
 
 struct Shared {
@@ -212,16 +207,15 @@ struct Shared {
 
 const SECOND: Duration = Duration::from_secs(1);
 
-/// Determines when the watchdog exits the process.
 pub(crate) struct Exit {
     pub(crate) stop: CancellationToken,
     pub(crate) after: Duration,
 }
 
 impl Watchdog {
-    /// Starts a watchdog for these controllers. If `exit` is set and calls still block their threads when the stop
-    /// timeout has passed, the watchdog exits the process. The watchdog exits the process even if the watchdog was
-    /// dropped before, because nothing else can end these calls.
+    /// Starts a watchdog for these controllers. If `exit` is set and calls still block their threads after the stop
+    /// timeout, the watchdog exits the process. Dropping the watchdog does not cancel this exit, because nothing else
+    /// can end these calls.
     pub(crate) fn start(controllers: Vec<Arc<dyn Watched>>, exit: Option<Exit>) -> Self {
         let tick = controllers.iter().map(|polls| polls.limit() / 2).min().unwrap_or(SECOND);
         let tick = if exit.is_some() { tick.min(SECOND) } else { tick };
@@ -240,7 +234,8 @@ impl Drop for Watchdog {
     fn drop(&mut self) {
         let ends_process = self.0.exit.as_ref().is_some_and(|exit| exit.stop.is_cancelled());
         if !ends_process || self.0.held().is_empty() {
-            // Drop the controllers here rather than on the watchdog's thread, because their metrics are user code.
+            // Drop the controllers on this thread and not on the watchdog's thread, because their metrics are user
+            // code.
             drop(std::mem::take(&mut *lock(&self.0.controllers)));
         }
         *lock(&self.0.has_ended) = true;
@@ -255,7 +250,7 @@ impl Shared {
         loop {
             if let Some(exit) = self.exit.as_ref().filter(|exit| exit.stop.is_cancelled()) {
                 let stopped = *stopped.get_or_insert_with(Instant::now);
-                // Wait longer than the stop timeout, so that `main` can end the process first.
+                // Wait longer than the stop timeout, so that `main` can end the process before the watchdog does.
                 if stopped.elapsed() >= exit.after.saturating_add((exit.after / 10).min(Duration::from_secs(2))) {
                     self.end_process(exit);
                 }
@@ -266,7 +261,7 @@ impl Shared {
             drop(has_ended);
             let reports: Vec<_> = self.controllers().iter().flat_map(|polls| polls.new_reports()).collect();
             if !reports.is_empty() {
-                // The reports end on their own, so that this thread can exit the process even if they block.
+                // Do not wait for the reports. They may block, and this thread must still be able to exit the process.
                 drop(start_report(|| reports.into_iter().for_each(|report| report())));
             }
             has_ended = lock(&self.has_ended);
@@ -281,7 +276,7 @@ impl Shared {
         lock(&self.controllers).clone()
     }
 
-    /// Describes the calls that cannot be stopped, and names the controller of each call.
+    /// Describes the calls that still block their threads, with their controllers' names.
     fn held(&self) -> Vec<String> {
         const HELD: Duration = Duration::from_millis(100);
         let controllers = self.controllers();
@@ -305,6 +300,6 @@ impl Shared {
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    // No code that runs under these locks can panic halfway through a change, so the state is consistent.
+    // No code panics between two related writes under these locks, so the state is consistent.
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

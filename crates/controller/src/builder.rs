@@ -69,7 +69,7 @@ impl Builder {
     }
 
     /// Reconciles an object whenever one of its dependents changes. A dependent is an object whose controller reference
-    /// has the owner's group, kind and name. [`EnqueueOwner`] describes the details.
+    /// names the owner's group, kind and name: see [`EnqueueOwner`].
     ///
     /// # Panics
     ///
@@ -94,17 +94,18 @@ impl<K: RequestKey> Builder<K> {
         self
     }
 
-    /// Reconciles the keys that `handler` returns for each event.
+    /// Reconciles the keys that `handler` returns for each event of `objects`.
     ///
-    /// With [`EnqueueObject`] and [`EnqueueOwner`], the reconciler's own write may have caused an event. With other
-    /// handlers, an event ends a failed key's backoff immediately, but at most ten times until the key succeeds.
-    /// [`ControllerConfig::queue`] describes the rules.
+    /// After a failed call, an event can end the key's backoff early. With [`EnqueueObject`] and [`EnqueueOwner`], the
+    /// failed call's own write may have caused the event, so the event only shortens the backoff. With other handlers,
+    /// an event ends the backoff immediately, at most ten times until the key succeeds. [`ControllerConfig::queue`]
+    /// lists the exact rules.
     pub fn watches<T: Object>(self, objects: impl Into<Kind<T>>, handler: impl Handler<T, K>) -> Self {
         let relation = Relation::of(&handler);
         self.source(KindSource::new(objects.into(), handler, relation))
     }
 
-    /// Reconciles the keys that another source adds.
+    /// Reconciles the keys that `source` adds.
     pub fn source(mut self, source: impl Source<K>) -> Self {
         self.sources.push(Named::new(source));
         self
@@ -124,8 +125,8 @@ impl<K: RequestKey> Builder<K> {
     }
 
     /// Reconciles only keys for which `filter` returns `true`. The filter applies to keys from all sources, including
-    /// [`Trigger`](crate::Trigger)s. With several filters, a key must pass all of them. The filter must be fast,
-    /// because it is called for each event, and it must always return the same value for the same key.
+    /// [`Trigger`](crate::Trigger)s. With several filters, a key must pass all of them. The controller calls the filter
+    /// for each event, so the filter must be fast. The filter must always return the same value for the same key.
     ///
     /// Use this method to divide keys among several controllers or replicas: see
     /// [`Manager::sharded`](crate::Manager::sharded).
@@ -137,7 +138,7 @@ impl<K: RequestKey> Builder<K> {
         self
     }
 
-    /// Sets the reconciler, and returns the controller, which does nothing until [`run`](Controller::run) is called.
+    /// Sets the reconciler and returns the controller. The controller starts when [`run`](Controller::run) is called.
     pub fn reconciler(self, reconciler: impl Reconciler<K>) -> Controller<K> {
         let concurrency = self.concurrency.unwrap_or_else(|| self.config.max_concurrent_reconciles.into());
         let requests = Requests::new(&self.name, self.filter);
@@ -154,9 +155,10 @@ impl Controller {
 }
 
 impl<K: RequestKey> Controller<K> {
-    /// Returns a builder for a controller without a main kind, whose keys can have any [`RequestKey`] type. The
-    /// compiler infers the type from the sources and the reconciler's [`ReconcileRequest`](crate::ReconcileRequest). If
-    /// several types fit, name one: `Controller::<Tenant>::named("tenants")`.
+    /// Returns a builder for a controller without a main kind. The controller's keys can have any [`RequestKey`] type.
+    /// The compiler infers the key type from the sources and the reconciler's
+    /// [`ReconcileRequest`](crate::ReconcileRequest). If several types fit, name the key type:
+    /// `Controller::<Tenant>::named("tenants")`.
     pub fn named(name: impl Into<String>) -> Builder<K> {
         Builder::named(name)
     }

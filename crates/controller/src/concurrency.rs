@@ -20,7 +20,7 @@ use tokio::sync::watch;
 #[derive(Clone, Debug)]
 pub struct Concurrency(Arc<watch::Sender<usize>>);
 
-/// The highest limit. Each concurrent reconciliation needs a task, which exists even while it has no key.
+/// The highest limit. The controller spawns one task for each possible concurrent reconciliation.
 const MAX_CONCURRENCY: usize = 10_000;
 
 impl Concurrency {
@@ -30,7 +30,7 @@ impl Concurrency {
     }
 
     /// Changes the limit, which is clamped as in [`new`](Self::new). A lower limit does not interrupt running
-    /// reconciliations, so more than `limit` reconciliations may still run for a while.
+    /// reconciliations, so more than `limit` reconciliations may run until the excess ones finish.
     pub fn set(&self, limit: usize) {
         let limit = limit.clamp(1, MAX_CONCURRENCY);
         self.0.send_if_modified(|current| std::mem::replace(current, limit) != limit);

@@ -12,8 +12,8 @@ use pintle_workqueue::{DelayPolicy, MetricsStyle, Priority, QueueConfig};
 use crate::key::RequestKey;
 use crate::order::{GuardedOrder, OrderPanic};
 
-/// Configures a [`Controller`](crate::Controller). The defaults are controller-runtime's. `K` is the key type, on which
-/// only [`queue`](Self::queue) depends: see [`RequestKey`].
+/// Configures a [`Controller`](crate::Controller). The defaults are controller-runtime's. `K` is the key type, which
+/// only [`queue`](Self::queue) uses: see [`RequestKey`].
 ///
 /// # Examples
 ///
@@ -44,10 +44,10 @@ pub struct ControllerConfig<K = ObjectKey> {
     /// The reconciliation timeout. A reconciliation that exceeds the timeout is dropped and counts as failed. `None`,
     /// the default, disables the timeout.
     pub reconcile_timeout: Option<Duration>,
-    /// How long a run waits for all caches to sync before it fails with an error that names the unsynced cache. With
-    /// `None`, the default, the run waits indefinitely, for example until a CustomResourceDefinition is installed or
-    /// the server becomes reachable. While a run waits, the readiness check names the unsynced caches. The controller
-    /// logs a warning after 10 s, and then once a minute.
+    /// How long a run waits for all caches to sync. After this time, the run fails with an error that names the
+    /// unsynced cache. With `None`, the default, the run waits indefinitely, for example until a
+    /// CustomResourceDefinition is installed or the server becomes reachable. While a run waits, the readiness check
+    /// names the unsynced caches. The controller logs a warning after 10 s, and then once a minute.
     pub cache_sync_timeout: Option<Duration>,
     /// How long a reconciliation may block its thread before the controller logs and counts it, and the replica becomes
     /// unready. The default is 5 s. This timeout uses the real clock, even if tokio's clock is paused.
@@ -55,19 +55,21 @@ pub struct ControllerConfig<K = ObjectKey> {
     /// How long a stopping controller waits for running reconciliations before it drops them. The default is 25 s. In a
     /// [`Manager`](crate::Manager), the manager's timeout applies instead.
     pub graceful_shutdown_timeout: Duration,
-    /// A function that configures each run's queue. With `None`, the default, the queue follows these rules:
+    /// A function that configures each run's queue. With `None`, the default, the queue uses these rules:
     ///
-    /// - Changed objects come before objects from the initial list, whose keys have [`LOW_PRIORITY`]. A waiting key
-    ///   gains one priority level every 3 s. A key from the initial list therefore comes before changes that arrive 5
-    ///   minutes later, and no key starves. Keys with the same priority are processed first in, first out.
+    /// - The queue returns keys of changed objects before keys from the initial list, which have [`LOW_PRIORITY`]. A
+    ///   waiting key gains one priority level every 3 s, so no key starves. A key from the initial list is processed
+    ///   before changes that arrive more than 5 minutes later. Keys with the same priority are processed first in,
+    ///   first out.
     /// - A key's first error delays its retry by 5 ms. Each further error doubles the delay, up to 1000 s.
-    /// - A change ends the delay, unless the failed call may have caused the change. During a call and up to 5 s after
-    ///   it, changes to the reconciled object or a dependent count as possibly caused by the call. These changes only
-    ///   shorten the delay to 30 s, and never shorten a delay that the server or the reconciler has requested. A change
-    ///   to another [watched](crate::Builder::watches) object ends the delay. Until the key succeeds, these changes
-    ///   shorten or end its delay at most ten times, so a reconciler that writes and fails still backs off.
-    /// - A new generation, a creation or a deletion of the reconciled object ends the delay immediately. So does a key
-    ///   from a [`Trigger`](crate::Trigger) or your own source.
+    /// - A change ends the delay, unless the failed call may have caused the change. A change to the reconciled object
+    ///   or a dependent counts as possibly caused by the call if the change arrives during the call or up to 5 s after
+    ///   the call. Such a change only shortens the delay to 30 s, and never shortens a delay that the server or the
+    ///   reconciler has requested. A change to another [watched](crate::Builder::watches) object ends the delay. Until
+    ///   the key succeeds, these changes shorten or end its delay at most ten times. A reconciler that writes and then
+    ///   fails therefore still backs off.
+    /// - A new generation, a creation or a deletion of the reconciled object ends the delay immediately. A key from a
+    ///   [`Trigger`](crate::Trigger) or a custom source also ends the delay immediately.
     pub queue: Option<QueueSetup<K>>,
     /// The metrics provider. `None`, the default, disables metrics. The controller's metric series exist until its last
     /// handle is dropped and its last reconciliation has ended. The queue's metric series exist until the run's queue
@@ -90,17 +92,18 @@ pub struct ControllerConfig<K = ObjectKey> {
     pub metrics: Option<Arc<dyn Provider>>,
 }
 
-/// A function that configures a run's queue: its order, its rate limiter, and how retries and changes interact.
+/// A function that configures a run's queue: its order, its rate limiter, and the interaction of retries and changes.
 ///
 /// The controller calls the function once per run, because each run has its own queue. The queue always has the
 /// controller's name. By default, the queue reports metrics to the controller's provider, with controller-runtime's
 /// labels.
 ///
-/// Keys from the initial list and from resyncs have [`LOW_PRIORITY`], which only affects orders that use priorities.
+/// Keys from the initial list and from resyncs have [`LOW_PRIORITY`]. Priorities have no effect on an order that
+/// ignores them.
 pub type QueueSetup<K = ObjectKey> = Arc<dyn Fn(&mut QueueConfig<K, TokioClock>) + Send + Sync>;
 
-/// The priority of keys from the initial list and from resyncs, whose objects may be unchanged. The value is the same
-/// as in controller-runtime.
+/// The priority of keys from the initial list and from resyncs. The objects of these keys may be unchanged. The value
+/// is the same as in controller-runtime.
 pub const LOW_PRIORITY: i32 = -100;
 
 /// How long a key waits to gain one priority level.
@@ -113,7 +116,7 @@ impl<K: RequestKey> ControllerConfig<K> {
             metrics: self.metrics.clone(),
             metrics_style: MetricsStyle::ControllerRuntime,
             order: Box::new(Priority::with_ageing(LEVEL)),
-            // A call for a change replaces the key's pending retry.
+            // A change during a pending retry replaces the retry.
             pending_retry: DelayPolicy::Absorb,
             ..QueueConfig::new(TokioClock)
         };

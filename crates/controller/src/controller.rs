@@ -36,14 +36,15 @@ use crate::stop::Stop;
 const WARN_AFTER: Duration = Duration::from_secs(10);
 /// The delay between further warnings.
 const WARN_AGAIN: Duration = Duration::from_secs(60);
-/// How long a run waits for an earlier run's calls if the configuration has no cache sync timeout.
+/// How long a run waits for the calls of an earlier run if the configuration has no cache sync timeout.
 const EARLIER_RUNS: Duration = Duration::from_secs(120);
 
 /// Reconciles objects whenever they or related objects change.
 ///
-/// Sources feed keys into a queue. Workers take keys from the queue and call the reconciler. Calls for the same key
-/// never overlap, and at most [`max_concurrent_reconciles`](ControllerConfig::max_concurrent_reconciles) calls run at
-/// the same time. The first call starts after all caches have synced. The keys of deleted objects are also reconciled.
+/// Sources add keys to a queue. Workers take keys from the queue and call the reconciler. Calls for the same key never
+/// overlap, and at most [`max_concurrent_reconciles`](ControllerConfig::max_concurrent_reconciles) calls run at the
+/// same time. The first call starts after all caches have synced. The controller also reconciles the keys of deleted
+/// objects.
 ///
 /// `K` is the key type. Controllers from [`Controller::of`] use each object's [`ObjectKey`]. For other key types, see
 /// [`RequestKey`].
@@ -97,7 +98,6 @@ struct Inner<K> {
     requests: Requests<K>,
     polls: Arc<Polls<K>>,
     no_subscriber: Arc<NoSubscriberWarning>,
-    /// The tasks of all runs. A new run waits until the earlier runs' tasks have ended.
     tasks: TaskTracker,
 }
 
@@ -121,7 +121,7 @@ impl<K: RequestKey> Controller<K> {
             }))
         });
         let tasks = TaskTracker::new();
-        // `TaskTracker::wait` returns only if the tracker is closed. A closed tracker still accepts tasks.
+        // `TaskTracker::wait` returns only if the tracker is closed. A closed tracker still accepts new tasks.
         tasks.close();
         let name = requests.controller().to_owned();
         let metrics = Metrics::new(config.metrics.as_deref(), &name);
@@ -143,10 +143,11 @@ impl<K: RequestKey> Controller<K> {
         Self { inner: Arc::new(inner) }
     }
 
-    /// Runs the controller until `stop` is cancelled. The controller then starts no further reconciliations, and waits
-    /// for the running ones. After [`graceful_shutdown_timeout`](ControllerConfig::graceful_shutdown_timeout), the
-    /// controller drops the remaining reconciliations. A reconciliation that blocks its thread cannot be dropped. If
-    /// such a reconciliation continues, the run ends with an error that names the key.
+    /// Runs the controller until the `stop` token is cancelled. The controller then starts no further reconciliations,
+    /// and waits for the running reconciliations. After
+    /// [`graceful_shutdown_timeout`](ControllerConfig::graceful_shutdown_timeout), the controller drops the remaining
+    /// reconciliations. A reconciliation that blocks its thread cannot be dropped. In this case, the run returns an
+    /// error that names the key.
     ///
     /// To use leader election, pass the controller to a [`Manager`](crate::Manager).
     ///
@@ -160,7 +161,7 @@ impl<K: RequestKey> Controller<K> {
     ///
     /// # Errors
     ///
-    /// Returns an error if
+    /// Returns an error if:
     ///
     /// - a source cannot sync, has ended or has panicked,
     /// - the [queue setup](ControllerConfig::queue) or the queue's order has panicked,
@@ -176,25 +177,25 @@ impl<K: RequestKey> Controller<K> {
     ///
     /// # Cancel safety
     ///
-    /// Dropping the future stops the controller. Reconciliations are tasks, which the runtime drops soon after the
-    /// future. A task that another thread is polling at that time continues until its next await. The next run waits
-    /// for these tasks.
+    /// Dropping the future stops the controller. The runtime drops the reconciliations' tasks soon after the future. A
+    /// task that another thread is polling at that time continues until its next await. The next run waits for these
+    /// tasks.
     pub async fn run(&self, stop: &CancellationToken) -> Result<(), ControllerError> {
         let _watchdog = Watchdog::start(vec![self.inner.polls.clone()], None);
         self.run_within(&Stop::new(stop.child_token(), self.inner.config.graceful_shutdown_timeout), None).await
     }
 
-    /// Runs the controller like [`Controller::run`], but with a stop signal that other controllers share. If this
-    /// controller fails, it requests the stop, so the other controllers stop too. When the term of `leadership` ends,
-    /// running reconciliations are dropped.
+    /// Runs the controller like [`Controller::run`], but with a stop signal that all controllers of a manager share. If
+    /// this controller fails, it requests the stop, so the other controllers stop too. When the term of `leadership`
+    /// ends, running reconciliations are dropped.
     pub(crate) async fn run_within(&self, stop: &Stop, leadership: Option<&Leadership>) -> Result<(), ControllerError> {
         let panic = OnceLock::new();
         let ended = Run::begin(&self.inner, &panic)?.work(stop, leadership).await;
         ended.and(panic.into_inner().map_or(Ok(()), |panic| Err(self.panicked("dropping its queue", panic))))
     }
 
-    /// Starts to fill the caches, so that a later run does not need to wait for them. Does nothing if the caches are
-    /// already filled.
+    /// Starts to fill the caches, so that a later run does not need to wait for its caches. Has no effect on filled
+    /// caches.
     ///
     /// # Panics
     ///
@@ -209,7 +210,7 @@ impl<K: RequestKey> Controller<K> {
     }
 
     /// Returns the sources that have not synced, and the sources whose lists and watches have failed for 2 minutes,
-    /// each with the reason. The controller reconciles nothing before all sources have synced once.
+    /// each with the reason. The controller reconciles no key before all sources have synced once.
     pub fn unsynced(&self) -> Vec<(String, String)> {
         self.sources().into_iter().filter_map(|(name, problem)| Some((name, problem?))).collect()
     }
@@ -244,7 +245,6 @@ impl<K: RequestKey> Controller<K> {
         self.inner.panicked(part, panic)
     }
 
-    /// Describes the calls that block their threads. `None` if there are none.
     pub(crate) fn blocked(&self) -> Option<String> {
         self.inner.polls.describe()
     }
@@ -253,13 +253,13 @@ impl<K: RequestKey> Controller<K> {
         self.inner.polls.clone()
     }
 
-    /// Returns a token that counts as a run's task until it is dropped.
+    /// Returns a token that counts as a running task of the controller until the token is dropped.
     #[cfg(test)]
     pub(crate) fn blocked_task(&self) -> tokio_util::task::task_tracker::TaskTrackerToken {
         self.inner.tasks.token()
     }
 
-    /// Waits until all runs' tasks have ended.
+    /// Waits until the tasks of all runs have ended.
     pub(crate) async fn ended(&self) {
         self.inner.tasks.wait().await;
     }
@@ -273,7 +273,6 @@ impl<K: RequestKey> Controller<K> {
         self.inner.requests.histories()
     }
 
-    /// Calls `read` with the current run's queue. Returns `None` if the controller is not running.
     pub(crate) fn with_queue<R>(&self, read: impl FnOnce(&Queue<K>) -> R) -> Option<R> {
         self.inner.requests.with_queue(read)
     }
@@ -304,7 +303,6 @@ impl<K: RequestKey> fmt::Debug for Controller<K> {
 }
 
 impl<K: RequestKey> Inner<K> {
-    /// Waits until the earlier runs' tasks have ended.
     async fn wait_for_previous_runs(&self) -> Result<(), ControllerError> {
         let limit = self.config.cache_sync_timeout.unwrap_or(EARLIER_RUNS);
         timeout(limit, self.tasks.wait()).await.map_err(|_| self.still_blocked(limit))
@@ -332,7 +330,7 @@ impl<K: RequestKey> Inner<K> {
 
     async fn sync(&self, syncs: Vec<Synced>) -> Result<(), ControllerError> {
         let limit = self.config.cache_sync_timeout;
-        // No limit if the addition overflows.
+        // An overflow means that the run waits without a limit.
         let until = limit.and_then(|limit| Instant::now().checked_add(limit));
         let mut warn_at = Instant::now() + WARN_AFTER;
         for (index, synced) in syncs.into_iter().enumerate() {

@@ -39,7 +39,7 @@ pub enum ControllerError {
         /// The source's name.
         source_name: String,
     },
-    /// A part of the controller panicked outside of a reconciliation: a source, a worker, or the queue's setup or
+    /// User code of the controller panicked outside of a reconciliation: a source, a worker, or the queue's setup or
     /// order.
     #[error("controller {controller:?}: {part} panicked: {panic}")]
     Panicked {
@@ -50,7 +50,8 @@ pub enum ControllerError {
         /// The panic message.
         panic: String,
     },
-    /// An earlier run's call still blocks its thread and cannot be dropped. A new run must not overlap with this call.
+    /// A call of an earlier run still blocks its thread and cannot be dropped. A new run must not overlap with this
+    /// call.
     #[error(
         "controller {controller:?}: a call of an earlier run still blocks its thread {after:?} after the run ended: {blocked}"
     )]
@@ -84,7 +85,7 @@ pub struct UnfinishedKeys {
     pub in_flight: Vec<String>,
     /// Keys that waited for a worker.
     pub queued: Vec<String>,
-    /// Keys that waited for a retry, or for a delay that the reconciler had requested.
+    /// Keys that waited for a retry, or for a delay that the reconciler requested.
     pub delayed: Vec<String>,
 }
 
@@ -100,7 +101,6 @@ impl UnfinishedKeys {
 }
 
 impl fmt::Display for UnfinishedKeys {
-    /// Shows the first five keys in each list.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let parts = [("in flight", &self.in_flight), ("queued", &self.queued), ("delayed", &self.delayed)];
         let parts = parts.into_iter().filter(|(_, keys)| !keys.is_empty());
@@ -113,7 +113,6 @@ impl fmt::Display for UnfinishedKeys {
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum ManagerError {
-    /// A controller failed.
     #[error(transparent)]
     Controller(#[from] ControllerError),
     /// A service or the leader election failed.
@@ -124,7 +123,7 @@ pub enum ManagerError {
         /// The error of the service or the election.
         cause: Box<dyn Error + Send + Sync>,
     },
-    /// Two controllers have the same name, which would make their logs, metrics and checks indistinguishable.
+    /// Two controllers have the same name. Their logs, metrics and health checks would be indistinguishable.
     #[error("two controllers are named {name:?}; rename one of them with `Builder::name`")]
     DuplicateName {
         /// The duplicate name.
@@ -134,7 +133,7 @@ pub enum ManagerError {
     #[error("the stop timed out after {after:?}; these parts were dropped: {}", .left.join(", "))]
     StopTimedOut {
         /// The dropped parts: controllers with their unfinished keys, services, informers, or the leader election if
-        /// the lease was not released.
+        /// the manager did not release the lease.
         left: Vec<String>,
         /// The shutdown timeout of the whole manager.
         after: Duration,

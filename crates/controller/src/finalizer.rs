@@ -11,8 +11,8 @@ use crate::reconciler::{Action, ReconcileError};
 /// Adds a finalizer to an object, like controller-runtime's `controllerutil.AddFinalizer`, and sends the change to the
 /// server as a patch.
 ///
-/// The patch contains only the finalizers and the object's resourceVersion, so it never overwrites other writers'
-/// changes. The object may come from a cache, and its Rust type may lack some fields.
+/// The patch contains only the finalizers and the object's resourceVersion, so the patch never overwrites other
+/// writers' changes. `object` may come from a cache, and its Rust type may lack some fields.
 ///
 /// Returns the stored object. Returns `None` without sending a request if the object already has the finalizer or is
 /// being deleted. Servers reject new finalizers on an object that is being deleted.
@@ -125,8 +125,8 @@ pub enum Cleanup {
 
 /// Blocks the deletion of objects until a controller has cleaned up after them.
 ///
-/// [`reconcile`](Self::reconcile) first stores the finalizer on the object, and then calls `apply`. For an object that
-/// is being deleted, the method calls `cleanup`, and removes the finalizer when the cleanup is complete.
+/// [`reconcile`](Self::reconcile) stores the finalizer on the object, and then calls `apply`. For an object that is
+/// being deleted, `reconcile` calls `cleanup`, and removes the finalizer when the cleanup is complete.
 ///
 /// # Examples
 ///
@@ -180,11 +180,11 @@ impl<A> Finalizer<A> {
         Self { options, ..self }
     }
 
-    /// If the object is not being deleted, adds the finalizer and calls `apply`. If the object is being deleted, calls
-    /// `cleanup`, or does nothing if the object lacks the finalizer.
+    /// If the object is not being deleted, adds the finalizer and calls `apply`. If the object is being deleted and has
+    /// the finalizer, calls `cleanup`. Otherwise, does nothing.
     ///
-    /// `apply` receives the stored object with the finalizer. `cleanup` may be called again after it has completed, if
-    /// removing the finalizer failed.
+    /// `apply` receives the stored object with the finalizer. `cleanup` may be called again after a completed cleanup,
+    /// if removing the finalizer failed.
     ///
     /// # Errors
     ///
@@ -193,8 +193,8 @@ impl<A> Finalizer<A> {
     ///
     /// # Cancel safety
     ///
-    /// The finalizer is stored before `apply` is called, and stays until `cleanup` has completed. Other effects of
-    /// dropping the future depend on `apply` and `cleanup`.
+    /// The finalizer is stored before `apply` is called, and stays until `cleanup` has completed. Other effects of a
+    /// dropped future depend on `apply` and `cleanup`.
     pub async fn reconcile<T, Apply, Clean>(
         &self,
         object: Arc<T>,

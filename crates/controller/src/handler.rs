@@ -3,7 +3,7 @@
 use pintle_informer::ResourceEvent;
 use pintle_meta::{ApiResource, Metadata, Object, ObjectKey, Scope};
 
-/// Maps an event to the keys to reconcile, like controller-runtime's `EventHandler`. `K` is the type of the keys: see
+/// Maps an event to the keys to reconcile, like controller-runtime's `EventHandler`. `K` is the key type: see
 /// [`RequestKey`](crate::RequestKey). A function `Fn(&ResourceEvent<T>, &mut dyn FnMut(K))` is also a handler.
 ///
 /// # Examples
@@ -28,8 +28,8 @@ use pintle_meta::{ApiResource, Metadata, Object, ObjectKey, Scope};
 /// EnqueueNamespace.handle(&event, &mut |key| assert_eq!(key.as_str(), "team-a"));
 /// ```
 pub trait Handler<T, K = ObjectKey>: Send + Sync + 'static {
-    /// Calls `enqueue` with each key to reconcile. This method should return quickly, because the next events of the
-    /// source wait for it.
+    /// Calls `enqueue` with each key to reconcile. The source delivers its next event only after this method returns,
+    /// so this method should be fast.
     fn handle(&self, event: &ResourceEvent<T>, enqueue: &mut dyn FnMut(K));
 }
 
@@ -54,10 +54,10 @@ impl<T: Object> Handler<T> for EnqueueObject {
 
 /// A handler that reconciles the object's owners of a given kind, like controller-runtime's `EnqueueRequestForOwner`.
 ///
-/// The handler compares the group, kind and name of owners. The handler does not compare the API version, so an owner
-/// reference may use any version. The handler does not compare the uid either, because a re-created owner must also
-/// handle the dependents of the previous owner. For an update, the handler returns the owners from both the old and the
-/// new state of the object.
+/// The handler compares the group, kind and name of owner references. The API version is not compared, so an owner
+/// reference may use any version. The uid is not compared either, because a re-created owner must also handle the
+/// dependents of the previous owner. For an update, the handler returns the owners from both the old and the new state
+/// of the object.
 ///
 /// # Examples
 ///
@@ -94,8 +94,8 @@ pub struct EnqueueOwner {
 }
 
 impl EnqueueOwner {
-    /// Creates a handler for owners of the kind `owner`. The handler reconciles the owner that the object's
-    /// controller reference names.
+    /// Creates a handler for owners of the kind `owner`. The handler reconciles the owner in the object's controller
+    /// reference.
     pub fn new(owner: &ApiResource) -> Self {
         let ApiResource { group_version, kind, scope, .. } = owner.clone();
         Self { group: group_version.group, kind, scope, controllers_only: true }

@@ -1,31 +1,31 @@
-//! Keys that are kept for a controller's next run.
+//! Keys that a controller keeps for its next run.
 
 use std::collections::{BTreeMap, HashMap};
 use std::mem::take;
 
 use crate::key::RequestKey;
 
-/// The maximum number of kept keys for each limited [`Origin`]. Without a limit, a standby would remember every deleted
-/// object, and every key that the program has ever added.
+/// The maximum number of kept keys for each limited [`Origin`]. Without a limit, the memory of a standby would grow
+/// with every deleted object and every key that the program adds.
 pub(crate) const MAX_KEPT: usize = 100_000;
 
-/// The origin of a kept key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Origin {
     /// A source's event, usually a deletion.
     Event,
     /// The program, for example through a [`Trigger`](crate::Trigger).
     Program,
-    /// An earlier run that did not finish the key. The length of that run's queue limits the number of these keys.
+    /// An earlier run that did not finish the key. Unfinished keys need no limit, because they were in that run's
+    /// queue.
     Unfinished,
 }
 
-/// The keys that the next run cannot find through existing objects: keys of deleted objects, keys that the program
-/// added, and unfinished keys. Each key is kept once, with its highest priority.
+/// Keys that the next run cannot find by listing objects: keys of deleted objects, keys that the program added, and
+/// unfinished keys. Each key is stored once, with its highest priority.
 #[derive(Clone, Debug)]
 pub(crate) struct Kept<K> {
     keys: HashMap<K, Entry>,
-    /// For each limited origin, its keys by sequence number, oldest first.
+    /// For each limited origin, the keys by sequence number, oldest first.
     limited: [BTreeMap<u64, K>; 2],
     next: u64,
 }
@@ -44,7 +44,7 @@ impl<K> Default for Kept<K> {
 }
 
 impl<K: RequestKey> Kept<K> {
-    /// Keeps a key until the next run takes it, or until `most` newer keys from the same limited origin are kept. If
+    /// Keeps a key until the next run takes the key, or until `most` newer keys of the same limited origin are kept. If
     /// the key is already kept with a greater origin, only its priority can change. Returns `true` if an older key was
     /// dropped.
     pub(crate) fn insert(&mut self, key: K, priority: i32, origin: Origin, most: usize) -> bool {
@@ -74,7 +74,7 @@ impl<K: RequestKey> Kept<K> {
         true
     }
 
-    /// Removes all keys, and returns them with their priorities, sorted by key.
+    /// Removes and returns all keys with their priorities, sorted by key.
     pub(crate) fn take(&mut self) -> Vec<(K, i32)> {
         self.limited = Default::default();
         let keys = take(&mut self.keys).into_iter();
@@ -106,7 +106,6 @@ mod tests {
         assert!(!insert("by-hand", Origin::Program));
         assert!(!insert("a", Origin::Event));
         assert!(!insert("b", Origin::Event));
-        // Another event for a kept key makes it the newest key.
         assert!(!insert("a", Origin::Event));
         assert!(!insert("by-hand", Origin::Event));
         assert!(insert("c", Origin::Event));

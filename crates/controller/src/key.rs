@@ -14,11 +14,11 @@ use crate::panic::catch;
 /// The default key type is [`ObjectKey`], which identifies one object. Use another key type if several objects map to
 /// one unit of work, or if an object's name does not identify the work. Examples are a tenant's name, a pair of cluster
 /// and object, and an enum of work items. [`Controller::named`](crate::Controller::named) creates a controller with
-/// another key type, whose handlers return such keys, usually through [`EnqueueMapped`](crate::EnqueueMapped).
+/// another key type. The handlers of such a controller usually return keys through
+/// [`EnqueueMapped`](crate::EnqueueMapped).
 ///
 /// Logs, errors and debug pages show an [`ObjectKey`] as `namespace/name`, a `String` unchanged, and all other key
-/// types with `Debug`. Different keys should therefore have different `Debug` outputs, and keys should contain no
-/// secrets.
+/// types with `Debug`. Different keys should therefore have different `Debug` outputs. Keys should contain no secrets.
 ///
 /// The controller compares, hashes and clones keys while it holds locks, so these operations should be fast and must
 /// not panic.
@@ -94,7 +94,7 @@ pub(crate) fn text<K: RequestKey>(key: &K) -> String {
     catch(|| format!("{key:?}")).unwrap_or_else(|panic| format!("(a key whose Debug panicked: {panic})"))
 }
 
-/// Parses an [`ObjectKey`] or a `String`. Returns `None` for other key types, and for invalid object keys.
+/// Parses an [`ObjectKey`] or a `String`. Returns `None` for other key types and for invalid object keys.
 pub(crate) fn parse<K: RequestKey>(text: &str) -> Option<K> {
     let key: Box<dyn Any> = if TypeId::of::<K>() == TypeId::of::<ObjectKey>() {
         Box::new(text.parse::<ObjectKey>().ok()?)
@@ -104,7 +104,7 @@ pub(crate) fn parse<K: RequestKey>(text: &str) -> Option<K> {
     key.downcast().ok().map(|key| *key)
 }
 
-/// Displays a key. Formatting never panics, so a log subscriber may format the key while it holds a lock.
+/// Formats a key without panicking, so that a log subscriber may format the key while it holds a lock.
 pub(crate) struct Text<'a, K>(pub(crate) &'a K);
 
 impl<K: RequestKey> fmt::Display for Text<'_, K> {

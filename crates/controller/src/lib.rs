@@ -76,20 +76,20 @@
 //! - No key is reconciled before the caches of all sources have synced.
 //! - Changed objects are processed before objects from an initial list. Otherwise, the order is first in, first out,
 //!   and no key starves.
-//! - A deleted object's key is reconciled, even if the object was deleted while the watch was disconnected. If no
-//!   replica led at that time, a standby or an earlier run of the same controller must have received the object.
-//! - A panic, an error or a timeout fails only one attempt for one key. Each key has its own backoff, which grows with
-//!   each failure and is reset by a success.
+//! - The controller reconciles a deleted object's key, even if the object was deleted while the watch was disconnected.
+//!   If no replica led at that time, a standby or an earlier run of the same controller must have received the object.
+//! - A panic, an error or a timeout fails only the current attempt for one key. Each key has its own backoff, which
+//!   grows with each failure. A success resets the backoff.
 //! - A change to the reconciled object or a dependent does not end the backoff if a failed call may have caused the
-//!   change. A reconciler that writes an object and then fails therefore still backs off. The first ten such changes
-//!   each shorten the remaining delay to 30 s, because another writer may have fixed the problem.
+//!   change. A reconciler that writes an object and then fails therefore still backs off. The first ten of these
+//!   changes each shorten the remaining delay to 30 s, because another writer may have fixed the problem.
 //! - Logs, metrics and the readiness check report reconciliations that block their thread. If a blocked reconciliation
 //!   does not end when the manager stops, the manager exits the process.
 //! - A run that cannot continue, for example after a panic, returns an error with the reason. A run never hangs without
 //!   a log message or an error.
 //! - A key that a run did not finish is reconciled in the next run of the same controller, even if its object no longer exists.
-//! - Dropping the future of [`Controller::run`] stops its reconciliations and sources. A requested stop first lets
-//!   running reconciliations finish. A manager has one timeout for all its parts.
+//! - Dropping the future of [`Controller::run`] stops its reconciliations and sources. After a requested stop, running
+//!   reconciliations can finish. A manager has one timeout for all its parts.
 
 mod attempts;
 mod blocking;
@@ -140,7 +140,6 @@ pub mod __private {
     pub use crate::report::report;
 }
 
-// Runs the examples of the README as doc tests.
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]
 struct Readme;

@@ -41,27 +41,28 @@ use crate::stop::Stop;
 
 /// Runs controllers together with their caches, services, and leader election.
 ///
-/// The manager starts the informers and services first, then the controllers' caches, and then the election. A
-/// standby's caches are therefore filled before it becomes the leader. The controllers start when this replica becomes
-/// the leader. The manager stops its parts in the reverse order. The controllers finish their work while the lease is
-/// still renewed. The manager then releases the lease, and stops the services and informers last. [One
-/// timeout](ManagerConfig::graceful_shutdown_timeout) covers all these steps.
+/// The manager starts the informers and services first, then the controllers' caches, and then the election. The caches
+/// of a standby are therefore filled before the standby becomes the leader. The controllers start when this replica
+/// becomes the leader. The manager stops its parts in the reverse order. While the controllers finish their work, the
+/// election still renews the lease. The manager then releases the lease, and stops the services and informers last.
+/// [One timeout](ManagerConfig::graceful_shutdown_timeout) covers all these steps.
 ///
-/// - **Lost leadership.** A replica that loses its leadership term drops the running reconciliations and contends
-///   again. A call that blocks its thread cannot be dropped. Until such a call has ended, the replica is not ready, and
-///   does not contend for the lease. If the call takes longer than the [shutdown
+/// - **Lost leadership.** A replica that loses its leadership term drops the running reconciliations and contends for
+///   the lease again. A call that blocks its thread cannot be dropped. Until a blocked call has ended, the replica is
+///   not ready and does not contend for the lease. If the blocked call takes longer than the [shutdown
 ///   timeout](ManagerConfig::graceful_shutdown_timeout), the manager fails.
-/// - **Blocking calls at a stop.** The manager renews the lease until calls that block their threads have ended. If
-///   such a call does not end within the timeout, the manager does not release the lease, and other replicas wait until
-///   the lease expires.
+/// - **Blocking calls at a stop.** The manager renews the lease until calls that block their threads have ended. If a
+///   blocked call does not end within the timeout, the manager does not release the lease. Other replicas then wait
+///   until the lease expires.
 /// - **Failure.** If a controller or a service fails or panics, the manager stops in the order described above.
 /// - **Standby.** A standby reads its caches' events, and remembers the keys of the newest 100,000 deleted objects for
 ///   each controller. When the standby becomes the leader, it reconciles these keys and all existing objects. Deletions
 ///   are therefore not missed, even while no replica leads.
 /// - **Blocked threads.** On a multi-threaded runtime, each election has its own thread, so reconcilers that block the
-///   runtime do not prevent renewals. If all runtime threads are blocked, no task can request a stop. Cancel the token
-///   of [`run`](Self::run) on another thread, for example on a thread that reads signals. The [exit of the
-///   process](ManagerConfig::exit_if_blocked) does not depend on the runtime.
+///   runtime do not prevent renewals. If all runtime threads are blocked, no task can request a stop. To stop the
+///   manager in this case, cancel the token of [`run`](Self::run) on a thread outside of the runtime, for example on a
+///   thread that handles signals. The [exit of the process](ManagerConfig::exit_if_blocked) does not depend on the
+///   runtime.
 ///
 /// # Examples
 ///
@@ -131,15 +132,15 @@ pub struct ManagerConfig {
     /// grace period of 30 s.
     ///
     /// Controllers may use 80 % of this time to finish running reconciliations. A controller's own
-    /// [timeout](crate::ControllerConfig::graceful_shutdown_timeout) does not apply in a manager. The lease must be
-    /// released before 90 % of the time has passed. Services and informers must end in the remaining 10 %. A part that
-    /// does not end in time is dropped, and the error names it. With a timeout of zero, all parts are dropped
-    /// immediately.
+    /// [timeout](crate::ControllerConfig::graceful_shutdown_timeout) has no effect in a manager. The lease must be
+    /// released before 90 % of the time has passed. Services and informers must end in the remaining 10 %. The manager
+    /// drops a part that does not end in time, and returns an error that names the part. With a timeout of zero, the
+    /// manager drops all parts immediately.
     pub graceful_shutdown_timeout: Duration,
     /// Whether to exit the process with code 1 if reconciliations still block their threads after the shutdown timeout.
-    /// The default is `true`. The manager waits for another tenth of the timeout (at most 2 s), and then prints a line
-    /// to stderr before it exits. Only exiting the process can end reconciliations that block their threads. Even
-    /// returning from `main` does not, because dropping a runtime waits for its threads.
+    /// The default is `true`. The manager waits for another tenth of the timeout (at most 2 s), prints a line to
+    /// stderr, and exits. Only an exit of the process can end reconciliations that block their threads. Returning from
+    /// `main` does not end them, because dropping a runtime waits for its threads.
     pub exit_if_blocked: bool,
 }
 
@@ -149,8 +150,8 @@ impl Default for ManagerConfig {
     }
 }
 
-/// Percentages of the shutdown timeout. By `DRAINED`, the controllers must have ended. By `RELEASED`, the lease must be
-/// released.
+/// Percentages of the shutdown timeout. The controllers must have ended by `DRAINED`, and the lease must be released by
+/// `RELEASED`.
 const DRAINED: u32 = 80;
 const RELEASED: u32 = 90;
 
@@ -166,23 +167,23 @@ impl Manager {
         self
     }
 
-    /// Adds a controller, which runs on the leader, or without leader election, on every replica. The controllers can
-    /// have different key types.
+    /// Adds a controller. With leader election, only the leader runs the controller. Otherwise, every replica runs the
+    /// controller. The controllers of a manager can have different key types.
     pub fn controller<K: RequestKey>(self, controller: Controller<K>) -> Self {
         self.status.add_controller(Arc::new(controller));
         self
     }
 
-    /// Starts the informers in `factory` first, and shuts them down last. Other informers start with the controllers
-    /// that need them, and end when their last handle is dropped.
+    /// Adds the informers of `factory`, which start first and stop last. Informers outside of the factory start with
+    /// the controllers that need them, and end when their last handle is dropped.
     pub fn informers(mut self, factory: InformerFactory) -> Self {
         self.informers.push(factory);
         self
     }
 
-    /// Runs a service on every replica while the manager runs, such as a web server for probes that uses the manager's
-    /// [status](Self::status). The service should end when its token is cancelled. If the service returns an error or
-    /// panics, the manager stops. If the service returns `Ok` early, the manager continues.
+    /// Runs a service on every replica while the manager runs, for example a web server for probes that uses the
+    /// manager's [status](Self::status). The service should end when its token is cancelled. If the service returns an
+    /// error or panics, the manager stops. If the service returns `Ok`, the manager continues.
     pub fn service<F, Fut>(mut self, name: impl Into<String>, run: F) -> Self
     where
         F: FnOnce(CancellationToken) -> Fut + Send + 'static,
@@ -205,12 +206,11 @@ impl Manager {
     /// take over its shards. Each controller must have a unique name, and must process only its shard's keys: see
     /// [`Builder::only`](crate::Builder::only) and [`Shard::has_key`].
     ///
-    /// These controllers do not depend on the manager's [leader election](Self::leader_election). Each replica fills
-    /// all of these controllers' caches, so the controllers should share their informers.
+    /// The manager's [leader election](Self::leader_election) has no effect on these controllers. Each replica fills
+    /// the caches of all shards' controllers, so the controllers should share their informers.
     ///
-    /// The rules for lost leadership and blocked threads at [`Manager`] also apply to each shard. While a lost shard's
-    /// call still blocks its thread, the replica leaves this shard to other replicas, and continues with its other
-    /// shards.
+    /// The rules for lost leadership and blocked threads at [`Manager`] also apply to each shard. If a call for a lost
+    /// shard still blocks its thread, the replica does not contend for this shard, and continues with its other shards.
     ///
     /// # Examples
     ///
@@ -246,17 +246,18 @@ impl Manager {
     }
 
     /// Returns the status of the manager's parts, for example for health checks, or to check whether this replica
-    /// leads. The status includes parts that are added later, so you can pass it to a service.
+    /// leads. The status includes parts that are added after this call, so a service can use the status.
     pub fn status(&self) -> ManagerStatus {
         self.status.clone()
     }
 
-    /// Runs the manager until `stop` is cancelled or a part fails.
+    /// Runs the manager until the `stop` token is cancelled or a part fails.
     ///
     /// # Errors
     ///
     /// - Two controllers have the same name. The manager then starts nothing.
-    /// - A controller, a service or another part failed. The error is the first failure. Further failures are logged.
+    /// - A controller, a service or another part failed. The error is the first failure. The manager logs further
+    ///   failures.
     /// - Some parts did not end within the shutdown timeout. The error names these parts.
     ///
     /// # Panics
@@ -265,16 +266,16 @@ impl Manager {
     ///
     /// # Cancel safety
     ///
-    /// Dropping the future stops all parts of the manager in no particular order, without releasing the lease. The
-    /// controllers have ended when the drop returns, and the election ends soon after. Reconciliations and services are
-    /// tasks, which the runtime drops soon after the future. A task that another thread is polling at that time
-    /// continues until its next await.
+    /// Dropping the future stops all parts of the manager in no particular order, and does not release the lease. The
+    /// controllers have ended when the drop returns, and the election ends soon after. The runtime drops the tasks of
+    /// reconciliations and services soon after the future. A task that another thread is polling at that time continues
+    /// until its next await.
     pub async fn run(self, stop: &CancellationToken) -> Result<(), ManagerError> {
         self.run_and_cancel(&stop.child_token()).await
     }
 
-    /// Runs the manager like [`run`](Self::run), but cancels `stop` when a part fails and the manager begins to stop.
-    /// Use `stop` for other parts of the program that must stop together with the manager.
+    /// Runs the manager like [`run`](Self::run), and cancels the `stop` token when a part fails and the manager begins
+    /// to stop. Other parts of the program can use the `stop` token to stop together with the manager.
     ///
     /// # Errors
     ///
@@ -286,7 +287,7 @@ impl Manager {
     ///
     /// # Cancel safety
     ///
-    /// Dropping the future has the same effect as for [`run`](Self::run), and does not cancel `stop`.
+    /// Dropping the future has the same effect as for [`run`](Self::run), and does not cancel the `stop` token.
     ///
     /// # Examples
     ///
@@ -342,14 +343,14 @@ impl Manager {
                         break;
                     }
                     () = &mut over => {
-                        // Keep the lease, because this term's calls may still be running.
+                        // Keep the lease, because calls of this term may still be running.
                         ending.add_leftovers(team.running());
                         ending.add_leftovers(shard_team.running());
                         ending.add_leftovers(has_election.then(|| election::NAME.into()));
                         break;
                     }
-                    // After a failure, stop all other parts in order. A service that returned `Ok` does not affect the
-                    // other parts.
+                    // After a failure, stop all other parts in order. If a service returns `Ok`, all other parts
+                    // continue.
                     Some(ended) = services.next() => if let Err(error) = ended {
                         ending.fail(error);
                         stop.request();

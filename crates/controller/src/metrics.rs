@@ -61,7 +61,8 @@ pub(crate) enum Outcome {
     Timeout,
 }
 
-/// A controller's metric instruments, if it has a provider. All of the controller's runs share the instruments.
+/// A controller's metric instruments, or `None` without a metrics provider. All runs of the controller share the
+/// instruments.
 #[derive(Clone)]
 pub(crate) struct Metrics(Option<Arc<Instruments>>);
 

@@ -11,7 +11,7 @@ use crate::panic::catch;
 
 /// Wraps the user's queue order and catches its panics, because a panic during a queue operation would lose keys. After
 /// the first panic, the wrapper never calls the user's order again, and behaves like an empty order. The wrapper also
-/// notifies the controller's run, which then ends.
+/// notifies the controller's run, and the run ends.
 #[derive(Debug)]
 pub(crate) struct GuardedOrder<K> {
     order: Box<dyn Order<K>>,
@@ -35,12 +35,11 @@ impl<K> GuardedOrder<K> {
 }
 
 impl OrderPanic {
-    /// Waits for a panic, and returns its message.
     pub(crate) async fn message(&mut self) -> String {
         let message = self.0.wait_for(Option::is_some).await.ok().and_then(|message| message.clone());
         match message {
             Some(message) => message,
-            // The queue and its order were dropped, so they cannot panic anymore.
+            // The queue and its order were dropped, so the order cannot panic anymore.
             None => pending().await,
         }
     }

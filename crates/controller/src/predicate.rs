@@ -1,8 +1,8 @@
 //! Predicates, which decide which events lead to a reconciliation.
 //!
 //! A predicate receives an event with an object's old and new state. Predicates that compare the two states pass all
-//! additions and deletions, so they never miss a deletion. The predicates in this module read only metadata, so they
-//! decode no objects.
+//! additions and deletions, so no deletion is missed. The predicates in this module read only metadata, so they decode
+//! no objects.
 
 use pintle_informer::ResourceEvent;
 use pintle_meta::{Metadata, Object};
@@ -33,8 +33,8 @@ pub trait Predicate<T>: Send + Sync + 'static {
     fn allows(&self, event: &ResourceEvent<T>) -> bool;
 
     /// Returns `true` if the [negation](not) of this predicate passes `event`. The default implementation returns the
-    /// opposite of [`allows`](Self::allows). For additions and deletions, which have only one state, a predicate that
-    /// compares two states returns `true` from both methods.
+    /// opposite of [`allows`](Self::allows). Additions and deletions have only one state. For these events, a predicate
+    /// that compares two states returns `true` from both methods.
     fn allows_not(&self, event: &ResourceEvent<T>) -> bool {
         !self.allows(event)
     }
@@ -106,7 +106,6 @@ pub struct LabelsChanged;
 #[derive(Clone, Copy, Debug, Default)]
 pub struct AnnotationsChanged;
 
-/// Implements predicates that compare old and new metadata.
 macro_rules! comparisons {
     ($($predicate:ty: $differs:expr;)*) => {$(
         impl<T: Object> Predicate<T> for $predicate {
@@ -146,7 +145,6 @@ fn version_differs(old: &dyn Metadata, new: &dyn Metadata) -> bool {
     old.resource_version() != new.resource_version()
 }
 
-/// Returns an update's old and new metadata, or `None` for other events.
 fn compare<T: Object>(event: &ResourceEvent<T>) -> Option<(&dyn Metadata, &dyn Metadata)> {
     match event {
         ResourceEvent::Updated { old, new } => Some((old.metadata(), new.metadata())),
@@ -188,9 +186,9 @@ pub fn or<A, B>(a: A, b: B) -> Or<A, B> {
     Or(a, b)
 }
 
-/// Returns a predicate that passes the events that `a` does not pass. This module's comparisons pass additions and
-/// deletions even when they are negated, also inside [`and`] and [`or`]. A negated function passes exactly the events
-/// for which the function returns `false`.
+/// Returns a predicate that passes the events that `a` does not pass. This module's comparisons, such as
+/// [`LabelsChanged`], pass additions and deletions even when the comparisons are negated, also inside [`and`] and
+/// [`or`]. A negated function passes exactly the events for which the function returns `false`.
 ///
 /// # Examples
 ///

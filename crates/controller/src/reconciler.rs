@@ -12,21 +12,21 @@ use pintle_meta::{ApiError, ObjectKey, Status};
 
 use crate::key::RequestKey;
 
-/// Brings an object's actual state closer to its desired state, like controller-runtime's `Reconciler`. If `K` is not
-/// [`ObjectKey`], a key can identify another unit of work, as in `TypedReconciler`: see [`RequestKey`].
+/// Brings an object's actual state closer to its desired state, like controller-runtime's `Reconciler`. With a key type
+/// other than [`ObjectKey`], a key can identify another unit of work, as in `TypedReconciler`: see [`RequestKey`].
 ///
-/// A call receives only a key, and not the event that caused it. The reconciler reads the current state from listers,
-/// which do not return deleted objects. Reconcilers must be idempotent, because calls may also happen when nothing has
-/// changed. Calls for the same key never overlap.
+/// A call receives only a key, and not the event that caused the call. The reconciler reads the current state from
+/// listers, which do not return deleted objects. Reconcilers must be idempotent, because the controller may call them
+/// when nothing has changed. Calls for the same key never overlap.
 ///
 /// A panic in the reconciler counts as a failure of the key. Closures that take a [`ReconcileRequest`] and return a
 /// future implement this trait.
 ///
 /// # Blocking
 ///
-/// A call must not block its thread, for example with a blocking client, a lock that is held for long, or a long
-/// computation. A blocked thread cannot run other tasks, and the call cannot be ended by a timeout, a loss of
-/// leadership or a stop. Move blocking work to `tokio::task::spawn_blocking`, and await the returned handle.
+/// A call must not block its thread, for example with a blocking client, a long-held lock, or a long computation. A
+/// blocked thread cannot run other tasks, and a timeout, a loss of leadership or a stop cannot end the call. Move
+/// blocking work to `tokio::task::spawn_blocking`, and await the returned handle.
 ///
 /// If a call blocks its thread for longer than [`blocked_after`](crate::ControllerConfig::blocked_after), the
 /// controller logs and counts the call, and the replica becomes unready. If the call still blocks its thread after the
@@ -72,8 +72,8 @@ pub trait Reconciler<K = ObjectKey>: Send + Sync + 'static {
     ///
     /// # Cancel safety
     ///
-    /// The controller drops the future if it exceeds the reconciliation timeout, if leadership is lost, or if stopping
-    /// takes too long. A later call must then be able to continue the unfinished work.
+    /// The controller drops the future if the reconciliation exceeds its timeout, if leadership is lost, or if stopping
+    /// takes too long. A later call must be able to continue the unfinished work.
     fn reconcile(&self, request: ReconcileRequest<K>) -> impl Future<Output = Result<Action, ReconcileError>> + Send;
 }
 
@@ -119,7 +119,7 @@ pub struct ReconcileRequest<K = ObjectKey> {
     /// The number of consecutive failures, including requeues with a [delay of zero](Action::requeue_after).
     pub failures: u32,
     /// The leadership term of this call, or `None` without leader election. The controller drops the call when the term
-    /// ends. Effects that outlive the call, for example in another process, need their own
+    /// ends. An effect that outlives the call, for example in another process, needs its own
     /// [permit](Leadership::permit).
     pub leadership: Option<Leadership>,
 }
@@ -131,8 +131,8 @@ impl<K> ReconcileRequest<K> {
     }
 }
 
-/// The result of a successful reconciliation, like controller-runtime's `Result`. The action determines when the key is
-/// reconciled again if nothing changes.
+/// The result of a successful reconciliation, like controller-runtime's `Result`. The action sets when the key is
+/// reconciled again without a change.
 ///
 /// # Examples
 ///
@@ -159,9 +159,10 @@ impl Action {
     /// Reconciles the key again after the delay `after`, or earlier if a change arrives.
     ///
     /// If `after` is zero, the key waits for the rate limiter's delay, like `Requeue: true` in controller-runtime. By
-    /// default, the first delay is 5 ms, and each further requeue with zero doubles it, up to 1000 s. A reconciler that
-    /// always returns zero therefore does not keep a worker busy. The rate limiter counts such a requeue like a
-    /// failure, so it also increases [`ReconcileRequest::failures`]. Any other action resets the count.
+    /// default, the first delay is 5 ms, and each further requeue with zero doubles the delay, up to 1000 s. A
+    /// reconciler that always returns zero therefore does not keep a worker busy. The rate limiter counts a requeue
+    /// with zero like a failure, which also increases [`ReconcileRequest::failures`]. Any other action resets the
+    /// count.
     pub const fn requeue_after(after: Duration) -> Self {
         Self { requeue_after: Some(after) }
     }
@@ -175,7 +176,8 @@ impl Action {
 /// The error type of reconciliations. The `?` operator converts every error into this type. By default, the controller
 /// retries the key after an error.
 ///
-/// This type does not implement [`Error`], because that would conflict with the conversion from all other errors.
+/// This type does not implement [`Error`], because an implementation would conflict with the conversion from all other
+/// errors.
 ///
 /// # Examples
 ///
@@ -212,8 +214,8 @@ impl ReconcileError {
         Self { cause: cause.into(), terminal: true, retry_after: None }
     }
 
-    /// Sets the minimum delay before the retry. By default, this is the `Retry-After` of a server response among the
-    /// error's causes. The response is also found inside errors that `anyhow` or thiserror's `#[error(transparent)]`
+    /// Sets the minimum delay before the retry. The default is the `Retry-After` of a server response among the error's
+    /// causes. Server responses are also found inside errors that `anyhow` or thiserror's `#[error(transparent)]`
     /// wraps. The actual delay is at least the rate limiter's delay. Requested delays over 1000 s count as 1000 s.
     #[must_use]
     pub fn retry_after(self, after: Duration) -> Self {
@@ -232,8 +234,8 @@ impl ReconcileError {
         self.retry_after.or_else(|| self.answer()?.retry_after)
     }
 
-    /// Returns the first API error among the cause and its sources. With a wrapper such as `anyhow::Error`, the sources
-    /// may contain only the API error's status instead of the API error.
+    /// Returns the first API error among the cause and its sources. Inside a wrapper such as `anyhow::Error`, the
+    /// sources may contain only the `Status` of the API error.
     fn answer(&self) -> Option<Cow<'_, ApiError>> {
         let mut cause: Option<&(dyn Error + 'static)> = Some(&*self.cause);
         while let Some(error) = cause {
@@ -250,7 +252,7 @@ impl ReconcileError {
         None
     }
 
-    /// Returns `true` if the error is terminal, so that the key is not retried.
+    /// Returns `true` if the error is terminal. The controller does not retry the key after a terminal error.
     pub fn is_terminal(&self) -> bool {
         self.terminal
     }
@@ -296,7 +298,6 @@ impl fmt::Debug for ReconcileError {
     }
 }
 
-/// An object-safe [`Reconciler`].
 pub(crate) trait AnyReconciler<K>: Send + Sync {
     fn reconcile<'a>(
         &'a self,
@@ -309,7 +310,7 @@ impl<K: RequestKey, R: Reconciler<K>> AnyReconciler<K> for R {
         &'a self,
         request: ReconcileRequest<K>,
     ) -> Pin<Box<dyn Future<Output = Result<Action, ReconcileError>> + Send + 'a>> {
-        // Call the reconciler inside the future, so that it can only panic during a poll.
+        // Call the reconciler inside the future. A panic of the reconciler can then occur only during a poll.
         Box::pin(async move { Reconciler::reconcile(self, request).await })
     }
 }

@@ -1,4 +1,4 @@
-//! The handle with which sources add keys to a controller's queue.
+//! The handle through which sources add keys to a controller's queue.
 
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
@@ -21,8 +21,8 @@ pub(crate) type Queue<K> = WorkQueue<K, TokioClock>;
 
 /// Adds keys to a controller's queue. Clones refer to the same controller. `K` is the key type: see [`RequestKey`].
 ///
-/// While the controller is not running, it keeps up to 100,000 added keys for its next run, without duplicates. If more
-/// keys are added, the controller drops the oldest and logs a warning.
+/// While the controller is not running, it keeps up to 100,000 added keys for its next run, without duplicates. Above
+/// this limit, the controller drops the oldest keys and logs a warning.
 ///
 /// # Examples
 ///
@@ -70,19 +70,18 @@ pub struct Requests<K = ObjectKey> {
     shared: Arc<Shared<K>>,
 }
 
-/// Returns `true` if the controller processes a key.
+/// Returns `true` for a key that the controller processes.
 pub(crate) type KeyFilter<K> = Arc<dyn Fn(&K) -> bool + Send + Sync>;
 
 struct Shared<K> {
     controller: String,
-    /// Selects the keys that the controller processes. `None` selects all keys.
+    /// `None` selects all keys.
     filter: Option<KeyFilter<K>>,
     state: Mutex<State<K>>,
     /// The keys that are in flight, or whose last call failed. A thread that needs both this lock and the queue's lock
     /// must take this lock first.
     attempts: Mutex<Attempts<K>>,
     histories: Histories<K>,
-    /// Whether the current run's sources have synced.
     synced: watch::Sender<bool>,
 }
 
@@ -94,7 +93,7 @@ struct State<K> {
     /// Whether the current run no longer accepts keys.
     is_closing: bool,
     kept: Kept<K>,
-    /// Whether a key from an event, or a key that the program added, was dropped since a run last took the kept keys.
+    /// Whether an event's key or an added key was dropped since a run last took the kept keys.
     has_dropped_events: bool,
     has_dropped_added: bool,
 }
@@ -114,7 +113,7 @@ impl<K> Default for State<K> {
 
 impl<K> Shared<K> {
     fn lock(&self) -> MutexGuard<'_, State<K>> {
-        // The state is consistent even if a key's `Eq`, `Hash` or `Clone` implementation has panicked.
+        // The state is consistent even after a panic in a key's `Eq`, `Hash` or `Clone`.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -132,7 +131,6 @@ impl<K> Clone for Requests<K> {
 }
 
 impl<K: RequestKey> Requests<K> {
-    /// Creates a handle for the controller with name `controller`, which ignores keys that `filter` rejects.
     pub(crate) fn new(controller: &str, filter: Option<KeyFilter<K>>) -> Self {
         let (state, attempts, histories) = (Mutex::default(), Mutex::default(), Histories::default());
         let (controller, synced) = (controller.into(), watch::Sender::new(false));
@@ -153,13 +151,13 @@ impl<K: RequestKey> Requests<K> {
         self.add_with(key, AddOptions::default());
     }
 
-    /// Adds `key` for reconciliation after the delay `after`, or earlier if the key is added in another way. If the
-    /// controller is not running, the key is reconciled when its next run starts.
+    /// Adds `key` for reconciliation after the delay `after`, or earlier if the key is also added without a delay. If
+    /// the controller is not running, the key is reconciled when its next run starts.
     pub fn add_after(&self, key: K, after: Duration) {
         self.add_with(key, AddOptions { after: Some(after), ..AddOptions::default() });
     }
 
-    /// Adds `key` with options such as a priority, which has an effect only if the queue's order uses priorities.
+    /// Adds `key` with options such as a priority. A priority has an effect only if the queue's order uses priorities.
     pub fn add_with(&self, key: K, options: AddOptions) {
         if !self.accepts(&key) {
             return;
@@ -169,13 +167,12 @@ impl<K: RequestKey> Requests<K> {
         _ = self.enqueue(key, options);
     }
 
-    /// Adds `key` for a timer.
     pub(crate) fn tick(&self, key: K) {
         self.change(key, CauseReason::Timer, LOW_PRIORITY, OwnWrite::Possible);
     }
 
-    /// Adds `key` because of a change. If a failed call may have caused the change, the key's backoff is at most
-    /// shortened.
+    /// Adds `key` because of a change. If a failed call may have caused the change, the change may shorten the key's
+    /// backoff, but cannot end it.
     pub(crate) fn change(&self, key: K, reason: CauseReason, priority: i32, own_write: OwnWrite) {
         if !self.accepts(&key) {
             return;
@@ -227,14 +224,15 @@ impl<K: RequestKey> Requests<K> {
 
     fn shorten_backoff(&self, key: K, priority: i32) {
         let early = AddOptions { priority, rate_limited: false, after: Some(EARLY_RETRY) };
-        // If the delay is already shorter, `enqueue` does not change it, and the early retry does not count.
+        // If the delay is already shorter than the early retry's delay, `enqueue` keeps the delay, and the early retry
+        // does not count.
         if self.enqueue(key.clone(), early) == Some(Added::Scheduled) {
             self.attempts().retried_early(&key);
         }
     }
 
     /// Keeps an event's key for the next run. If a run has started since the source read the event, adds the key to the
-    /// run's queue instead, because the run may already have taken the kept keys.
+    /// run's queue, because the run may already have taken the kept keys.
     pub(crate) fn keep_event(&self, key: K, reason: CauseReason) {
         if !self.accepts(&key) {
             return;
@@ -258,7 +256,6 @@ impl<K: RequestKey> Requests<K> {
         }
     }
 
-    /// Keeps a key that was added while the controller is not running.
     fn keep_added(&self, mut state: MutexGuard<'_, State<K>>, key: K, priority: i32) {
         let has_dropped = state.kept.insert(key, priority, Origin::Program, MAX_KEPT);
         let is_first = has_dropped && !std::mem::replace(&mut state.has_dropped_added, true);
@@ -285,7 +282,6 @@ impl<K: RequestKey> Requests<K> {
         &self.shared.histories
     }
 
-    /// Removes and returns the kept keys with their priorities.
     pub(crate) fn take_kept(&self) -> Vec<(K, i32)> {
         let mut state = self.lock();
         (state.has_dropped_events, state.has_dropped_added) = (false, false);
@@ -305,9 +301,7 @@ impl<K: RequestKey> Requests<K> {
         self.shared.synced.send_replace(true);
     }
 
-    /// Waits until the current run's sources have synced.
     pub(crate) async fn synced(&self) {
-        // The sender is not dropped while this handle exists.
         _ = self.shared.synced.subscribe().wait_for(|synced| *synced).await;
     }
 
@@ -330,7 +324,6 @@ impl<K: RequestKey> Requests<K> {
         queue
     }
 
-    /// Calls `read` with the current run's queue. Returns `None` between runs.
     pub(crate) fn with_queue<R>(&self, read: impl FnOnce(&Queue<K>) -> R) -> Option<R> {
         let queue = self.lock().queue.clone()?;
         let result = read(&queue);
@@ -354,8 +347,8 @@ impl<K: RequestKey> Requests<K> {
         attempts.fail(key, retry, Instant::now()) && queue.remove(key)
     }
 
-    /// Delays a failed key by at least `after`, unless an urgent change has arrived. The caller must have added the key
-    /// again while it was in flight.
+    /// Delays a failed key by at least `after`, unless an urgent change has arrived. The key must have been added again
+    /// while it was in flight.
     pub(crate) fn postpone(&self, queue: &Queue<K>, key: &K, after: Duration) -> Added {
         let attempts = self.attempts();
         // Hold the lock for all steps, so that no urgent change arrives between them.
@@ -366,8 +359,8 @@ impl<K: RequestKey> Requests<K> {
         queue.replace_after(key.clone(), after, DelayKind::Retry)
     }
 
-    /// Drops a queue handle and catches panics. Dropping the last handle also drops the user's order and limiter, which
-    /// may panic.
+    /// Drops a queue handle and catches panics. Dropping the last handle also drops the user's order and limiter, whose
+    /// `Drop` may panic.
     fn drop_queue(&self, queue: Queue<K>) {
         if let Err(panic) = catch(|| drop(queue)) {
             tracing::error!(controller = self.shared.controller, panic, "the queue panicked when it was dropped");
@@ -387,12 +380,12 @@ impl<K: RequestKey> Requests<K> {
     }
 
     fn attempts(&self) -> MutexGuard<'_, Attempts<K>> {
-        // Ignore poisoning: the recorded failures are correct even after a panic in the queue's metrics or a key.
+        // Ignore poisoning: the recorded failures are correct even after a panic in the queue's metrics or a key's
+        // code.
         self.shared.attempts.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// A weak handle, which does not keep the controller's state alive.
 pub(crate) struct WeakRequests<K>(Weak<Shared<K>>);
 
 impl<K> WeakRequests<K> {
@@ -438,8 +431,8 @@ mod tests {
         assert_eq!((queue.len(), requests.take_kept().len()), (1, 0));
     }
 
-    /// A worker records a failure after its run has ended. The next run has no retry for this key, so changes to the
-    /// key must not wait for one.
+    /// A worker records a failure after its run has ended. The next run has no retry for this key, so a change to the
+    /// key must not wait for a retry.
     #[tokio::test(start_paused = true)]
     async fn run_does_not_wait_for_retries_of_another_run() {
         let (requests, first, second) = (Requests::new("c", None), queue(), queue());

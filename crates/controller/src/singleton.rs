@@ -13,7 +13,7 @@ use crate::source::Every;
 use crate::source::Feed;
 use crate::source::Source;
 
-/// The single key of a controller whose work does not belong to an individual object: see [`Controller::singleton`].
+/// The only key of a controller whose work does not belong to an individual object: see [`Controller::singleton`].
 ///
 /// As a handler, a `Singleton` maps each event to itself.
 ///
@@ -66,7 +66,7 @@ impl Controller<Singleton> {
 }
 
 impl Builder<Singleton> {
-    /// Also reconciles the key after each `period`: see [`Every`].
+    /// Also reconciles the key after each `period`, as [`Every`] does.
     pub fn every(self, period: Duration) -> Self {
         self.source(Every::new(period, Singleton))
     }

@@ -22,7 +22,7 @@ use crate::requests::Requests;
 
 /// Adds keys to a controller's queue, like controller-runtime's `Source`. `K` is the key type: see [`RequestKey`].
 ///
-/// Each run of the controller starts its sources again, from the beginning.
+/// Each run of the controller starts all sources again.
 ///
 /// # Examples
 ///
@@ -69,27 +69,26 @@ pub trait Source<K = ObjectKey>: Send + Sync + 'static {
     /// Returns the source's name for logs and errors.
     fn name(&self) -> &str;
 
-    /// Receives a handle for adding keys, once, when the controller is built. A source that also adds keys between runs
-    /// stores a clone of the handle. The controller keeps such keys for its next run.
+    /// Receives a handle for adding keys, once, when the controller is built. A source that adds keys between runs
+    /// stores a clone of the handle. The controller keeps these keys for its next run.
     fn attach(&self, _requests: &Requests<K>) {}
 
     /// Starts to fill the source's caches before the first run. A manager calls this method on standby replicas.
     fn warm_up(&self) {}
 
-    /// Returns why the source is not synced or not up to date. Returns `None` if the source is synced and up to date.
+    /// Returns the reason why the source is not synced or not up to date. Returns `None` if the source is synced and up
+    /// to date.
     fn problem(&self) -> Option<String> {
         None
     }
 
-    /// Starts to add keys to `requests`. The source may wait until one of the returned futures is polled.
+    /// Starts to add keys to `requests`. The source may do nothing until one of the returned futures is polled.
     fn start(&self, requests: Requests<K>) -> Feed;
 }
 
 /// A source and its name. Catches panics in the source's `name`, `attach` and `problem`.
 pub(crate) struct Named<K> {
-    /// The source's name, or the panic message.
     pub(crate) name: Result<String, String>,
-    /// The panic message if `attach` has panicked.
     pub(crate) attached: Result<(), String>,
     pub(crate) source: Box<dyn Source<K>>,
 }
@@ -113,13 +112,12 @@ impl<K: RequestKey> Named<K> {
     }
 }
 
-/// A future that completes when a source has synced or can no longer sync.
 pub(crate) type Synced = Pin<Box<dyn Future<Output = bool> + Send>>;
 
-/// A running source's futures.
+/// The futures of a running source.
 pub struct Feed {
-    /// A future that completes with `true` once all keys that existed at the start are in the queue, or with `false` if
-    /// they can no longer be added.
+    /// A future that completes with `true` once all keys that existed at the start are in the queue. If the source can
+    /// no longer add these keys, the future completes with `false`.
     pub synced: Synced,
     /// A future that adds keys until it is dropped. If it completes, the source has ended, and the run fails.
     pub run: Pin<Box<dyn Future<Output = ()> + Send>>,

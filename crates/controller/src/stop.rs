@@ -8,7 +8,7 @@ use pintle_leaderelect::Leadership;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-/// A signal that requests a stop. Clones share the signal. The timeout starts when the stop is requested.
+/// A signal that requests a stop. Clones share the signal. The timeout starts when a stop is requested.
 #[derive(Clone, Debug)]
 pub(crate) struct Stop {
     token: CancellationToken,
@@ -17,12 +17,12 @@ pub(crate) struct Stop {
 }
 
 impl Stop {
-    /// Creates a stop signal. Cancelling `token` requests the stop, and a requested stop cancels `token`.
+    /// Creates a stop signal. Cancelling `token` requests the stop, and requesting the stop cancels `token`.
     pub(crate) fn new(token: CancellationToken, timeout: Duration) -> Self {
         Self { token, timeout, requested_at: Arc::default() }
     }
 
-    /// Returns a clone of this signal whose timeout is `share` percent of this signal's timeout.
+    /// Returns a clone of this signal with `share` percent of this signal's timeout.
     pub(crate) fn percent(&self, share: u32) -> Self {
         Self { timeout: self.timeout / 100 * share, ..self.clone() }
     }
@@ -45,7 +45,6 @@ impl Stop {
         self.since();
     }
 
-    /// Waits until a stop is requested or the leadership term ends.
     pub(crate) async fn requested_or_term_ended(&self, leadership: Option<&Leadership>) {
         match leadership {
             None => self.requested().await,
@@ -56,7 +55,7 @@ impl Stop {
         }
     }
 
-    /// Returns the rest of the timeout. Before a stop is requested, returns the whole timeout.
+    /// Returns the remaining part of the timeout. Before a stop is requested, returns the whole timeout.
     pub(crate) fn left(&self) -> Duration {
         match self.token.is_cancelled() {
             true => self.timeout.saturating_sub(self.since().elapsed()),
@@ -69,10 +68,9 @@ impl Stop {
         *self.requested_at.get_or_init(Instant::now)
     }
 
-    /// Waits until a stop has been requested and its timeout has passed.
     pub(crate) async fn timed_out(&self) {
         self.requested().await;
-        // No limit if the addition overflows.
+        // An overflow means that the timeout never passes.
         match Instant::now().checked_add(self.left()) {
             Some(end) => tokio::time::sleep_until(end).await,
             None => pending().await,

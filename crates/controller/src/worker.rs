@@ -32,12 +32,11 @@ pub(crate) struct Worker<K> {
     pub(crate) no_subscriber: Arc<NoSubscriberWarning>,
     pub(crate) timeout: Option<Duration>,
     pub(crate) leadership: Option<Leadership>,
-    /// The worker ends once the concurrency limit is not greater than its index.
+    /// The worker ends if the concurrency limit is lowered to at most this index.
     pub(crate) index: usize,
     pub(crate) limit: watch::Receiver<usize>,
 }
 
-/// Why a worker ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum WorkerEnd {
     /// The queue was shut down, or the leadership term ended.
@@ -46,14 +45,13 @@ pub(crate) enum WorkerEnd {
     Excess { index: usize },
 }
 
-/// How a call ended.
 enum Ended {
     Returned(Result<Action, ReconcileError>),
     Panicked(String),
     TimedOut(Duration),
 }
 
-/// Conflicts are logged as warnings from this number of consecutive failures on.
+/// The number of consecutive conflicts from which on conflicts are logged as warnings.
 const CONFLICTS: u32 = 10;
 
 /// The longest delay that a server or reconciler can request, which is the default limiter's longest delay.
@@ -86,13 +84,12 @@ impl<K: RequestKey> Worker<K> {
         WorkerEnd::Stopped
     }
 
-    /// Returns `true` if this replica still leads, or if there is no leader election.
     fn may_work(&self) -> bool {
         self.leadership.as_ref().is_none_or(|leadership| leadership.check().is_ok())
     }
 
-    /// Reconciles an item's key. This method and the methods that it calls return `true` if the key is done or back in
-    /// the queue.
+    /// Reconciles an item's key. Returns `true` if the key is done or back in the queue. The methods that this method
+    /// calls return the same value.
     async fn process(&self, item: WorkItem<K, TokioClock>) -> bool {
         let span =
             tracing::info_span!("reconcile", controller = self.controller, key = %Text(item.key()), cause = Empty);
@@ -141,11 +138,12 @@ impl<K: RequestKey> Worker<K> {
         ended.map_or_else(Ended::Panicked, Ended::Returned)
     }
 
-    /// Records the call in the key's history. If the key will be added again, also records the reason.
+    /// Records the call in the key's history. If the key will be added again, the history also contains the reason.
     fn remember(&self, item: &WorkItem<K, TokioClock>, ended: &Ended, took: Duration) {
         let error = match ended {
             Ended::Returned(Ok(_)) => None,
-            // Format the error without the lock, so that a panic in its `Display` does not poison the lock.
+            // Format the error before the lock is taken, so that a panic in the error's `Display` does not poison the
+            // lock.
             Ended::Returned(Err(error)) => Some(error.to_string()),
             Ended::Panicked(panic) => Some(format!("panic: {panic}")),
             Ended::TimedOut(timeout) => Some(format!("timed out after {timeout:?}")),
@@ -184,7 +182,7 @@ impl<K: RequestKey> Worker<K> {
         let requeue = AddOptions { priority: item.priority(), ..AddOptions::default() };
         let (outcome, added) = match action.delay() {
             None => (self.forget(item, Outcome::Success), None),
-            // Keep the rate limiter's count, so that the delay grows if the reconciler requeues repeatedly.
+            // Keep the rate limiter's count, so that repeated requeues increase the delay.
             Some(Duration::ZERO) => {
                 let requeue = AddOptions { rate_limited: true, ..requeue };
                 (Outcome::RequeueAfter, Some(self.queue.add_with(item.key().clone(), requeue)))
@@ -200,7 +198,7 @@ impl<K: RequestKey> Worker<K> {
     }
 
     fn fail(&self, item: WorkItem<K, TokioClock>, error: &ReconcileError) -> bool {
-        // Format the error here, because a log subscriber might format it while holding a lock.
+        // Format the error before logging, because a log subscriber might format it while holding a lock.
         let text = error.to_string();
         let failures = item.num_requeues() + 1;
         if error.is_conflict() {
@@ -220,16 +218,15 @@ impl<K: RequestKey> Worker<K> {
             return self.retry(item, Outcome::Error, error.delay());
         }
         tracing::error!(error = %text, "reconciliation failed with a terminal error; waiting for a change");
-        // If the key was added during the call, the call's own write may be the cause. The key therefore waits for the
-        // rate limiter's delay, like a retry.
+        // A key that was added during the call may have been added because of the call's own write. The key therefore
+        // waits for the rate limiter's delay, like a retry.
         let has_changed = self.requests.fail(&self.queue, item.key(), Retry::Never);
         let added = has_changed.then(|| item.retry());
         self.metrics.count(Outcome::Terminal);
         added != Some(Added::ShutDown)
     }
 
-    /// Retries a key after the rate limiter's delay, or after `after` if it is longer. The server or the reconciler has
-    /// requested `after`.
+    /// Retries a key after the rate limiter's delay, or after the requested delay `after`, whichever is longer.
     fn retry(&self, item: WorkItem<K, TokioClock>, outcome: Outcome, after: Option<Duration>) -> bool {
         let (key, priority) = (item.key().clone(), item.priority());
         let kind = if after.is_some() { Retry::AfterRequest } else { Retry::AfterBackoff };
@@ -245,7 +242,7 @@ impl<K: RequestKey> Worker<K> {
             Some(after) => {
                 let retry = AddOptions { priority, rate_limited: true, after: None };
                 let added = self.queue.add_with(key.clone(), retry);
-                // No worker can start the key before it is postponed, because it stays in flight until the item is
+                // No worker can start the key before `postpone`, because the key stays in flight until the item is
                 // dropped.
                 match added {
                     Added::ShutDown => Added::ShutDown,
@@ -268,8 +265,8 @@ impl<K: RequestKey> Worker<K> {
         }
     }
 
-    /// Retries a key after a panic outside of the reconciler: in the limiter, in the error's `Display`, or while the
-    /// future is dropped.
+    /// Retries a key after a panic of user code outside of the reconciler: in the limiter, in the error's `Display`, or
+    /// in the future's `Drop`.
     fn put_back(&self, key: K, priority: i32, panic: &str) -> bool {
         let retry = AddOptions { priority, rate_limited: true, after: None };
         let added = catch(|| self.queue.add_with(key.clone(), retry)).unwrap_or_else(|_| {
@@ -282,8 +279,8 @@ impl<K: RequestKey> Worker<K> {
     }
 }
 
-/// A key that a worker is processing. Dropping this value without calling [`finish`](Self::finish) keeps the key for
-/// the next run.
+/// A key that a worker is processing. If this value is dropped before [`finish`](Self::finish), the controller keeps
+/// the key for the next run.
 struct KeyInProgress<'a, K: RequestKey> {
     requests: &'a Requests<K>,
     key: Option<K>,
@@ -295,7 +292,6 @@ impl<'a, K: RequestKey> KeyInProgress<'a, K> {
         Self { requests, key: Some(key) }
     }
 
-    /// Marks the key as done or back in the queue.
     fn finish(mut self) {
         self.key = None;
     }

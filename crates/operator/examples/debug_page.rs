@@ -35,7 +35,7 @@ struct Certificate {
 }
 pintle_meta::resource!(Certificate, "example.com/v1", "Certificate", "certificates", Namespaced);
 
-/// Causes the problem that the object's name describes.
+/// Produces the problem that the object's name describes.
 async fn reconcile(map: Arc<ConfigMap>, _: Context<ConfigMap>) -> Result<Action> {
     let name = &map.metadata.name;
     let number = name.rsplit('-').next().and_then(|number| number.parse().ok()).unwrap_or(1);

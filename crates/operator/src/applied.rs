@@ -17,30 +17,28 @@ use tokio_util::task::AbortOnDropHandle;
 
 use crate::contention::Contention;
 
-/// Up to this number of targets per reconciled object, the controller does not check whether the remembered targets
+/// Up to this number of children per reconciled object, the controller does not check whether the remembered children
 /// still exist.
 const UNCHECKED: usize = 64;
 
-/// Identifies an apply by the type and the key of the object, and by whether the apply changes the object's status.
+/// An object that the controller applies: its type, its key, and whether the apply changes the object's status.
 pub(crate) type Target = (TypeId, ObjectKey, bool);
 
-/// The last apply requests for all objects of a controller, within one leadership term.
 #[derive(Debug, Default)]
 pub(crate) struct Applies {
-    /// The version of the lock with which the term began. `None` without a leader election.
+    /// The version of the leader election lock at the start of the term. `None` without a leader election.
     term: Option<Version>,
     by_object: HashMap<ObjectKey, Arc<Mutex<Applied>>>,
-    /// The task that forgets the requests when the term ends.
     _end_of_term: Option<AbortOnDropHandle<()>>,
 }
 
 impl Applies {
-    /// Returns the last apply requests for an object in this term. Forgets the requests of other terms, because another
-    /// leader may have applied other fields in the meantime. When the term ends, the requests are freed.
+    /// Returns the last apply requests for an object in this term. Forgets the requests of earlier terms, because
+    /// another leader may have applied other fields since then. When the term ends, the requests are freed.
     ///
     /// # Panics
     ///
-    /// Panics if there is a `term`, and the method is called outside of a tokio runtime.
+    /// Panics if `term` is not `None` and the method is called outside of a tokio runtime.
     pub(crate) fn of_object(
         applies: &Arc<Mutex<Self>>,
         key: &ObjectKey,
@@ -62,13 +60,11 @@ impl Applies {
         guard.by_object.entry(key.clone()).or_default().clone()
     }
 
-    /// Forgets an object that does not exist.
     pub(crate) fn forget(&mut self, key: &ObjectKey) {
         self.by_object.remove(key);
     }
 }
 
-/// Forgets all requests when the term has ended.
 fn forget_after(term: Leadership, applies: Weak<Mutex<Applies>>) -> AbortOnDropHandle<()> {
     AbortOnDropHandle::new(tokio::spawn(async move {
         term.lost().await;
@@ -85,7 +81,7 @@ fn forget_after(term: Leadership, applies: Weak<Mutex<Applies>>) -> AbortOnDropH
 }
 
 pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    // No code that runs under these locks can panic halfway through a change, so the state is consistent.
+    // No code panics between two related writes under these locks, so the state is consistent.
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
@@ -94,7 +90,7 @@ pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 pub(crate) struct Applied {
     by_target: HashMap<Target, Last>,
     in_flight: HashMap<Target, InFlight>,
-    /// The number of targets that existed when they were last checked.
+    /// The number of targets that existed at the last check.
     existed: usize,
     /// The condition types of the last applied status, and the uid of the object.
     conditions: (String, BTreeSet<String>),
@@ -102,20 +98,19 @@ pub(crate) struct Applied {
 
 #[derive(Clone, Debug)]
 struct Last {
-    /// The digest of the configuration. `None` while an apply is in flight, after an apply without an answer, and after
-    /// concurrent applies. Then it is unknown which configuration the server has executed last.
+    /// The digest of the applied configuration. `None` while an apply is in flight, after an apply without a response,
+    /// and after concurrent applies. In these states, it is unknown which configuration the server executed last.
     configuration: Option<u64>,
     uid: String,
     /// The resourceVersion of the cached object when it was last found to contain the applied configuration.
     version: String,
     /// The paths of the fields whose stored value differs from the applied value, each with the digest of the stored
-    /// value. For example, the server normalises quantities, or another writer has added an item to a list. Applying
-    /// such a field again changes nothing.
+    /// value. For example, the server normalises quantities, or another writer has added an item to a list. Another
+    /// apply would not change these fields.
     differences: HashMap<Vec<String>, Option<u64>>,
     contention: Contention,
 }
 
-/// The applies of one target that are in flight.
 #[derive(Debug, Default)]
 struct InFlight {
     count: usize,
@@ -123,13 +118,13 @@ struct InFlight {
     is_concurrent: bool,
 }
 
-/// An apply in flight. Dropping this value ends the apply without an answer.
+/// An apply in flight. If this value is dropped, the apply counts as an apply without a response.
 pub(crate) struct Apply<'a> {
     applied: &'a Mutex<Applied>,
     target: Target,
 }
 
-/// The result of a comparison with the cached object.
+/// The result of comparing a configuration with the cached object.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Comparison {
     /// The cached object contains the applied configuration.
@@ -141,9 +136,9 @@ pub(crate) enum Comparison {
 }
 
 impl Applied {
-    /// Compares `live` with `configuration`. Returns `None` if the caller must call [`compare_fields`](Self::compare_fields). If an earlier
-    /// configuration had more fields, only an apply can remove these fields. So a configuration that differs from the last applied
-    /// configuration always counts as a change.
+    /// Compares `live` with `configuration`. A configuration that differs from the last applied configuration always
+    /// counts as a change, because only an apply can remove the fields of the earlier configuration. Returns `None` if
+    /// the caller must call [`compare_fields`](Self::compare_fields).
     pub(crate) fn compare(&self, target: &Target, configuration: &Value, live: &impl Object) -> Option<Comparison> {
         let Some(last) = self.by_target.get(target) else { return Some(Comparison::Changed) };
         if !last.is_of(configuration, live) {
@@ -152,7 +147,7 @@ impl Applied {
         (last.version == live.resource_version()).then_some(Comparison::Current)
     }
 
-    /// Compares the fields of `live`, whose JSON is `encoded`, with the last applied configuration.
+    /// Compares the fields of `live` with the last applied configuration. `encoded` is the JSON of `live`.
     pub(crate) fn compare_fields(
         &mut self,
         target: &Target,
@@ -184,8 +179,8 @@ impl Applied {
         self.by_target.get(target).is_some_and(|last| last.contention.is_due(now))
     }
 
-    /// Counts one more apply that reverted an overwritten field. If a report of the overwritten field is due, returns
-    /// the number of such applies within the last minute.
+    /// Records that an apply reverted an overwritten field. If a report is due, returns the number of reverts within
+    /// the last minute.
     pub(crate) fn revert(&mut self, target: &Target, now: Instant) -> Option<usize> {
         self.by_target.get_mut(target)?.contention.revert(now)
     }
@@ -199,8 +194,8 @@ impl Applied {
         self.conditions = (uid.into(), types);
     }
 
-    /// Stores an apply. When the number of targets has doubled, returns all of them, so that the caller can check whether
-    /// they still exist.
+    /// Stores an apply. When the number of targets has doubled, returns all targets, so that the caller can check which
+    /// targets still exist.
     #[must_use]
     fn insert(&mut self, target: Target, configuration: &Value, stored: &impl Object, encoded: &Value) -> Vec<Target> {
         let contention = self.by_target.remove(&target).map(|last| last.contention).unwrap_or_default();
@@ -221,13 +216,11 @@ impl Applied {
         if is_due { self.by_target.keys().cloned().collect() } else { Vec::new() }
     }
 
-    /// Forgets the targets that are not in `existing`.
     fn retain(&mut self, existing: &HashSet<Target>) {
         self.by_target.retain(|target, _| existing.contains(target));
         self.existed = self.by_target.len();
     }
 
-    /// Forgets a deleted object.
     pub(crate) fn forget(&mut self, target: &Target) {
         self.by_target.remove(target);
     }
@@ -235,7 +228,7 @@ impl Applied {
 
 impl<'a> Apply<'a> {
     /// Begins an apply, and forgets the configuration of the last apply. Call this method before the request is sent,
-    /// because the server may execute the request even if no answer arrives.
+    /// because the server may execute the request even if no response arrives.
     pub(crate) fn begin(applied: &'a Mutex<Applied>, target: &Target) -> Self {
         let mut guard = lock(applied);
         if let Some(last) = guard.by_target.get_mut(target) {
@@ -248,11 +241,11 @@ impl<'a> Apply<'a> {
         Self { applied, target: target.clone() }
     }
 
-    /// Remembers that the apply succeeded. `encoded` is the stored object.
+    /// Stores the configuration of a successful apply. `encoded` is the stored object.
     ///
-    /// Other writers may delete children, so the number of targets could grow without limit if the names of children
-    /// change. When the number of targets has doubled, this method forgets the targets for which `exists` returns
-    /// false. `exists` is called without the lock, because a read of the cache can run user code.
+    /// Other writers may delete children, so without a check, the number of targets could grow without limit. When the
+    /// number of targets has doubled, this method forgets the targets for which `exists` returns false. `exists` is
+    /// called without the lock, because reading the cache can run user code.
     pub(crate) fn succeeded(
         self,
         configuration: &Value,
@@ -281,7 +274,7 @@ impl Drop for Apply<'_> {
 }
 
 impl Last {
-    /// Returns whether `configuration` was applied last, to the same object.
+    /// Returns whether `configuration` is the last applied configuration, and was applied to the same object.
     fn is_of(&self, configuration: &Value, live: &impl Object) -> bool {
         self.configuration == Some(digest(configuration)) && self.uid == live.uid()
     }
@@ -293,15 +286,15 @@ fn digest(value: &Value) -> u64 {
     hasher.finish()
 }
 
-/// The members that identify the type of an object. The live object may lack these members.
+/// The fields that identify the type of an object. A decoded object may lack these fields.
 const IDENTITY: [&str; 2] = ["apiVersion", "kind"];
 /// The list of conditions. The server merges the items of this list by their types.
 const CONDITIONS: [&str; 2] = ["status", "conditions"];
 
-/// The function that receives the path of a field that differs, and the live value of this field.
+/// A function that receives the path and the live value of a field that differs.
 type Visit<'a> = dyn FnMut(&[String], Option<&Value>) + 'a;
 
-/// Calls `visit` for each field of `applied` that is absent in `live` or has a different value there.
+/// Calls `visit` for each field of `applied` that is absent in `live` or has a different value in `live`.
 fn visit_differences(live: &Value, applied: &Value, visit: &mut Visit<'_>) {
     let mut path = Vec::new();
     match applied {
@@ -324,8 +317,8 @@ fn visit_field(live: Option<&Value>, applied: &Value, path: &mut Vec<String>, vi
                 at(&index.to_string(), path, |path| visit_field(found, item, path, visit));
             }
         }
-        // Defaults may add fields to the items of a list. If the number of items differs, another manager may have
-        // added items, so the server must decide.
+        // The server may add default fields to the items of a list. If the number of items differs, another manager may
+        // have added items, so only the server can merge the lists.
         (Some(Value::Array(live)), Value::Array(applied)) if live.len() == applied.len() => {
             for (index, (live, item)) in live.iter().zip(applied).enumerate() {
                 at(&index.to_string(), path, |path| visit_field(Some(live), item, path, visit));
@@ -339,7 +332,6 @@ fn visit_field(live: Option<&Value>, applied: &Value, path: &mut Vec<String>, vi
     }
 }
 
-/// Calls `check` with `name` added to the path.
 fn at(name: &str, path: &mut Vec<String>, check: impl FnOnce(&mut Vec<String>)) {
     path.push(name.to_owned());
     check(path);
@@ -487,7 +479,6 @@ mod tests {
         let child = |number: usize| (TypeId::of::<DynamicObject>(), ObjectKey::new("ns", &number.to_string()), false);
         let checks = Cell::new(0);
         for number in 0..100_000_usize {
-            // Only the newest ten children exist.
             let exists = |target: &Target| {
                 assert!(applied.try_lock().is_ok(), "the lock is held");
                 checks.set(checks.get() + 1);

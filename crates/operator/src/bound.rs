@@ -1,4 +1,4 @@
-//! A controller that is bound to a cluster, as a reconciler for `pintle_controller`.
+//! Adapts an operator's controller, bound to a cluster, to the reconciler trait of `pintle_controller`.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,7 +15,8 @@ use crate::context::Context;
 use crate::reconciler::{AnyReconciler, CleanupFn, GoneFn};
 use crate::shared::{Shared, within_term};
 
-/// How often the controller reads an unselected object that still has the controller's finalizer.
+/// How often the controller reads an object that no longer matches the label selector but still has the controller's
+/// finalizer.
 const RECHECK: Duration = Duration::from_secs(60);
 
 /// The user's functions, and the finalizer's name.
@@ -26,7 +27,6 @@ pub(crate) struct Functions<K: Resource> {
     pub(crate) gone: Option<GoneFn<K>>,
 }
 
-/// A reconciler for `pintle_controller` that calls the user's functions.
 pub(crate) struct Bound<K: Resource> {
     pub(crate) shared: Arc<Shared<K>>,
     pub(crate) objects: Cached<K>,
@@ -51,7 +51,7 @@ impl<K: Resource + Serialize + DeserializeOwned> pintle_controller::Reconciler f
 
 impl<K: Resource + Serialize + DeserializeOwned> Bound<K> {
     /// Calls the cleanup function for an object that is being deleted and has this controller's finalizer. Removes the
-    /// finalizer once the cleanup is done.
+    /// finalizer after the cleanup is complete.
     async fn clean_up(&self, object: Arc<K>, request: ReconcileRequest) -> Result<Action, ReconcileError> {
         let functions = &self.functions;
         let Some(finalizer) = self.present_finalizer(object.metadata()) else { return Ok(Action::await_change()) };
@@ -67,8 +67,8 @@ impl<K: Resource + Serialize + DeserializeOwned> Bound<K> {
                 let (api, options) = (self.api(), self.write_options());
                 let removal = remove_finalizer(&api, &*object, finalizer, &options);
                 if let Some(stored) = within_term(leadership.as_ref(), removal).await? {
-                    // Pass the written object to the cache only if the object is cached, because the watch never
-                    // delivers unselected objects.
+                    // Pass the written object to the cache only if the object is cached. The watch never delivers
+                    // objects outside of the label selector.
                     if self.objects.get(&key).is_some() {
                         self.objects.objects.wrote(stored);
                     }
@@ -103,7 +103,7 @@ impl<K: Resource + Serialize + DeserializeOwned> Bound<K> {
         }
     }
 
-    /// Ensures that the object has the controller's finalizer, if there is one, before the reconciler can change
+    /// If the controller has a finalizer, ensures that the object has the finalizer before the reconciler can change
     /// anything. Returns the stored object.
     async fn add_finalizer(&self, object: Arc<K>, leadership: Option<&Leadership>) -> Result<Arc<K>, ReconcileError> {
         let Some(finalizer) = &self.functions.finalizer else { return Ok(object) };

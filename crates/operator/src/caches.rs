@@ -12,14 +12,13 @@ use pintle_meta::{LabelSelector, Object, ObjectKey, Resource, ResourceScope, Sco
 use pintle_restreq::Api;
 use serde::de::DeserializeOwned;
 
-/// The index for child objects by owner uid.
+/// The name of the index of child objects by owner uid.
 const OWNERS: &str = "pintle-operator/owners";
 
-/// The caches for all kinds that a controller declares.
 pub(crate) struct Caches {
     controller: String,
     by_type: HashMap<TypeId, Box<dyn Any + Send + Sync>>,
-    /// For each type, a function that returns `true` if the cache contains an object with this key.
+    /// For each type, a function that checks whether the cache contains a key.
     contains: HashMap<TypeId, Contains>,
     /// The types whose changes trigger a reconciliation of the owner.
     owned: HashSet<TypeId>,
@@ -45,7 +44,7 @@ impl<T: Object> Clone for Cached<T> {
 /// Selects which objects of a kind a controller caches.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Selection {
-    /// The namespace, which applies to namespaced kinds only. `None` selects all namespaces.
+    /// The selected namespace for namespaced kinds. `None` selects all namespaces.
     pub(crate) namespace: Option<String>,
     pub(crate) labels: LabelSelector,
 }
@@ -55,7 +54,7 @@ impl Caches {
         Self { controller: controller.into(), by_type: HashMap::new(), contains: HashMap::new(), owned: HashSet::new() }
     }
 
-    /// Returns the cache of `T`. The first call opens the cache and its informer.
+    /// Returns the cache of `T`. The first call for `T` opens the cache and its informer.
     pub(crate) fn open<T: Resource + DeserializeOwned>(
         &mut self,
         cluster: &Cluster,
@@ -81,7 +80,6 @@ impl Caches {
         cached
     }
 
-    /// Returns `true` if the cache for `type_id` contains an object with this key.
     pub(crate) fn contains(&self, type_id: TypeId, key: &ObjectKey) -> bool {
         self.contains.get(&type_id).is_some_and(|contains| contains(key))
     }
@@ -120,7 +118,6 @@ impl Caches {
     }
 }
 
-/// Returns the name of a type without its module.
 fn short_name<T>() -> &'static str {
     type_name::<T>().rsplit("::").next().unwrap_or_default()
 }
@@ -135,7 +132,6 @@ impl<T: Object> Cached<T> {
         }
     }
 
-    /// Returns the objects that have an owner with uid `uid`.
     pub(crate) fn owned_by(&self, uid: &str) -> Result<Vec<Arc<T>>, ReconcileError> {
         Ok(self.objects.by_index(OWNERS, uid)?)
     }

@@ -5,7 +5,6 @@ use pintle_meta::{ObjectKey, OwnerReference, Resource, ResourceScope, Scope};
 use serde::Serialize;
 use serde_json::{Map, Value};
 
-/// The metadata fields that only the server writes.
 const SERVER_FIELDS: [&str; 7] = [
     "creationTimestamp",
     "deletionGracePeriodSeconds",
@@ -17,7 +16,7 @@ const SERVER_FIELDS: [&str; 7] = [
 ];
 
 /// Returns the configuration for applying `child`, and the child's key. A child without a namespace gets `namespace`,
-/// which is the owner's namespace. If `owner` is `None`, the child gets no owner reference.
+/// which is the owner's namespace. With `owner` set to `None`, the child gets no owner reference.
 pub(crate) fn of_child<T: Resource + Serialize>(
     child: &T,
     namespace: Option<&str>,
@@ -27,7 +26,7 @@ pub(crate) fn of_child<T: Resource + Serialize>(
 }
 
 /// Returns the configuration for creating `child`, like [`of_child`]. The child can have a `generateName` instead of a
-/// name. The returned key then contains the `generateName` as its name.
+/// name. In this case, the name in the returned key is the `generateName`.
 pub(crate) fn of_new_child<T: Resource + Serialize>(
     child: &T,
     namespace: Option<&str>,
@@ -65,7 +64,6 @@ fn configure<T: Resource + Serialize>(
     Ok((key, Value::Object(configuration)))
 }
 
-/// Returns the configuration for applying the status of the object with key `key`.
 pub(crate) fn of_status<K: Resource>(key: &ObjectKey, status: &impl Serialize) -> Result<Value, ReconcileError> {
     let encoded = serde_json::to_value(status);
     let mut status = encoded
@@ -80,8 +78,8 @@ pub(crate) fn of_status<K: Resource>(key: &ObjectKey, status: &impl Serialize) -
     Ok(serde_json::json!({"apiVersion": K::API_VERSION, "kind": K::KIND, "metadata": metadata, "status": status}))
 }
 
-/// Removes null members. Most types serialize absent fields as null, and an applied null would make the controller own
-/// the field.
+/// Removes null fields. Most types serialize absent fields as null. An applied null would make the controller own the
+/// field.
 fn remove_nulls(members: &mut Map<String, Value>) {
     members.retain(|_, value| !value.is_null());
     members.values_mut().for_each(remove_nulls_below);
@@ -95,7 +93,7 @@ fn remove_nulls_below(value: &mut Value) {
     }
 }
 
-/// Returns the object's key. First sets the metadata's namespace to `namespace` if it is missing.
+/// Returns the object's key. If the metadata has no namespace, sets its namespace to `namespace` first.
 fn key_of<T: Resource>(
     metadata: &mut Map<String, Value>,
     namespace: Option<&str>,

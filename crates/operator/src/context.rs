@@ -23,9 +23,9 @@ use crate::shared::Shared;
 ///   [`watches`](crate::ControllerBuilder::watches) or [`reads`](crate::ControllerBuilder::reads). Reads include the
 ///   controller's own writes immediately. By default, reads use the reconciled object's namespace.
 ///   [`get_in`](Self::get_in) and [`list_in`](Self::list_in) read another namespace. Reading an undeclared kind returns
-///   a terminal error, whose message explains how to declare the kind.
-/// - **Writes** are sent only while this replica leads. When the leadership term ends, writes in flight are dropped,
-///   even if another task awaits them.
+///   a terminal error that explains how to declare the kind.
+/// - **Writes** are sent only while this replica leads. When the leadership term ends, the context drops writes in
+///   flight, even if another task awaits them.
 /// - **Applying** an object sends no request if nothing would change.
 ///
 /// Clones refer to the same context.
@@ -94,7 +94,7 @@ impl<K: Resource> Context<K> {
         &self.call.request.key
     }
 
-    /// Returns the key's number of consecutive failures.
+    /// Returns the number of consecutive failures of the reconciled key.
     pub fn failures(&self) -> u32 {
         self.call.request.failures
     }
@@ -104,8 +104,8 @@ impl<K: Resource> Context<K> {
         self.call.request.leadership.as_ref()
     }
 
-    /// Returns the reconciled object's cluster. Requests that are sent directly through the cluster continue after the
-    /// leadership term ends.
+    /// Returns the reconciled object's cluster. The end of the leadership term does not stop requests that a reconciler
+    /// sends directly through the cluster.
     pub fn cluster(&self) -> &Cluster {
         &self.shared.cluster
     }

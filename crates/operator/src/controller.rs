@@ -71,12 +71,12 @@ pub struct Controller<K: Resource> {
     functions: Functions<K>,
 }
 
-/// A value that a [`Manager`](crate::Manager) can run: a [`Controller`]. A [`ControllerBuilder`] is not finished, because
-/// it has no reconciler.
+/// A value that a [`Manager`](crate::Manager) can run: a [`Controller`]. A [`ControllerBuilder`] does not implement this trait, because it
+/// has no reconciler yet.
 ///
 /// # Examples
 ///
-/// This program does not compile, and the error says what to write:
+/// This program does not compile, and the compiler error explains how to fix it:
 ///
 /// ```compile_fail,E0277
 /// # use pintle_meta::ObjectMeta;
@@ -122,19 +122,19 @@ pub struct ControllerBuilder<K: Resource> {
     filter: Filter<K>,
     config: ControllerConfig,
     concurrency: Option<Concurrency>,
-    /// The functions that [`Controller::bind`] calls: one for each additional kind, and one for each additional source.
+    /// The functions that [`Controller::bind`] calls: one function for each additional kind and each additional source.
     steps: Vec<Step>,
     finalizer: Option<String>,
     cleanup: Option<CleanupFn<K>>,
     gone: Option<GoneFn<K>>,
-    /// The reason why the finalizer cannot be used.
+    /// Why the finalizer cannot be used.
     problem: Option<String>,
 }
 
 type Filter<K> = Box<dyn FnOnce(Kind<K>) -> Kind<K> + Send>;
 type Step = Box<dyn FnOnce(EngineBuilder, &mut Binding<'_>) -> EngineBuilder + Send>;
 
-/// The values that [`Controller::bind`] passes to each of these functions.
+/// The values that [`Controller::bind`] passes to each of its steps.
 struct Binding<'a> {
     cluster: &'a Cluster,
     selection: Selection,
@@ -166,7 +166,6 @@ impl<K: Resource> Controller<K> {
         &self.builder.name
     }
 
-    /// Returns the configuration error that prevents this controller from starting.
     pub(crate) fn fault(&self) -> Option<OperatorError> {
         let (controller, problem) = (self.builder.name.clone(), self.builder.problem.clone()?);
         Some(OperatorError::Controller { controller, problem })
@@ -188,8 +187,8 @@ impl<K: Resource> ControllerBuilder<K> {
         self
     }
 
-    /// Caches only objects in this namespace. This setting also limits the caches of the other namespaced kinds that
-    /// the controller uses. The default is all namespaces.
+    /// Caches only objects in this namespace. This setting also limits the caches for the other namespaced kinds that the controller uses.
+    /// The default is all namespaces.
     pub fn namespace(mut self, namespace: impl Into<String>) -> Self {
         self.selection.namespace = Some(namespace.into());
         self
@@ -197,25 +196,25 @@ impl<K: Resource> ControllerBuilder<K> {
 
     /// Reconciles only objects whose labels match `selector`. The selector does not apply to objects of other kinds.
     ///
-    /// An object that loses the labels still exists, so [`gone`](Self::gone) is not called for it. If such an object has
-    /// the controller's [finalizer](Self::finalizer), the controller reads the object every minute. When the object is
-    /// being deleted, the controller cleans up after it and removes the finalizer. A restarted process does not know
-    /// such objects. Controllers with different selectors need different finalizers.
+    /// An object that loses the labels still exists, so the controller does not call [`gone`](Self::gone) for the object. If such an object
+    /// has the controller's [finalizer](Self::finalizer), the controller reads the object every minute. When the object is being deleted,
+    /// the controller cleans up after the object and removes the finalizer. After a restart, the controller does not know which objects
+    /// have lost the labels. Controllers with different selectors need different finalizers.
     pub fn labels(mut self, selector: LabelSelector) -> Self {
         self.selection.labels = selector;
         self
     }
 
-    /// Reconciles an object on the events for which `predicate` returns `true`. The default is [`DesiredStateChanged`].
-    /// This predicate returns `true` for changes of the generation, labels, annotations and finalizers, and for
-    /// deletions. The predicate returns `false` for changes that affect only the status.
+    /// Reconciles an object on the events for which `predicate` returns `true`. The default is [`DesiredStateChanged`]. This predicate
+    /// returns `true` for changes of the generation, labels, annotations or finalizers, and for deletions. The predicate returns `false`
+    /// for changes that affect only the status.
     pub fn when(mut self, predicate: impl Predicate<K>) -> Self {
         self.filter = Box::new(|kind| kind.when(predicate));
         self
     }
 
-    /// Sets how many objects are reconciled concurrently. If `limit` is a [`Concurrency`], it can be changed while the
-    /// controller runs. The default limit is 1.
+    /// Sets the maximum number of concurrent reconciliations. The default limit is 1. A [`Concurrency`] can be changed while the controller
+    /// runs.
     pub fn concurrency(mut self, limit: impl Into<Concurrency>) -> Self {
         self.concurrency = Some(limit.into());
         self
@@ -254,9 +253,8 @@ impl<K: Resource> ControllerBuilder<K> {
         self
     }
 
-    /// Caches the objects of type `T`, and passes each change to a handler, which decides which keys to reconcile. For an
-    /// update, the handler sees the old and the new state, so it can compare them. If the keys depend on only one
-    /// state, use [`watches`](Self::watches).
+    /// Caches the objects of type `T`, and passes each change to `handler`, which returns the keys to reconcile. For an update, the handler
+    /// can compare the old and the new state. If the keys depend on only one state, use [`watches`](Self::watches).
     ///
     /// # Examples
     ///
@@ -290,7 +288,7 @@ impl<K: Resource> ControllerBuilder<K> {
     pub fn reads<T: Resource + DeserializeOwned>(mut self) -> Self {
         self.steps.push(Box::new(|engine, binding| {
             let others = binding.caches.open::<T>(binding.cluster, &binding.others());
-            // Nothing is reconciled before this cache has synced.
+            // This no-op handler makes the controller wait until this cache has synced before it reconciles any object.
             engine.watches(&others.informer, EnqueueMapped::new(|_: &T| None::<ObjectKey>))
         }));
         self
@@ -302,9 +300,9 @@ impl<K: Resource> ControllerBuilder<K> {
         self
     }
 
-    /// Also reconciles each object after each period, even if it has not changed. Use this method if the reconciler
-    /// compares the object with a system that does not report changes. The objects have a low priority, so changed
-    /// objects come first. See [`Every`](pintle_controller::Every).
+    /// Also reconciles each object after each period, even if the object has not changed. Use this method if the reconciler compares the
+    /// object with a system that does not report changes. Reconciliations from the timer have a low priority, so changed objects come
+    /// first. See [`Every`](pintle_controller::Every).
     pub fn every(mut self, period: Duration) -> Self
     where
         K: DeserializeOwned,
@@ -316,9 +314,9 @@ impl<K: Resource> ControllerBuilder<K> {
         self
     }
 
-    /// Adds the finalizer to each object before its first reconciliation, and calls [`Reconciler::cleanup`] before the
-    /// object is deleted. The finalizer is a domain-qualified name such as `example.com/dns`. A controller has at most one
-    /// finalizer. The manager does not start if a controller has two finalizers or an invalid finalizer.
+    /// Adds the finalizer to each object before its first reconciliation, and calls [`Reconciler::cleanup`] before the object is deleted.
+    /// The finalizer is a domain-qualified name such as `example.com/dns`. A controller has at most one finalizer. The manager does not
+    /// start if a controller has two finalizers or an invalid finalizer.
     pub fn finalizer(mut self, finalizer: impl Into<String>) -> Self {
         let finalizer = finalizer.into();
         if !names::is_finalizer(&finalizer) {
@@ -334,9 +332,8 @@ impl<K: Resource> ControllerBuilder<K> {
         self
     }
 
-    /// Adds the finalizer to each object before its first reconciliation. Before the object is deleted, calls `cleanup`
-    /// until it returns [`Cleanup::Done`]. `cleanup` must be idempotent. For the rules of the finalizer, see
-    /// [`finalizer`](Self::finalizer).
+    /// Adds the finalizer to each object before its first reconciliation. Before the object is deleted, calls `cleanup` until it returns
+    /// [`Cleanup::Done`]. `cleanup` must be idempotent. [`finalizer`](Self::finalizer) describes valid finalizers.
     pub fn cleanup<Fut>(
         self,
         finalizer: impl Into<String>,
@@ -374,7 +371,6 @@ impl<K: Resource> ControllerBuilder<K> {
 #[derive(Clone)]
 pub(crate) struct Surroundings {
     pub(crate) cluster: Cluster,
-    /// The name of the manager.
     pub(crate) name: String,
     pub(crate) metrics: Arc<dyn Provider>,
 }
@@ -382,7 +378,7 @@ pub(crate) struct Surroundings {
 impl<K: Resource + Serialize + DeserializeOwned> Controller<K> {
     /// Connects the controller to a cluster, and starts its informers.
     ///
-    /// If `shard` is not `None`, the controller processes only the keys of this shard.
+    /// With a `shard`, the controller processes only the keys of this shard.
     pub(crate) fn bind(self, surroundings: &Surroundings, shard: Option<Shard>) -> Engine {
         let Self { builder, functions } = self;
         let ControllerBuilder { mut name, field_manager, selection, filter, mut config, concurrency, steps, .. } =
@@ -421,7 +417,7 @@ impl<K: Resource + Serialize + DeserializeOwned> Controller<K> {
 }
 
 impl Binding<'_> {
-    /// Returns the selection of objects for all kinds except the reconciled kind.
+    /// Returns the selection for all kinds except the reconciled kind.
     fn others(&self) -> Selection {
         Selection { namespace: self.selection.namespace.clone(), ..Selection::default() }
     }

@@ -40,12 +40,12 @@ pub enum OperatorError {
         cause: Box<ApiError>,
     },
     /// The installed CustomResourceDefinition lacks a version that this build serves, and this build must not replace
-    /// the definition. For example, a newer build removed the version.
+    /// the definition. For example, a newer build has removed the version.
     #[error("cannot use the CustomResourceDefinition {name:?}: {problem}")]
     Definition {
         /// The CustomResourceDefinition's name.
         name: String,
-        /// The reason, which includes both builds' versions if they are known.
+        /// The reason, with the versions of both builds if they are known.
         problem: String,
     },
     /// The server did not serve a custom resource within the time limit.

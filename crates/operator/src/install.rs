@@ -19,29 +19,29 @@ use self::precedence::Decision;
 pub(crate) use self::precedence::order_of;
 use crate::error::OperatorError;
 
-/// The JSON pointer to a conversion webhook's certificates in a definition's spec.
+/// The JSON pointer to the CA certificates of a conversion webhook in a definition's spec.
 const CERTIFICATES: &str = "/conversion/webhook/clientConfig/caBundle";
-/// The timeout for the API server to serve a new custom resource.
+/// How long the manager waits until the API server serves a new custom resource.
 pub(crate) const LIMIT: Duration = Duration::from_secs(60);
 /// The delay between installation attempts.
 const RETRY: Duration = Duration::from_secs(1);
 /// The minimum delay between warnings about failed attempts.
 const WARN_AGAIN: Duration = Duration::from_secs(60);
-/// The delay between discovery requests while the server does not serve the resource yet.
+/// The delay between discovery requests while the server does not yet serve the resource.
 const SERVED_POLL: Duration = Duration::from_millis(100);
 
 /// The installation settings for one cluster.
 #[derive(Clone, Debug)]
 pub(crate) struct Installer {
     pub(crate) field_manager: String,
-    /// Whether this build also replaces a newer build's definitions and webhook configurations.
+    /// Whether this build replaces the definitions and webhook configurations of newer builds.
     pub(crate) replaces_newer: bool,
     /// Whether the installation waits for missing permissions instead of failing.
     pub(crate) awaits_permissions: bool,
 }
 
 enum Failure {
-    /// The attempt can be repeated.
+    /// The request can be retried.
     Temporary(ApiError),
     Final(OperatorError),
 }
@@ -94,8 +94,8 @@ impl Installer {
         }
     }
 
-    /// Creates or applies the definition, unless this build must not replace the installed one. Returns the installed
-    /// definition.
+    /// Creates or applies the definition, unless this build must not replace the installed definition. Returns the
+    /// installed definition.
     async fn apply_or_keep(
         &self,
         cluster: &Cluster,
@@ -106,8 +106,8 @@ impl Installer {
         let stored = match managers::read(cluster, name).await {
             Ok(stored) => stored,
             Err(error) if error.is_object_not_found() => {
-                // Use a create request, because an apply would replace a definition that another build creates
-                // concurrently.
+                // Use a create request, because an apply would overwrite a definition that another build creates at the
+                // same time.
                 definitions.create(definition, &options).await?;
                 managers::read(cluster, name).await?
             }
@@ -129,8 +129,8 @@ impl Installer {
         }
         let installed = managers::adopt(cluster, name, &stored, &options).await.unwrap_or(installed);
         let mut own = definition.clone();
-        // With this resourceVersion, the request fails with a conflict if another build has written the definition
-        // since the read.
+        // With this resourceVersion, the server rejects the request with a conflict if another build has written the
+        // definition since the read.
         own.metadata.resource_version = installed.metadata.resource_version;
         Ok(definitions.apply(&own, &WriteOptions::apply(&self.field_manager)).await?)
     }
@@ -154,7 +154,6 @@ impl<'a> Retries<'a> {
         Self { kind: T::KIND, name, report, awaits_permissions: false, warn_at: Instant::now() }
     }
 
-    /// Waits before the next attempt, or returns an error if `error` is permanent.
     async fn wait(&mut self, error: ApiError) -> Result<(), OperatorError> {
         let lacks_permissions = error.is_forbidden() || error.is_unauthorized();
         if error.is_invalid() || error.is_bad_request() || (lacks_permissions && !self.awaits_permissions) {
@@ -174,8 +173,8 @@ fn not_established(name: &str, reason: String) -> Failure {
     Failure::Final(OperatorError::NotEstablished { name: name.into(), seconds: LIMIT.as_secs(), reason })
 }
 
-/// Keeps the installed definition, except for the conversion webhook's certificates. The certificates are updated if
-/// both definitions contain them, because they belong to the cluster and not to a build.
+/// Keeps the installed definition, but updates the conversion webhook's certificates if both definitions contain
+/// certificates. Certificates belong to the cluster and not to a build.
 async fn keep(
     cluster: &Cluster,
     definition: &CustomResourceDefinition,
@@ -194,8 +193,8 @@ async fn keep(
     definitions.patch(definition.metadata.name.as_str(), &patch, options).await
 }
 
-/// Waits until the server's discovery documents list the resource in all served versions. Shortly before it serves the
-/// resource, kube-apiserver sets the condition `Established`. In between, requests fail with 404.
+/// Waits until the server's discovery documents list the resource in all served versions. kube-apiserver sets the
+/// condition `Established` shortly before it serves the resource. Between these two events, requests fail with 404.
 async fn wait_until_served(
     cluster: &Cluster,
     definition: &CustomResourceDefinition,

@@ -1,7 +1,7 @@
 //! Operators: a manager, controllers with a context, and the probes, metrics and signal handling that a pod needs.
 //!
-//! Most programs use this crate, which builds on [`pintle_controller`], through the facade crate `pintle`. The README
-//! shows a complete operator. A smaller operator:
+//! Most programs use this crate through the facade crate `pintle`. This crate builds on [`pintle_controller`]. The
+//! README shows a complete operator. A smaller operator:
 //!
 //! ```no_run
 //! use std::sync::Arc;
@@ -84,7 +84,6 @@ pub use reconciler::{ReconcileFuture, Reconciler};
 /// The result type of reconcilers, and of a program's `main`. The `?` operator converts every error.
 pub type Result<T, E = ReconcileError> = std::result::Result<T, E>;
 
-// Runs the README's example as a doc test.
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]
 struct Readme;

@@ -4,7 +4,7 @@ use tracing_subscriber::EnvFilter;
 use tracing_subscriber::filter::LevelFilter;
 
 /// Prints the program's logs to stderr, filtered by the environment variable `RUST_LOG`. The default level is `info`.
-/// Does nothing if the program has already installed a tracing subscriber.
+/// If the program has already installed a tracing subscriber, this function does nothing.
 ///
 /// [`Manager::run_until_signal`](crate::Manager::run_until_signal) calls this function. For JSON output, log files or
 /// OpenTelemetry, install your own subscriber first.
@@ -17,6 +17,6 @@ use tracing_subscriber::filter::LevelFilter;
 /// ```
 pub fn init_tracing() {
     let filter = EnvFilter::builder().with_default_directive(LevelFilter::INFO.into()).from_env_lossy();
-    // Ignore the error, which means that the program has already installed a subscriber.
+    // An error means that the program has already installed a subscriber.
     _ = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).try_init();
 }

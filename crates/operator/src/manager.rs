@@ -82,7 +82,6 @@ use crate::signal::StopOnSignal;
 pub struct Manager {
     name: String,
     cluster: Cluster,
-    /// Whether the manager shuts down the cluster after it has stopped.
     owns_cluster: bool,
     metrics: InMemoryProvider,
     election: Option<LeaderElectionConfig>,
@@ -90,11 +89,10 @@ pub struct Manager {
     has_debug: bool,
     shards: Vec<ShardsStatus>,
     definitions: Vec<CustomResourceDefinition>,
-    /// Whether the manager replaces newer builds' definitions.
     replaces_newer: bool,
-    /// Definitions to install in other clusters.
+    /// Definitions to install in clusters other than the manager's own cluster.
     other_definitions: Vec<(Cluster, CustomResourceDefinition)>,
-    /// Other clusters whose informers the debug page shows.
+    /// Clusters other than the manager's own cluster, whose informers the debug page shows.
     other_clusters: Vec<Cluster>,
     controllers: Vec<Bind>,
     sharded: Vec<replicas::Sharded>,
@@ -106,7 +104,7 @@ pub struct Manager {
     webhooks: Option<webhooks::Setup>,
     config: ManagerConfig,
     engine: Engine,
-    /// The first controller's configuration error, which `run` returns.
+    /// The configuration error of the first misconfigured controller. `run` returns this error.
     fault: Option<OperatorError>,
 }
 
@@ -121,7 +119,7 @@ impl Manager {
     ///
     /// # Errors
     ///
-    /// Returns an error if there is no configuration, or if it is invalid.
+    /// Returns an error if there is no cluster configuration, or if the configuration is invalid.
     pub fn infer(name: impl Into<String>) -> Result<Self, OperatorError> {
         Self::connect(name, ClusterConfig::default())
     }
@@ -192,7 +190,7 @@ impl Manager {
 
     /// Returns a handle to the state of the controllers and the leader election. The handle explains why a key is
     /// queued or delayed, and counts the keys in each queue. Call this method before [`run`](Self::run), which consumes
-    /// the manager. Until the manager runs, the handle shows no controllers.
+    /// the manager. Until the manager runs, the handle returns no controllers.
     ///
     /// # Examples
     ///
@@ -217,8 +215,8 @@ impl Manager {
     }
 
     /// Runs the controllers only on the leader. The Lease has the manager's name, which must be a DNS subdomain. The
-    /// Lease is in the cluster configuration's namespace, which in a pod is the pod's namespace. The lease duration is
-    /// 15 s, the renew deadline 10 s and the retry period 2 s, as in client-go.
+    /// Lease is in the namespace of the cluster configuration. In a pod, this is the pod's namespace. The lease
+    /// duration is 15 s, the renew deadline 10 s and the retry period 2 s, as in client-go.
     pub fn leader_election(self) -> Self {
         self.leader_election_with(LeaderElectionConfig::default())
     }
@@ -245,8 +243,8 @@ impl Manager {
         self
     }
 
-    /// Disables the server for probes, metrics and the debug page that [`serve`](Self::serve) has configured. Webhooks
-    /// are then served on a free loopback port. Use this method in tests that run several managers at the same time.
+    /// Disables the server that [`serve`](Self::serve) has configured. The manager then serves webhooks on a free
+    /// loopback port. Use this method in tests that run several managers at the same time.
     pub fn without_server(mut self) -> Self {
         self.address = None;
         #[cfg(feature = "webhook")]
@@ -278,18 +276,18 @@ impl Manager {
 
     /// Installs the CustomResourceDefinition of `K` with server-side apply when the manager starts. If the API server
     /// is unreachable, the manager retries. After the server has stored the definition, the manager waits up to a
-    /// minute for the server to serve the resource. Without this method, controllers of this kind wait until the
-    /// resource exists. While the manager or a controller waits, the readiness check names the resource, and a warning
-    /// is logged once a minute.
+    /// minute for the server to serve the resource. Without this method, controllers for `K` wait until the resource
+    /// exists. While the manager or a controller waits, the readiness check names the resource, and the program logs a
+    /// warning once a minute.
     ///
     /// Each replica installs the definition, so during an upgrade, two builds may install different definitions. The
     /// manager stores your [package version](CustomResourceDefinition::package_version) in an annotation on the
-    /// definition, and compares it with the installed definition's version:
+    /// definition, and compares this version with the version of the installed definition:
     ///
     /// - With a greater version, this build replaces the installed definition.
     /// - With a smaller version, this build keeps the installed definition.
-    /// - With equal or unknown versions, this build replaces the installed definition unless that would remove a served
-    ///   version.
+    /// - With equal or unknown versions, this build replaces the installed definition unless the replacement would
+    ///   remove a served version.
     ///
     /// Raise the version in `Cargo.toml` with each release that changes the schema. After a rollback to an older build,
     /// the newer definition stays, unless the older build calls
@@ -311,12 +309,12 @@ impl Manager {
         self
     }
 
-    /// Sets whether this build replaces CustomResourceDefinitions and webhook configurations that a newer build has
+    /// Sets whether this build replaces the CustomResourceDefinitions and webhook configurations that a newer build has
     /// [installed](Self::install). The default is `false`. Pass `true` only during a rollback, for example with a
     /// command-line flag.
     ///
-    /// With the older definition, the next write to an object prunes all fields that the older schema lacks. The API
-    /// server rejects the older definition if it lacks a stored version.
+    /// After an older definition is installed, the next write to an object prunes all fields that the older schema
+    /// lacks. The API server rejects an older definition that lacks a stored version.
     ///
     /// # Examples
     ///
@@ -333,7 +331,8 @@ impl Manager {
         self
     }
 
-    /// Adds a controller, which runs on the leader, or without leader election, on every replica.
+    /// Adds a controller. With leader election, only the leader runs the controller. Otherwise, every replica runs the
+    /// controller.
     pub fn controller(mut self, controller: impl FinishedController) -> Self {
         let controller = controller.finished();
         self.fault = self.fault.or_else(|| controller.fault());
@@ -345,15 +344,14 @@ impl Manager {
     /// [`RequestKey`](pintle_controller::RequestKey). Create the controller's informers with this manager's
     /// [cluster](Self::cluster).
     ///
-    /// The controller has no [`Context`](crate::Context), so its writes do not stop when the leadership term ends.
+    /// The controller has no [`Context`](crate::Context), so the end of the leadership term does not stop its writes.
     pub fn plain_controller<K: RequestKey>(mut self, controller: pintle_controller::Controller<K>) -> Self {
         self.controllers.push(Box::new(|engine, _| engine.controller(controller)));
         self
     }
 
     /// Runs a service on every replica while the manager runs. The service should end when its token is cancelled. If
-    /// the service returns an error or panics, the manager stops. If the service returns `Ok` early, the manager
-    /// continues.
+    /// the service returns an error or panics, the manager stops. If the service returns `Ok`, the manager continues.
     pub fn service<Fut>(
         mut self,
         name: impl Into<String>,
@@ -367,8 +365,9 @@ impl Manager {
     }
 
     /// Runs a service while this replica leads, or without leader election, while the manager runs. When the leadership
-    /// term ends, the service is dropped. The next term starts it again. When the manager stops, it cancels the
-    /// service's token, and the service should end. After an error or a panic, the service is restarted with backoff.
+    /// term ends, the manager drops the service. The next term starts the service again. When the manager stops, it
+    /// cancels the service's token, and the service should end. After an error or a panic, the manager restarts the
+    /// service with backoff.
     ///
     /// # Examples
     ///
@@ -412,9 +411,9 @@ impl Manager {
     /// A separate thread reads the signals, so a signal also stops a program that blocks all threads of the runtime.
     /// Blocking work, for example in `spawn_blocking`, can keep the process alive after `main` has returned. The
     /// process therefore exits with code 1 if it has not ended soon after the [shutdown
-    /// timeout](Self::shutdown_timeout). The margin is one tenth of the timeout, but at most 2 s, plus 1.5 s. The
-    /// timeout starts with the signal, or after a failure, when this method returns. A program that continues after a
-    /// failure must call this method on another manager within this time. To do other work afterwards, use
+    /// timeout](Self::shutdown_timeout). The margin is one tenth of the timeout, at most 2 s, plus 1.5 s. The timeout
+    /// starts when the signal arrives, or after a failure, when this method returns. A program that continues after a
+    /// failure must call this method on another manager before the process exits. To do other work afterwards, use
     /// [`run`](Self::run) instead.
     ///
     /// # Errors
@@ -438,7 +437,6 @@ impl Manager {
     }
 }
 
-/// Stores the definition's package version in its annotations.
 fn with_version(definition: CustomResourceDefinition) -> CustomResourceDefinition {
     match definition.package_version().map(str::to_owned) {
         Some(version) => definition.with_package_version(version),

@@ -1,4 +1,4 @@
-//! Checks names in advance, because the API server would reject every request with an invalid name.
+//! Checks names before requests are sent, because the API server rejects every request with an invalid name.
 
 /// Returns `true` if `name` is a DNS subdomain, as most object names must be.
 pub(crate) fn is_subdomain(name: &str) -> bool {
@@ -8,8 +8,8 @@ pub(crate) fn is_subdomain(name: &str) -> bool {
     name.len() <= 253 && name.split('.').all(is_label)
 }
 
-/// Returns `true` if `name` is a domain-qualified name, such as `subdomain/name`. For other finalizers, API servers
-/// reject built-in kinds, and warn about custom resources.
+/// Returns `true` if `name` is a domain-qualified name, such as `example.com/name`. API servers reject other finalizers
+/// on built-in kinds, and return a warning for custom resources.
 pub(crate) fn is_finalizer(name: &str) -> bool {
     let Some((prefix, name)) = name.split_once('/') else { return false };
     let is_allowed = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.');

@@ -1,8 +1,8 @@
 //! Decides which conditions a status apply contains.
 //!
-//! A reconciler passes all of its object's conditions, including other field managers' conditions. Applying other
-//! managers' conditions would overwrite them with cached values, which may be outdated. An apply therefore leaves these
-//! conditions out.
+//! A reconciler passes all of its object's conditions, including the conditions of other field managers. The cached
+//! conditions of other field managers may be outdated, and applying them would overwrite newer values. An apply
+//! therefore omits the conditions of other field managers.
 
 use std::collections::BTreeSet;
 
@@ -12,22 +12,19 @@ use serde_json::Value;
 
 const CONDITIONS: &str = "/status/conditions";
 
-/// The conditions that a reconciliation has used.
+/// The conditions that a reconciliation has set and read.
 #[derive(Debug, Default)]
 pub(crate) struct Used {
-    /// The types of the conditions that were set.
     pub(crate) set: BTreeSet<String>,
-    /// The conditions that were read.
     pub(crate) read: Vec<Condition>,
 }
 
-/// Returns the condition types in the status of `configuration`.
 pub(crate) fn types(configuration: &Value) -> BTreeSet<String> {
     let items = configuration.pointer(CONDITIONS).and_then(Value::as_array).into_iter().flatten();
     items.filter_map(|item| item["type"].as_str()).map(str::to_owned).collect()
 }
 
-/// Removes conditions that are in `read` and whose types are not in `own`. Returns `true` if any were removed.
+/// Removes conditions that are in `read` and whose types are not in `own`. Returns `true` if any condition was removed.
 pub(crate) fn remove_others(configuration: &mut Value, own: &BTreeSet<String>, read: &[Condition]) -> bool {
     let Some(Value::Array(items)) = configuration.pointer_mut(CONDITIONS) else { return false };
     let before = items.len();

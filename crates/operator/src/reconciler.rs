@@ -10,11 +10,12 @@ use pintle_meta::{ObjectKey, Resource};
 use crate::Result;
 use crate::context::Context;
 
-/// Reconciles objects of type `K`: brings the cluster closer to an object's desired state.
+/// Reconciles objects of type `K`: changes the cluster towards an object's desired state.
 ///
 /// Async functions with the parameters `(Arc<K>, Context<K>)` implement this trait. For a reconciler with state,
 /// implement the trait for your own type. Calls for the same object never overlap. Each call must be idempotent,
-/// because calls may also happen when nothing has changed. [`pintle_controller::Reconciler`] describes the effect of
+/// because the controller may call the reconciler when nothing has changed. [`pintle_controller::Reconciler`] describes
+/// the effect of panics and of calls that block their thread.
 /// panics and of calls that block their thread.
 ///
 /// # Examples
@@ -84,12 +85,12 @@ pub trait Reconciler<K: Resource>: Send + Sync + 'static {
     /// # Cancel safety
     ///
     /// The controller drops the future if the call exceeds the reconciliation timeout, if leadership is lost, or if
-    /// stopping takes too long. A later call must then be able to continue the unfinished work.
+    /// stopping takes too long. A later call must be able to continue the unfinished work.
     fn reconcile(&self, object: Arc<K>, cx: Context<K>) -> impl Future<Output = Result<Action>> + Send;
 
     /// Cleans up after an object that is being deleted. A controller with a
     /// [finalizer](crate::ControllerBuilder::finalizer) calls this method until it returns [`Cleanup::Done`].
-    /// Implementations must be idempotent. The default implementation does nothing.
+    /// Implementations must be idempotent. The default implementation returns [`Cleanup::Done`].
     ///
     /// # Errors
     ///
@@ -137,7 +138,6 @@ where
 
 pub(crate) type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = Result<T, ReconcileError>> + Send + 'a>>;
 
-/// An object-safe [`Reconciler`].
 pub(crate) trait AnyReconciler<K: Resource>: Send + Sync {
     fn reconcile(&self, object: Arc<K>, cx: Context<K>) -> BoxFuture<'_, Action>;
     fn cleanup(&self, object: Arc<K>, cx: Context<K>) -> BoxFuture<'_, Cleanup>;
@@ -146,7 +146,7 @@ pub(crate) trait AnyReconciler<K: Resource>: Send + Sync {
 
 impl<K: Resource, R: Reconciler<K>> AnyReconciler<K> for R {
     fn reconcile(&self, object: Arc<K>, cx: Context<K>) -> BoxFuture<'_, Action> {
-        // Call the reconciler inside the future, so that it can only panic during a poll.
+        // Call the reconciler inside the future. A panic of the reconciler can then occur only during a poll.
         Box::pin(async move { Reconciler::reconcile(self, object, cx).await })
     }
 
@@ -159,7 +159,5 @@ impl<K: Resource, R: Reconciler<K>> AnyReconciler<K> for R {
     }
 }
 
-/// A cleanup function that replaces [`Reconciler::cleanup`].
 pub(crate) type CleanupFn<K> = Box<dyn Fn(Arc<K>, Context<K>) -> BoxFuture<'static, Cleanup> + Send + Sync>;
-/// A function for deleted objects that replaces [`Reconciler::gone`].
 pub(crate) type GoneFn<K> = Box<dyn Fn(ObjectKey, Context<K>) -> BoxFuture<'static, ()> + Send + Sync>;

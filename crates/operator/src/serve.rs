@@ -26,18 +26,17 @@ use tokio::time::timeout;
 use crate::debug::Debug;
 use crate::error::OperatorError;
 
-/// How long a client may take to send a request's head.
+/// How long a client may take to send the head of a request.
 const HEAD: Duration = Duration::from_secs(5);
 /// How long a connection may stay open. Each connection serves one request.
 const CONNECTION: Duration = Duration::from_secs(30);
-/// The maximum number of open connections. Accepting another connection closes one of them.
+/// The maximum number of open connections. At this limit, accepting a connection closes an older connection.
 const CONNECTIONS: usize = 64;
 /// The delay after a failed `accept`, for example if no file descriptors are available.
 const ACCEPT_RETRY: Duration = Duration::from_millis(100);
 
 pub(crate) type Check = Arc<dyn Fn() -> Result<(), String> + Send + Sync>;
 
-/// The state that the server reports.
 #[derive(Clone)]
 pub(crate) struct Page {
     pub(crate) status: ManagerStatus,
@@ -59,7 +58,6 @@ struct Connection {
     has_request: Arc<AtomicBool>,
 }
 
-/// Serves requests until the future is dropped.
 pub(crate) async fn serve(listener: TcpListener, page: Page) -> Infallible {
     let (mut tasks, mut open) = (JoinSet::new(), VecDeque::new());
     loop {
@@ -79,8 +77,8 @@ pub(crate) async fn serve(listener: TcpListener, page: Page) -> Infallible {
     }
 }
 
-/// If the server has too many connections, closes the oldest connection without a request, or if there is none, the
-/// oldest connection. Otherwise, a client that opens connections and sends nothing could delay probes.
+/// At the connection limit, closes the oldest connection without a request, or if every connection has a request, the
+/// oldest connection. Without this rule, a client that opens connections and sends nothing could delay probes.
 fn make_room(open: &mut VecDeque<Connection>) {
     open.retain(|connection| !connection.task.is_finished());
     if open.len() >= CONNECTIONS {
@@ -165,7 +163,7 @@ fn with_checks(mut health: Health, checks: &[(String, Check)]) -> Health {
     health
 }
 
-/// Runs the user's check. A panic counts as a failed check, so that the client still gets a response.
+/// Runs a health check of the program. A panic counts as a failed check, so that the client still gets a response.
 fn run_check(check: &Check) -> Result<(), String> {
     std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| check()))
         .unwrap_or_else(|_| Err("the check panicked".into()))

@@ -1,4 +1,4 @@
-//! The data that all of a controller's calls share.
+//! The data that all calls of a controller share.
 
 use std::marker::PhantomData;
 use std::sync::{Arc, Mutex};
@@ -12,14 +12,13 @@ use pintle_meta::{ApiError, ObjectKey, Resource};
 use crate::applied::{Applied, Applies, lock};
 use crate::caches::Caches;
 
-/// The data that all of a controller's calls share.
 pub(crate) struct Shared<K: Resource> {
     pub(crate) name: String,
     pub(crate) field_manager: String,
     pub(crate) cluster: Cluster,
     pub(crate) caches: Caches,
     pub(crate) recorder: EventRecorder,
-    /// The last apply requests for each reconciled object's children and status.
+    /// The last apply requests for the children and the status of each reconciled object.
     pub(crate) applied: Arc<Mutex<Applies>>,
     pub(crate) kind: PhantomData<fn() -> K>,
     /// Whether the controller caches only objects with certain labels.
@@ -27,8 +26,8 @@ pub(crate) struct Shared<K: Resource> {
 }
 
 impl<K: Resource> Shared<K> {
-    /// Returns the last apply requests for the reconciled object. If the object does not exist, returns a new, empty
-    /// value that is not stored.
+    /// Returns the last apply requests for the reconciled object. If the object does not exist, returns an empty value
+    /// that is not stored.
     pub(crate) fn applied_for(&self, request: &ReconcileRequest) -> Arc<Mutex<Applied>> {
         let exists = self.caches.get::<K>().is_ok_and(|cached| cached.get(&request.key).is_some());
         match exists {
@@ -37,14 +36,13 @@ impl<K: Resource> Shared<K> {
         }
     }
 
-    /// Forgets the apply requests for an object that no longer exists.
     pub(crate) fn forget(&self, key: &ObjectKey) {
         lock(&self.applied).forget(key);
     }
 }
 
-/// Runs `write`, and drops it when the leadership term ends. A call that blocks its thread may continue after the term.
-/// Its later writes are then not sent.
+/// Runs `write`, and drops it when the leadership term ends. A call that blocks its thread may continue after the term,
+/// but its later writes are not sent.
 pub(crate) async fn within_term<R>(
     leadership: Option<&Leadership>,
     write: impl Future<Output = Result<R, ApiError>>,

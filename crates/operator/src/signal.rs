@@ -1,7 +1,7 @@
 //! The signals that stop a program.
 //!
-//! Signals belong to the process, so all managers of a program share one thread that reads them. A task of the program's
-//! runtime could not read signals while calls block all threads of the runtime.
+//! Signals belong to the process, so all managers of a program share one thread that reads signals. A task on the
+//! program's runtime could not read signals while calls block all threads of the runtime.
 
 use std::io;
 use std::process::exit;
@@ -22,7 +22,6 @@ static STATE: LazyLock<watch::Sender<State>> = LazyLock::new(watch::Sender::defa
 #[derive(Debug, Default)]
 struct State {
     is_listening: bool,
-    /// The name of the signal that has arrived, if there is one.
     signal: Option<&'static str>,
     next: u64,
     runs: Vec<Run>,
@@ -36,7 +35,7 @@ struct Run {
     shutdown_timeout: Duration,
 }
 
-/// Determines when the process exits if it has not ended by itself.
+/// When the process exits if it has not ended by itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Exit {
     at: Instant,
@@ -49,7 +48,7 @@ impl State {
         self.next += 1;
         match self.signal {
             Some(_) => run.stop.cancel(),
-            // The program continues after the failure of an earlier run.
+            // The program continues after the failure of an earlier run, so cancel the exit of the process.
             None => self.exit = None,
         }
         self.runs.push(run.clone());
@@ -60,8 +59,8 @@ impl State {
         self.runs.retain(|run| run.number != number);
     }
 
-    /// Notes that a run has returned. If no signal has arrived, and no other run continues, the time until the exit of
-    /// the process starts now.
+    /// Records that a run has returned. If no signal has arrived, and no other run continues, the timeout for the exit
+    /// of the process starts now.
     fn ended(&mut self, run: &Run, now: Instant) {
         self.remove(run.number);
         if self.signal.is_none() && self.runs.is_empty() {
@@ -83,22 +82,23 @@ impl State {
 }
 
 impl Exit {
-    /// Returns `None` if the timeout ends too late to be represented.
+    /// Returns `None` if the timeout overflows.
     fn after(shutdown_timeout: Duration, now: Instant) -> Option<Self> {
-        // The watchdog of the controllers names the calls that block their threads, so it exits the process first.
+        // The watchdog of the controllers logs the calls that block their threads, so the watchdog must exit the
+        // process first.
         let watchdog = (shutdown_timeout / 10).min(Duration::from_secs(2));
         let after = shutdown_timeout.checked_add(watchdog)?.checked_add(Duration::from_millis(1_500))?;
         Some(Self { at: now.checked_add(after)?, shutdown_timeout })
     }
 }
 
-/// A run of a manager that stops on SIGTERM and on SIGINT (Ctrl-C).
+/// A run of a manager that stops on SIGTERM and SIGINT (Ctrl-C).
 #[derive(Debug)]
 pub(crate) struct StopOnSignal(Run);
 
 impl StopOnSignal {
-    /// Starts to listen for signals. A second signal exits the process with code 1, and so does a signal that arrives
-    /// after all runs have ended.
+    /// Starts to listen for signals. A second signal, or a signal after all runs have ended, exits the process with
+    /// code 1.
     ///
     /// # Errors
     ///
@@ -132,7 +132,7 @@ impl Drop for StopOnSignal {
     }
 }
 
-/// Starts the thread that reads signals. The thread lives as long as the process.
+/// Starts the thread that reads signals. The thread never ends.
 fn start_thread() -> io::Result<()> {
     let (sender, installed) = mpsc::channel();
     let logs = get_default(Clone::clone);
@@ -141,7 +141,7 @@ fn start_thread() -> io::Result<()> {
             Ok(installed) => installed,
             Err(error) => return drop(sender.send(Err(error))),
         };
-        // Ignore an error, because the receiver waits for this message.
+        // Ignore the result: the receiver waits for this message, so sending succeeds.
         _ = sender.send(Ok(()));
         with_default(&logs, || runtime.block_on(read(signals)));
     };

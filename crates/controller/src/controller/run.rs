@@ -25,19 +25,19 @@ use crate::worker::{Worker, WorkerEnd};
 /// How long a run waits for aborted tasks to end.
 const DROPPED: Duration = Duration::from_secs(1);
 
-/// A controller run. The run ends when this value is dropped.
+/// A controller run. Dropping this value ends the run.
 pub(super) struct Run<'a, K: RequestKey> {
     inner: &'a Inner<K>,
     queue: Queue<K>,
     order_panic: OrderPanic,
-    /// The sources' tasks. Each task returns its source's index and, if the source panicked, the panic message.
+    /// The sources' tasks. A task returns the index of its source and, if the source panicked, the panic message.
     feeds: JoinSet<(usize, Result<(), String>)>,
     workers: JoinSet<WorkerEnd>,
     _running: Running<'a, K>,
 }
 
-/// Owns the queue's last handle, and prevents other runs from starting. Dropping the handle runs user code: the queue's
-/// limiter, order and metrics.
+/// Owns the queue's last handle, and prevents concurrent runs of the same controller. Dropping the queue handle runs
+/// user code: the queue's limiter, order and metrics.
 struct Running<'a, K: RequestKey> {
     inner: &'a Inner<K>,
     queue: Option<Queue<K>>,
@@ -61,7 +61,7 @@ impl<'a, K: RequestKey> Run<'a, K> {
         Ok(Self { inner, queue, order_panic, feeds, workers, _running: running })
     }
 
-    /// Runs until a stop is requested or the leadership term ends. Returns once all tasks have ended, or after a
+    /// Runs until a stop is requested or the leadership term ends. Returns after all tasks have ended, or after a
     /// timeout.
     pub(super) async fn work(mut self, stop: &Stop, leadership: Option<&Leadership>) -> Result<(), ControllerError> {
         let ended = self.reconcile(pin!(stop.requested_or_term_ended(leadership)), leadership).await;
@@ -160,7 +160,7 @@ impl<'a, K: RequestKey> Run<'a, K> {
             let Feed { synced, run } = started.map_err(|panic| self.inner.source_panicked(index, panic))?;
             syncs.push(synced);
             let feed = async move {
-                // The inner block owns the future, so that a panic while the future is dropped is also caught.
+                // The inner block owns the future, so that a panic in the future's `Drop` is also caught.
                 let run = async move {
                     run.await;
                 };
@@ -185,14 +185,13 @@ impl<'a, K: RequestKey> Run<'a, K> {
                 Ok((index, Err(panic))) => inner.source_panicked(index, panic),
                 Err(error) => inner.panicked("a source", why(error)),
             }),
-            // A worker that has stopped without a panic has noticed the end of the leadership term before this task
-            // did.
+            // A worker that stopped without a panic has noticed the end of the leadership term before this task did.
             Some(ended) = self.workers.join_next() => ended.map_err(|error| inner.panicked("a worker", why(error))),
         }
     }
 }
 
-/// The existing workers and the concurrency limit, which the metrics show until this value is dropped.
+/// The started workers and the concurrency limit. The metrics show the limit until this value is dropped.
 struct Workers<'a> {
     exist: Vec<bool>,
     limit: usize,
@@ -204,7 +203,7 @@ impl<'a> Workers<'a> {
         Self { exist: Vec::new(), limit: 0, metrics }
     }
 
-    /// Sets the concurrency limit, and returns the indexes of the workers to start.
+    /// Sets the concurrency limit. Returns the indexes of the workers to start.
     fn missing(&mut self, limit: usize) -> Vec<usize> {
         self.metrics.limit(std::mem::replace(&mut self.limit, limit), limit);
         self.exist.resize(self.exist.len().max(limit), false);
@@ -224,7 +223,7 @@ impl Drop for Workers<'_> {
 
 impl<K: RequestKey> Drop for Run<'_, K> {
     fn drop(&mut self) {
-        // Shut down the queue, because other code may still have handles to it.
+        // Shut down the queue, because sources may still have handles to the queue.
         let report = self.queue.shut_down(ShutdownMode::Abandon).wait(); // `Abandon` never waits.
         self.inner.requests.keep(report.queued.into_iter().chain(report.delayed));
         let queue = self.inner.requests.close();
@@ -243,7 +242,6 @@ impl<K: RequestKey> Drop for Running<'_, K> {
     }
 }
 
-/// Returns why the task failed: the panic message, or the cancellation.
 fn why(error: JoinError) -> String {
     error.try_into_panic().map_or_else(|error| error.to_string(), message)
 }

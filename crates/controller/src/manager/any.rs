@@ -18,7 +18,8 @@ use crate::stop::Stop;
 
 type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 
-/// A [`Controller`] with keys as strings. Each method works like the controller's method with the same name.
+/// A [`Controller`] whose keys are converted to strings. Each method works like the controller's method of the same
+/// name.
 pub(super) trait AnyController: fmt::Debug + Send + Sync {
     fn name(&self) -> &str;
     fn warm_up(&self);
@@ -132,7 +133,7 @@ fn with_states<K: RequestKey>(controller: &Controller<K>, keys: Vec<(K, KeyHisto
     explained.collect()
 }
 
-/// The status of one of a manager's controllers, for probes and debug pages. Each method returns the current state.
+/// The status of one controller of a manager, for probes and debug pages. Each method returns the current state.
 ///
 /// The keys are strings, because a manager's controllers can have different key types. An `ObjectKey` is shown as
 /// `namespace/name`. For other key types, see [`RequestKey`].
@@ -194,8 +195,8 @@ impl ControllerStatus {
     /// Explains why a key is queued, delayed or in flight. See [`Controller::explain`].
     ///
     /// Returns `None` if `key` does not name a known key. If the key type is `ObjectKey`, all valid keys are known,
-    /// even without an object. Keys of other types are known only if they are in the queue or have a history. The
-    /// search for such a key takes time proportional to the queue's length.
+    /// even if no object has the key. Keys of other types are known only if they are in the queue or have a history.
+    /// The search for a key of another type takes time proportional to the queue's length.
     pub fn explain(&self, key: &str) -> Option<Explanation<String>> {
         self.0.explain(key)
     }
@@ -210,8 +211,8 @@ impl ControllerStatus {
         self.0.slowest(limit)
     }
 
-    /// Returns the keys that were added most often, at most `limit`. A key that is added again and again may be part of
-    /// a loop.
+    /// Returns the keys that were added most often, at most `limit`. A key that is added very often may be part of a
+    /// loop, in which the reconciler's own writes cause further reconciliations.
     pub fn most_active(&self, limit: usize) -> Vec<Explanation<String>> {
         self.0.most_active(limit)
     }

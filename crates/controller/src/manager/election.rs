@@ -72,8 +72,8 @@ impl<L: Lock> Election for LeaderElector<L> {
     }
 }
 
-/// A leadership term that has begun. The controllers run until the receiver of `ended` is dropped, or send a message if
-/// they end earlier.
+/// A leadership term that has begun. The manager runs the controllers until the receiver of `ended` is dropped. If the
+/// controllers end earlier, the manager sends a message to `ended`.
 struct Term {
     leadership: Leadership,
     ended: oneshot::Sender<()>,
@@ -103,7 +103,7 @@ pub(super) async fn run_election(
                 () = ended.closed() => return,
                 () = team.work(Some(&leadership)) => {}
             }
-            // Ignore the error, because the term may have ended in the meantime.
+            // Ignore the error, because the term may already have ended.
             _ = ended.send(());
         };
         tokio::select! {
@@ -122,7 +122,7 @@ async fn contend(
     stop: CancellationToken,
 ) -> Result<(), ManagerError> {
     while !stop.is_cancelled() {
-        // Do not contend again while the last term's calls are still running.
+        // Do not contend for the lease again while calls of the last term are still running.
         tokio::select! {
             biased;
             () = stop.cancelled() => return Ok(()),
@@ -131,7 +131,7 @@ async fn contend(
         let terms = terms.clone();
         let work = move |leadership: Leadership| {
             let (ended, done) = oneshot::channel();
-            // Ignore the error, which means that the manager was dropped together with this future.
+            // The send fails only if the manager was dropped together with this future.
             _ = terms.send(Term { leadership, ended });
             Box::pin(async move { _ = done.await }) as Work
         };
@@ -145,14 +145,13 @@ async fn contend(
     Ok(())
 }
 
-/// A future that runs an election until it ends or fails.
 pub(super) type Contest = Pin<Box<dyn Future<Output = Result<(), ManagerError>> + Send>>;
 
-/// Runs an election separately from the controllers.
+/// Runs an election independently of the controllers.
 ///
-/// On a multi-threaded runtime, the election gets its own thread and runtime. Leases are then renewed, and lost terms
-/// end in time, even if reconciliations block their threads. On a single-threaded runtime, the election runs on that
-/// runtime.
+/// On a multi-threaded runtime, the election runs on its own thread and runtime. The election can then renew leases and
+/// end lost terms in time, even if reconciliations block their threads. On a single-threaded runtime, the election runs
+/// on that runtime.
 pub(super) fn apart(
     name: &'static str,
     contest: impl Future<Output = Result<(), ManagerError>> + Send + 'static,
@@ -179,10 +178,10 @@ async fn on_its_own_thread(
             }
         };
         if let Some(ended) = runtime.block_on(dropped.run_until_cancelled_owned(contest)) {
-            // Ignore the error, which means that the result is no longer needed.
+            // The send fails only if the result is no longer needed.
             _ = sender.send(ended);
         }
-        // Do not wait for the election's blocking tasks, which may take long.
+        // Do not wait for the election's blocking tasks, which may take a long time.
         runtime.shutdown_background();
     });
     thread::Builder::new().name("pintle-election".into()).spawn(run).map_err(|error| failed(name, error))?;
@@ -207,8 +206,8 @@ mod tests {
     use crate::stop::Stop;
     use crate::{Action, Controller, ReconcileRequest};
 
-    /// A call that blocks its thread remains one of the controller's tasks after the timeout. Here, a token replaces
-    /// this task, so that the test can use a paused clock.
+    /// After the timeout, a call that blocks its thread is still one of the controller's tasks. This test uses a token
+    /// instead of such a task, so that the test can use a paused clock.
     #[tokio::test(start_paused = true)]
     async fn lease_is_renewed_until_a_blocked_call_ends() {
         for (call_takes, fails) in [(100, false), (300, true)] {

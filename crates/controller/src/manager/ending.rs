@@ -32,12 +32,11 @@ impl Ending {
         }
     }
 
-    /// Records parts that did not end within the timeout.
     pub(super) fn add_leftovers(&self, left: impl IntoIterator<Item = String>) {
         self.lock().left.extend(left);
     }
 
-    /// Returns the run's result. `after` is the shutdown timeout.
+    /// Returns the result of the manager's run. `after` is the shutdown timeout.
     pub(super) fn result(&self, after: Duration) -> Result<(), ManagerError> {
         let State { failure, left } = std::mem::take(&mut *self.lock());
         if !left.is_empty() {
@@ -51,7 +50,7 @@ impl Ending {
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
-        // The state is consistent even after a panic, because no code panics halfway through a change.
+        // No code panics between two related writes under the lock, so the state is consistent.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -10,12 +10,11 @@ use pintle_sharding::ShardsStatus;
 
 use super::any::{AnyController, ControllerStatus};
 
-/// How long a leader may continue with an expired lease before it counts as hung. Kubernetes' core components use the
-/// same value.
+/// How long after the lease's expiry a leader counts as hung. Kubernetes' core components use the same value.
 const TOLERANCE: Duration = Duration::from_secs(20);
 
-/// The status of a manager's controllers, caches and election. Clones share the status, which can be read before the
-/// manager starts and after it ends.
+/// The status of a manager's controllers, caches and election. Clones share the status. The status can be read before
+/// the manager starts and after the manager ends.
 ///
 /// # Examples
 ///
@@ -44,7 +43,7 @@ pub struct ManagerStatus {
 #[derive(Default)]
 struct Parts {
     controllers: Vec<Arc<dyn AnyController>>,
-    /// The shards' controllers, which run during the shards' leadership terms instead of the manager's.
+    /// The controllers of shards, which run during the leadership terms of the shards and not of the manager.
     sharded: Vec<Arc<dyn AnyController>>,
     election: Option<ElectionStatus>,
     shards: Vec<ShardsStatus>,
@@ -66,8 +65,8 @@ impl ManagerStatus {
         drop(before);
     }
 
-    /// Returns each controller's status, in the order in which the controllers were added. Shards' controllers come
-    /// last.
+    /// Returns the status of each controller, in the order in which the controllers were added. The controllers of
+    /// shards are last.
     pub fn controllers(&self) -> Vec<ControllerStatus> {
         self.all().into_iter().map(ControllerStatus).collect()
     }
@@ -90,7 +89,6 @@ impl ManagerStatus {
         self.all().into_iter().find(|controller| controller.name() == name).map(ControllerStatus)
     }
 
-    /// Returns the controllers that run during the manager's leadership term.
     pub(super) fn team(&self) -> Vec<Arc<dyn AnyController>> {
         self.lock().controllers.clone()
     }
@@ -104,13 +102,13 @@ impl ManagerStatus {
         parts.controllers.iter().chain(&parts.sharded).cloned().collect()
     }
 
-    /// Checks whether the process is alive, for a liveness probe. The check fails only if this replica leads, or leads
-    /// a shard, and has not renewed the lease for too long.
+    /// Checks whether the process is alive, for a liveness probe. The check fails only if this replica leads the
+    /// manager's election or a shard, and has not renewed the lease in time.
     pub fn health(&self) -> Health {
         Health { checks: self.elections(|election| Some(election.check(TOLERANCE).err()?.to_string())) }
     }
 
-    /// Checks whether the replica can work as the leader, for a readiness probe. The replica is not ready while
+    /// Checks whether the replica can work as the leader, for a readiness probe. The replica is not ready while:
     ///
     /// - a cache has not synced, or its informer has stopped,
     /// - a cache's lists and watches have failed for 2 minutes, so that the cache may be outdated,
@@ -161,14 +159,14 @@ impl ManagerStatus {
     }
 
     fn lock(&self) -> MutexGuard<'_, Parts> {
-        // No code that runs under the lock can panic halfway through a change, so the state is consistent.
+        // No code panics between two related writes under the lock, so the state is consistent.
         self.parts.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl fmt::Debug for ManagerStatus {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // Format copies without holding the lock, because formatting a controller can run user code, such as a metrics
+        // Format copies without holding the lock. Formatting a controller can run user code, such as a metrics
         // provider's `Debug` implementation.
         f.debug_struct("ManagerStatus")
             .field("controllers", &self.controllers())
@@ -181,14 +179,14 @@ impl fmt::Debug for ManagerStatus {
 /// `/healthz?verbose`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Health {
-    /// The individual results.
+    /// The results of the individual checks.
     pub checks: Vec<HealthCheck>,
 }
 
 /// The result of a health check.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HealthCheck {
-    /// The name of the checked part.
+    /// The name of the checked part of the manager.
     pub name: String,
     /// The problem, or `None` if the check passed.
     pub problem: Option<String>,

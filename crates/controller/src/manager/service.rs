@@ -9,7 +9,6 @@ use tokio_util::sync::CancellationToken;
 use crate::error::ManagerError;
 use crate::panic::caught;
 
-/// A service that runs on every replica while the manager runs.
 pub(super) struct Service {
     name: String,
     run: Launch,
@@ -19,10 +18,10 @@ type Launch = Box<dyn FnOnce(CancellationToken) -> Running + Send>;
 type Running = Pin<Box<dyn Future<Output = Result<(), Cause>> + Send>>;
 type Cause = Box<dyn Error + Send + Sync>;
 
-/// The running services. Dropping this value ends them.
+/// The running services. Dropping this value ends the services.
 pub(super) struct Services {
     tasks: JoinSet<(usize, Result<(), Cause>)>,
-    /// The running services' names, by index. `None` for services that have ended.
+    /// The services' names, by index. `None` for a service that has ended.
     names: Vec<Option<String>>,
 }
 
@@ -58,17 +57,16 @@ impl Services {
     ///
     /// # Cancel safety
     ///
-    /// Dropping the future does not lose a result.
+    /// Dropping the future does not lose a service's result.
     pub(super) async fn next(&mut self) -> Option<Result<(), ManagerError>> {
         let (name, ended) = match self.tasks.join_next().await? {
             Ok((index, ended)) => (self.names[index].take().unwrap_or_default(), ended),
-            // The error is a panic from dropping the service's future, because services are never aborted.
+            // The error is a panic in the `Drop` of the service's future, because services are never aborted.
             Err(error) => ("a service".into(), Err(error.into())),
         };
         Some(ended.map_err(|cause| ManagerError::Runnable { name, cause }))
     }
 
-    /// Returns descriptions of the services that are still running.
     pub(super) fn left(self) -> impl Iterator<Item = String> {
         self.names.into_iter().flatten().map(|name| format!("service {name:?}"))
     }

@@ -32,7 +32,7 @@ impl<A: ObjectApi<Lease> + ListWatch<Object = Lease> + Clone> Sharding for Shard
         Box::pin(async move {
             let work = |shard: Shard, leadership: Leadership| {
                 let (ended, done) = oneshot::channel();
-                // Ignore the error, which means that the manager was dropped together with this future.
+                // The send fails only if the manager was dropped together with this future.
                 _ = terms.send(Term { shard, leadership, ended });
                 async move { _ = done.await }
             };
@@ -42,8 +42,8 @@ impl<A: ObjectApi<Lease> + ListWatch<Object = Lease> + Clone> Sharding for Shard
     }
 }
 
-/// A shard's leadership term that has begun. The shard's controller runs until the receiver of `ended` is dropped, or
-/// sends a message if it ends earlier.
+/// A shard's leadership term that has begun. The manager runs the shard's controller until the receiver of `ended` is
+/// dropped. If the controller ends earlier, the manager sends a message to `ended`.
 pub(super) struct Term {
     shard: Shard,
     leadership: Leadership,
@@ -52,19 +52,19 @@ pub(super) struct Term {
 
 pub(super) struct ShardGroup {
     pub(super) sharding: Box<dyn Sharding>,
-    /// Each shard's controller, by shard index.
+    /// The controllers, by shard index.
     pub(super) controllers: Vec<Arc<dyn AnyController>>,
 }
 
-/// A shard's controller. A leadership term holds the lock while it runs the controller.
+/// A shard's controller. Each leadership term locks the controller while it runs.
 struct Seat {
     controller: Arc<dyn AnyController>,
     turn: Mutex<()>,
 }
 
 impl ShardGroup {
-    /// Runs the controllers of all shards that this replica leads, until a stop is requested. If a controller or an
-    /// election fails, requests a stop. On a multi-threaded runtime, the elections run on [a separate thread](apart).
+    /// Runs the controllers of all shards that this replica leads, until a stop is requested. A failure of a controller
+    /// or an election requests a stop. On a multi-threaded runtime, the elections run on [a separate thread](apart).
     pub(super) async fn run(self, team: &Team) -> Result<(), ManagerError> {
         let (terms, mut begun) = mpsc::unbounded_channel();
         let mut contest = apart(NAME, self.sharding.contend(team.stop().token().clone(), terms)).fuse();
@@ -76,7 +76,7 @@ impl ShardGroup {
                 biased;
                 over = &mut contest => {
                     let is_stopping = team.stop().token().is_cancelled();
-                    // The manager's other parts end only when a stop is requested.
+                    // The other parts of the manager end only when a stop is requested.
                     team.stop().request();
                     return match over {
                         Ok(()) if !is_stopping => Err(failed(NAME, "ended although no stop was requested")),
@@ -93,8 +93,8 @@ impl ShardGroup {
 }
 
 impl Seat {
-    /// Runs the controller until the term ends. If the term is lost, also waits until its calls have ended. The manager
-    /// fails if they block their threads for longer than the shutdown timeout.
+    /// Runs the controller until the term ends. After a lost term, also waits until the controller's calls have ended.
+    /// The manager fails if the calls block their threads for longer than the shutdown timeout.
     async fn work(&self, team: &Team, term: Term) {
         let Term { shard, leadership, mut ended } = term;
         let work = async {
@@ -112,7 +112,7 @@ impl Seat {
             biased;
             () = ended.closed() => {}
             () = work => {
-                // Ignore the error, because the term may have ended in the meantime.
+                // Ignore the error, because the term may already have ended.
                 _ = ended.send(());
                 return;
             }
@@ -129,7 +129,8 @@ mod tests {
     use super::*;
     use crate::stop::Stop;
 
-    /// An election that ends immediately with this result, or if it is `None`, when a stop is requested.
+    /// An election that ends immediately with the given result. With `None`, the election ends when a stop is
+    /// requested.
     struct Ends(Option<Result<(), ManagerError>>);
 
     impl Sharding for Ends {

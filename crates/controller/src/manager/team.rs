@@ -14,10 +14,10 @@ use crate::error::{ControllerError, ManagerError, UnfinishedKeys};
 use crate::panic::{catch, caught};
 use crate::stop::Stop;
 
-/// How long a new leadership term waits for the previous term's calls.
+/// How long a new leadership term waits for the calls of the previous term.
 pub(super) const SETTLED: Duration = Duration::from_secs(1);
 
-/// A manager's controllers. All of them run in one future, so dropping this future stops them.
+/// A manager's controllers. All of them run in one future. Dropping this future stops the controllers.
 pub(super) struct Team {
     controllers: Vec<Arc<dyn AnyController>>,
     stop: Stop,
@@ -41,11 +41,11 @@ impl Team {
         }
     }
 
-    /// Runs all controllers until a stop is requested or the leadership term ends. A controller that fails requests the
-    /// stop.
+    /// Runs all controllers until a stop is requested or the leadership term ends. If a controller fails, it requests
+    /// the stop.
     pub(super) async fn work(&self, leadership: Option<&Leadership>) {
         if self.controllers.is_empty() {
-            // Without controllers, just wait for the stop or the end of the term.
+            // Without controllers, wait for the stop or the end of the term.
             return self.stop.requested_or_term_ended(leadership).await;
         }
         if leadership.is_some() && timeout(SETTLED, self.all_ended()).await.is_err() {
@@ -76,14 +76,14 @@ impl Team {
         problems.join("; ")
     }
 
-    /// Runs one controller until a stop is requested or the leadership term ends. A controller that fails requests the
-    /// stop. In a leadership term, this method also waits for calls that block their threads, because the lease is
-    /// released soon after it returns.
+    /// Runs one controller until a stop is requested or the leadership term ends. If the controller fails, it requests
+    /// the stop. In a leadership term, also waits for calls that block their threads, because the manager releases the
+    /// lease soon after this method returns.
     pub(super) async fn run(&self, controller: &dyn AnyController, leadership: Option<&Leadership>) {
         let run = caught(controller.run_within(&self.stop, leadership)).await;
         match run.unwrap_or_else(|panic| Err(controller.panicked("its run", panic))) {
             Ok(()) => {}
-            // The term was lost without a stop request. The next term waits for the calls that are still running.
+            // The term was lost without a stop request. The next term waits for calls that are still running.
             Err(error @ ControllerError::StopTimedOut { .. }) if !self.stop.token().is_cancelled() => {
                 tracing::error!(%error, "a term has ended, but some of its calls are still running");
             }
@@ -97,16 +97,16 @@ impl Team {
         }
     }
 
-    /// Waits until all of the controller's calls have ended. The manager fails if they block their threads for longer
-    /// than the shutdown timeout. The manager drops this future without releasing the lease if the term is lost, or if
-    /// a stop no longer waits for the election.
+    /// Waits until all of the controller's calls have ended. The manager fails if the calls block their threads for
+    /// longer than the shutdown timeout. If the term is lost, or if a stop no longer waits for the election, the
+    /// manager drops this future without releasing the lease.
     async fn keep_term(&self, controller: &dyn AnyController) {
         self.settle(controller).await;
         controller.ended().await;
     }
 
-    /// Waits until all of a lost term's calls have ended. The manager fails if they block their threads for longer than
-    /// the shutdown timeout.
+    /// Waits until all calls of a lost term have ended. The manager fails if the calls block their threads for longer
+    /// than the shutdown timeout.
     pub(super) async fn settle(&self, controller: &dyn AnyController) {
         let limit = self.stop.timeout();
         if timeout(limit.max(SETTLED), controller.ended()).await.is_err() {
@@ -114,13 +114,12 @@ impl Team {
         }
     }
 
-    /// Returns the names of the running controllers, with their unfinished keys.
+    /// Returns the running controllers' names, with their unfinished keys.
     pub(super) fn running(&self) -> Vec<String> {
         let controllers = self.controllers.iter();
         controllers.filter_map(|controller| Some(named(controller.name(), &controller.unfinished()?))).collect()
     }
 
-    /// Returns each controller's `Polls`, which the watchdog checks.
     pub(super) fn polls(&self) -> Vec<Arc<dyn Watched>> {
         self.controllers.iter().map(|controller| controller.polls()).collect()
     }

@@ -16,11 +16,11 @@ use crate::requests::Requests;
 /// The shortest period.
 const SHORTEST: Duration = Duration::from_millis(1);
 
-/// A source that adds keys once the controller's caches have synced, and then again after each period. `K` is the key
-/// type: see [`RequestKey`].
+/// A source that adds keys when the controller's caches have synced, and again after each period. `K` is the key type:
+/// see [`RequestKey`].
 ///
 /// A key that is still queued or delayed when a period ends is not added twice. For a failed key, the timer has the
-/// same effect as a change to an object, which may shorten or end the backoff. The keys have
+/// same effect as a change to an object, which may shorten or end the backoff. The timer's keys have
 /// [`LOW_PRIORITY`](crate::LOW_PRIORITY), so changed objects come first. Periods of less than 1 ms count as 1 ms.
 ///
 /// # Examples
@@ -63,7 +63,8 @@ impl<K: RequestKey> Every<K> {
     /// The first call happens after the controller's caches have synced. If `keys` or its iterator panics, the
     /// controller fails.
     ///
-    /// Return a lazy iterator to avoid a list of all keys. While the timer adds many keys, it yields to other tasks.
+    /// Return a lazy iterator to avoid storing a list of all keys. While the timer adds many keys, it yields to other
+    /// tasks.
     pub fn keys<I>(period: Duration, keys: impl Fn() -> I + Send + Sync + 'static) -> Self
     where
         I: IntoIterator<Item = K>,

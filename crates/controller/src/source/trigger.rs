@@ -14,17 +14,17 @@ use crate::requests::{Requests, WeakRequests};
 /// A source to which the program can add keys from any thread, like controller-runtime's `Channel`. `K` is the key
 /// type: see [`RequestKey`].
 ///
-/// Clones refer to the same trigger. A trigger may belong to several controllers, and each of them receives each key. A
-/// controller that is not running keeps the keys for its next run, without duplicates. A controller that is built later
-/// also receives earlier keys, unless one of the trigger's controllers has already run.
+/// Clones refer to the same trigger. A trigger may belong to several controllers, and each of these controllers
+/// receives each key. A controller that is not running keeps the keys for its next run, without duplicates. A
+/// controller that is built later also receives earlier keys, unless one of the trigger's controllers has already run.
 ///
 /// With [sharded](crate::Manager::sharded) controllers, only the controller of the key's shard in this process receives
 /// the key. If another replica leads the shard, this process keeps the key, and reconciles it only after taking over
 /// the shard. Call [`trigger`](Self::trigger) on every replica. If only one replica receives the signal, write to the
 /// object instead.
 ///
-/// A standby keeps only the newest 100,000 keys, so that memory is bounded, and logs a warning when it first drops a
-/// key. A dropped key of an existing object of the controller's main kind is not lost, because each run reconciles all
+/// To limit its memory, a standby keeps only the newest 100,000 keys. The standby logs a warning when it first drops a
+/// key. Dropped keys of existing objects of the controller's main kind are not lost, because each run reconciles all
 /// these objects.
 ///
 /// # Examples
@@ -57,7 +57,7 @@ struct State<K> {
     controllers: Vec<WeakRequests<K>>,
     /// Whether any of the controllers has run.
     has_run: bool,
-    /// Keys for controllers that are built later. These keys arrived before the first run, or while the trigger had no
+    /// Keys for controllers that are built later. The keys arrived before the first run, or while the trigger had no
     /// controller.
     waiting: Kept<K>,
 }
@@ -76,7 +76,7 @@ impl<K> Default for Trigger<K> {
 }
 
 impl<K: RequestKey> Trigger<K> {
-    /// Creates a trigger without a controller.
+    /// Creates a trigger. Pass the trigger to [`Builder::source`](crate::Builder::source).
     pub fn new() -> Self {
         Self::default()
     }
@@ -93,7 +93,7 @@ impl<K: RequestKey> Trigger<K> {
     }
 
     fn lock(&self) -> MutexGuard<'_, State<K>> {
-        // The state is consistent even if a key's `Ord` or `Clone` implementation has panicked.
+        // The state is consistent even after a panic in a key's `Ord` or `Clone`.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -113,7 +113,7 @@ impl<K: RequestKey> Source<K> for Trigger<K> {
     fn attach(&self, requests: &Requests<K>) {
         let mut state = self.lock();
         let is_first = state.live().is_empty();
-        // A controller can have the same trigger several times, but receives each key once.
+        // A trigger can be added several times to a controller, but the controller receives each key once.
         if !state.controllers.iter().any(|controller| requests.same_as(controller)) {
             state.controllers.push(requests.downgrade());
         }

@@ -15,7 +15,8 @@ const READY: &str = "Ready";
 
 impl<K: Resource + Serialize> Context<K> {
     /// Returns the reconciled object's conditions, with `Ready` set to true and all others unchanged. `reason` is one
-    /// word in upper camel case. [`apply_status`](Self::apply_status) leaves out other field managers' conditions.
+    /// word in upper camel case. [`apply_status`](Self::apply_status) does not apply the conditions of other field
+    /// managers.
     pub fn ready(&self, reason: &str) -> Conditions {
         self.with_condition(READY, ConditionStatus::True, reason, "")
     }
@@ -64,7 +65,7 @@ impl<K: Resource + Serialize> Context<K> {
         conditions.set(condition, Time::now());
     }
 
-    /// Returns the reconciled object's `status.conditions`, including the controller's own last writes.
+    /// Returns the reconciled object's `status.conditions`, including the latest writes of this controller.
     pub fn conditions(&self) -> Conditions {
         let newest = self.shared.caches.get::<K>().ok().and_then(|cached| cached.get(self.key()));
         let object = newest.as_ref().or(self.call.object.as_ref());
@@ -73,8 +74,9 @@ impl<K: Resource + Serialize> Context<K> {
         conditions
     }
 
-    /// Removes other field managers' conditions from the status in `configuration`. Returns `true` if any were removed.
-    /// An earlier process of this controller may have set a removed condition, so the caller then reads the field
+    /// Removes the conditions of other field managers from the status in `configuration`. Returns `true` if any
+    /// condition was removed. An earlier process of this controller may have set a removed condition. After `true`, the
+    /// caller must therefore read the field managers from the server.
     /// managers from the server.
     pub(super) fn remove_others_conditions(&self, configuration: &mut Value, live: &K, own: &BTreeSet<String>) -> bool {
         let own = &self.used_conditions().set | own;
@@ -87,7 +89,7 @@ impl<K: Resource + Serialize> Context<K> {
         own_conditions::remove_others(configuration, &own, &self.used_conditions().read)
     }
 
-    /// Reads from the server which condition types this field manager has set, because cached objects have no
+    /// Reads the condition types that this field manager has set from the server, because cached objects have no
     /// `managedFields`.
     pub(super) async fn read_own_conditions(&self, configuration: &Value) -> Result<BTreeSet<String>> {
         let object = match self.read_raw::<K>(self.key()).await {
@@ -109,7 +111,7 @@ impl<K: Resource + Serialize> Context<K> {
     }
 
     fn used_conditions(&self) -> MutexGuard<'_, own_conditions::Used> {
-        // The state is consistent even after a panic, because no code panics halfway through a change.
+        // No code panics between two related writes under the lock, so the state is consistent.
         self.call.conditions.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -75,7 +75,7 @@ impl<K: Resource> Context<K> {
     }
 
     /// Returns the cached objects of type `T` that match `selector`, in no particular order. If `T` and the reconciled
-    /// object are namespaced, the list contains only objects in the reconciled object's namespace. Otherwise, it
+    /// object are namespaced, the list contains only objects in the reconciled object's namespace. Otherwise, the list
     /// contains objects from all cached namespaces.
     ///
     /// # Errors
@@ -116,9 +116,9 @@ impl<K: Resource> Context<K> {
         }
     }
 
-    /// Reads the object of type `T` with name `name` from the server, or returns `None` if it does not exist. If `T` is
-    /// namespaced, the lookup uses the reconciled object's namespace. Use this method for kinds that are read too
-    /// rarely to be cached. For other namespaces, use [`get_live_in`](Self::get_live_in).
+    /// Reads the object of type `T` with name `name` from the server. Returns `None` if the object does not exist. If
+    /// `T` is namespaced, the request uses the reconciled object's namespace. For other namespaces, use
+    /// [`get_live_in`](Self::get_live_in). Use this method for kinds that are read too rarely to cache them.
     ///
     /// # Errors
     ///
@@ -128,13 +128,13 @@ impl<K: Resource> Context<K> {
     ///
     /// # Cancel safety
     ///
-    /// Dropping the future loses nothing, because the request only reads.
+    /// Dropping the future is safe, because the request only reads.
     pub async fn get_live<T: Resource + DeserializeOwned>(&self, name: &str) -> Result<Option<T>> {
         self.read_live(self.key_of::<T>("get_live", name)?).await
     }
 
-    /// Reads the object of type `T` with name `name` in namespace `namespace` from the server, or returns `None` if it
-    /// does not exist.
+    /// Reads the object of type `T` with name `name` in namespace `namespace` from the server. Returns `None` if the
+    /// object does not exist.
     ///
     /// # Errors
     ///
@@ -143,7 +143,7 @@ impl<K: Resource> Context<K> {
     ///
     /// # Cancel safety
     ///
-    /// Dropping the future loses nothing, because the request only reads.
+    /// Dropping the future is safe, because the request only reads.
     pub async fn get_live_in<T>(&self, namespace: &str, name: &str) -> Result<Option<T>>
     where
         T: Resource<Scope = NamespaceScope> + DeserializeOwned,
@@ -165,7 +165,7 @@ impl<K: Resource> Context<K> {
         self.key().namespace().filter(|_| T::Scope::SCOPE == Scope::Namespaced)
     }
 
-    /// Returns the key of `T` with name `name` in the reconciled object's namespace. Errors mention `method`.
+    /// Returns the key of `T` with name `name` in the reconciled object's namespace. Error messages mention `method`.
     fn key_of<T: Resource>(&self, method: &str, name: &str) -> Result<ObjectKey> {
         match self.namespace_of::<T>() {
             Some(namespace) => Ok(ObjectKey::new(namespace, name)),
@@ -181,7 +181,7 @@ impl<K: Resource> Context<K> {
     }
 
     /// Checks that `cached` contains the objects in `namespace`. Without this check, a read in an uncached namespace
-    /// would find no object, and an apply would not notice other writers' changes. Errors mention `verb`.
+    /// would find no object, and an apply would not notice the changes of other writers. Error messages mention `verb`.
     pub(super) fn check_namespace<T: Resource>(
         &self,
         verb: &str,

@@ -1,4 +1,4 @@
-//! Installs webhook configurations. A newer build's configuration is kept, as for definitions.
+//! Installs webhook configurations. As for definitions, the manager keeps the configuration of a newer build.
 
 use std::cmp::Ordering;
 
@@ -55,8 +55,8 @@ impl Installer {
                 }
                 return Ok(());
             }
-            // With this resourceVersion, the request fails with a conflict if another build has written the
-            // configuration since the read.
+            // With this resourceVersion, the server rejects the request with a conflict if another build has written
+            // the configuration since the read.
             own["metadata"]["resourceVersion"] = installed["metadata"]["resourceVersion"].clone();
         }
         api.patch(name, &Patch::Apply(own), &WriteOptions::apply(&self.field_manager)).await.map(drop)
@@ -68,9 +68,9 @@ fn version(configuration: &Value) -> Option<&str> {
     configuration["metadata"]["annotations"][PACKAGE_VERSION].as_str()
 }
 
-/// Returns a JSON patch that copies the certificates from `own` to `installed`, or `None` if they are equal.
-/// Certificates are copied even to a newer build's configuration, because they belong to the cluster and not to a
-/// build.
+/// Returns a JSON patch that copies the certificates from `own` to `installed`, or `None` if the certificates are
+/// equal. Certificates are copied even to a newer build's configuration, because they belong to the cluster and not to
+/// a build.
 fn certificates(own: &Value, installed: &Value) -> Option<Value> {
     let bundle = |webhook: &Value| webhook["clientConfig"]["caBundle"].as_str().map(str::to_owned);
     let own = own["webhooks"].as_array()?.iter().find_map(bundle)?;

@@ -1,10 +1,10 @@
 //! Changes the managed fields of definitions that this program has created.
 //!
-//! The first installation uses a create request, which fails if another build has created the definition. But a field
-//! manager that creates an object and then applies it owns each field twice, with the operations `Update` and `Apply`.
-//! An apply could then never remove a field. This module therefore changes the create request's operation to `Apply`,
-//! as client-go's `csaupgrade` does. The next apply gives up the server's default values, which the create request also
-//! owns.
+//! The first installation uses a create request, which fails if another build has already created the definition. A
+//! field manager that creates an object and then applies it owns each field twice, with the operations `Update` and
+//! `Apply`. An apply could then never remove a field. This module therefore changes the create request's operation to
+//! `Apply`, as client-go's `csaupgrade` does. The next apply gives up the server's default values, which the field
+//! manager also owns after the create request.
 
 use pintle_cluster::Cluster;
 use pintle_crd::CustomResourceDefinition;
@@ -18,8 +18,8 @@ pub(super) async fn read(cluster: &Cluster, name: &str) -> Result<Value, ApiErro
     Ok(request.object().await?)
 }
 
-/// Marks the fields from a create request as applied. Returns the changed definition, or `None` if it was not changed.
-/// If the request fails, the next start of the program tries again.
+/// Changes the operation of the created fields to `Apply`. Returns the changed definition, or `None` if nothing
+/// changed. If the request fails, the next start of the program repeats it.
 pub(super) async fn adopt(
     cluster: &Cluster,
     name: &str,
@@ -37,7 +37,7 @@ pub(super) async fn adopt(
 }
 
 /// Returns the JSON patch for a definition's managed fields. The patch does not test the resourceVersion, because the
-/// server concurrently writes a new definition's status.
+/// server writes a new definition's status at the same time.
 fn adoption(stored: &Value, manager: &str) -> Option<Value> {
     let entries = stored["metadata"]["managedFields"].as_array()?;
     let index = entries.iter().position(|entry| {

@@ -1,25 +1,24 @@
 //! Decides whether this build may replace the installed CustomResourceDefinition.
 //!
-//! Each replica installs the definition when it starts. During an upgrade, a replica of the old build may start last,
-//! but must not restore the old schema.
+//! Each replica installs the definition when it starts. During an upgrade, a replica of the old build may be the last
+//! to start. This replica must not restore the old schema.
 
 use std::cmp::Ordering;
 
 use pintle_crd::CustomResourceDefinition;
 use semver::Version;
 
-/// What this build does with the installed definition.
+/// What this build does about the installed definition.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Decision {
-    /// Apply this build's own definition.
     Apply,
-    /// Keep the installed definition, for this reason.
+    /// Keep the installed definition, for the given reason.
     Keep(String),
-    /// Fail for this reason, because this build must not replace the installed definition and cannot use it.
+    /// Fail for the given reason: this build must not replace the installed definition, and cannot use it.
     Refuse(String),
 }
 
-/// Compares this build's definition with the installed one.
+/// Compares this build's definition with the installed definition.
 ///
 /// - With a greater version, this build replaces the installed definition.
 /// - With a smaller version, this build keeps the installed definition. With equal or unknown versions, this build

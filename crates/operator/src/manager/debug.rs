@@ -1,4 +1,4 @@
-//! The debug page's settings and public documentation.
+//! The settings and the public documentation of the debug page.
 
 use pintle_sharding::ShardsStatus;
 
@@ -6,7 +6,7 @@ use super::Manager;
 
 impl Manager {
     /// Sets whether the manager serves the debug page at `/debug`, and the page's data at `/debug.json`. The default is `true`. Without an
-    /// address from [`serve`](Self::serve), there is no page.
+    /// address from [`serve`](Self::serve), the manager serves no page.
     ///
     /// The page shows the current state of the manager's queues, informers, leases and shards, and lists failing, slow and active keys. For
     /// each key, the page shows why the controller called the reconciler. To explain a single key, search for the key on the page. The

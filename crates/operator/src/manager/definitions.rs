@@ -18,16 +18,16 @@ use crate::error::OperatorError;
 use crate::install::Installer;
 use crate::serve::Check;
 
-/// How long a manager with several clusters waits for unreachable clusters when it starts.
+/// How long a starting manager with several clusters waits for unreachable clusters.
 const PATIENCE: Duration = Duration::from_secs(10);
 
 #[derive(Clone, Debug, Default)]
 pub(super) enum Progress {
     #[default]
     Done,
-    /// The first attempt is still running. The string describes what the manager waits for.
+    /// The first attempt is running. The string describes the cause of the wait.
     Waits(String),
-    /// The last attempt failed for this reason.
+    /// The last attempt failed for the given reason.
     Fails(String),
 }
 
@@ -41,10 +41,10 @@ impl Progress {
 }
 
 /// The installations in all clusters. Each cluster has its own task, so an unreachable cluster does not delay the
-/// others. Dropping an `Installations` aborts the tasks.
+/// installations in other clusters. Dropping an `Installations` aborts the tasks.
 pub(super) struct Installations {
     tasks: JoinSet<Result<(), OperatorError>>,
-    /// Each cluster's state, starting with the manager's own cluster.
+    /// The state of each cluster. The manager's own cluster is first.
     progress: watch::Receiver<Vec<Progress>>,
 }
 
@@ -92,7 +92,7 @@ impl Manager {
 
 impl Installations {
     /// Waits until all definitions are installed. With several clusters, the wait ends after each cluster's first
-    /// attempt, or after [`PATIENCE`]. Returns `false` if a stop was requested, so that the manager must not continue.
+    /// attempt, or after [`PATIENCE`]. Returns `false` if a stop was requested. The manager must then not continue.
     pub(super) async fn first(&mut self, waits: &Waits, stop: &CancellationToken) -> Result<bool, OperatorError> {
         let patience = Instant::now() + PATIENCE;
         loop {
@@ -131,7 +131,7 @@ fn waits_for(definition: &CustomResourceDefinition) -> String {
 fn joined(ended: Result<Result<(), OperatorError>, JoinError>) -> Result<(), OperatorError> {
     match ended {
         Ok(ended) => ended,
-        // Tasks are never aborted here, so the error is a panic.
+        // These tasks are never aborted, so the error is a panic.
         Err(error) => std::panic::resume_unwind(error.into_panic()),
     }
 }

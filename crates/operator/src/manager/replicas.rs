@@ -28,11 +28,12 @@ type BindShards = Box<dyn FnOnce(Engine, &Surroundings, Shards<Api<Lease>>) -> E
 
 impl Manager {
     /// Adds a controller for objects in another cluster. The controller's [`Context`](crate::Context) reads from and
-    /// writes to that cluster. The leader election stays in the manager's own [cluster](Self::cluster). If the manager
-    /// has several controllers for one kind, give each a unique name. The caller must shut down the other cluster.
+    /// writes to this cluster. The leader election uses the manager's own [cluster](Self::cluster). If the manager has
+    /// several controllers for one kind, give each controller a unique name. The caller must shut down the other
+    /// cluster.
     ///
-    /// If a cluster is unreachable, at the start or later, only its controllers wait. The readiness check names these
-    /// controllers and the cluster.
+    /// If a cluster is unreachable, at the start or later, only its own controllers wait. The readiness check names
+    /// these controllers and the cluster.
     ///
     /// # Examples
     ///
@@ -77,8 +78,8 @@ impl Manager {
     }
 
     /// Installs the CustomResourceDefinition of `K` in another cluster, like [`install`](Self::install). If the other
-    /// cluster is unreachable or denies permission, the manager starts without it and retries. Until the definition is
-    /// installed, the readiness check `cluster URL` fails with the reason.
+    /// cluster is unreachable or denies permission, the manager starts before the installation is complete, and
+    /// retries. Until the definition is installed, the readiness check `cluster URL` fails with the reason.
     pub fn install_in<K: CustomResource>(mut self, cluster: &Cluster) -> Self {
         self.other_definitions.push((cluster.clone(), with_version(K::crd())));
         self
@@ -88,14 +89,14 @@ impl Manager {
     /// time leads each shard. If a replica stops or dies, the other replicas take over its shards. Use several shards
     /// per replica, so that all replicas get a similar number of objects.
     ///
-    /// `controller` returns the controller for one shard, and must return the same controller each time. A key's hash
-    /// determines its shard, also for keys from children and triggers, so one replica handles all work for an object.
-    /// Each replica caches all objects, so that it can take over a shard immediately. In logs and metrics, a shard's
-    /// controller has a name such as `website-shard-0`.
+    /// `controller` returns the controller for one shard, and must return the same controller each time. The hash of a
+    /// key determines its shard, including keys from children and triggers, so one replica handles all work for an
+    /// object. Each replica caches all objects, so that it can take over a shard immediately. In logs and metrics, a
+    /// shard's controller has a name such as `website-shard-0`.
     ///
     /// A [`Trigger`](pintle_controller::Trigger) adds a key only on the replica that calls the trigger. If another
-    /// replica leads the key's shard, the calling replica keeps the key, but reconciles it only after taking over the
-    /// shard.
+    /// replica leads the key's shard, the calling replica keeps the key. It reconciles the key only if it takes over
+    /// the shard.
     ///
     /// The shards have their own Leases, in the cluster configuration's namespace, and do not need
     /// [`leader_election`](Self::leader_election). All replicas must use the same number of shards. While a rollout
@@ -154,8 +155,8 @@ impl Manager {
     }
 
     /// Calls `run` when this replica starts to lead, and again after each `period`. Without leader election, each
-    /// replica calls `run`. Calls never overlap. After an error or a panic, the call is retried with backoff. When the
-    /// leadership term ends, a running call is dropped.
+    /// replica calls `run`. Calls never overlap. After an error or a panic, the manager retries the call with backoff.
+    /// When the leadership term ends, the manager drops a running call.
     ///
     /// # Examples
     ///

@@ -22,8 +22,9 @@ use crate::{Result, leader_service, names};
 pub(super) type Waits = Arc<Mutex<Option<String>>>;
 
 impl Manager {
-    /// Runs the manager until `stop` is cancelled or a part of the manager fails. A manager that has connected to the
-    /// cluster itself writes the pending Events and closes its informers before this method returns.
+    /// Runs the manager until the `stop` token is cancelled or a part of the manager fails. A manager that has created
+    /// its own [`Cluster`](pintle_cluster::Cluster) writes the pending Events and closes its informers before this
+    /// method returns.
     ///
     /// # Errors
     ///
@@ -61,7 +62,7 @@ impl Manager {
         if let Some(fault) = self.fault.take() {
             return Err(fault);
         }
-        // The engine cancels this token when a part fails, so that all other parts stop.
+        // The underlying manager cancels this token when a part fails, so that all other parts stop.
         let stop = &stop.child_token();
         let waits = Waits::default();
         let mut engine = std::mem::take(&mut self.engine).config(self.config.clone());
@@ -146,7 +147,7 @@ impl Manager {
         Err(OperatorError::Controller { controller, problem })
     }
 
-    /// Configures an election to report its Events and metrics under the manager's name.
+    /// Sets an election's Events and metrics to use the manager's name.
     fn observe(&self, config: &mut LeaderElectionConfig) {
         config.events.get_or_insert_with(|| leader_events(self.cluster.recorder(&self.name)));
         config.metrics.get_or_insert_with(|| Arc::new(self.metrics.clone()));
@@ -182,8 +183,8 @@ impl Manager {
     }
 }
 
-/// Runs the engine. The second value is the time at which a stop was requested or a part failed, or `None` if neither
-/// happened.
+/// Runs the underlying manager. The second value is the time at which a stop was requested or a part failed, or `None`
+/// if no stop and no failure happened.
 async fn run_until_stopped(engine: Engine, stop: &CancellationToken) -> (Result<(), ManagerError>, Option<Instant>) {
     let mut run = pin!(engine.run_and_cancel(stop));
     tokio::select! {
@@ -201,7 +202,7 @@ fn left(limit: Duration, stopped: Option<Instant>) -> Duration {
     stopped.map_or(limit, |stopped| limit.saturating_sub(stopped.elapsed()))
 }
 
-/// Converts the error. If the cause is an `OperatorError` from an installation, returns the cause.
+/// Converts the error. An `OperatorError` from an installation is returned unchanged.
 fn operator_error(error: ManagerError) -> OperatorError {
     match error {
         ManagerError::Runnable { name, cause } => match cause.downcast::<OperatorError>() {

@@ -1,4 +1,4 @@
-//! A manager's webhooks, which each replica serves and registers in the cluster.
+//! A manager's webhooks. Each replica serves the webhooks and registers them in the cluster.
 
 use std::cmp::Ordering;
 use std::net::{Ipv4Addr, SocketAddr};
@@ -28,7 +28,6 @@ pub(super) struct Setup {
 }
 
 impl Setup {
-    /// Replaces the address with a free loopback port.
     pub(super) fn use_free_port(&mut self) {
         self.address = (Ipv4Addr::LOCALHOST, 0).into();
     }
@@ -40,9 +39,8 @@ pub(super) struct Served {
     authority: Vec<u8>,
     /// The definitions with a conversion webhook, and their clusters. The definitions contain the CA certificates.
     converted: Vec<(Cluster, CustomResourceDefinition)>,
-    /// The program's version, if it is known.
     version: Option<String>,
-    /// The readiness check's problem. `None` if the webhooks are registered.
+    /// Why the readiness check fails. `None` if the webhooks are registered.
     problem: Waits,
     close: CancellationToken,
     server: AbortOnDropHandle<()>,
@@ -52,26 +50,27 @@ pub(super) struct Served {
 
 impl Manager {
     /// Serves `webhooks` over TLS on `address`. Each replica serves the webhooks, including standbys. `certificate` is
-    /// the path of a directory with the files `tls.crt`, `tls.key` and `ca.crt`, such as a mounted cert-manager Secret.
-    /// It can also be a [`CertificateFiles`]. The manager reloads changed certificates.
+    /// the path of a directory with the files `tls.crt`, `tls.key` and `ca.crt`, such as a mounted cert-manager Secret,
+    /// or a [`CertificateFiles`]. The manager reloads changed certificates.
     ///
-    /// If the webhooks have an [endpoint](Webhooks::endpoint), the manager registers them. It applies a
+    /// If the webhooks have an [endpoint](Webhooks::endpoint), the manager registers the webhooks. It applies a
     /// ValidatingWebhookConfiguration and a MutatingWebhookConfiguration, both with the manager's name. It also adds
     /// the conversion webhooks to the CustomResourceDefinitions that it [installs](Self::install). When `ca.crt`
     /// changes, the manager applies all these objects again. The manager never deletes a configuration from the
-    /// cluster, even if the program no longer has any webhooks for it. The service account needs the verbs `get`,
-    /// `create` and `patch` for these resources.
+    /// cluster, even if the program no longer has any webhooks for the configuration. The service account needs the
+    /// verbs `get`, `create` and `patch` for these resources.
     ///
     /// Definitions in [other clusters](Self::install_in) get the same conversion webhook endpoint. If the endpoint is a
     /// Service, each of these clusters needs a Service with the same name. Otherwise, the endpoint must be a URL.
     ///
     /// The configurations contain the program's version, which is the greatest version of the installed definitions. As
     /// for [definitions](Self::install), an older build keeps a newer build's configurations and updates only their
-    /// certificates, unless it [replaces](Self::replace_newer_definitions) them.
+    /// certificates. An older build replaces the configurations only with
+    /// [`replace_newer_definitions`](Self::replace_newer_definitions).
     ///
     /// The readiness probe fails until the webhooks are registered. Set `publishNotReadyAddresses: true` in the
-    /// webhooks' Service. Without this setting, the manager could never become ready, because filling its caches needs
-    /// working conversion webhooks.
+    /// webhooks' Service. Without this setting, the manager could never become ready. A manager becomes ready after it
+    /// has filled its caches, and filling the caches needs working conversion webhooks.
     ///
     /// # Examples
     ///
@@ -159,8 +158,7 @@ impl Manager {
 }
 
 impl Served {
-    /// Applies the webhook configurations. Returns `false` if a stop was requested, so that the manager must not
-    /// continue.
+    /// Applies the webhook configurations. Returns `false` if a stop was requested. The manager must then not continue.
     pub(super) async fn register(
         &self,
         cluster: &Cluster,
@@ -181,7 +179,8 @@ impl Served {
     }
 
     /// Applies the configurations and definitions again whenever the CA certificates change. Each cluster has its own
-    /// task, so an unreachable cluster does not delay the others. Dropping the returned handles aborts the tasks.
+    /// task, so an unreachable cluster does not delay the other clusters. Dropping the returned handles aborts the
+    /// tasks.
     pub(super) fn keep_registered(&self, own: &Cluster, installer: &Installer) -> Vec<AbortOnDropHandle<()>> {
         if !self.webhooks.has_endpoint() || self.files.authority.is_none() {
             return Vec::new();
@@ -206,7 +205,7 @@ impl Served {
         tasks.map(|registration| AbortOnDropHandle::new(tokio::spawn(registration.keep()))).collect()
     }
 
-    /// Stops the server. Requests in flight may take up to [`DRAIN`], but not longer than the rest of the shutdown
+    /// Stops the server. Requests in flight may take up to [`DRAIN`], but at most the remaining part of the shutdown
     /// timeout `limit`.
     pub(super) async fn finish(self, limit: Duration) {
         let since = if self.stopped.is_finished() { self.stopped.await.ok() } else { None };
@@ -218,15 +217,13 @@ impl Served {
     }
 }
 
-/// The webhook registration in one cluster.
 struct Registration {
     webhooks: Webhooks,
     files: CertificateFiles,
     cluster: Cluster,
-    /// Whether this is the manager's own cluster, which alone has the webhook configurations.
+    /// Whether this is the manager's own cluster. Only the own cluster has the webhook configurations.
     is_own: bool,
     version: Option<String>,
-    /// The registered CA certificates.
     authority: Vec<u8>,
     definitions: Vec<CustomResourceDefinition>,
     installer: Installer,
