@@ -15,7 +15,7 @@ fn main() -> anyhow::Result<()> {
     rule()
 }
 
-/// Evaluates an expression once. The value's fields are the expression's variables.
+/// Evaluates an expression once. The fields of the value are the variables of the expression.
 fn once() -> anyhow::Result<()> {
     #[derive(Serialize)]
     struct Request<'a> {
@@ -28,7 +28,6 @@ fn once() -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Compiles an expression once, and evaluates the expression for each object.
 fn often() -> anyhow::Result<()> {
     let environment = Environment::new().variable("pod", Type::Dyn);
     let selected = environment.compile("pod.spec.containers.all(c, c.image.startsWith('registry.example.com/'))")?;

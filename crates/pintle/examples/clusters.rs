@@ -1,4 +1,4 @@
-//! One operator for several clusters. If a cluster is unreachable, only the controllers for that cluster wait.
+//! One operator for several clusters. If a cluster is unreachable, only that cluster's controllers wait.
 //!
 //! For each ConfigMap, the operator maintains a Secret in the same cluster. The operator works in its own cluster and
 //! in an edge cluster. A third cluster is unreachable.
@@ -22,7 +22,7 @@ async fn publish(map: Arc<ConfigMap>, cx: Context<ConfigMap>) -> pintle::Result<
 }
 
 fn controller(cluster: &str) -> ControllerBuilder<ConfigMap> {
-    // A manager's controllers need distinct names.
+    // The controllers of a manager need distinct names.
     Controller::new().name(format!("publish-{cluster}")).owns::<Secret>()
 }
 

@@ -1,8 +1,7 @@
 //! A `DeltaFIFO` that uses an `Indexer` for its known objects, as in an informer. A producer adds objects to the queue,
 //! and a consumer updates the indexer.
 //!
-//! The final list lacks an object that is still in the indexer. The queue detects the difference and delivers a
-//! deletion.
+//! The final list lacks an object that is still in the indexer. The queue therefore delivers a deletion of this object.
 #![allow(clippy::print_stdout, reason = "a program that talks to a terminal")]
 
 use std::sync::{Arc, RwLock};
@@ -28,8 +27,8 @@ fn pod(name: &'static str) -> Pod {
     Pod { name, node: "node-1" }
 }
 
-/// Applies one key's deltas to the indexer, from the oldest to the newest. An informer does the same before it notifies
-/// its handlers.
+/// Applies the deltas of one key to the indexer, from the oldest to the newest. An informer updates its indexer in the
+/// same way before it notifies its handlers.
 fn process(popped: Popped<&'static str, Pod>, store: &LocalStore) -> Result<(), StoreError> {
     let mut store = store.write().unwrap_or_else(|poisoned| poisoned.into_inner());
     for delta in popped.deltas.iter() {
@@ -70,7 +69,7 @@ fn main() -> Result<(), StoreError> {
     fifo.add(pod("obj4"))?;
     assert_eq!(fifo.get_by_key(&"obj2").map(|deltas| deltas.len()), Some(2));
 
-    // A re-list without obj1, which is in the indexer but not in the queue.
+    // A re-list without obj1. The indexer contains obj1, but the queue does not.
     fifo.replace(vec![pod("obj2"), pod("obj3"), pod("obj4")], "20")?;
     let deleted = fifo.get_by_key(&"obj1").expect("a deletion is queued").newest();
     assert!(

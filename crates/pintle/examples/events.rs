@@ -18,10 +18,10 @@ async fn main() -> anyhow::Result<()> {
     map.metadata.namespace = Some("default".into());
     let map = cluster.api().create(&map, &WriteOptions::default()).await?;
 
-    // A cluster's recorders share one writer. Recording an Event never blocks and never fails.
+    // All recorders of a cluster share one writer. Recording an Event never blocks and never fails.
     let recorder = cluster.recorder("settings-controller");
     recorder.event(&map, EventType::Normal, "Loaded", "The settings are loaded");
-    // Repeated Events become one object with a count.
+    // Repeated Events become one Event object with a count.
     for _ in 0..3 {
         recorder.event(&map, EventType::Warning, "Outdated", "The key \"colour\" is no longer used");
     }

@@ -7,7 +7,6 @@
 use pintle::prelude::*;
 use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
 
-/// Runs one replica until `stop` is cancelled.
 async fn replica(
     cluster: Cluster,
     identity: &'static str,
@@ -23,13 +22,13 @@ async fn replica(
     };
     let (started, stopped, observed) = (say.clone(), say.clone(), say);
     let callbacks = LeaderCallbacks {
-        // The leader's work, which should end when `cancelled` returns. At the leadership term's deadline, the elector
-        // drops work that still runs.
+        // The leader's work, which should end when `cancelled` returns. If the work still runs at the deadline of the
+        // leadership term, the elector drops the work.
         on_started_leading: async |leadership: Leadership| {
             started("OnStartedLeading".into());
             leadership.cancelled().await;
         },
-        // Called after the work has ended, for any reason.
+        // Called after the leader's work has ended, for any reason.
         on_stopped_leading: Box::new(move |end: &TermEnd<()>| stopped(format!("OnStoppedLeading: {}", end.reason))),
         // Called for each new Lease holder, including this replica.
         on_new_leader: Box::new(move |holder| observed(format!("OnNewLeader: {holder}"))),

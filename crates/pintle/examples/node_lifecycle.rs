@@ -24,14 +24,13 @@ const OBJECTS: &str = "
 {apiVersion: v1, kind: Pod, metadata: {name: b}, spec: {nodeName: node-2, containers: [{name: b, image: nginx}]}}
 ";
 
-/// An item in the eviction queue. A queue's item type only needs to be hashable and cloneable.
+/// An item in the eviction queue. A queue accepts any item type that can be hashed and cloned.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 struct PodUpdateItem {
     key: ObjectKey,
     node: String,
 }
 
-/// Queues all pods on each node that is not ready.
 async fn node_worker(
     queue: WorkQueue<ObjectKey>,
     nodes: Lister<Node>,
@@ -40,7 +39,7 @@ async fn node_worker(
 ) {
     while let Some(item) = queue.get().await {
         let Some(node) = nodes.get(&item).filter(|node| !is_ready(node)) else { continue };
-        // The index finds a node's pods without reading all pods.
+        // The index returns a node's pods without reading all pods.
         for pod in pods.by_index("node", node.name()).expect("main added the index") {
             pod_update_queue.add(PodUpdateItem { key: pod.key(), node: node.name().into() });
         }
@@ -86,7 +85,7 @@ async fn main() -> anyhow::Result<()> {
     tokio::spawn(node_worker(node_update_queue.clone(), nodes.lister(), pods.lister(), pod_update_queue.clone()));
     tokio::spawn(pod_worker(pod_update_queue.clone(), api.clone()));
 
-    // A node stops sending heartbeats.
+    // The node's heartbeats stop.
     let unknown = json!({"status": {"conditions": [{"type": "Ready", "status": "Unknown"}]}});
     cluster.api::<Node>().patch_status("node-2", &Patch::Strategic(unknown), &WriteOptions::default()).await?;
     let is_deleted = async |name| api.get(name).await.is_ok_and(|pod| pod.metadata.deletion_timestamp.is_some());

@@ -62,7 +62,6 @@ async fn main() -> pintle::Result<()> {
     operator(Manager::infer("website-controller")?).serve(([0, 0, 0, 0], 8080)).run_until_signal().await
 }
 
-/// Runs the operator on an embedded API server, and creates and deletes a site.
 async fn demonstrate() -> pintle::Result<()> {
     let cluster = Cluster::embedded().await?;
     let stop = CancellationToken::new();

@@ -14,8 +14,8 @@ async fn main() -> anyhow::Result<()> {
     let options = WriteOptions::default();
     deployments.create(&serde_json::from_value(deployment("nginx:1.27"))?, &options).await?;
 
-    // An update replaces the whole object. If another client has changed the object in the meantime,
-    // `retry_on_conflict` calls the closure again.
+    // An update replaces the whole object. If another client has changed the object since the read, `retry_on_conflict`
+    // calls the closure again.
     let updated = retry_on_conflict(5, async || {
         let mut live = deployments.get("web").await?;
         live.spec.replicas = Some(2);
@@ -23,7 +23,7 @@ async fn main() -> anyhow::Result<()> {
     });
     ensure!(updated.await?.spec.replicas == Some(2));
 
-    // A merge patch replaces whole lists. A strategic merge patch merges lists by key. The key of a container is its
+    // A merge patch replaces whole lists. A strategic merge patch merges lists by key. For containers, the key is the
     // name.
     let merge = Patch::Merge(json!({"metadata": {"labels": {"team": "a"}}}));
     deployments.patch("web", &merge, &options).await?;
@@ -50,8 +50,8 @@ async fn main() -> anyhow::Result<()> {
     println!("{conflict}");
     ensure!(conflict.is_conflict());
 
-    // `WriteOptions::apply` forces the apply. A controller should force its applies, because it cannot resolve
-    // conflicts.
+    // `WriteOptions::apply` forces the apply. A controller should force its applies, because a controller cannot
+    // resolve conflicts.
     let forced =
         deployments.patch("web", &Patch::Apply(deployment("nginx:1.29")), &WriteOptions::apply("other")).await?;
     ensure!(images(&forced).contains(&"nginx:1.29"));
@@ -79,7 +79,6 @@ fn deployment(image: &str) -> Value {
     })
 }
 
-/// Returns the images, sorted by container name.
 fn images(deployment: &Deployment) -> Vec<&str> {
     let containers = deployment.spec.template.spec.iter().flat_map(|pod| &pod.containers);
     let mut containers: Vec<_> = containers.map(|container| (&container.name, container.image.as_deref())).collect();

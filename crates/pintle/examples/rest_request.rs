@@ -18,7 +18,8 @@ async fn main() -> anyhow::Result<()> {
     let client = cluster.client().for_group_version(&"v1".parse()?);
     let maps = || client.post().namespace("default").resource("configmaps");
 
-    // A request has a URL before it is sent. The setters check their arguments, and `send` returns the first error.
+    // A request has a URL before it is sent. The setters check their arguments, and `send` returns the first setter's
+    // error.
     let logs =
         client.get().namespace("default").resource("pods").name("web").subresource(["log"]).param("follow", "true");
     ensure!(logs.url().ends_with("/api/v1/namespaces/default/pods/web/log?follow=true"));
@@ -35,8 +36,8 @@ async fn main() -> anyhow::Result<()> {
     // 2. The body consists of bytes, in any format that the server accepts. JSON is valid YAML.
     maps().header("Content-Type", "application/yaml").body(map("from-bytes").to_string()).send().await?;
 
-    // 3. The body is a stream, like client-go's `io.Reader`. The client never retries the request, because a stream can
-    //    be sent only once.
+    // 3. The body is a stream, like client-go's `io.Reader`. The client never retries this request, because a stream
+    //    can be sent only once.
     let chunks = map("from-stream").to_string().into_bytes();
     let chunks = chunks.chunks(16).map(|chunk| Ok(chunk.to_vec().into())).collect::<Vec<_>>();
     let chunks = futures_util::stream::iter(chunks);
@@ -46,7 +47,7 @@ async fn main() -> anyhow::Result<()> {
     let stored: ConfigMap = maps().json(&map("from-object")).object().await?;
     println!("{} has resourceVersion {}", stored.name(), stored.resource_version());
 
-    // A list can be decoded as a whole, or item by item as it arrives.
+    // A list can be decoded as a whole, or item by item while the response arrives.
     let list = client.get().namespace("default").resource("configmaps").param("labelSelector", "example=rest");
     let whole = list.send().await?.into_list::<ConfigMap>()?;
     ensure!(whole.items.len() == 4);
@@ -66,7 +67,7 @@ async fn main() -> anyhow::Result<()> {
     let event = watch.try_next().await?.context("an event")?;
     ensure!(matches!(&event, WatchEvent::Deleted(map) if map.name() == "from-bytes"), "{event:?}");
 
-    // An error describes the request, and states whether the server may have executed it.
+    // An error describes the request, and states whether the server may have executed the request.
     let error = client.get().namespace("default").resource("configmaps").name("from-bytes").send().await;
     println!("{}", error.err().context("it was deleted")?);
     let version: Value = client.get().abs_path(["/version"]).object().await?;

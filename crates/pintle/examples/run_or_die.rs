@@ -11,7 +11,8 @@ use pintle::prelude::*;
 
 #[tokio::main]
 async fn main() -> anyhow::Result<()> {
-    // Here, the kubeconfig belongs to an API server in this process. A real program gets the path from `--kubeconfig`.
+    // In this example, the kubeconfig belongs to an API server in this process. A real program gets the path from
+    // `--kubeconfig`.
     let server = Cluster::embedded().await?;
     let file = std::env::temp_dir().join(format!("pintle-{:x}.kubeconfig", fastrand::u64(..)));
     std::fs::write(&file, server.server().context("an embedded server")?.kubeconfig())?;
@@ -20,8 +21,8 @@ async fn main() -> anyhow::Result<()> {
     let cluster = Cluster::connect(config?)?;
 
     run_or_die(&cluster).await?;
-    // `--leader-elect-resource-lock` selects a kind. ConfigMap and Endpoints locks are for programs that are older than
-    // Leases.
+    // `--leader-elect-resource-lock` selects the kind of lock. ConfigMap and Endpoints locks exist for programs from
+    // before Leases.
     for kind in ["configmaps", "endpoints", "leases"] {
         run_with_lock(&cluster, kind.parse()?).await?;
     }
@@ -30,8 +31,8 @@ async fn main() -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Runs an election with a Lease, in one call. Unlike client-go's `RunOrDie`, `Cluster::run_or_die` returns instead of
-/// exiting the process.
+/// Runs an election with a Lease, in one call. client-go's `RunOrDie` exits the process after the election.
+/// `Cluster::run_or_die` returns.
 async fn run_or_die(cluster: &Cluster) -> anyhow::Result<()> {
     let stop = CancellationToken::new();
     let callbacks = LeaderCallbacks {

@@ -50,18 +50,18 @@
 //!
 //! This example needs the feature `k8s-openapi`, and the crates k8s-openapi, schemars, serde with `derive`, and tokio
 //! with `macros` and `rt-multi-thread`. Each file in this crate's `examples` folder shows one task, and runs without a
-//! cluster. `cargo xtask new-operator` creates a new project.
+//! cluster. `cargo xtask new-operator` creates a new operator project.
 //!
 //! # Main types
 //!
 //! - A [`Manager`](operator::Manager) runs [`Controller`](operator::Controller)s. A reconciler reads and writes objects
 //!   through its [`Context`](operator::Context). The [prelude] exports all three types.
 //! - A [`Cluster`] is a connection to one cluster. The `Cluster` creates clients, informers, recorders and electors,
-//!   which share connections and caches. `Cluster::embedded`, with the feature `apiserver`, starts an API server in the
-//!   same process.
-//! - The lower layers also work without the operator. Use [`controller::Controller`] and [`controller::Manager`], or
-//!   single crates such as `pintle-workqueue`. [`ratelimit`], [`workqueue`] and [`delta_fifo`] do not depend on
-//!   Kubernetes or an async runtime.
+//!   which share connections and caches. `Cluster::embedded`, behind the feature `apiserver`, starts an API server in
+//!   the same process.
+//! - The lower layers also work without the `operator` module. Use [`controller::Controller`] and
+//!   [`controller::Manager`], or single crates such as `pintle-workqueue`. [`ratelimit`], [`workqueue`] and
+//!   [`delta_fifo`] do not depend on Kubernetes or an async runtime.
 //!
 //! # The crates
 //!
@@ -80,9 +80,9 @@
 //!   an election's lock.
 //! - **Shared**: [`meta`] contains the types that several crates use. [`metrics`] connects the crates to your metrics
 //!   library through [`ClusterConfig::metrics`].
-//! - **Tests and demos**: `apiserver` is behind the feature of the same name. With the feature `testing`, `testkit`
-//!   tests whole operators, and `testing` helps to test parts of operators. The feature `schema` adds the crates
-//!   `schema`, `fieldmanager` and `store`.
+//! - **Tests and demos**: `apiserver`, behind the feature of the same name, is an API server in the same process.
+//!   `testkit` tests whole operators, and `testing` helps to test parts of operators. Both are behind the feature
+//!   `testing`. The feature `schema` adds the crates `schema`, `fieldmanager` and `store`.
 //!
 //! # Coming from controller-runtime
 //!
@@ -178,7 +178,7 @@
 //!
 //! This crate's API contains types of `k8s-openapi` 0.29 and `prometheus-client` 0.25, behind features of the same
 //! names. Both crates are re-exported, as `pintle::k8s_openapi` and `pintle::prometheus_client`. A program that depends
-//! directly on one of them needs the same version.
+//! directly on `k8s-openapi` or `prometheus-client` needs the same version.
 //!
 //! # Further reading
 //!
@@ -247,8 +247,8 @@ facade! {
     workqueue: pintle_workqueue;
 }
 
-/// The `k8s-openapi` version that this crate uses. Your program must also depend on `k8s-openapi`, and enable the
-/// feature of a Kubernetes release.
+/// The `k8s-openapi` version that this crate uses. Your program must also depend on `k8s-openapi`, and enable that
+/// crate's feature for a Kubernetes release.
 #[cfg(feature = "k8s-openapi")]
 pub use k8s_openapi;
 /// The `prometheus-client` version that this crate uses.

@@ -50,7 +50,6 @@ async fn main() -> anyhow::Result<()> {
     }
 }
 
-/// Copies a local file or folder into a container's folder.
 async fn upload(pods: &Api<Pod>, from: &Path, pod: &str, folder: &str) -> anyhow::Result<()> {
     let (parent, name) = (from.parent().unwrap_or(Path::new("")), from.file_name().context("no file to copy")?);
     let mut pack = Command::new("tar");
@@ -70,7 +69,6 @@ async fn upload(pods: &Api<Pod>, from: &Path, pod: &str, folder: &str) -> anyhow
     Ok(())
 }
 
-/// Copies a container's file or folder into a local folder.
 async fn download(pods: &Api<Pod>, pod: &str, path: &str, folder: &Path) -> anyhow::Result<()> {
     let (parent, name) = path.rsplit_once('/').unwrap_or((".", path));
     let parent = if parent.is_empty() { "/" } else { parent };

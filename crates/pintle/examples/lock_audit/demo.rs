@@ -8,8 +8,8 @@ use pintle::prelude::*;
 
 use super::audit;
 
-/// Runs two replicas one after the other. The first one releases the lock. An intruder takes the lock from the second
-/// one before the lock expires.
+/// Runs two replicas one after the other. The first replica releases the lock. An intruder then takes the lock from the
+/// second replica before the lock expires.
 pub(crate) async fn run(stop: &CancellationToken) -> anyhow::Result<()> {
     const LOCK: &str = "default/website-controller";
     let cluster = Cluster::embedded().await?;

@@ -6,7 +6,7 @@
 //! ```
 //!
 //! The first argument is the lock's kind, as in `--leader-elect-resource-lock`. The program only reads and watches the
-//! lock. On Ctrl-C, the program exits, with an error if it has seen an unsafe change.
+//! lock. Ctrl-C ends the program. If the program has seen an unsafe change, it exits with an error.
 //!
 //! Without arguments, the program runs a demo on an embedded server, where an intruder takes the lock from its holder.
 #![allow(clippy::print_stdout, reason = "a command line program")]
@@ -42,7 +42,7 @@ async fn main() -> anyhow::Result<ExitCode> {
     };
     let on_ctrl_c = stop.clone();
     let _listening = AbortOnDropHandle::new(tokio::spawn(async move {
-        // If no handler can be installed, Ctrl-C ends the process.
+        // If the Ctrl-C handler cannot be installed, Ctrl-C ends the process.
         if tokio::signal::ctrl_c().await.is_ok() {
             on_ctrl_c.cancel();
         }

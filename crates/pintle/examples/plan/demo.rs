@@ -19,7 +19,7 @@ const CLUSTER: &str = "
 {apiVersion: v1, kind: ConfigMap, metadata: {name: left-over, namespace: team-a, annotations: {expired: 'true'}}}
 ";
 
-/// Runs a controller against a server that records the writes, and then prints the recorded writes.
+/// Runs a controller against a server that records writes instead of executing them, and prints the recorded writes.
 pub(crate) async fn run() -> anyhow::Result<()> {
     let live = Cluster::embedded().await?;
     live.server().context("an embedded server")?.load(CLUSTER)?;
@@ -48,7 +48,7 @@ pub(crate) async fn run() -> anyhow::Result<()> {
 }
 
 /// Returns a controller that copies a namespace's team label to its ConfigMaps, and deletes expired ConfigMaps. The
-/// controller needs no code for plans.
+/// controller contains no code for plans.
 fn labels(cluster: &Cluster) -> Controller {
     let maps = cluster.informer::<ConfigMap>();
     let (lister, api) = (maps.lister(), cluster.api::<ConfigMap>());

@@ -1,14 +1,15 @@
 //! Shows a controller's writes to a cluster without executing them.
 //!
-//! `cargo run --example plan` runs a demo with a small embedded cluster and a controller that copies labels. To plan
-//! for your own cluster and controller, which can be written in any language:
+//! `cargo run --example plan` runs a demo with a small embedded cluster and a controller that copies labels. You can
+//! also plan for your own cluster and a controller in any language:
 //!
 //! ```console
 //! $ cargo run --example plan -- --kubeconfig ~/.kube/config -- ./my-controller --leader-elect=false
 //! ```
 //!
 //! The environment variable `KUBECONFIG` directs the controller to a server that this program starts. This server
-//! records the writes. The program prints the recorded writes when the controller exits, or on Ctrl-C.
+//! records writes instead of executing them. The program prints the recorded writes when the controller exits, or on
+//! Ctrl-C.
 
 #![allow(clippy::print_stdout, reason = "a command line program")]
 
@@ -47,7 +48,6 @@ async fn main() -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Runs an external controller until it exits or the user presses Ctrl-C.
 async fn run(plan: &Plan, command: &[String]) -> anyhow::Result<()> {
     let file = std::env::temp_dir().join(format!("pintle-plan-{:x}.kubeconfig", fastrand::u64(..)));
     std::fs::write(&file, plan.server().kubeconfig())?;
@@ -64,7 +64,7 @@ async fn run(plan: &Plan, command: &[String]) -> anyhow::Result<()> {
         _ = interrupted => (),
         () = ended => (),
     }
-    // Ignore errors, because the process may have exited already.
+    // Ignore errors, because the controller may already have exited.
     let _ = child.kill().and_then(|()| child.wait().map(drop));
     std::fs::remove_file(file)?;
     Ok(())

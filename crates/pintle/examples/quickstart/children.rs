@@ -1,4 +1,4 @@
-//! Pure functions that compute a website's child objects from its spec, with k8s-openapi's types.
+//! Pure functions that compute a website's child objects from its spec.
 
 use std::collections::BTreeMap;
 
@@ -14,14 +14,12 @@ use crate::operator::{Theme, Website};
 /// The label that selects a site's pods.
 const SITE: &str = "example.com/site";
 
-/// Returns the ConfigMap that contains the site's pages and its theme's stylesheet.
 pub(crate) fn config_map(site: &Website) -> ConfigMap {
     let mut data = site.spec.pages.clone();
     data.insert("style.css".into(), stylesheet(site.spec.theme).into());
     ConfigMap { metadata: metadata(site), data: Some(data), ..ConfigMap::default() }
 }
 
-/// Returns the Deployment of the web server that serves the pages.
 pub(crate) fn deployment(site: &Website) -> Deployment {
     let labels = labels(site);
     let container = Container {

@@ -15,8 +15,7 @@ impl Created {
         self.0.push((resource, key));
     }
 
-    /// Deletes these objects. The server then deletes everything in the deleted
-    /// namespaces.
+    /// Deletes the objects. The server then deletes all objects in the deleted namespaces.
     pub(crate) async fn delete(&self, cluster: &Cluster) -> Result<()> {
         for (resource, key) in self.0.iter().rev() {
             let api: Api<DynamicObject> = Api::dynamic(cluster.client().clone(), resource.clone(), None)?;
@@ -28,8 +27,8 @@ impl Created {
         Ok(())
     }
 
-    /// Creates `object` unless it exists. If an existing object is being deleted, waits for the deletion and creates
-    /// the object again.
+    /// Creates `object` if it does not exist. If an existing object is being deleted, waits for the deletion and
+    /// creates the object again.
     pub(crate) async fn ensure(
         &mut self,
         cluster: &Cluster,

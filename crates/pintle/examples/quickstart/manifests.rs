@@ -15,11 +15,9 @@ pub(crate) struct Manifest {
     pub(crate) object: DynamicObject,
 }
 
-/// A manifest's file, and its position in this file.
 #[derive(Clone, Debug)]
 pub(crate) struct Location {
     file: PathBuf,
-    /// The document number, starting at 1.
     document: usize,
 }
 
@@ -29,7 +27,7 @@ impl fmt::Display for Location {
     }
 }
 
-/// Reads the objects in all YAML files of `dir`, sorted by file name.
+/// Reads the objects in all YAML files of `dir`, in the order of the file names.
 pub(crate) fn read_dir(dir: &Path) -> Result<Vec<Manifest>> {
     let entries = fs::read_dir(dir).with_context(|| format!("{}: cannot list the folder", dir.display()))?;
     let mut files = Vec::new();
@@ -48,7 +46,6 @@ pub(crate) fn read_dir(dir: &Path) -> Result<Vec<Manifest>> {
     Ok(manifests)
 }
 
-/// Reads all objects in one YAML file.
 pub(crate) fn read(file: &Path) -> Result<Vec<Manifest>> {
     let text = fs::read_to_string(file).with_context(|| format!("{}: cannot read the file", file.display()))?;
     let mut manifests = Vec::new();
@@ -81,7 +78,7 @@ pub(crate) fn expect_websites(manifests: &[Manifest]) -> Result<()> {
         if let Some(first) = seen.insert(object.key(), location) {
             bail!("{location}: website {} already exists in {first}; give it another name", object.key());
         }
-        // Each page name becomes a key in a ConfigMap.
+        // Each page name becomes a key in a ConfigMap, so it must be a valid ConfigMap key.
         let is_key = |name: &str| {
             !name.is_empty()
                 && name.len() <= 253

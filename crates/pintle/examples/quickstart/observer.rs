@@ -1,4 +1,4 @@
-//! Compares the objects on the server with the websites' specs, using separate caches.
+//! Compares the objects on the server with the specs of the websites, using separate caches.
 
 use std::time::Duration;
 
@@ -12,7 +12,6 @@ use crate::children::config_map;
 use crate::operator::{Status, Website};
 use crate::progress::Progress;
 
-/// The script's read-only view of the cluster.
 pub(crate) struct Observer {
     pub(crate) sites: SharedInformer<Website>,
     pub(crate) config_maps: SharedInformer<ConfigMap>,
@@ -20,7 +19,7 @@ pub(crate) struct Observer {
 }
 
 impl Observer {
-    /// Starts an observer with its own connection, so that it shares no caches with the replicas.
+    /// Starts an observer with its own connection, so that the observer shares no caches with the replicas.
     pub(crate) async fn start(cluster: &Cluster) -> Result<Self> {
         let cluster = Cluster::connect(cluster.config().clone())?;
         let observer =
@@ -31,7 +30,6 @@ impl Observer {
         Ok(observer)
     }
 
-    /// Returns the number of sites whose children and status match the spec.
     pub(crate) fn converged(&self) -> usize {
         self.sites.lister().list().iter().filter(|site| self.is_converged(site)).count()
     }
@@ -60,7 +58,7 @@ impl Observer {
         const PATIENCE: Duration = Duration::from_secs(50);
         let started = Instant::now();
         loop {
-            // Call `also` first, so that the count below includes all changes that `also` has seen.
+            // Call `also` before the count, so that the count includes all changes that `also` has seen.
             let holds = also(self);
             let converged = self.converged();
             progress.count(converged, of);

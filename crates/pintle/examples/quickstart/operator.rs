@@ -73,9 +73,10 @@ async fn publish(site: Arc<Website>, cx: Context<Website>) -> pintle::Result<Act
     Ok(Action::await_change())
 }
 
-/// Creates a replica of the operator. Replicas share nothing except the cluster.
+/// Creates a replica of the operator. Replicas share only the cluster.
 pub(crate) fn replica(identity: &str, config: ClientConfig) -> Result<Manager, pintle::operator::OperatorError> {
-    // These durations are short, so that the failover is fast. The defaults are 15 s, 10 s and 2 s, as in client-go.
+    // These durations are short, so that the demo's failover is fast. The defaults are 15 s, 10 s and 2 s, as in
+    // client-go.
     let election = LeaderElectionConfig {
         identity: identity.into(),
         lease_duration: Duration::from_secs(3),

@@ -1,4 +1,4 @@
-//! The scenes of the script: the faults, the leader's death, and changes by users.
+//! The scenes of the demo's script: the faults, the leader's death, and changes by users.
 
 use std::time::{Duration, Instant};
 
@@ -33,8 +33,8 @@ pub(crate) fn plan_faults(cluster: &Cluster, progress: &Progress) {
     progress.say("faults to inject: watches cut mid-frame, expired watches, failing writes");
 }
 
-/// Kills the leader after a quarter of the sites have converged. Returns the time until the other replica completes a
-/// reconcile.
+/// Kills the leader after a quarter of the sites have converged. Returns the time until the other replica completes its
+/// first reconcile.
 pub(crate) async fn kill_the_leader(
     replicas: &mut [Replica],
     observer: &Observer,

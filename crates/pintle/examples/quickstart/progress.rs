@@ -1,15 +1,15 @@
-//! The progress output: a progress bar on a terminal, and otherwise a plain log.
+//! The progress output: a progress bar on a terminal, and a plain log elsewhere.
 
 use std::io::{IsTerminal, Write, stdout};
 use std::sync::Mutex;
 use std::time::Instant;
 
-/// Prints progress. Tasks can share a `Progress` by reference, and their output lines never mix.
+/// Prints progress. Tasks can share a `Progress` by reference, and the output lines of different tasks never mix.
 #[derive(Debug)]
 pub(crate) struct Progress {
     started: Instant,
     terminal: bool,
-    /// The current progress bar, or an empty string if there is none. This lock also serializes the output.
+    /// The current progress bar, or an empty string without a progress bar. This lock also serializes the output.
     live: Mutex<String>,
 }
 
@@ -27,7 +27,7 @@ impl Progress {
         }
     }
 
-    /// Updates the progress bar. Does nothing if the output is not a terminal.
+    /// Updates the progress bar. If the output is not a terminal, does nothing.
     pub(crate) fn count(&self, done: usize, of: usize) {
         if !self.terminal {
             return;

@@ -7,24 +7,22 @@ use tokio::task::JoinHandle;
 
 use crate::operator;
 
-/// A running replica, which is killed when it is dropped.
+/// A running replica. Dropping this value kills the replica.
 pub(crate) struct Replica {
     pub(crate) name: String,
     status: ManagerStatus,
     metrics: InMemoryProvider,
-    /// How long the keys waited for a worker. `None` until the replica is killed.
+    /// How long keys waited for a worker. `None` until the replica is killed.
     waited: Option<Distribution>,
     stop: CancellationToken,
-    /// `None` after the replica's task was awaited.
+    /// `None` after the replica's task has ended.
     task: Option<JoinHandle<()>>,
 }
 
-/// Statistics about reconciles.
 pub(crate) struct Work {
     pub(crate) reconciles: u64,
-    /// The number of reconciles that failed and are retried.
     pub(crate) retries: u64,
-    /// How long the keys waited for a worker, in seconds. `None` before the first key.
+    /// How long keys waited for a worker, in seconds. `None` before the first key.
     pub(crate) waited: Option<Distribution>,
 }
 
@@ -42,7 +40,6 @@ impl Work {
 }
 
 impl Replica {
-    /// Starts a replica.
     pub(crate) fn start(name: &str, config: &ClientConfig) -> Result<Self> {
         let manager = operator::replica(name, config.clone())?;
         let (status, metrics, stop) = (manager.status(), manager.metrics().clone(), CancellationToken::new());
@@ -59,7 +56,7 @@ impl Replica {
         self.status.is_leader()
     }
 
-    /// Stops the replica abruptly, like a power failure. Aborts running reconciles, and does not release the Lease.
+    /// Stops the replica abruptly, like a power failure: aborts running reconciles, and does not release the Lease.
     pub(crate) async fn kill(&mut self) {
         self.waited = self.work().waited;
         if let Some(task) = self.task.take() {

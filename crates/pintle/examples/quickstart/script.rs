@@ -26,7 +26,7 @@ pub(crate) async fn run(flags: Flags) -> Result<bool> {
     let mut stage = Stage::open(flags.kubeconfig.as_deref()).await?;
     progress.say(&format!("API server: {}", stage.cluster.config().server));
     let outcome = run_on(&mut stage, websites, &flags, &progress).await;
-    // Clean up even after a failure.
+    // Delete the created objects even after a failure.
     let cleaned_up = if flags.serve && outcome.is_ok() { Ok(()) } else { stage.created.delete(&stage.cluster).await };
     stage.cluster.shutdown().await;
     match (outcome, cleaned_up) {
@@ -37,10 +37,9 @@ pub(crate) async fn run(flags: Flags) -> Result<bool> {
     }
 }
 
-/// Creates the namespaces, and runs the script.
 async fn run_on(stage: &mut Stage, websites: Vec<Manifest>, flags: &Flags, progress: &Progress) -> Result<bool> {
     stage.make_namespaces(&websites).await?;
-    // After an error, drop the replicas immediately, so that the user sees the error without delay.
+    // After an error, drop the replicas without a graceful stop, so that the error appears without delay.
     let (summary, replicas) = run_scenes(stage, websites, progress).await?;
     println!("\n{summary}");
     if flags.serve {
@@ -52,7 +51,7 @@ async fn run_on(stage: &mut Stage, websites: Vec<Manifest>, flags: &Flags, progr
     Ok(summary.is_success())
 }
 
-/// Runs the script. Returns the summary and the replicas, so that the caller can stop the replicas.
+/// Runs the script. Returns the summary and the replicas. The caller must stop the replicas.
 async fn run_scenes(stage: &Stage, websites: Vec<Manifest>, progress: &Progress) -> Result<(Summary, Vec<Replica>)> {
     let cluster = &stage.cluster;
     let started = Instant::now();

@@ -14,7 +14,6 @@ use crate::created::Created;
 use crate::manifests::Manifest;
 use crate::operator::Website;
 
-/// The cluster, and the objects that the demo must delete.
 pub(crate) struct Stage {
     pub(crate) cluster: Cluster,
     pub(crate) created: Created,
@@ -52,7 +51,6 @@ impl Stage {
         bail!("the server does not serve websites; set RUST_LOG=info to see why")
     }
 
-    /// Creates the namespaces that the manifests use.
     pub(crate) async fn make_namespaces(&mut self, manifests: &[Manifest]) -> Result<()> {
         let mut names: Vec<&str> = manifests.iter().filter_map(|manifest| manifest.object.namespace()).collect();
         names.sort_unstable();
@@ -71,7 +69,7 @@ impl Stage {
         Ok(())
     }
 
-    /// Creates the websites with concurrent requests. Validation is strict, so the server rejects unknown fields.
+    /// Creates the websites with concurrent requests. The server validates strictly and rejects unknown fields.
     pub(crate) async fn create_websites(&self, manifests: Vec<Manifest>) -> Result<()> {
         const AT_ONCE: usize = 8;
         let sites: Api<DynamicObject> = Api::dynamic(self.cluster.client().clone(), Website::api_resource(), None)?;

@@ -5,14 +5,13 @@ use std::time::Duration;
 
 #[derive(Debug)]
 pub(crate) struct Summary {
-    /// The number of sites whose children and status match the spec.
     pub(crate) converged: usize,
     pub(crate) objects: usize,
     pub(crate) reconciles: u64,
     pub(crate) retries: u64,
     /// How long keys waited for a worker: the median and the 99th percentile.
     pub(crate) queue_latency: Option<(Duration, Duration)>,
-    /// The time between the leader's death and the next leader's first completed reconcile.
+    /// The time from the leader's death to the next leader's first completed reconcile.
     pub(crate) failover: Option<Duration>,
     pub(crate) total: Duration,
 }
@@ -46,7 +45,7 @@ fn or_none(duration: Option<Duration>) -> String {
     duration.map_or_else(|| "none measured".into(), |duration| format!("{duration:.1?}"))
 }
 
-/// Returns the peak memory of this process, as Linux reports it.
+/// Returns the peak memory of this process, or `None` if the system is not Linux.
 fn peak_memory() -> Option<String> {
     let status = std::fs::read_to_string("/proc/self/status").ok()?;
     let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;

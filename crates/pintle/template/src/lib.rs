@@ -55,8 +55,8 @@ pub fn operator(manager: Manager) -> Manager {
         .controller(controller)
 }
 
-/// Reconciles a website after each change of the website or its ConfigMap. An error causes a retry with exponential
-/// backoff.
+/// Reconciles a website after each change of the website or its ConfigMap. After an error, the controller retries with
+/// exponential backoff.
 async fn publish(site: Arc<Website>, cx: Context<Website>) -> pintle::Result<Action> {
     let url = format!("https://{}", site.spec.domain);
     cx.apply(config_map(site.name(), &url)).await?;
@@ -68,7 +68,8 @@ async fn publish(site: Arc<Website>, cx: Context<Website>) -> pintle::Result<Act
     Ok(Action::await_change())
 }
 
-/// Cleans up resources outside of the cluster. Kubernetes deletes the ConfigMap, because the website owns it.
+/// Cleans up resources outside of the cluster. The ConfigMap needs no cleanup, because Kubernetes deletes it with its
+/// owner.
 async fn retire(site: Arc<Website>, cx: Context<Website>) -> pintle::Result<Cleanup> {
     cx.event(
         EventType::Normal,

@@ -9,8 +9,8 @@ pub fn role() -> ClusterRole {
     let mut role = ClusterRole::default();
     role.metadata.name = Some(NAME.to_owned());
     role.rules = Some(vec![
-        // For `install`, which applies the CustomResourceDefinition and waits until the server serves the resource.
-        // Without `install`, delete this rule.
+        // For `install`, which applies the CustomResourceDefinition and waits until the server serves the resource. If
+        // you do not use `install`, delete this rule.
         rule(
             "apiextensions.k8s.io",
             &["customresourcedefinitions"],

@@ -14,9 +14,9 @@ use tokio::time::timeout;
 
 use website_operator::{FINALIZER, NAME, Website, WebsiteSpec, operator};
 
-/// An embedded API server that has loaded `deploy`, and an operator that has only its service account's permissions.
+/// An embedded API server that has loaded the manifests in `deploy`, and an operator with only its service account's
+/// permissions.
 struct Running {
-    /// The connection has administrator permissions.
     cluster: Cluster,
     stop: CancellationToken,
     operator: JoinHandle<Result<(), OperatorError>>,
@@ -114,7 +114,8 @@ async fn website_is_published_although_answers_are_lost() -> pintle::Result<()> 
         .server()
         .expect("an embedded server")
         .faults();
-    // The server executes these writes but returns an error. The ConfigMap watch also breaks.
+    // The server executes these writes but returns an error. The ConfigMap watch also breaks, so the operator must
+    // reconnect.
     let lost = Rule {
         times: Some(2),
         ..Rule::new(Fault::LoseAnswer(Answer::new(500)))
