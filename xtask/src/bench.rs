@@ -68,34 +68,31 @@ use crate::flags::Bench;
 const AREAS: &[&Area] =
     &[&queue::AREA, &cache::AREA, &election::AREA, &rest::AREA, &controller::AREA, &apiserver::AREA, &cel::AREA];
 
-/// Workloads that are measured together and shown in one table.
 pub(crate) struct Area {
-    /// The name on the command line, of the Go programs' folder, and in the pages' file names.
+    /// The name on the command line. The folder of the Go programs and the files of the page have the same name.
     pub(crate) name: &'static str,
-    /// A sentence for the page, above the table.
+    /// A sentence that the page shows above the table.
     pub(crate) about: &'static str,
-    /// The workloads in table order.
     pub(crate) workloads: &'static [Workload],
 }
 
 /// A task that our program and the peers' programs perform.
 pub(crate) struct Workload {
-    /// The text in the table's first column, which must be unique in the area.
+    /// The text in the first column of the table. The text must be unique in the area.
     pub(crate) name: &'static str,
-    /// The variants of our side. The workload's name describes the first one.
+    /// The variants of our side. The workload's name describes the first variant.
     pub(crate) ours: &'static [Variant],
-    /// The peers, if any.
     pub(crate) peers: &'static [(&'static str, Run)],
     pub(crate) around: Around,
-    /// The number of runs per side for published figures: [`RUNS`], or less for long workloads.
+    /// The number of runs per side for published figures: [`RUNS`] for short workloads, and less for long workloads.
     pub(crate) runs: usize,
 }
 
-/// The server and the limits of a workload's programs.
+/// The server that a workload's programs use, or the CPU limit of the programs.
 #[derive(Clone, Copy)]
 pub(crate) enum Around {
     Nothing,
-    /// A control group with this limit, in CPUs.
+    /// A control group with this limit on CPUs.
     Quota(f64),
     /// A load server with this number of pods, which all sides share.
     Pods(usize),
@@ -114,7 +111,7 @@ pub(crate) const REAL: &str = "kube-apiserver";
 
 /// A way in which our side runs a workload.
 pub(crate) struct Variant {
-    /// How the variant differs from the first one. Empty for the first variant.
+    /// How the variant differs from the first variant. Empty for the first variant.
     pub(crate) name: &'static str,
     pub(crate) run: Run,
     pub(crate) rows: Rows,
@@ -122,7 +119,7 @@ pub(crate) struct Variant {
 
 pub(crate) type Rows = &'static [Row];
 
-/// A table row's measure and its goals. A row without goals is only informative.
+/// A table row's measure and goals. A row without goals is only informative.
 pub(crate) type Row = (Measure, &'static [Goal]);
 
 /// A command that runs a workload once and prints its [`Sample`](sample::Sample).
@@ -132,36 +129,24 @@ pub(crate) struct Run {
     pub(crate) args: &'static [&'static str],
 }
 
-/// The source of a program.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Program {
-    /// A binary in `crates/bench`.
     Rust(&'static str),
-    /// An example of a workspace package.
     Example { package: &'static str, name: &'static str },
-    /// A binary in `crates/bench/kube`.
     Kube(&'static str),
-    /// A `main` package in `crates/bench/go/AREA`.
     Go(&'static str),
 }
 
-/// A value that is computed from a side's figures.
+/// A value that is computed from the figures of one side.
 #[derive(Clone, Copy, PartialEq, Eq)]
 #[allow(dead_code, reason = "an area does not use every measure")]
 pub(crate) enum Measure {
-    /// Wall time per operation.
     WallPerOp,
-    /// CPU time of all threads.
     Cpu,
-    /// CPU time of all threads per operation.
     CpuPerOp,
-    /// Heap allocations per operation.
     AllocationsPerOp,
-    /// Peak resident memory per operation.
     BytesPerOp,
-    /// Peak resident memory.
     PeakBytes,
-    /// Operations per second of wall time.
     OpsPerSecond,
     /// A figure with this unit. Larger figures are better for units that end with `/s`, and smaller figures for all other units.
     Figure(&'static str),
@@ -181,7 +166,7 @@ pub(crate) enum Goal {
     AtLeast(f64),
 }
 
-/// The number of runs for short workloads. The figures of short workloads vary more between runs, so the number is large.
+/// The number of runs for short workloads. Short workloads need many runs, because their figures vary more between runs.
 pub(crate) const RUNS: usize = 9;
 
 pub(crate) fn run(sh: &Shell, flags: &Bench) -> anyhow::Result<ExitCode> {

@@ -1,7 +1,8 @@
 //! `cargo xtask ci` runs all checks of the project and prints one line for each step.
 //!
-//! All steps run even if an earlier one fails, so one run reports all problems. A failing step prints its command's
-//! output and a command line that runs only this step. `target/ci/STEP.log` contains a step's whole output.
+//! All steps run even if an earlier step fails, so one run reports all problems. For a failing step, the job prints the
+//! output of the step's command and a command line that runs only this step. `target/ci/STEP.log` contains the whole
+//! output of a step.
 
 mod checked;
 mod command;
@@ -29,11 +30,10 @@ use self::tally::Tally;
 pub(crate) use self::targets::compile_nothing;
 use crate::flags::Ci;
 
-/// A check.
 struct Step {
     name: &'static str,
     about: &'static str,
-    /// Whether the step mostly waits, so that it runs in parallel with later steps.
+    /// Whether the step mostly waits. Such a step runs in parallel with later steps.
     waits: bool,
     /// Whether the step runs only with `--full` or by name.
     only_in_full: bool,
@@ -69,19 +69,15 @@ impl Step {
     }
 }
 
-/// The result and duration of a finished step.
 struct Outcome {
     step: &'static str,
     took: Duration,
     result: anyhow::Result<Done>,
 }
 
-/// The result of a successful step.
 #[derive(Default)]
 struct Done {
-    /// A note to print after the duration.
     note: String,
-    /// The numbers of passed and failed tests.
     tests: Tally,
 }
 
@@ -91,7 +87,6 @@ impl Done {
     }
 }
 
-/// The error of a step with failed tests.
 #[derive(Debug)]
 struct TestsFailed {
     tests: Tally,
@@ -128,12 +123,11 @@ pub(crate) fn run(sh: &Shell, flags: &Ci) -> anyhow::Result<ExitCode> {
         let mut waiting = Vec::new();
         for step in chosen {
             if step.waits {
-                // Each thread needs its own copy of the shell, because threads cannot share one.
                 let own = sh.clone();
                 waiting.push(scope.spawn(move || step.run(&own)));
             } else {
-                // Show which step runs. The line of a mostly waiting step is printed
-                // at its end, so that it does not appear inside another line.
+                // Show which step runs. A step that mostly waits prints its line when it ends, so that the line does
+                // not appear inside another line.
                 print!("{:12} ", step.name);
                 std::io::stdout().flush().ok();
                 report.add(step.run(sh));
@@ -148,7 +142,6 @@ pub(crate) fn run(sh: &Shell, flags: &Ci) -> anyhow::Result<ExitCode> {
     Ok(report.close(started.elapsed()))
 }
 
-/// The numbers of tests in all steps, and the failed steps.
 #[derive(Default)]
 struct Report {
     tests: Tally,
@@ -168,7 +161,7 @@ impl Report {
                 println!("{step} failed; alone: cargo xtask ci --only {step}\n");
                 match error.downcast::<TestsFailed>() {
                     Ok(error) if error.tests.failed > 0 => self.tests.add(error.tests),
-                    // The step has failed without a failed test. Count one failure.
+                    // The step failed without a failed test. Count one failure.
                     _ => self.tests.failed += 1,
                 }
                 self.failed.push(step);
@@ -176,7 +169,6 @@ impl Report {
         }
     }
 
-    /// Prints the totals.
     fn close(self, took: Duration) -> ExitCode {
         let Self { tests, failed } = self;
         println!("{:12} {:6} {:6.1} s", "all", if failed.is_empty() { "ok" } else { "FAILED" }, took.as_secs_f64());

@@ -1,12 +1,12 @@
 //! `cargo xtask conformance --clients` runs a controller's scenario with other client libraries on the embedded server.
 //!
-//! Each client is a program that performs the scenario and fails at the first step whose result differs
-//! from a real cluster's. The clients are kubectl, client-go (`crates/bench/go/conformance`), Python,
-//! JavaScript and Java (`crates/conformance/clients`), and kube (`crates/apiserver/examples/kube`).
+//! Each client is a program that performs the scenario and fails at the first step whose result differs from the result
+//! on a real cluster. The clients are kubectl, client-go (`crates/bench/go/conformance`), Python, JavaScript and Java
+//! (`crates/conformance/clients`), and kube (`crates/apiserver/examples/kube`).
 //!
-//! A client whose tool is not installed is skipped, and the last output line contains its name.
-//! With `--all`, or if `--only` names the client, a skipped client counts as failed. Each tool
-//! downloads dependencies to its usual cache and writes build results to the target folder.
+//! A client whose tool is not installed is skipped, and the last output line contains the client's name. With `--all`,
+//! or if `--only` names the client, a skipped client counts as failed. Each tool downloads dependencies to its usual
+//! cache and writes build results to the target folder.
 
 use std::fmt;
 use std::io::{BufRead, BufReader};
@@ -28,8 +28,8 @@ const CLIENTS: [Client; 6] = [
     ("fabric8", "mvn", fabric8),
 ];
 
-/// Runs the scenario with all clients, or only with those in `only`, which contains
-/// names separated by commas. If `all` is set, a skipped client counts as failed.
+/// Runs the scenario with all clients, or with the clients in `only`, a list of names separated by commas. If `all` is
+/// set, a skipped client counts as failed.
 pub(crate) fn run(sh: &Shell, only: Option<&str>, all: bool) -> anyhow::Result<ExitCode> {
     let wanted: Vec<&str> = only.into_iter().flat_map(|names| names.split(',')).collect();
     if let Some(unknown) = wanted.iter().find(|wanted| !CLIENTS.iter().any(|(name, ..)| name == *wanted)) {
@@ -58,7 +58,6 @@ pub(crate) fn run(sh: &Shell, only: Option<&str>, all: bool) -> anyhow::Result<E
     Ok(if days.iter().all(|(_, day)| day.is_well(has_to_run)) { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-/// A client's result.
 #[derive(Debug, PartialEq)]
 enum Day {
     Ok,
@@ -89,7 +88,7 @@ impl fmt::Display for Day {
     }
 }
 
-/// Returns the last output line: the number of passed clients, and the names of failed and skipped ones.
+/// Returns the last output line: the number of passed clients, and the names of failed and skipped clients.
 fn closing(days: &[(&str, Day)]) -> String {
     let names = |of: fn(&Day) -> bool| {
         days.iter().filter(|(_, day)| of(day)).map(|(name, _)| *name).collect::<Vec<_>>().join(", ")
@@ -105,7 +104,7 @@ fn closing(days: &[(&str, Day)]) -> String {
     line
 }
 
-/// The embedded server with TLS, in a separate process that is killed on drop.
+/// The embedded server with TLS, in a separate process. Dropping this value kills the process.
 struct Server(Child);
 
 impl Server {
@@ -117,7 +116,6 @@ impl Server {
             Command::new(program).arg("--tls").arg("--kubeconfig").arg(kubeconfig).stdout(Stdio::piped()).spawn();
         let mut server = Self(server.context("cannot start the embedded server")?);
         let mut url = String::new();
-        // The server prints its URL when it is ready.
         BufReader::new(server.0.stdout.take().context("the embedded server has no output")?).read_line(&mut url)?;
         ensure!(url.starts_with("https://"), "the embedded server did not start");
         Ok(server)
@@ -126,7 +124,7 @@ impl Server {
 
 impl Drop for Server {
     fn drop(&mut self) {
-        // The process may already have ended.
+        // The process may already have ended, so ignore the error.
         drop(self.0.kill());
         drop(self.0.wait());
     }
@@ -136,7 +134,7 @@ const NOTHING: &str = "";
 
 fn kubectl(sh: &Shell, work: &Path) -> anyhow::Result<()> {
     let file = "crates/conformance/clients/kubectl/manifest.yaml";
-    // The commands, each with a text that its output must contain. `kubectl diff` prints nothing if there are no differences.
+    // Each command has a text that its output must contain. `kubectl diff` prints nothing if there are no differences.
     for (arguments, says) in [
         (format!("apply -f {file}"), "deployment.apps/web created"),
         (format!("apply -f {file}"), "deployment.apps/web unchanged"),
@@ -156,7 +154,7 @@ fn kubectl(sh: &Shell, work: &Path) -> anyhow::Result<()> {
         ("patch configmap settings -n kubectl -p {\"data\":{\"colour\":\"red\"}}".into(), "patched"),
         ("wait configmap settings -n kubectl --for=jsonpath={.data.colour}=red --timeout=10s".into(), "condition met"),
         ("create serviceaccount default -n kubectl".into(), "created"),
-        // `{"` in base64, with which every JWT header starts.
+        // The base64 form of `{"`. Every JWT starts with this text.
         ("create token default -n kubectl".into(), "eyJ"),
         ("explain deployment.spec.replicas".into(), "<integer>"),
         ("delete configmap settings -n kubectl".into(), "deleted"),
@@ -177,7 +175,7 @@ fn client_go(sh: &Shell, work: &Path) -> anyhow::Result<()> {
     Ok(cmd!(sh, "{program}").quiet().run()?)
 }
 
-/// Runs the scenario with kube. The example starts the server in its own process.
+/// Runs the scenario with kube. The example starts the embedded server in its own process.
 fn kube(sh: &Shell, work: &Path) -> anyhow::Result<()> {
     let (cargo, target) = (crate::cargo(), work.join("kube"));
     let _project = sh.push_dir("crates/apiserver/examples/kube");

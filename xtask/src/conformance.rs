@@ -1,5 +1,5 @@
-//! `cargo xtask conformance` replays recorded cases (`crates/conformance`) against a
-//! server, or runs the client's test scenarios or a fleet of electors on a real server.
+//! `cargo xtask conformance` replays recorded cases (`crates/conformance`) against a server. The job can also run the
+//! client's test scenarios or a fleet of electors on a real server.
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -62,7 +62,8 @@ fn compare(sh: &Shell, folder: &Path, flags: &Conformance) -> anyhow::Result<Exi
     Ok(if compared.is_ok() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-/// Runs the client crate's test scenarios on a real kube-apiserver. Its tests run them on the embedded server.
+/// Runs the client crate's test scenarios on a real kube-apiserver. The crate's own tests run the same scenarios on the
+/// embedded server.
 fn client(sh: &Shell) -> anyhow::Result<ExitCode> {
     let real = Real::start(sh)?;
     let (cargo, kubeconfig) = (crate::cargo(), real.kubeconfig());
@@ -74,8 +75,8 @@ fn client(sh: &Shell) -> anyhow::Result<ExitCode> {
     Ok(if passed && requested { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-/// Runs processes that contend for a lease (`crates/bench/tests/it/fleet.rs`). As in
-/// the fleet's tests, some use this project's elector, and the others use client-go's.
+/// Runs processes that contend for a lease (`crates/bench/tests/it/fleet.rs`). As in the fleet's tests, some processes
+/// use this project's elector, and the other processes use client-go's elector.
 fn fleet(sh: &Shell) -> anyhow::Result<ExitCode> {
     let folder = sh.create_temp_dir()?;
     let mut env: Vec<(&str, PathBuf)> = Vec::new();

@@ -4,7 +4,7 @@ use std::process::ExitCode;
 
 use xshell::{Shell, cmd};
 
-/// cargo's arguments to build the site, without the workspace's tools.
+/// cargo's arguments to build the rustdoc site without the internal crates of the workspace.
 pub(crate) const SITE: &str = "doc --workspace --exclude pintle-bench --exclude pintle-conformance --exclude xtask --no-deps --all-features --locked";
 
 pub(crate) fn run(sh: &Shell) -> anyhow::Result<ExitCode> {

@@ -1,4 +1,4 @@
-//! This project's development jobs. `cargo xtask JOB` runs a job.
+//! The development jobs of this project. `cargo xtask JOB` runs a job.
 //!
 //! Each job has a file or folder: [`ci`] runs all checks, [`tidy`] checks the repository's own rules,
 //! [`docs`] builds the documentation, [`mod@bench`] compares Pintle with its peers, [`conformance`]
@@ -52,31 +52,27 @@ fn run(flags: Xtask) -> anyhow::Result<ExitCode> {
     }
 }
 
-/// Returns the path of the `cargo` that started this program.
 fn cargo() -> String {
     std::env::var("CARGO").unwrap_or_else(|_| "cargo".to_owned())
 }
 
-/// Returns cargo's metadata about the workspace.
 fn metadata(sh: &Shell) -> anyhow::Result<serde_json::Value> {
     let cargo = cargo();
     let text = cmd!(sh, "{cargo} metadata --locked --no-deps --format-version 1").quiet().read()?;
     Ok(serde_json::from_str(&text)?)
 }
 
-/// Returns the packages of the workspace.
 fn packages(sh: &Shell) -> anyhow::Result<Vec<serde_json::Value>> {
     metadata(sh)?["packages"].as_array().cloned().context("cargo metadata contains no packages")
 }
 
-/// Returns cargo's target folder.
 fn target_dir(sh: &Shell) -> anyhow::Result<PathBuf> {
     let metadata = metadata(sh)?;
     let folder = metadata["target_directory"].as_str().context("cargo metadata contains no target_directory")?;
     Ok(PathBuf::from(folder))
 }
 
-/// Returns the workspace's root folder, independently of the current folder.
+/// Returns the root folder of the workspace, independently of the current folder.
 fn root() -> PathBuf {
     let here = Path::new(env!("CARGO_MANIFEST_DIR"));
     here.parent().unwrap_or(here).to_owned()

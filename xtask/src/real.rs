@@ -9,7 +9,7 @@ use std::process::{Child, Command, Stdio};
 use anyhow::{Context, ensure};
 use xshell::{Shell, TempDir, cmd};
 
-/// A running kube-apiserver with its etcd. Dropping it ends both processes.
+/// A running kube-apiserver with its etcd. Dropping this value ends both processes.
 pub(crate) struct Real {
     port: u16,
     processes: Vec<Child>,
@@ -30,7 +30,7 @@ impl Real {
         let public = folder.join("accounts.pub");
         cmd!(sh, "openssl ecparam -name prime256v1 -genkey -noout -out {key}").quiet().ignore_stderr().run()?;
         cmd!(sh, "openssl ec -in {key} -pubout -out {public}").quiet().ignore_stderr().run()?;
-        // The client's tests use the second token, whose user has no permissions.
+        // The client's tests use the second token. The user of this token has no permissions.
         let tokens = format!("{TOKEN},admin,admin-uid,\"system:masters\"\nnobody-token,nobody,nobody\n");
         fs::write(folder.join("tokens.csv"), tokens)?;
         fs::write(folder.join("kubeconfig"), kubeconfig(api))?;
@@ -61,7 +61,7 @@ impl Real {
                 ("service-cluster-ip-range", "10.0.0.0/24"),
                 // Allow privileged containers, as the embedded server does.
                 ("allow-privileged", "true"),
-                // Disable this plugin, because no controller creates service accounts here.
+                // No controller creates service accounts here, so this plugin would reject pods.
                 ("disable-admission-plugins", "ServiceAccount"),
             ],
         )?;
@@ -76,7 +76,6 @@ impl Real {
         self.folder.path().join("kubeconfig")
     }
 
-    /// Returns the process ids of etcd and kube-apiserver.
     pub(crate) fn processes(&self) -> Vec<u32> {
         self.processes.iter().map(Child::id).collect()
     }
@@ -106,7 +105,7 @@ impl Drop for Real {
     }
 }
 
-/// Returns a program's path in the folder `KUBEBUILDER_ASSETS`.
+/// Returns the path of a program in the folder `KUBEBUILDER_ASSETS`.
 pub(crate) fn program(name: &str) -> anyhow::Result<PathBuf> {
     let assets = std::env::var_os("KUBEBUILDER_ASSETS");
     let assets = assets.context("set KUBEBUILDER_ASSETS to a folder with etcd and kube-apiserver")?;

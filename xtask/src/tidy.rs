@@ -17,7 +17,6 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, bail};
 use xshell::{Shell, cmd};
 
-/// A violation of a rule.
 pub(crate) struct Finding {
     file: PathBuf,
     line: Option<usize>,
@@ -39,9 +38,7 @@ impl fmt::Display for Finding {
     }
 }
 
-/// A text file of the repository.
 struct Source {
-    /// The path of the file, relative to the root of the repository.
     path: PathBuf,
     text: String,
 }
@@ -74,7 +71,7 @@ pub(crate) fn run(sh: &Shell) -> anyhow::Result<String> {
     bail!("{}\n{} findings", lines.join("\n"), lines.len());
 }
 
-/// Returns all text files of the repository, including untracked files but not ignored ones.
+/// Returns all text files of the repository, including untracked files but not ignored files.
 fn sources(sh: &Shell, root: &Path) -> anyhow::Result<Vec<Source>> {
     let listed = cmd!(sh, "git ls-files --cached --others --exclude-standard").quiet().ignore_stderr().read();
     let mut paths: Vec<PathBuf> = match listed {
@@ -89,7 +86,7 @@ fn sources(sh: &Shell, root: &Path) -> anyhow::Result<Vec<Source>> {
     Ok(paths.into_iter().filter_map(text).collect())
 }
 
-/// Returns a crate's source files without test modules, which are in files named `tests.rs`.
+/// Returns the source files of a crate without the test modules in files named `tests.rs`.
 fn code_of<'a>(name: &str, sources: &'a [Source]) -> impl Iterator<Item = &'a Source> {
     let src = Path::new("crates").join(name).join("src");
     sources.iter().filter(move |source| {

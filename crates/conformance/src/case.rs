@@ -11,7 +11,7 @@ use serde_json::Number;
 
 use crate::json::Json;
 
-/// A sequence of requests with a real kube-apiserver's responses.
+/// A sequence of requests with the responses of a real kube-apiserver.
 #[derive(Clone, Debug, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Case {
@@ -20,10 +20,10 @@ pub struct Case {
     /// The features that the case needs beyond a plain server, such as `controllers`, `slow` or `bare`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub needs: Vec<String>,
-    /// The case's purpose, if its name does not make it clear.
+    /// The purpose of the case, if the case's name is not clear.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub note: Option<String>,
-    /// The rows that this case tests in the table of API behavior.
+    /// The rows of the table of API behavior that this case tests.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub rows: Vec<u32>,
     /// The Kubernetes release of the recorded kube-apiserver.
@@ -37,14 +37,14 @@ pub struct Case {
 }
 
 impl Case {
-    /// Returns `true` if the case runs without a namespace of its own.
+    /// Returns `true` if the case does not run in a namespace of its own.
     #[must_use]
     pub fn is_bare(&self) -> bool {
         self.needs.iter().any(|need| need == "bare")
     }
 
-    /// Returns `true` if the server calls webhooks in this case. If a `READY`
-    /// step waits for webhooks, the case must register its own webhook.
+    /// Returns `true` if the server calls webhooks in this case. A case that only waits for webhooks in a `READY` step
+    /// must also register its own webhook.
     #[must_use]
     pub fn has_webhooks(&self) -> bool {
         let mut kinds = self.steps.iter().flat_map(|step| step.of.iter().flatten());
@@ -68,8 +68,8 @@ pub struct Step {
     /// The stream that the step opens or reads (for WATCH and READ).
     #[serde(rename = "as", default, skip_serializing_if = "Option::is_none")]
     pub stream: Option<String>,
-    /// The path and query of the request, which can contain variables such as `${ns}`. For CALLS,
-    /// the webhook's path without a query. If it is absent, CALLS reads the calls of all webhooks.
+    /// The path and query of the request, which can contain variables such as `${ns}`. For CALLS, this is the path of
+    /// the webhook without a query. Without a path, CALLS reads the calls of all webhooks.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub path: Option<String>,
     /// Headers to set. For CALLS, whether recorded calls contain their headers.
@@ -93,8 +93,8 @@ pub struct Step {
     /// The user whose token is sent. The default is an administrator.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub user: Option<String>,
-    /// JSON pointers into the response body. If set, the recorded response
-    /// contains only the values at these pointers, in its member `at`.
+    /// JSON pointers into the response body. If this field is set, the recorded response contains only the values at
+    /// these pointers, in its member `at`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub only: Option<Vec<String>>,
     /// Whether the recorded response also contains headers that every response has.
@@ -106,7 +106,7 @@ pub struct Step {
     /// Whether to wait for the end of the stream (for READ).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub end: Option<bool>,
-    /// The frames to skip (for READ). `bookmarks` skips ordinary bookmarks.
+    /// The frames to skip (for READ). `bookmarks` skips ordinary bookmarks, which a server can send at any time.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub skip: Option<String>,
     /// The maximum waiting time in seconds (for READ, UNTIL and SLEEP).
@@ -118,7 +118,7 @@ pub struct Step {
     /// The expected value (for UNTIL).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub equals: Option<Json>,
-    /// Whether to wait until the value is present (`true`) or absent (`false`) (for UNTIL).
+    /// Whether UNTIL waits until the value is present (`true`) or absent (`false`).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub present: Option<bool>,
     /// The expected status code (for UNTIL).
@@ -196,12 +196,13 @@ pub fn packed_folder() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("cases")
 }
 
-/// Reads all cases in a folder and its subfolders, sorted by name. A `.jsonl`
-/// file contains one case per line, and a `.json` file contains a single case.
+/// Reads all cases in a folder and its subfolders, sorted by name. A `.jsonl` file contains one case per line, and a
+/// `.json` file contains a single case.
 ///
 /// # Errors
 ///
-/// Fails if a file or line cannot be read or parsed, if two cases have the same name, or if there are no cases.
+/// Returns an error if a file or line cannot be read or parsed, if two cases have the same name, or if there are no
+/// cases.
 pub fn load(folder: &Path) -> anyhow::Result<Vec<Case>> {
     let mut cases = Vec::new();
     load_into(folder, &mut cases)?;
@@ -241,11 +242,12 @@ fn load_into(folder: &Path, cases: &mut Vec<Case>) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Writes the cases to files `AREA.jsonl`, with one case per line. All existing files in the folder are replaced.
+/// Writes the cases to files `AREA.jsonl`, with one case per line. The new files replace all existing files in the
+/// folder.
 ///
 /// # Errors
 ///
-/// Fails if a file cannot be written.
+/// Returns an error if a file cannot be written.
 pub fn pack(cases: &[Case], folder: &Path) -> anyhow::Result<Vec<PathBuf>> {
     let mut areas: BTreeMap<&str, String> = BTreeMap::new();
     for case in cases {

@@ -1,4 +1,4 @@
-//! A small HTTP/1.1 client, which opens a connection for each request and limits each wait.
+//! A small HTTP/1.1 client that opens a connection for each request and limits each wait.
 //!
 //! The client shares no code with the crate `restreq`, so that a bug in `restreq` cannot hide a bug in the server.
 
@@ -24,27 +24,26 @@ use tokio_rustls::TlsConnector;
 pub enum Trust {
     /// Trusts certificates that these certificate authorities (in PEM) have signed.
     Authorities(Vec<u8>),
-    /// Trusts any certificate. Use it only for loopback servers with a self-signed certificate.
+    /// Trusts any certificate. Use this variant only for loopback servers with a self-signed certificate.
     Anyone,
 }
 
-/// Sends requests to one server.
 pub(crate) struct Client {
     host: String,
     port: u16,
     tls: Option<(TlsConnector, ServerName<'static>)>,
-    /// The timeout for the head of a response, and also for the body of a response that is not a stream.
+    /// The timeout for the head of a response. For a response that is not a stream, the timeout also applies to the
+    /// body.
     limit: Duration,
 }
 
-/// A complete response.
 pub(crate) struct Answer {
     pub(crate) status: u16,
     pub(crate) headers: HeaderMap,
     pub(crate) body: Bytes,
 }
 
-/// A response without its complete body. Dropping it closes the connection.
+/// A response whose body is not complete. Dropping this value closes the connection.
 pub(crate) struct Streaming {
     pub(crate) response: Response<Incoming>,
     limit: Duration,
@@ -92,7 +91,6 @@ impl Client {
 }
 
 impl Streaming {
-    /// Waits for the rest of the body.
     pub(crate) async fn finish(self) -> anyhow::Result<Answer> {
         let (head, body) = self.response.into_parts();
         let body = timeout(self.limit, body.collect()).await;
@@ -106,7 +104,8 @@ impl Streaming {
         Ok(Answer { status: head.status.as_u16(), headers: head.headers, body })
     }
 
-    /// Waits until the body contains further complete lines, and returns them without their line ends. Returns `None` at the end.
+    /// Waits until the body contains further complete lines, and returns the lines without their line ends. Returns
+    /// `None` at the end of the body.
     pub(crate) async fn lines(&mut self, rest: &mut BytesMut) -> anyhow::Result<Option<Vec<Bytes>>> {
         loop {
             let mut lines = Vec::new();
@@ -125,7 +124,7 @@ impl Streaming {
     }
 }
 
-/// The task that drives the connection. Dropping it aborts the task.
+/// The task that drives the connection. Dropping this value aborts the task.
 struct Connection(JoinHandle<()>);
 
 impl Drop for Connection {
@@ -139,7 +138,7 @@ where
     S: tokio::io::AsyncRead + tokio::io::AsyncWrite + Unpin + Send + 'static,
 {
     let (mut sender, connection) = http1::handshake(TokioIo::new(stream)).await?;
-    // Ignore the result, because the request and the body also return the connection's errors.
+    // Ignore the result, because the request and the body also return the errors of the connection.
     let connection = Connection(tokio::spawn(async move { drop(connection.await) }));
     let response = sender.send_request(request).await?;
     Ok((response, connection))

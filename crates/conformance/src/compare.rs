@@ -1,4 +1,4 @@
-//! Compares responses with the recorded ones.
+//! Compares the responses of a run with the recorded responses.
 
 use std::cmp::Ordering;
 use std::fmt;
@@ -36,7 +36,7 @@ pub fn compare(want: &[Step], got: &[Step]) -> Vec<Difference> {
 fn compare_steps(want: &[Step], got: &[Step], out: &mut Vec<Difference>) {
     for (index, (want, got)) in want.iter().zip(got).enumerate() {
         if let (Some(want), Some(got)) = (&want.steps, &got.steps) {
-            // The steps ran concurrently, so their order is random. Sort the responses first.
+            // The steps ran concurrently, so their order is random. Sort the responses before the comparison.
             compare_steps(&in_order(want), &in_order(got), out);
         } else if let Some(answer) = &want.answer {
             let at = format!("step {index} {want} ");
@@ -84,7 +84,7 @@ fn diff(want: &Json, got: &Json, at: &str, out: &mut Vec<Difference>) {
     }
 }
 
-/// Sorts managedFields entries, whose order has no meaning.
+/// Sorts the entries of managedFields, because their order has no meaning.
 fn sorted(items: &[Json], as_set: bool) -> Vec<&Json> {
     fn order(a: &Json, b: &Json) -> Ordering {
         let part = |item: &Json, key: &str| item.member(key).and_then(Json::text).unwrap_or("").to_owned();
@@ -115,8 +115,8 @@ fn short(value: impl fmt::Display) -> String {
 mod tests {
     use super::*;
 
-    /// Compares the responses of two lists of steps. An expected difference
-    /// is written as `path`, or as `~path` if only the wording differs.
+    /// Compares the responses of two lists of steps. An expected difference is written as `path`, or as `~path` if only
+    /// the wording differs.
     #[track_caller]
     fn check(want: &str, got: &str, differences: &[&str]) {
         let step = |answer: &str| -> Vec<Step> {

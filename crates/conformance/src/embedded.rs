@@ -8,22 +8,22 @@ use pintle_apiserver::{ApiServer, ApiServerConfig, Controllers};
 /// The embedded server's users in kube-apiserver's CSV format: token, user, uid and groups.
 const TOKENS: &str = "admin-token,admin,admin-uid,\"system:masters\"\nnobody-token,nobody,nobody-uid,\"users\"\n";
 
-/// Starts the embedded server on a free loopback port. Also compacts revision 1, as a real server
-/// does after some time. The server runs until the returned value is shut down or dropped.
+/// Starts the embedded server on a free loopback port. Also compacts revision 1, because a real server compacts old
+/// revisions after some time. The server runs until the returned value is shut down or dropped.
 ///
 /// # Errors
 ///
-/// Fails if the server cannot start.
+/// Returns an error if the server cannot start.
 pub async fn start() -> anyhow::Result<ApiServer> {
-    // The policy controller did not run during the recording.
+    // The recordings were made without the policy controller.
     start_with(Controllers { policies: false, ..Controllers::default() }).await
 }
 
-/// Starts the embedded server like [`start`], but with only these controllers.
+/// Starts the embedded server like [`start`], but runs only the controllers in `controllers`.
 ///
 /// # Errors
 ///
-/// Fails if the server cannot start.
+/// Returns an error if the server cannot start.
 pub async fn start_with(controllers: Controllers) -> anyhow::Result<ApiServer> {
     let mut tokens = tempfile::NamedTempFile::new().context("creating the token file")?;
     tokens.write_all(TOKENS.as_bytes()).context("writing the token file")?;

@@ -1,5 +1,5 @@
-//! The list of recorded cases that the embedded server fails. A run
-//! must match the list exactly, so that every change is detected.
+//! The list of recorded cases that the embedded server fails. The results of a run must match the list exactly, so that
+//! every change is detected.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -13,7 +13,6 @@ pub fn list_file() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("failing.txt")
 }
 
-/// The comment at the start of the file.
 const HEAD: &str = "# Cases that the embedded server does not pass yet, one per line, sorted. `cargo xtask conformance --server --update`
 # writes this file; `cargo xtask ci` fails if the results differ from it.
 ";
@@ -22,7 +21,7 @@ const HEAD: &str = "# Cases that the embedded server does not pass yet, one per 
 ///
 /// # Errors
 ///
-/// Fails if the file cannot be read, or if the names are not sorted or not unique.
+/// Returns an error if the file cannot be read, or if the names are not sorted or not unique.
 pub fn read(file: &Path) -> anyhow::Result<BTreeSet<String>> {
     let text = fs::read_to_string(file).with_context(|| format!("reading {}", file.display()))?;
     let mut names = BTreeSet::new();
@@ -43,13 +42,13 @@ pub fn read(file: &Path) -> anyhow::Result<BTreeSet<String>> {
 ///
 /// # Errors
 ///
-/// Fails if the file cannot be written.
+/// Returns an error if the file cannot be written.
 pub fn write(file: &Path, names: &BTreeSet<String>) -> anyhow::Result<()> {
     let lines: String = names.iter().map(|name| format!("{name}\n")).collect();
     fs::write(file, format!("{HEAD}{lines}")).with_context(|| format!("writing {}", file.display()))
 }
 
-/// The differences between the list and a run.
+/// The differences between the list and the results of a run.
 #[derive(Debug, Default, PartialEq)]
 pub struct Drift {
     /// The listed cases that passed.
@@ -61,8 +60,8 @@ pub struct Drift {
 }
 
 impl Drift {
-    /// Compares the list with a run. `replayed` contains the names of
-    /// all replayed cases, and `failed` the names of the failed cases.
+    /// Compares the list with the results of a run. `replayed` contains the names of all replayed cases, and `failed`
+    /// contains the names of the failed cases.
     #[must_use]
     pub fn of(listed: &BTreeSet<String>, replayed: &BTreeSet<String>, failed: &BTreeSet<String>) -> Self {
         let listed_here = listed.intersection(replayed);

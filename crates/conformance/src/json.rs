@@ -1,4 +1,4 @@
-//! JSON values that keep member order, because placeholders are numbered by first appearance.
+//! JSON values that keep the order of their members, because placeholders are numbered by first appearance.
 
 use std::{fmt, io};
 
@@ -20,7 +20,8 @@ pub enum Json {
     Text(String),
     /// A list.
     Array(Vec<Json>),
-    /// The members of an object in text order. Names are unique: as in most parsers, the last value of a duplicate name is kept.
+    /// The members of an object in text order. Names are unique. As in most parsers, the last value of a duplicate name
+    /// is kept.
     Object(Vec<(String, Json)>),
 }
 
@@ -79,7 +80,7 @@ impl Json {
         }
     }
 
-    /// Returns a string without quotes, or another value as JSON.
+    /// Returns the text of a string without quotes, and other values as JSON.
     #[must_use]
     pub fn plain(&self) -> String {
         self.text().map_or_else(|| self.to_string(), str::to_owned)
@@ -87,13 +88,12 @@ impl Json {
 }
 
 impl Json {
-    /// Returns the bytes that the recorder sent for this value: ASCII with a space after each comma and
-    /// colon. The exact bytes are important, because a server can quote a body that it cannot parse.
+    /// Returns the bytes that the recorder sent for this value: ASCII with a space after each comma and colon. The
+    /// exact bytes matter, because a server may quote a body that it cannot parse.
     #[must_use]
     pub fn as_sent(&self) -> Vec<u8> {
         let mut bytes = Vec::new();
         let mut serializer = serde_json::Serializer::with_formatter(&mut bytes, Sent);
-        // Writing to a `Vec` cannot fail.
         if self.serialize(&mut serializer).is_err() {
             bytes.clear();
         }

@@ -25,8 +25,8 @@
 //! * A [`Case`] is a list of [`Step`]s with recorded responses. Placeholders such
 //!   as `<uid:1>`, `<rv:2>` and `<time>` replace values that differ between runs.
 //! * [`replay`] runs many cases concurrently, each in a namespace of its own, and returns a [`Verdict`] for each case.
-//! * A [`Difference`] is a value that differs from the recorded response.
-//!   Different *wording* of a message is reported, but does not fail a case.
+//! * A [`Difference`] is a value that differs from the recorded response. A difference in the *wording* of a message is
+//!   reported, but does not fail a case.
 //! * [`side_by_side`] compares a real server and the embedded server on your own manifests.
 //! * [`failing`] lists the cases that the embedded server does not pass yet.
 //!

@@ -1,5 +1,5 @@
-//! The program `pintle-conformance`, which replays the recorded
-//! cases against a server. The default is the embedded server.
+//! The program `pintle-conformance`, which replays the recorded cases against a server. By default, the program starts
+//! the embedded server.
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "the program writes to a terminal")]
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -113,8 +113,8 @@ async fn run(flags: Flags) -> anyhow::Result<bool> {
     if checks_list { check_list(&listed, &failed, &verdicts, flags.update) } else { Ok(failed.is_empty()) }
 }
 
-/// Compares two servers on the same manifests and prints a line for each
-/// cause of differences. Returns `true` if there are no differences.
+/// Compares two servers on the same manifests and prints one line for each cause of differences. Returns `true` if
+/// there are no differences.
 async fn compare_servers(flags: &Flags, folder: &Path) -> anyhow::Result<bool> {
     let (target, _) = target(flags).await?;
     let started = Instant::now();
@@ -138,7 +138,7 @@ async fn compare_servers(flags: &Flags, folder: &Path) -> anyhow::Result<bool> {
     Ok(causes.is_empty())
 }
 
-/// Returns the server that the flags select, and the embedded server if it was started.
+/// Returns the server that the flags select. Also returns the embedded server if it was started.
 async fn target(flags: &Flags) -> anyhow::Result<(Target, Option<ApiServer>)> {
     let trust = match &flags.ca {
         Some(file) => Trust::Authorities(std::fs::read(file).with_context(|| format!("reading {}", file.display()))?),
@@ -156,8 +156,8 @@ async fn target(flags: &Flags) -> anyhow::Result<(Target, Option<ApiServer>)> {
     Ok((Target { url, token: flags.token.clone(), trust, at_once: flags.at_once, limit, patience }, embedded))
 }
 
-/// Repeats cases that failed unexpectedly, one after another. On
-/// a busy machine, a step can take longer than its case allows.
+/// Repeats cases that failed unexpectedly, one after another. On a busy machine, a step can take longer than the case
+/// allows.
 async fn retry_alone(
     target: &Target,
     cases: &[Case],
@@ -229,7 +229,6 @@ fn check_list(
     Ok(false)
 }
 
-/// Prints a case and its first differences.
 fn print(verdict: &Verdict) {
     println!("{} {}", verdict.state(), verdict.name);
     for difference in verdict.differences.iter().take(12) {
@@ -238,7 +237,6 @@ fn print(verdict: &Verdict) {
     }
 }
 
-/// Prints the results, with a line for each API area.
 fn report(verdicts: &[Verdict]) {
     let mut areas: BTreeMap<&str, [usize; 3]> = BTreeMap::new();
     for verdict in verdicts {

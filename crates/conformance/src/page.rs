@@ -19,8 +19,8 @@ does not match the results. With `--update` it writes the page.
 
 ";
 
-/// The section about the client's test scenarios on a real server.
-/// A run of the cases does not change this text or its date.
+/// The section about the client's test scenarios on a real server. A run of the cases does not change the text or the
+/// date of this section.
 const CLIENT: &str = "## The client on a real server: results of 2026-11-23
 
 `cargo xtask conformance --client` starts etcd and kube-apiserver from the folder in `KUBEBUILDER_ASSETS` and runs the scenarios of the
@@ -36,7 +36,6 @@ The first group also runs in all tests, on the embedded server. The second group
 
 ";
 
-/// The section about comparisons with a real server.
 const COMPARE: &str = "## Comparison on your own manifests
 
 `cargo xtask conformance --compare DIR` starts etcd and kube-apiserver from the folder in `KUBEBUILDER_ASSETS`, and an embedded server

@@ -1,4 +1,4 @@
-//! Replaces a case's uids, revisions and variables with placeholders.
+//! Replaces uids, revisions and variables in the responses of a case with placeholders.
 
 use std::collections::{BTreeSet, HashMap};
 
@@ -9,18 +9,19 @@ use crate::shape::{is_uuid, mask};
 
 /// The values of one run that differ between runs.
 pub(crate) struct Placeholders {
-    /// The variables with their values: `id`, `ns`, `Id` and `dollar`, and then the variables of the steps
-    /// in setting order. `dollar` has the value `$`, so that `${dollar}{x}` becomes the text `${x}`.
+    /// The variables with their values. The first variables are `id`, `ns`, `Id` and `dollar`. The variables of the
+    /// steps follow, in the order in which they were set. `dollar` has the value `$`, so that `${dollar}{x}` becomes
+    /// the text `${x}`.
     variables: Vec<(String, String)>,
     /// The variables whose values are replaced in responses.
     hidden: BTreeSet<String>,
-    /// The number of each uid, by first appearance.
+    /// The number of each uid, in the order of first appearance.
     uids: HashMap<String, usize>,
     revisions: BTreeSet<u128>,
 }
 
 impl Placeholders {
-    /// Creates the placeholders for a run whose generated names contain the letters `id`.
+    /// Creates the placeholders for a run. The generated names of the run contain the letters `id`.
     pub(crate) fn new(id: &str) -> Self {
         let mut capitalised = id.to_owned();
         capitalised.get_mut(..1).into_iter().for_each(str::make_ascii_uppercase);
@@ -30,9 +31,9 @@ impl Placeholders {
         Self { variables, hidden: BTreeSet::new(), uids: HashMap::new(), revisions: BTreeSet::new() }
     }
 
-    /// Saves a value from a response in a variable, for later steps.
+    /// Stores a value from a response in a variable for later steps.
     pub(crate) fn save(&mut self, name: &str, value: &Json) {
-        // Revisions and uids have their own placeholders, so do not hide them.
+        // Revisions and uids have their own placeholders, so do not hide these values.
         if !value.is_digits() && !value.text().is_some_and(is_uuid) {
             self.hidden.insert(name.to_owned());
         }
@@ -128,9 +129,9 @@ impl Placeholders {
 
 struct Masking<'a> {
     known: &'a Placeholders,
-    /// The longest value comes first. Otherwise, a shorter value inside a longer one would be replaced.
+    /// The longest value is first. Otherwise, a shorter value inside a longer value would be replaced.
     names: Vec<(&'a str, &'a str)>,
-    /// The sorted revisions. A revision's placeholder contains its index, starting at 1.
+    /// The sorted revisions. The placeholder of a revision contains the revision's index, starting at 1.
     revisions: Vec<u128>,
 }
 
@@ -191,7 +192,7 @@ impl<'a> Masking<'a> {
     }
 }
 
-/// Returns `true` if the value is a list of objects, whose top-level metadata does not belong to an object.
+/// Returns `true` if the value is a list of objects. The top-level metadata of a list does not belong to an object.
 pub(crate) fn is_list(value: &Json) -> bool {
     let Some(Json::Object(metadata)) = value.member("metadata") else { return false };
     let kind = value.member("kind").map(Json::plain).unwrap_or_default();
@@ -203,15 +204,16 @@ fn is_bookmark(value: &Json) -> bool {
     value.member("type").and_then(Json::text) == Some("BOOKMARK")
 }
 
-/// Replaces the revision in the metadata of a list or bookmark with the
-/// placeholder. In a list, this is the revision of the whole server.
+/// Replaces the revision in the metadata of a list or bookmark with the placeholder. In a list, the revision belongs to
+/// the whole server.
 fn with_revision(metadata: &Json, placeholder: &str) -> Json {
     with_member(metadata, "resourceVersion", |revision| {
         if revision.is_digits() { Json::from(placeholder) } else { revision.clone() }
     })
 }
 
-/// Replaces the values in a bookmark's object. If a bookmark contains a table, its rows also contain the revision.
+/// Replaces the values in the object of a bookmark. If the bookmark contains a table, the rows of the table also
+/// contain the revision.
 fn bookmarked(object: &Json) -> Json {
     const REVISION: &str = "<bookmark-rv>";
     let object = with_member(object, "metadata", |metadata| with_revision(metadata, REVISION));

@@ -1,7 +1,8 @@
-//! Probes detect when admission objects are active. A real server receives
-//! admission objects from a watch, so they take effect with a delay.
+//! Probes detect when admission objects are active. A real server receives admission objects from a watch, so the
+//! objects take effect with a delay.
 //!
-//! A probe is a temporary webhook or policy. When it has an effect, all objects of the same kind that were created before it are active.
+//! A probe is a temporary webhook or policy. When a probe has an effect, all earlier objects of the same kind are
+//! active.
 
 use anyhow::Context as _;
 use serde_json::{Value, json};
@@ -21,7 +22,7 @@ enum Family {
 /// A webhook or policy that only affects the creation of a [`lease`].
 pub(crate) struct Probe {
     family: Family,
-    /// The probe's name, which must be unique because a real server uses a deleted object for a while.
+    /// The probe's name. The name must be unique, because a real server applies a deleted probe for a while.
     pub(crate) name: String,
 }
 
@@ -30,7 +31,7 @@ impl Probe {
     ///
     /// # Errors
     ///
-    /// Fails if there is no such kind.
+    /// Returns an error if `of` is not a known kind.
     pub(crate) fn new(of: &str, name: String) -> anyhow::Result<Self> {
         let family = match of {
             "validating" => Family::ValidatingWebhook,
@@ -42,7 +43,6 @@ impl Probe {
         Ok(Self { family, name })
     }
 
-    /// Returns the probe's objects, each with the path of its collection.
     pub(crate) fn objects(&self) -> Vec<(String, Value)> {
         let name = &self.name;
         let (kind, plural, member, content) = match self.family {
@@ -70,11 +70,11 @@ impl Probe {
         objects
     }
 
-    /// Returns `true` if the probe affected the creation of the lease, to which `answer` is the response.
+    /// Returns `true` if the probe affected the creation of the lease. `answer` is the response to the create request.
     ///
     /// # Errors
     ///
-    /// Fails if the case has no responder, or if the response for a mutating policy is not JSON.
+    /// Returns an error if the case has no responder, or if the response for a mutating policy is not JSON.
     pub(crate) fn has_effect(&self, answer: &Answer, responder: Option<&Responder>) -> anyhow::Result<bool> {
         Ok(match self.family {
             Family::ValidatingWebhook | Family::MutatingWebhook => {

@@ -1,4 +1,5 @@
-//! A TLS server on loopback that acts as a case's webhooks. The server records each review and answers as the case specifies.
+//! A TLS server on loopback that serves the webhooks of a case. The server records each review, and answers each review
+//! as the case specifies.
 //!
 //! Each case has its own responder, so concurrent cases do not see each other's calls.
 
@@ -31,13 +32,14 @@ use tokio_rustls::TlsAcceptor;
 use crate::json::Json;
 use behaviour::Behaviour;
 
-/// The maximum size of a review. kube-apiserver stores no objects above 3 MiB, but a ConversionReview can contain a whole list.
+/// The maximum size of a review. kube-apiserver stores no objects above 3 MiB, but a ConversionReview can contain a
+/// whole list.
 const LARGEST_REVIEW: usize = 64 << 20;
 
 /// The recorded request headers.
 const RECORDED_HEADERS: [&str; 4] = ["content-type", "accept", "user-agent", "authorization"];
 
-/// A case's webhook server. Dropping it closes the port and all connections.
+/// The webhook server of a case. Dropping this value closes the port and all connections.
 pub(crate) struct Responder {
     address: SocketAddr,
     /// The certificate (PEM) of the authority that signed the responder's certificate.
@@ -48,11 +50,9 @@ pub(crate) struct Responder {
     accepting: JoinHandle<()>,
 }
 
-/// A webhook request from the server under test.
+/// A request from the tested server to a webhook.
 pub(crate) struct Call {
-    /// The path and the query.
     pub(crate) path: String,
-    /// The recorded headers.
     pub(crate) headers: Json,
     /// The review, or an empty object if the body was not JSON.
     pub(crate) body: Json,
@@ -65,22 +65,23 @@ struct Webhooks {
 
 #[derive(Default)]
 struct State {
-    /// The behaviours for each path. The nth call gets the nth behaviour, and later calls get the last one.
+    /// The behaviours for each path. The nth call gets the nth behaviour. Later calls get the last behaviour.
     behaviours: BTreeMap<String, Vec<Arc<Behaviour>>>,
-    /// The calls that no step has read yet. The case's deadline limits the list.
+    /// The calls that no step has read yet. The length of the list is limited by the case's deadline.
     calls: Vec<Call>,
-    /// The number of calls at each path, without probes.
+    /// The number of calls at each path. Probes do not count.
     counts: BTreeMap<String, usize>,
     /// The paths that have received a probe's review.
     probed: BTreeSet<String>,
 }
 
 impl Responder {
-    /// Starts a responder on a free port. All paths respond with 404 until [`set_behaviours`](Self::set_behaviours) is called.
+    /// Starts a responder on a free port. Before [`set_behaviours`](Self::set_behaviours) is called, the responder
+    /// answers every request with 404.
     ///
     /// # Errors
     ///
-    /// Fails if the responder cannot open a port or create its certificates.
+    /// Returns an error if the responder cannot open a port or create its certificates.
     pub(crate) async fn start() -> anyhow::Result<Self> {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.context("opening a port for webhooks")?;
         let address = listener.local_addr()?;
@@ -112,14 +113,13 @@ impl Responder {
         Ok(())
     }
 
-    /// Takes the calls at a path, or all calls without a path, in arrival order.
+    /// Removes and returns the calls at a path in arrival order. Without a path, returns all calls.
     pub(crate) fn take_calls(&self, path: Option<&str>) -> Vec<Call> {
         let calls = &mut self.webhooks.state().calls;
         let is_wanted = |call: &mut Call| path.is_none_or(|path| without_query(&call.path) == path);
         calls.extract_if(.., is_wanted).collect()
     }
 
-    /// Returns `true` if the path has received a probe's review.
     pub(crate) fn was_probed(&self, path: &str) -> bool {
         self.webhooks.state().probed.contains(path)
     }
@@ -131,7 +131,7 @@ impl Drop for Responder {
     }
 }
 
-/// Accepts connections until the task is aborted. The task owns the connections and ends them.
+/// Accepts connections until the task is aborted. Aborting the task also ends the connections.
 async fn accept(listener: TcpListener, tls: TlsAcceptor, webhooks: Arc<Webhooks>) {
     let mut connections = JoinSet::new();
     loop {
@@ -146,7 +146,8 @@ async fn accept(listener: TcpListener, tls: TlsAcceptor, webhooks: Arc<Webhooks>
     }
 }
 
-/// Serves a connection until it ends. Errors are ignored, because the server under test reports them in its response.
+/// Serves a connection until the connection ends. Errors are ignored, because the tested server reports them in its
+/// response.
 async fn serve(stream: TcpStream, tls: TlsAcceptor, webhooks: Arc<Webhooks>) {
     let Ok(stream) = tls.accept(stream).await else { return };
     let service = service_fn(move |request| {
@@ -161,7 +162,7 @@ impl Webhooks {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Records a request and returns its behaviour's response. An error closes the connection.
+    /// Records a request and returns the response of the matching behaviour. An error closes the connection.
     async fn respond(&self, request: Request<Incoming>) -> io::Result<Response<Full<Bytes>>> {
         let path = request.uri().path_and_query().map_or("/", |path| path.as_str()).to_owned();
         let headers = recorded_headers(request.headers());
@@ -177,8 +178,8 @@ impl Webhooks {
 }
 
 impl State {
-    /// Records a call and returns its behaviour. For a probe's review,
-    /// records only the path and returns a behaviour that allows the request.
+    /// Records a call and returns the matching behaviour. For the review of a probe, records only the path and returns
+    /// a behaviour that allows the request.
     fn record(&mut self, call: Call) -> Arc<Behaviour> {
         let path = without_query(&call.path).to_owned();
         if is_probe(&call.body) {

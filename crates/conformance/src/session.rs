@@ -38,20 +38,19 @@ const MORE_HEADERS: [&str; 7] = [
     "x-content-type-options",
 ];
 
-/// The letters for generated names. Without vowels, names do not form words.
+/// The letters for generated names. Without vowels, the names do not form words.
 const LETTERS: &[u8] = b"bcdfghjkmnpqrstvwxz";
 
-/// The server under test with an administrator's token.
 pub(crate) struct Server {
     pub(crate) client: Client,
     pub(crate) token: String,
     pub(crate) patience: Duration,
 }
 
-/// Runs a case in its own namespace. Returns its steps with the server's responses.
-/// Afterwards, deletes the namespace and the objects that the case created outside namespaces.
+/// Runs a case in its own namespace. Returns the steps of the case with the server's responses. Afterwards, deletes the namespace and the
+/// objects that the case created outside namespaces.
 ///
-/// Each wait has a deadline and the number of steps is finite, so the function always returns.
+/// Each wait has a deadline, and the number of steps is finite, so the function always returns.
 pub(crate) async fn run(server: &Arc<Server>, case: &Case) -> anyhow::Result<Vec<Step>> {
     let id: String = (0..6).map(|_| char::from(LETTERS[fastrand::usize(..LETTERS.len())])).collect();
     let mut session = Session::new(server, &id);
@@ -64,7 +63,7 @@ pub(crate) async fn run(server: &Arc<Server>, case: &Case) -> anyhow::Result<Vec
     ran
 }
 
-/// Sends a case's steps to a server and stores the variables from the responses.
+/// Sends the steps of a case to a server and stores variables from the responses.
 pub(crate) struct Session<'a> {
     server: &'a Arc<Server>,
     known: Placeholders,
@@ -77,22 +76,21 @@ pub(crate) struct Session<'a> {
 }
 
 impl<'a> Session<'a> {
-    /// Creates a session. Its names contain the letters `id`, and the variable `${ns}` is `t-` followed by them.
+    /// Creates a session. Generated names contain the letters `id`, and the variable `${ns}` has the value `t-` followed by `id`.
     pub(crate) fn new(server: &'a Arc<Server>, id: &str) -> Self {
         let known = Placeholders::new(id);
         Self { server, known, streams: BTreeMap::new(), responder: None, probes: 0, created: Vec::new() }
     }
 
-    /// Sets a variable for later steps.
     pub(crate) fn save(&mut self, name: &str, value: &Json) {
         self.known.save(name, value);
     }
 
-    /// Sends a GET and returns the response's JSON body.
+    /// Sends a GET and returns the JSON body of the response.
     ///
     /// # Errors
     ///
-    /// Fails if there is no response, if the status code is not 200, or if the body is not JSON.
+    /// Returns an error if there is no response, if the status code is not 200, or if the body is not JSON.
     pub(crate) async fn get(&self, path: &str) -> anyhow::Result<Json> {
         let answer = self.send(&request("GET", path, None)).await?;
         let content = content(&answer);
@@ -100,7 +98,7 @@ impl<'a> Session<'a> {
         body.with_context(|| format!("GET {path}: {} {content}", answer.status))
     }
 
-    /// Runs a case's steps. The case's webhooks are dropped with the session.
+    /// Runs the steps of a case. The session owns the case's webhooks, so the webhooks run until the session is dropped.
     async fn play(&mut self, case: &Case) -> anyhow::Result<Vec<Step>> {
         if case.has_webhooks() {
             self.start_webhooks(case.webhooks.as_ref()).await?;
@@ -108,8 +106,8 @@ impl<'a> Session<'a> {
         self.steps(&case.steps).await
     }
 
-    /// Deletes the session's namespace and the objects outside namespaces, even after a failed step. Otherwise, a webhook of
-    /// this case could reject other cases' requests. The deletions do not affect the verdict, so their results are ignored.
+    /// Deletes the session's namespace and the created objects outside namespaces, even after a failed step. Otherwise, a webhook of this
+    /// case could reject the requests of other cases. The verdict does not depend on the deletions, so their results are ignored.
     async fn clean_up(&self, id: &str) {
         for path in self.created.iter().rev() {
             drop(self.send(&request("DELETE", path, None)).await);
@@ -130,13 +128,12 @@ impl<'a> Session<'a> {
         Ok(ran)
     }
 
-    /// Replaces the values that differ between runs in a step's response. Call this method after the last step of the case.
+    /// Replaces the values in a step's response that differ between runs. Call this method after the last step of the case.
     pub(crate) fn mask(&self, step: &mut Step) {
         step.steps.iter_mut().flatten().for_each(|step| self.mask(step));
         step.answer = step.answer.as_ref().map(|answer| self.known.mask(answer));
     }
 
-    /// Runs a step and returns it with the server's response.
     pub(crate) async fn step(&mut self, step: &Step) -> anyhow::Result<Step> {
         let answer = match step.what.as_str() {
             "SLEEP" => {
@@ -234,8 +231,8 @@ impl<'a> Session<'a> {
         Ok(Json::Object(answer))
     }
 
-    /// Repeats a request while the storage of a changed CustomResourceDefinition
-    /// is initializing. A real server rejects requests during this time.
+    /// Repeats a request while the storage of a changed CustomResourceDefinition is initializing. A real server rejects requests during
+    /// this time.
     async fn send_until_initialized(&self, step: &Step) -> anyhow::Result<Answer> {
         const RETRIES: usize = 9;
         for _ in 0..RETRIES {
@@ -297,7 +294,8 @@ impl<'a> Session<'a> {
         })
     }
 
-    /// Returns a response without the values that are not recorded. Also collects its uids and revisions and saves the step's variables.
+    /// Returns a response without the values that are not recorded. Also collects the uids and revisions in the response, and saves the
+    /// variables of the step.
     fn keep(&mut self, step: &Step, answer: &Answer) -> anyhow::Result<Json> {
         let mut whole = whole(answer, step.all_headers.unwrap_or(false));
         let body = whole.member("body").cloned();
@@ -338,7 +336,7 @@ impl<'a> Session<'a> {
         Ok(whole)
     }
 
-    /// Returns an object with the body's value at each pointer. The member names are the pointers before their variables are replaced.
+    /// Returns an object with the body's value at each pointer. The member names are the pointers before variables are replaced.
     fn values_at(&self, pointers: &[String], body: &Json) -> anyhow::Result<Json> {
         let mut at = Vec::new();
         for pointer in pointers {
@@ -351,14 +349,14 @@ impl<'a> Session<'a> {
         Ok(Json::Object(at))
     }
 
-    /// Stores the path of an object that the step created outside namespaces, so that [`run`] can delete the object.
+    /// Stores the path of an object that the step created outside namespaces. [`run`] deletes these objects.
     fn note_created(&mut self, step: &Step, status: u16, body: Option<&Json>) -> anyhow::Result<()> {
         let path = self.known.fill(step.path.as_deref().unwrap_or_default())?;
         let created = step.what == "POST" && status == 201;
         if created && !path.contains("dryRun") && !path.contains("/namespaces/") {
             let name = body.and_then(|body| body.at("/metadata/name")).and_then(Json::text).unwrap_or_default();
             let collection = path.split_once('?').map_or(path.as_str(), |(path, _)| path);
-            // A review, such as a TokenReview, is not stored and has no name.
+            // A review, such as a TokenReview, has no name and is not stored.
             if !name.is_empty() {
                 self.created.push(format!("{collection}/{name}"));
             }
@@ -396,7 +394,7 @@ fn whole(answer: &Answer, all_headers: bool) -> Json {
     Json::Object(members)
 }
 
-/// Returns a response's content as an object with the single member `body`, `text` or `b64`. The object is empty if there is no content.
+/// Returns the content of a response as an object with the single member `body`, `text` or `b64`. Without content, the object is empty.
 fn content(answer: &Answer) -> Json {
     let kind = answer.headers.get(http::header::CONTENT_TYPE).map(latin1).unwrap_or_default();
     let text = || Json::Text(String::from_utf8_lossy(&answer.body).into_owned());
@@ -422,12 +420,12 @@ fn kept_headers(headers: &HeaderMap, all: bool, join: impl Fn(Vec<String>) -> Js
     Json::Object(found.collect())
 }
 
-/// Decodes a header as ISO 8859-1, as recorded.
+/// Decodes a header as ISO 8859-1, which the recorder also used.
 fn latin1(value: &HeaderValue) -> String {
     value.as_bytes().iter().map(|byte| char::from(*byte)).collect()
 }
 
-/// Percent-encodes characters that a request line must not contain. Encoded characters do not change.
+/// Percent-encodes characters that a request line must not contain. Characters that are already encoded do not change.
 fn quote(path: &str) -> String {
     let mut out = String::with_capacity(path.len());
     for byte in path.bytes() {

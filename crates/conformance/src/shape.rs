@@ -1,7 +1,8 @@
-//! Replaces values that differ between runs in a text: UUIDs, times, tokens, ports, type names, and revisions in messages.
+//! Replaces values in a text that differ between runs: UUIDs, times, tokens, ports, type names, and revisions in
+//! messages.
 
-/// Replaces UUIDs, times, tokens, ports, type names and revisions with `<uuid>`, `<time>`,
-/// `<microtime>`, `<jwt>`, `<port>`, `<n>`, or the result of `uid` or `revision`.
+/// Replaces UUIDs, times, tokens, ports, type names and revisions with `<uuid>`, `<time>`, `<microtime>`, `<jwt>`,
+/// `<port>`, `<n>`, or the result of `uid` or `revision`.
 pub(crate) fn mask(
     text: &str,
     uid: impl Fn(&str) -> Option<String>,
@@ -24,7 +25,7 @@ pub(crate) fn is_uuid(text: &str) -> bool {
     uuid(text).is_some_and(|found| found.len() == text.len())
 }
 
-/// Scans the text once. At each position, `at` can return the length of a text to replace, and its replacement.
+/// Scans the text once. At each position, `at` returns the length of a text to replace and its replacement, or `None`.
 fn replace(text: &str, at: impl Fn(&str) -> Option<(usize, String)>) -> String {
     let mut out = String::with_capacity(text.len());
     let mut rest = text;
@@ -90,7 +91,7 @@ fn type_name(text: &str) -> Option<(usize, String)> {
     Some((NAME.len() + number.len(), format!("{NAME}<n>")))
 }
 
-/// Replaces the port in `127.0.0.1:5->`, which Go's errors contain for a connection's client end.
+/// Replaces the port in `127.0.0.1:5->`. In Go's errors, this is the port of the connection's client.
 fn client_port(text: &str) -> Option<(usize, String)> {
     const HOST: &str = "127.0.0.1:";
     let after = text.strip_prefix(HOST)?;

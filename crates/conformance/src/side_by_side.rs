@@ -43,11 +43,11 @@ pub struct Comparison {
 }
 
 /// Compares a real server with the embedded server on the manifests in a folder and its subfolders. Starts the embedded
-/// server. The real server should be new, because created objects are not deleted, and should run no controllers.
+/// server. The real server should be new and should run no controllers, because created objects are not deleted.
 ///
 /// # Errors
 ///
-/// Fails if there are no manifests, or if a server does not start or respond.
+/// Returns an error if there are no manifests, or if a server does not start or respond.
 pub async fn compare_servers(real: &Target, folder: &Path) -> anyhow::Result<Comparison> {
     let manifests = manifests::read(folder)?;
     let own = embedded::start_with(Controllers::NONE).await?;
@@ -62,8 +62,8 @@ pub async fn compare_servers(real: &Target, folder: &Path) -> anyhow::Result<Com
     let mut comparison = Comparison { skipped: manifests.skipped, ..Comparison::default() };
     servers.definitions(definitions, real.at_once, &mut comparison).await?;
     let others = comparison.with_resources(others, &Resources::of(&servers.real).await?);
-    // Send cluster-scoped objects one after another, because they can change how a server
-    // handles other objects. For example, a default StorageClass changes PersistentVolumeClaims.
+    // Send cluster-scoped objects one after another, because they can change how a server handles other objects. For
+    // example, a default StorageClass changes PersistentVolumeClaims.
     let (spaced, alone): (Vec<_>, Vec<_>) = others.into_iter().partition(|(_, resource)| resource.namespaced);
     servers.all(alone, 1, &mut comparison).await?;
     servers.all(spaced, real.at_once, &mut comparison).await?;
@@ -71,14 +71,13 @@ pub async fn compare_servers(real: &Target, folder: &Path) -> anyhow::Result<Com
     Ok(comparison)
 }
 
-/// The two servers.
 #[derive(Clone)]
 struct Servers {
     real: Arc<Server>,
     embedded: Arc<Server>,
 }
 
-/// Both servers' responses for one document.
+/// The responses of both servers for one document.
 struct Answers {
     manifest: Manifest,
     real: Vec<Step>,
@@ -86,7 +85,7 @@ struct Answers {
 }
 
 impl Servers {
-    /// Sends documents to both servers concurrently. The differences are recorded in document order.
+    /// Sends documents to both servers concurrently. Records the differences in document order.
     async fn all(
         &self,
         documents: Vec<(Manifest, Resource)>,
@@ -127,7 +126,6 @@ impl Servers {
         })
     }
 
-    /// Sends GET requests to both servers and returns the responses.
     async fn look(&self, paths: &[String]) -> anyhow::Result<[Vec<Step>; 2]> {
         let (real, embedded) = tokio::join!(exchange::look(&self.real, paths), exchange::look(&self.embedded, paths));
         Ok([real.context("the real server")?, embedded.context("the embedded server")?])
@@ -135,7 +133,7 @@ impl Servers {
 }
 
 impl Comparison {
-    /// Pairs each document with its resource. Skips documents for which the server has none.
+    /// Pairs each document with its resource. Skips documents of kinds that the server does not serve.
     fn with_resources(&mut self, documents: Vec<Manifest>, resources: &Resources) -> Vec<(Manifest, Resource)> {
         let mut found = Vec::new();
         for document in documents {
@@ -157,7 +155,6 @@ impl Comparison {
     }
 }
 
-/// Waits until a server is ready.
 async fn ready(server: &Arc<Server>) -> anyhow::Result<()> {
     let deadline = Instant::now() + STARTED;
     let session = Session::new(server, "ready");
@@ -168,7 +165,8 @@ async fn ready(server: &Arc<Server>) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Encodes a number as six letters for names, because they are unlikely to occur in a document.
+/// Encodes a number as six letters. Generated names contain these letters, because documents are unlikely to contain
+/// them.
 fn letters(mut number: usize) -> String {
     const LETTERS: &[u8] = b"bcdfghjkmnpqrstvwxz";
     let mut text = String::new();

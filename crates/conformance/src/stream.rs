@@ -1,4 +1,4 @@
-//! An open watch, whose frames a background task buffers until a step reads them.
+//! An open watch. A background task buffers the frames of the watch until a step reads them.
 
 use bytes::{Bytes, BytesMut};
 use tokio::sync::mpsc;
@@ -11,7 +11,8 @@ use crate::case::Step;
 use crate::client::Streaming;
 use crate::json::Json;
 
-/// The maximum number of buffered frames, which is far more than the cases need. If the buffer is full, the task stops reading.
+/// The maximum number of buffered frames, far above the needs of the cases. If the buffer is full, the background task
+/// stops reading.
 const AHEAD: usize = 10_000;
 
 pub(crate) struct Stream {
@@ -32,11 +33,11 @@ impl Stream {
         self.coming.is_none()
     }
 
-    /// Takes the frames for a READ step from the buffer.
+    /// Removes the frames for a READ step from the buffer.
     ///
     /// # Errors
     ///
-    /// Fails if too few frames arrive before the deadline.
+    /// Returns an error if too few frames arrive before the deadline.
     pub(crate) async fn take(&mut self, step: &Step, deadline: Instant) -> anyhow::Result<Vec<Json>> {
         loop {
             if step.skip.is_some() {
@@ -87,8 +88,8 @@ async fn pump(mut streaming: Streaming, frames: mpsc::Sender<Json>) {
     }
 }
 
-/// Returns `true` for an ordinary bookmark, which a server can send at
-/// any time. A bookmark at the end of the initial events is not ordinary.
+/// Returns `true` for an ordinary bookmark, which a server can send at any time. The bookmark at the end of the initial
+/// events is not ordinary.
 fn is_plain_bookmark(frame: &Json) -> bool {
     frame.member("type").and_then(Json::text) == Some("BOOKMARK") && !frame.to_string().contains("initial-events-end")
 }

@@ -24,8 +24,8 @@ pub struct Target {
     pub at_once: usize,
     /// The maximum time to wait for a response.
     pub limit: Duration,
-    /// The maximum time that a step may wait for a condition, even if its case allows more. A low limit suits
-    /// the embedded server, which needs only milliseconds for changes that take a minute in a real cluster.
+    /// The maximum time that a step may wait for a condition, even if the case allows more time. A low limit suits the
+    /// embedded server, which makes a change in milliseconds even if a real cluster needs a minute.
     pub patience: Duration,
 }
 
@@ -58,19 +58,21 @@ impl Verdict {
     }
 }
 
-/// Replays the cases concurrently. Calls `done` with each verdict as soon as its case has ended. Returns all verdicts, sorted by name.
+/// Replays the cases concurrently. When a case has ended, calls `done` with its verdict. Returns all verdicts, sorted
+/// by name.
 ///
 /// Dropping the future stops the running cases without deleting their namespaces.
 ///
 /// # Errors
 ///
-/// Fails only for a problem that affects all cases, such as an invalid URL. A case that cannot run fails, with the error as a difference.
+/// Returns an error only for a problem that affects all cases, such as an invalid URL. If a single case cannot run, the
+/// case fails, and its verdict contains the error as a difference.
 pub async fn replay(target: &Target, cases: Vec<Case>, done: impl Fn(&Verdict)) -> anyhow::Result<Vec<Verdict>> {
     let client = Client::new(&target.url, &target.trust, target.limit)?;
     let server = Arc::new(Server { client, token: target.token.clone(), patience: target.patience });
     let places = Arc::new(Semaphore::new(target.at_once.max(1)));
     let mut cases = cases;
-    // Start slow cases first, so that other cases run while the slow ones wait.
+    // Start slow cases first, so that fast cases run while slow cases wait.
     cases.sort_by(|a, b| b.longest_wait().total_cmp(&a.longest_wait()));
     let mut running = JoinSet::new();
     for case in cases {

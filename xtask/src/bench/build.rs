@@ -9,17 +9,16 @@ use xshell::{Shell, cmd};
 use super::{Area, Around, Program, REAL, Workload};
 use crate::real;
 
-/// The built programs, and the peers whose programs could not be built.
 pub(crate) struct Built {
     rust: PathBuf,
     kube: Option<PathBuf>,
     go: Option<PathBuf>,
-    /// Why the programs of some peers could not be built. The table columns of these peers are empty.
+    /// Why the programs of some peers could not be built. The table's columns for these peers are empty.
     pub(crate) missing: BTreeMap<&'static str, String>,
 }
 
 impl Built {
-    /// Returns a program's path, or `None` if a peer's program could not be built.
+    /// Returns the path of a program, or `None` if the peer's program could not be built.
     pub(crate) fn program(&self, program: Program) -> Option<PathBuf> {
         match program {
             Program::Rust(name) => Some(self.rust.join(name)),
@@ -39,8 +38,8 @@ pub(crate) fn build(sh: &Shell, area: &Area, workloads: &[&Workload]) -> anyhow:
             .quiet()
             .run()?;
     }
-    // Build the examples separately. The examples share code with tests that enables
-    // features of our crates, and all other programs need these features disabled.
+    // Build the examples separately. They share code with tests, and this code enables features that must be disabled
+    // in all other programs.
     for (package, name) in examples(workloads) {
         cmd!(sh, "{cargo} build --quiet --locked --release {FAST...} --package {package} --example {name}")
             .quiet()
@@ -71,7 +70,7 @@ pub(crate) fn build(sh: &Shell, area: &Area, workloads: &[&Workload]) -> anyhow:
     Ok(Built { rust: target.join("release"), kube, go, missing })
 }
 
-/// Returns cargo's arguments to build only this area's programs, because linking a program takes a minute.
+/// Returns cargo's arguments to build only this area's programs, because linking one program takes a minute.
 fn binaries(workloads: &[&Workload]) -> Vec<String> {
     let around = workloads.iter().filter_map(|workload| match workload.around {
         Around::Pods(_) => Some("load_server"),
@@ -87,7 +86,6 @@ fn binaries(workloads: &[&Workload]) -> Vec<String> {
     names.into_iter().map(|name| format!("--bin={name}")).collect()
 }
 
-/// Returns each example's package and name.
 fn examples(workloads: &[&Workload]) -> BTreeSet<(&'static str, &'static str)> {
     let examples = programs(workloads).filter_map(|program| match program {
         Program::Example { package, name } => Some((package, name)),

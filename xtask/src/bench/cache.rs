@@ -133,7 +133,7 @@ pub(crate) const AREA: Area = Area {
             around: Around::Pods(100_000),
             runs: 1,
         },
-        // The peers have no counterpart to these variants and do not run this workload.
+        // The peers have no counterpart to these variants, so they do not run this workload.
         Workload {
             name: "100 k pods held, less than whole",
             ours: &[
@@ -309,9 +309,9 @@ pub(crate) const AREA: Area = Area {
     ],
 };
 
-/// The variant in which the informer has its default configuration.
 const BY_DEFAULT: &str = "ours without managedFields, as by default";
-/// The variant in which an object is decoded only when a handler reads it. This workload's handler reads no objects.
+/// The variant that decodes an object only when a handler reads the object. The handler of this workload reads no
+/// objects.
 const COMPRESSED: &str = "ours compressed, not read";
 const SYNCED: Measure = Figure("s until synced");
 const TIMES: Measure = Figure("times the CPU of one");
@@ -322,8 +322,8 @@ const ALLOCATIONS: Row = (AllocationsPerOp, &[]);
 const CPU: Row = (Cpu, &[]);
 const ADDING: Row = (Figure("adding, ns/object"), &[]);
 const POPPING: Row = (Figure("popping, ns/object"), &[]);
-/// The number of events that the slowest handler received, divided by
-/// the number of all events: 1 if the subscription merged no events.
+/// The number of events that the slowest handler received, divided by the number of all events. The value is 1 if the
+/// subscription merged no events.
 const DELIVERED: Row = (Figure("of the events told"), &[]);
 const COST: Rows = &[(WallPerOp, &[]), (CpuPerOp, &[])];
 const SYNC: Rows = &[(SYNCED, &[]), (Cpu, &[]), (PeakBytes, &[])];

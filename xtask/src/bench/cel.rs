@@ -57,8 +57,8 @@ pub(crate) const AREA: Area = Area {
 
 const CEL_GO: &str = "cel-go";
 const CEL: &str = "cel";
-/// The peer for workloads that update an object. The peer makes
-/// the same update, but its CustomResourceDefinition has no rules.
+/// The peer for workloads that update an object. The peer makes the same update to an object whose
+/// CustomResourceDefinition has no rules.
 const PLAIN: &str = "no rules";
 /// A write with rules should take at most 1.3 times as long as a write without rules.
 const WRITE: Rows = &[(WallPerOp, &[]), (CpuPerOp, &[TimesOf(PLAIN, 1.0 / 1.3)]), (AllocationsPerOp, &[])];

@@ -7,12 +7,11 @@ use std::time::Duration;
 use anyhow::Context;
 use xshell::{Shell, cmd};
 
-/// The measured commit.
 #[derive(Clone, PartialEq, Eq)]
 pub(crate) struct Commit {
     id: String,
-    /// Whether the working tree has uncommitted changes. Changes in
-    /// `docs/bench` do not count, because the benchmark job writes these files.
+    /// Whether the working tree has uncommitted changes. Changes in `docs/bench` do not count, because the benchmark
+    /// itself writes these files.
     pub(crate) changed: bool,
 }
 
@@ -31,7 +30,8 @@ impl fmt::Display for Commit {
 pub(crate) struct Conditions {
     pub(crate) commit: String,
     machine: String,
-    /// The used fraction of the machine's CPU time before the measurement. `None` if the system does not report it.
+    /// The used fraction of the machine's CPU time before the measurement. `None` if the operating system does not
+    /// report CPU times.
     busy: Option<f64>,
 }
 
@@ -75,7 +75,7 @@ fn machine(sh: &Shell) -> String {
     format!("{cores} cores of {cpu}. Compilers: {}", tools.join("; "))
 }
 
-/// Measures for two seconds which fraction of all processors' CPU time is used.
+/// Measures for two seconds which fraction of the CPU time of all processors is used.
 fn busy() -> Option<f64> {
     let read = || used(&std::fs::read_to_string("/proc/stat").ok()?);
     let (used, all) = read()?;

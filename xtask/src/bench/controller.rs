@@ -113,7 +113,7 @@ const fn peers_counted(args: &'static [&'static str]) -> [(&'static str, Run); 2
     [controller_runtime(args), ("kube-rs", Run { program: Program::Kube("controller_counted"), args })]
 }
 
-/// Runs controller-runtime. Go always counts allocations, so counting them adds no cost.
+/// Runs controller-runtime. Go always counts allocations, so this program has no separate variant for counting.
 const fn controller_runtime(args: &'static [&'static str]) -> (&'static str, Run) {
     ("controller-runtime", Run { program: Program::Go("controller"), args })
 }

@@ -8,14 +8,14 @@ use anyhow::Context;
 use super::Program;
 use super::build::Built;
 
-/// A server process. Dropping it ends the server.
+/// A server process. Dropping this value ends the server.
 pub(crate) struct LoadServer {
     child: Child,
     address: String,
 }
 
 impl LoadServer {
-    /// Starts a load server with `pods` pods on a free port. Clients get its URL as an argument.
+    /// Starts a load server with `pods` pods on a free port. Clients get the server's URL as an argument.
     pub(crate) fn with_pods(built: &Built, pods: usize) -> anyhow::Result<Self> {
         Self::start(built, "load_server", &["--pods", &pods.to_string()])
     }
@@ -59,7 +59,7 @@ impl LoadServer {
 
 impl Drop for LoadServer {
     fn drop(&mut self) {
-        // Closing its standard input ends the server, which may already have ended.
+        // Closing the server's standard input ends the server. The server may already have ended.
         drop(self.child.stdin.take());
         let _ = self.child.wait();
     }

@@ -304,13 +304,14 @@ const TAILS: Rows = &[
     (Figure("us, p50 of done"), &[]),
     (Figure("us, p99.9 of done"), &[]),
 ];
-/// The goal is at most twice client-go's wall time, and for workloads with threads also at most twice its CPU time.
+/// The goal is at most twice client-go's wall time. For workloads with threads, the goal is also at most twice
+/// client-go's CPU time.
 const THREADS_SHORT: Rows =
     &[(Figure("us, p50 of hand-off"), &[]), (Figure("us, p99 of hand-off"), &[Times(0.5)]), (CpuPerOp, &[Times(0.5)])];
 const TASKS_SHORT: Rows =
     &[(Figure("us, p50 of hand-off"), &[]), (Figure("us, p99 of hand-off"), &[Times(0.5)]), (CpuPerOp, &[Times(1.0)])];
-/// The goal is a delay of at most 2000 microseconds. pintle-workqueue
-/// guarantees at most one millisecond, and tokio's timer adds up to one more.
+/// The goal is a delay of at most 2000 microseconds. pintle-workqueue guarantees at most one millisecond, and tokio's
+/// timer adds up to one millisecond.
 const COMPUTES: Rows = &[
     (Figure("us, p50 of hand-out while one worker computes"), &[]),
     (Figure("us, p99 of hand-out while one worker computes"), &[AtMost(2000.0)]),

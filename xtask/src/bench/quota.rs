@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, bail};
 
-/// A control group that limits the CPU time of the programs that join it. Dropping it removes the group.
+/// A control group that limits the CPU time of the programs that join the group. Dropping this value removes the group.
 pub(crate) struct Quota {
     folder: PathBuf,
 }
@@ -67,7 +67,7 @@ fn parents(mounts: &str, groups: &str) -> Vec<(PathBuf, Version)> {
             this.then_some(path)
         });
         let point = Path::new(point);
-        // A control group path with `..` is outside of this mount.
+        // A path with `..` is outside of this mount.
         if let Some(own) = own.filter(|own| !own.contains("..")) {
             let own: PathBuf = point.iter().chain(Path::new(own).iter().skip(1)).collect();
             let inside = own.ancestors().take_while(|folder| folder.starts_with(point));
@@ -80,7 +80,8 @@ fn parents(mounts: &str, groups: &str) -> Vec<(PathBuf, Version)> {
 fn make(parent: &Path, version: Version, cpus: f64) -> anyhow::Result<Quota> {
     let folder = parent.join("pintle-bench");
     match fs::create_dir(&folder) {
-        // An interrupted run may have left its control group. If the group contains processes, another run uses it.
+        // An interrupted run may have left its control group. If the group contains processes, a concurrent run uses
+        // the group.
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
             if !fs::read_to_string(folder.join("cgroup.procs")).unwrap_or_default().is_empty() {
                 bail!("{} is in use", folder.display());

@@ -125,7 +125,7 @@ const fn kube_rs(args: &'static [&'static str]) -> (&'static str, Run) {
     ("kube-rs", Run { program: Program::Kube("rest"), args })
 }
 
-/// The peer hyper, which is an HTTP library instead of a Kubernetes client.
+/// The peer hyper, which is an HTTP library and not a Kubernetes client.
 const fn hyper(args: &'static [&'static str]) -> (&'static str, Run) {
     ("hyper", Run { program: Program::Rust("rest"), args })
 }

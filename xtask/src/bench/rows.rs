@@ -8,27 +8,27 @@ use serde::Serialize;
 use super::conditions::Conditions;
 use super::{Area, Goal, Measure};
 
-/// A table row, which is an object in the JSON file.
+/// A table row. The JSON file contains one object per row.
 #[derive(Clone, Debug, Default, Serialize)]
 pub(crate) struct Row {
     pub(crate) area: String,
     #[serde(rename = "work")]
     pub(crate) workload: String,
     pub(crate) unit: String,
-    /// Our side's median.
+    /// The median of our side.
     pub(crate) ours: Option<f64>,
-    /// Each peer's median, or null if the peer could not be measured.
+    /// The median of each peer, or null if the peer could not be measured.
     pub(crate) peers: BTreeMap<String, Option<f64>>,
-    /// The ratio between our value and the best peer's. Above 1, our side is better. Null if there is no peer.
+    /// The ratio between our value and the best peer's value. Above 1, our side is better. Null if there is no peer.
     pub(crate) ratio: Option<f64>,
     pub(crate) goal: Option<String>,
     /// Whether the row meets its goal. Null if there is no goal or there are too few measurements.
     pub(crate) met: Option<bool>,
     /// Why the workload was not measured.
     pub(crate) skipped: Option<String>,
-    /// Each side's medians of the numbers of added and received keys. The more adds a queue merges, the fewer keys the workers receive.
+    /// For each side, the medians of the numbers of added and received keys. A queue that merges more adds passes fewer
+    /// keys to the workers.
     pub(crate) counted: BTreeMap<String, Counted>,
-    /// The measured commit.
     pub(crate) commit: String,
     pub(crate) runs: usize,
 }
@@ -102,7 +102,6 @@ impl Measure {
     }
 }
 
-/// Formats a result's table for the terminal.
 pub(crate) fn text_table(rows: &[Row]) -> String {
     let wanted = rows.iter().filter(|row| row.goal.is_some()).count();
     let met = rows.iter().filter(|row| row.met == Some(true)).count();
@@ -114,7 +113,6 @@ pub(crate) fn text_counts(rows: &[Row]) -> Option<String> {
     Some(format!("\n{}", text(&counts(rows)?, 1)))
 }
 
-/// Formats an area's page with plot, tables and conditions.
 pub(crate) fn page(area: &Area, rows: &[Row], conditions: &Conditions) -> String {
     let Area { name, about, .. } = area;
     let counts = counts(rows).map(|counts| {
@@ -131,7 +129,8 @@ pub(crate) fn page(area: &Area, rows: &[Row], conditions: &Conditions) -> String
     )
 }
 
-/// Formats a table. The first `words` columns are left-aligned words, and the others are right-aligned figures.
+/// Formats a table. The first `words` columns contain left-aligned words, and the other columns contain right-aligned
+/// figures.
 fn text(cells: &[Vec<String>], words: usize) -> String {
     let columns = cells.first().map_or(0, Vec::len);
     let width = |column: usize| cells.iter().map(|row| row[column].chars().count()).max().unwrap_or(0);
@@ -166,7 +165,7 @@ fn peers(rows: &[Row]) -> Vec<&str> {
     peers
 }
 
-/// Returns a row for each workload that counts keys.
+/// Returns one row for each workload that counts keys.
 fn counts(rows: &[Row]) -> Option<Vec<Vec<String>>> {
     let sides: Vec<&str> = std::iter::once("ours").chain(peers(rows)).collect();
     let head = sides.iter().flat_map(|side| [format!("{side}: adds"), "gets".to_owned()]);
@@ -205,7 +204,7 @@ fn cells(rows: &[Row]) -> Vec<Vec<String>> {
     std::iter::once(head).chain(body).collect()
 }
 
-/// Formats a figure with three significant digits, or an empty text if there is none.
+/// Formats a figure with three significant digits. Without a figure, returns an empty text.
 pub(crate) fn figure(value: Option<f64>) -> String {
     let Some(value) = value else { return String::new() };
     match value.abs() {

@@ -1,4 +1,4 @@
-//! Runs benchmark programs one after another and computes the medians of their figures.
+//! Runs benchmark programs one after another, and computes the medians of their figures.
 
 use std::collections::BTreeMap;
 use std::io::{Write as _, stdout};
@@ -17,7 +17,7 @@ use super::rows::{Counted, Row};
 use super::{Area, Around, Measure, Program, REAL, Workload};
 use crate::real::Real;
 
-/// A run's figures, as the program printed them.
+/// The figures of one run, as the program printed them.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Sample {
@@ -48,7 +48,6 @@ impl Sample {
     }
 }
 
-/// Runs the programs of all workloads one after another and returns the rows.
 pub(crate) fn measure(
     sh: &Shell,
     area: &Area,
@@ -97,14 +96,12 @@ pub(crate) fn measure(
     Ok(rows)
 }
 
-/// The server and the CPU limit of a workload's programs.
 #[derive(Default)]
 struct Surroundings {
     quota: Option<Quota>,
     server: Option<LoadServer>,
 }
 
-/// The API server of one side during one run.
 enum Server {
     Ours(LoadServer),
     Real(Real),
@@ -128,10 +125,9 @@ impl Server {
     }
 }
 
-/// The figures of a workload's runs.
 #[derive(Default)]
 struct Measured {
-    /// Our side's samples, by variant.
+    /// The samples of our side, by variant.
     ours: Vec<Vec<Sample>>,
     peers: BTreeMap<&'static str, Vec<Sample>>,
     skipped: Option<String>,
@@ -197,7 +193,8 @@ fn run(
 }
 
 fn run_once(sh: &Shell, program: &Path, args: &[&str], quota: Option<&Quota>) -> anyhow::Result<Sample> {
-    // The shell joins the control group before it starts the program, so the program is in the group from its start.
+    // The shell joins the control group before it starts the program, so the limit applies to the whole run of the
+    // program.
     const ENTER: &str = r#"echo $$ > "$0" && exec "$@""#;
     let command = match quota.map(Quota::members) {
         Some(members) => cmd!(sh, "sh -c {ENTER} {members} {program} {args...}"),

@@ -1,7 +1,8 @@
 //! Builds the workspace's packages with the lock types of loom or shuttle.
 //!
-//! With `RUSTFLAGS`, cargo would also rebuild all dependencies. Therefore, a compiler wrapper adds the `--cfg` flag. Cargo
-//! runs the wrapper only for workspace packages. The wrapper is a link to this program, and its name contains the flag.
+//! With `RUSTFLAGS`, cargo would also rebuild all dependencies. Therefore, a compiler wrapper adds the `--cfg` flag,
+//! and cargo runs the wrapper only for workspace packages. The wrapper is a link to this program. The name of the link
+//! contains the flag.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -21,7 +22,7 @@ pub(super) fn compiler(sh: &Shell, name: &str) -> anyhow::Result<PathBuf> {
 pub(super) fn link(sh: &Shell, name: &str) -> anyhow::Result<PathBuf> {
     let link = sh.current_dir().join("target/ci").join(name);
     let program = std::env::current_exe()?;
-    // An existing link can point to an older build of this program.
+    // An existing link may refer to an older build of this program.
     let made = fs::create_dir_all(link.parent().unwrap_or(Path::new("."))).and_then(|()| {
         match fs::remove_file(&link) {
             Err(error) if error.kind() != std::io::ErrorKind::NotFound => return Err(error),
@@ -33,7 +34,8 @@ pub(super) fn link(sh: &Shell, name: &str) -> anyhow::Result<PathBuf> {
     Ok(link)
 }
 
-/// Runs the compiler with the flag if this program was started through the link from [`compiler`]. Otherwise, returns `None`.
+/// If this program was started through the link from [`compiler`], runs the compiler with the flag. Otherwise, returns
+/// `None`.
 pub(crate) fn compile() -> Option<ExitCode> {
     let mut arguments = std::env::args_os();
     let name = PathBuf::from(arguments.next()?);

@@ -17,7 +17,6 @@ pub(super) struct Quiet {
     limit: Duration,
 }
 
-/// The result of a command.
 pub(super) struct Ended {
     pub(super) status: ExitStatus,
     /// The text on stdout and stderr, in the order in which it was written.
@@ -33,12 +32,10 @@ impl Quiet {
         Self { command, log, limit: Duration::from_secs(15 * 60) }
     }
 
-    /// Creates a command that runs cargo.
     pub(super) fn cargo(sh: &Shell, step: &str) -> Self {
         Self::new(sh, step, crate::cargo())
     }
 
-    /// Adds arguments that are separated by spaces.
     pub(super) fn args(mut self, args: &str) -> Self {
         self.command.args(args.split_whitespace());
         self
@@ -59,7 +56,7 @@ impl Quiet {
         self
     }
 
-    /// Runs the command and returns its output. If it fails, the error also contains the output.
+    /// Runs the command and returns its output. If the command fails, the error contains the output.
     pub(super) fn run(self) -> anyhow::Result<String> {
         let name = format!("{:?}", self.command);
         let ended = self.end()?;

@@ -1,4 +1,4 @@
-//! Builds the README's program as a new user would: in a separate project, with the dependencies from the README.
+//! Builds the README's program as a new user would: in a separate project with the dependencies that the README lists.
 
 use std::fs;
 
@@ -7,11 +7,11 @@ use xshell::Shell;
 
 use super::command::Quiet;
 
-/// The path of the facade crate in the README's `Cargo.toml` lines.
+/// The path of the facade crate in the dependencies that the README lists.
 const CLONE: &str = "\"../pintle/crates/pintle\"";
 
-/// The build profile of dependencies. The profile is the same as in this
-/// workspace, so that a separate workspace can reuse most built dependencies.
+/// The build profile of dependencies. The profile is the same as in this workspace, so that a separate workspace can
+/// reuse most of the built dependencies.
 pub(super) const PROFILE: &str = r#"
 [profile.dev]
 debug = "line-tables-only"
@@ -32,7 +32,6 @@ opt-level = 2
 opt-level = 2
 "#;
 
-/// A separate workspace's manifest.
 const MANIFEST: &str = r#"
 [workspace]
 
@@ -42,7 +41,6 @@ edition = "2024"
 
 "#;
 
-/// Checks that the program builds.
 pub(super) fn check(sh: &Shell) -> anyhow::Result<()> {
     let root = sh.current_dir();
     let page = fs::read_to_string(root.join("README.md"))?;

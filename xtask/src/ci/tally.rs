@@ -9,8 +9,8 @@ pub(super) struct Tally {
 }
 
 impl Tally {
-    /// Reads a test runner's output. The lines with the numbers start
-    /// with `test result: …` (cargo test) or `Summary [ …` (nextest).
+    /// Reads the output of a test runner. The lines with the numbers start with `test result: …` (cargo test) or
+    /// `Summary [ …` (nextest).
     pub(super) fn read(output: &str) -> Self {
         let mut tally = Self::default();
         for line in output.lines().map(str::trim) {
@@ -21,7 +21,6 @@ impl Tally {
             let failed: u64 = ["failed", "timed out", "exec failed"].map(|word| count(numbers, word)).iter().sum();
             tally.passed += passed;
             tally.failed += failed;
-            // Skip programs without tests.
             if passed + failed > 0 {
                 tally.closing_lines.push(line.to_owned());
             }

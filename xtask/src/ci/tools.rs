@@ -1,4 +1,4 @@
-//! Installs missing tools for the checks in fixed versions.
+//! Installs missing tools for the checks, in fixed versions.
 
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
@@ -10,20 +10,19 @@ use xshell::{Shell, cmd};
 
 use super::command::Quiet;
 
-/// A tool that cargo can install.
 pub(super) struct Tool {
     name: &'static str,
     version: &'static str,
     about: &'static str,
-    /// Held while a thread looks for the tool and installs it, so that only one thread installs it.
+    /// Prevents two threads from installing the tool at the same time.
     one_at_a_time: Mutex<()>,
 }
 
 pub(super) static NEXTEST: Tool = Tool::new("cargo-nextest", "0.9.151", "runs tests with time limits");
 pub(super) static DENY: Tool = Tool::new("cargo-deny", "0.20.2", "checks licences and sources of dependencies");
 
-/// Starts installing the tools on another thread while the first steps run. If an
-/// installation fails, the step that needs the tool repeats it and reports the error.
+/// Starts to install the tools on another thread while the first steps run. If an installation fails, the step that
+/// needs the tool repeats the installation and reports the error.
 pub(super) fn install_ahead(sh: &Shell) {
     let root = sh.current_dir();
     thread::spawn(move || {
@@ -40,8 +39,8 @@ impl Tool {
         Self { name, version, about, one_at_a_time: Mutex::new(()) }
     }
 
-    /// Returns the path of the tool's program: from `PATH` if its version fits,
-    /// and otherwise from `target/tools`. Installs it there if it is missing.
+    /// Returns the path of the tool's program. Uses a program on `PATH` with the right version, or else the program in
+    /// `target/tools`. Installs a missing program in `target/tools`.
     pub(super) fn program(&self, sh: &Shell) -> anyhow::Result<PathBuf> {
         let Self { name, version, about, one_at_a_time } = self;
         let _held = one_at_a_time.lock().unwrap_or_else(PoisonError::into_inner);
@@ -55,7 +54,7 @@ impl Tool {
         println!();
         println!("  installing {name} {version} ({about}) into {}: once, a minute or two", tools.display());
         let build = tools.join("build");
-        // Without optimization and debug information, the build takes half the time.
+        // Without optimization and debug information, the build takes half of the time.
         let install = format!("install --locked --debug --no-default-features {name}@{version} --root");
         let install = Quiet::cargo(sh, name).args(&install).arg(&tools);
         let install = install.env("CARGO_PROFILE_DEV_DEBUG", "false").env("CARGO_TARGET_DIR", &build);

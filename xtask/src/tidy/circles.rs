@@ -1,5 +1,5 @@
-//! Checks that a folder's modules do not use each other in a cycle, directly or indirectly. For example,
-//! the modules in `queue/` must not form a cycle, but all of them may use the items of `queue.rs`.
+//! Checks that the modules in a folder do not use each other in a cycle, directly or indirectly. For example, the
+//! modules in `queue/` must not form a cycle, but all of them may use the items of `queue.rs`.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::path::Path;
@@ -8,7 +8,7 @@ use super::modules::{paths_from, without_comments};
 use super::words::without_tests;
 use super::{Finding, Source};
 
-/// The exceptions: groups of modules that may use each other, with the reasons.
+/// The exceptions: groups of modules that may use each other, each with the reason.
 const CIRCLES: &[(&[&str], &str)] = &[
     (&["crd::structural", "crd::union"], "the alternatives of a schema are schemas"),
     (&["kinds::known", "kinds::strategy"], "each kind has a strategy, and a strategy gets all kinds"),
@@ -48,7 +48,8 @@ fn module(file: &Path) -> Module {
     names.filter(|name| !matches!(*name, "src" | "lib")).map(str::to_owned).collect()
 }
 
-/// Returns all items that the modules import. Maps the importing module's path and the item's name to the path in the import.
+/// Returns all items that the modules import. The keys are the importing module's path with the item's name, and the
+/// values are the imported paths.
 fn imports(modules: &BTreeMap<Module, (&Path, String)>) -> HashMap<Module, Module> {
     let mut known_as = HashMap::new();
     for (module, (_, code)) in modules {
@@ -67,11 +68,11 @@ fn imports_through_root(modules: &BTreeMap<Module, (&Path, String)>) -> Vec<Find
     let known_as = imports(modules);
     let mut findings = Vec::new();
     for (module, (file, code)) in modules.iter().filter(|(module, _)| module.len() > 1) {
-        // An indented `use super::` belongs to a module in the same file, so `super` is not the file's parent.
+        // An indented `use super::` belongs to a module inside the file, so `super` is not the file's parent.
         let inner = |line: usize| {
             code.lines().nth(line - 1).is_some_and(|text| text.starts_with(" ") && text.contains("use super::"))
         };
-        // Ignore paths in macros. Other crates use these paths and cannot access private modules.
+        // Ignore paths in macros. Macros expand in other crates, which cannot access private modules.
         for (line, path) in used(module, &code.replace("$crate::", ""), modules) {
             let item = &path[..path.len().min(2)];
             let is_root_item = path[0] == module[0] && !modules.contains_key(item) && known_as.contains_key(item);
@@ -118,7 +119,7 @@ fn circles(modules: &BTreeMap<Module, (&Path, String)>, allowed: &[(&[&str], &st
     findings
 }
 
-/// Returns the paths in a module's code that refer to its own crate, each with its line.
+/// Returns the paths in a module's code that refer to the module's own crate, with their lines.
 fn used(module: &Module, code: &str, modules: &BTreeMap<Module, (&Path, String)>) -> Vec<(usize, Module)> {
     let mut roots = vec![("crate::".to_owned(), module[..1].to_vec()), ("self::".to_owned(), module.clone())];
     roots.extend((1..module.len()).map(|up| ("super::".repeat(up), module[..module.len() - up].to_vec())));

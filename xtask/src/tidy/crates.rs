@@ -42,7 +42,7 @@ fn check_place(source: &Source, findings: &mut Vec<Finding>) {
     }
 }
 
-/// Test files that are separate programs, because they need another build of the crate or measure the whole process.
+/// Test files that are separate programs, because they need a special build of the crate or measure the whole process.
 const OWN_BINARIES: &[&str] = &["growth", "loom.rs", "memory.rs", "shuttle"];
 
 fn check_crate(folder: &Path, published: bool, sources: &[Source], findings: &mut Vec<Finding>) {
@@ -82,7 +82,8 @@ fn check_crate(folder: &Path, published: bool, sources: &[Source], findings: &mu
         find("src/lib.rs", "must start with one sentence in its own paragraph");
     }
     if published {
-        // A macro crate has no example. The crate that re-exports the macro has it, because the example needs that crate's traits.
+        // A macro crate has no example. An example needs the traits of the crate that re-exports the macro, so that
+        // crate has the example.
         let is_macro = manifest.contains("proc-macro = true");
         if !is_macro && !has_rust_example(&page) {
             find("src/lib.rs", "the crate page has no example");
@@ -109,7 +110,7 @@ fn check_file(source: &Source, findings: &mut Vec<Finding>) {
     }
 }
 
-/// Returns the public modules whose items are also exported at the crate's root.
+/// Returns the public modules whose items the crate also exports at its root.
 fn second_paths(library: &str) -> Vec<&str> {
     let public: Vec<&str> =
         library.lines().filter_map(|line| line.strip_prefix("pub mod ")?.strip_suffix(';')).collect();
@@ -117,7 +118,6 @@ fn second_paths(library: &str) -> Vec<&str> {
     exported.filter(|module| public.contains(module)).collect()
 }
 
-/// Returns the crate's documentation as Markdown.
 fn crate_page(library: &str) -> String {
     let lines = library.lines().map_while(|line| line.strip_prefix("//!"));
     lines.map(|line| format!("{}\n", line.strip_prefix(' ').unwrap_or(line))).collect()

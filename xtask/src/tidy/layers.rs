@@ -40,11 +40,12 @@ const LAYERS: &[&[&str]] = &[
     &["pintle-operator"],
     &["pintle-testkit"],
     &["pintle"],
-    // Never published.
+    // These crates are never published.
     &["pintle-bench", "pintle-conformance", "xtask"],
 ];
 
-/// The crates with stricter rules than their layer, with these rules and the reasons. The rules also apply to their tests.
+/// The crates whose rules are stricter than the rules of their layer, each with the allowed crates and the reason. The
+/// rules also apply to the crates' tests.
 const ONLY: &[(&str, &[&str], &str)] = &[
     (
         "pintle-admission",
@@ -128,7 +129,7 @@ const ONLY: &[(&str, &[&str], &str)] = &[
         SERVER,
     ),
     ("pintle-schema", &["pintle-json", "pintle-meta", "pintle-testing"], SERVER),
-    // This crate handles HTTP but no Kubernetes objects, so that it can be reviewed alone.
+    // This crate handles HTTP and no Kubernetes objects, so that it can be reviewed alone.
     ("pintle-serving", &["pintle-json"], SERVER),
     ("pintle-storage", &["pintle-apimachinery", "pintle-json", "pintle-meta", "pintle-store"], SERVER),
     ("pintle-store", &["pintle-json"], SERVER),
@@ -136,8 +137,8 @@ const ONLY: &[(&str, &[&str], &str)] = &[
     ("pintle-conformance", &["pintle-apiserver"], "it is an independent witness"),
 ];
 
-/// Why the server's crates have stricter rules. Their tests may use `pintle-testing`
-/// to replay inputs, because the client's and the server's tests share that crate.
+/// Why the server's crates have stricter rules. The tests of these crates may use `pintle-testing` to replay inputs,
+/// because the client's tests and the server's tests share that crate.
 const SERVER: &str = "client and server must not share a mistake";
 
 /// The crates that must not depend on Kubernetes or on an async runtime.
@@ -171,7 +172,7 @@ pub(super) fn check(sh: &Shell, root: &Path, packages: &[Value], findings: &mut 
     Ok(())
 }
 
-/// Returns the crates that a crate uses against the rules. `true` marks a dev-dependency.
+/// Returns the crates that `name` must not use. `true` marks a dev-dependency.
 fn wrong_edges(name: &str, uses: &[(&str, bool)]) -> Vec<String> {
     let layer = |name: &str| LAYERS.iter().position(|layer| layer.contains(&name));
     let Some(own) = layer(name) else {
@@ -179,7 +180,6 @@ fn wrong_edges(name: &str, uses: &[(&str, bool)]) -> Vec<String> {
     };
     let mut wrong = Vec::new();
     for (used, in_tests) in uses {
-        // Tests may also use a crate of the same layer.
         let below = layer(used).is_some_and(|used| used < own || (*in_tests && used == own));
         if !below {
             wrong.push(format!("{name} may not use {used}, which is not below it"));

@@ -17,7 +17,7 @@ pub(super) fn check(root: &Path, sources: &[Source], findings: &mut Vec<Finding>
     }
 }
 
-/// Returns the relative targets of all Markdown links, with their lines. Skips code blocks.
+/// Returns the relative targets of all Markdown links, with their lines. Links in code blocks are skipped.
 fn targets(text: &str) -> Vec<(usize, &str)> {
     let mut out = Vec::new();
     let mut code = false;

@@ -1,15 +1,15 @@
-//! Checks each crate's length, and the module layers in the API server's crates. A module
-//! may use only modules of lower layers. docs/ARCHITECTURE.md has a picture of the layers.
+//! Checks the length of each crate, and the module layers in the API server's crates. A module may use only modules of
+//! lower layers. docs/ARCHITECTURE.md has a picture of the layers.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 use super::{Finding, Source};
 
-/// The maximum number of lines in a crate's `src`. A change of a line rebuilds the whole crate.
+/// The maximum number of lines in a crate's `src`. Changing one line rebuilds the whole crate.
 const MAX_LINES: usize = 18_000;
 
-/// Each crate's module layers, lowest first.
+/// The module layers of each crate, lowest first.
 const LAYERS: &[(&str, &[&[&str]])] = &[
     (
         "apimachinery",
@@ -115,7 +115,7 @@ pub(super) fn paths_from(root: &str, code: &str) -> Vec<(usize, Vec<String>)> {
     found
 }
 
-/// Expands groups in braces in a path without its root. Returns a separate path for each member of a group.
+/// Expands groups in braces. `rest` is a path without its root. Returns a separate path for each member of a group.
 fn paths(rest: &str) -> Vec<Vec<String>> {
     let Some(group) = rest.strip_prefix('{') else {
         let name: String = rest.chars().take_while(|c| c.is_alphanumeric() || *c == '_').collect();

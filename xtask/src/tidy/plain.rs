@@ -37,7 +37,7 @@ pub(super) fn check(sources: &[Source], findings: &mut Vec<Finding>) {
     }
 }
 
-/// Returns the lines of comments and documentation with their line numbers. Skips code blocks.
+/// Returns the lines of comments and documentation with their line numbers. Code blocks are skipped.
 fn comments(text: &str) -> impl Iterator<Item = (usize, &str)> {
     let mut is_code = false;
     (1..).zip(text.lines()).filter_map(move |(number, line)| {
@@ -52,7 +52,6 @@ fn comments(text: &str) -> impl Iterator<Item = (usize, &str)> {
     })
 }
 
-/// Returns the marker phrases in comments, with their line numbers.
 fn markers(text: &str) -> impl Iterator<Item = (usize, String)> {
     comments(text).flat_map(|(line, comment)| {
         let phrases = PATTERNS.iter().flat_map(move |pattern| pattern.find_iter(comment));
@@ -60,7 +59,6 @@ fn markers(text: &str) -> impl Iterator<Item = (usize, String)> {
     })
 }
 
-/// Returns the test names with too many words or an odd word.
 fn odd_names(text: &str) -> impl Iterator<Item = (usize, String)> {
     super::rows::tests(text).filter_map(|(line, name)| {
         let words: Vec<&str> = name.split('_').collect();

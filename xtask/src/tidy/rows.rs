@@ -1,6 +1,7 @@
-//! Tables of rules. If a table's last column is `Test`, each cell must name an existing test or state why there is none.
+//! Checks tables of rules. If a table's last column is `Test`, each cell must name an existing test or state why there
+//! is no test.
 //!
-//! If a file has a line such as `Rows: A1-A4, B2.`, its tables must contain exactly these rows, so that no row is lost.
+//! A file with a line such as `Rows: A1-A4, B2.` must have tables with exactly these rows, so that no row is lost.
 
 use std::collections::BTreeSet;
 
@@ -32,7 +33,7 @@ pub(super) fn check(sources: &[Source], findings: &mut Vec<Finding>) {
     }
 }
 
-/// Returns the rows that a file declares, and the line of the declaration.
+/// Returns the rows that a file declares, and the line number of the declaration.
 fn declared(text: &str) -> Option<(usize, BTreeSet<String>)> {
     let (index, line) = text.lines().enumerate().find(|(_, line)| line.starts_with("Rows: "))?;
     let parts = line.trim_start_matches("Rows: ").trim_end_matches('.').split(", ");

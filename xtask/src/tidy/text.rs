@@ -2,7 +2,7 @@
 
 use super::{Finding, Source};
 
-/// The maximum number of lines of a source file, except for the files in [`LONG`].
+/// The maximum number of lines of a source file. The files in [`LONG`] are exempt.
 const LONGEST: usize = 600;
 
 /// The files that may exceed [`LONGEST`], with the reasons.

@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use super::{Finding, Source};
 
-/// The type names that several crates may use, with the reasons.
+/// The type names that several crates may use, each with the reason.
 const SHARED: &[(&str, &str)] = &[
     ("Context", "kubectl's word in a kubeconfig, and the usual word for the parameter of a reconciler"),
     ("Controller", ENGINE),
@@ -19,8 +19,8 @@ const SHARED: &[(&str, &str)] = &[
 
 const ENGINE: &str = "the operator crate wraps the engine of the controller crate, and a program uses one of them";
 
-/// The internal crates of the API server and the client. User programs do not
-/// import them directly, so their types may share names with other crates' types.
+/// The internal crates of the API server and the client. User programs do not import these crates directly, so their
+/// types may share names with the types of other crates.
 const INTERNAL: &[&str] = &[
     "admission",
     "apiextensions",
@@ -85,7 +85,8 @@ fn public_types(file: &Path, sources: &[Source]) -> Vec<String> {
     names
 }
 
-/// Returns the types that a file defines at its top level or exports from its private modules. Skips re-exports of other crates.
+/// Returns the types that a file defines at its top level or exports from its private modules. Re-exports of other
+/// crates are skipped.
 fn own_types(text: &str) -> Vec<String> {
     let mut names = Vec::new();
     for keyword in ["struct", "enum", "trait", "type", "union"] {

@@ -22,11 +22,11 @@ use crate::json::Json;
 #[derive(Debug, Default, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub(super) struct Behaviour {
-    /// Members of the review's response, which replace members that the responder sets itself.
+    /// Members of the review's response. These members replace the members that the responder sets itself.
     response: Option<Json>,
-    /// A JSON patch, which is sent in base64 with the patch type `JSONPatch`.
+    /// A JSON patch. The responder sends the patch in base64 with the patch type `JSONPatch`.
     patch: Option<Json>,
-    /// The operations that convert an object, by requested version without its group.
+    /// The operations that convert an object, by requested version (without the group).
     convert: Option<BTreeMap<String, Vec<Operation>>>,
     /// Members to add to the returned review, such as `kind`.
     review: Option<Json>,
@@ -49,7 +49,7 @@ fn seconds<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Duration, D::Er
     Duration::try_from_secs_f64(f64::deserialize(deserializer)?).map_err(serde::de::Error::custom)
 }
 
-/// Parses a case's field `webhooks`, which maps paths to a behaviour or a list of behaviours.
+/// Parses the field `webhooks` of a case, which maps each path to a behaviour or a list of behaviours.
 ///
 /// # Errors
 ///
@@ -66,13 +66,11 @@ pub(super) fn parse(webhooks: &Json) -> anyhow::Result<BTreeMap<String, Vec<Arc<
 }
 
 impl Behaviour {
-    /// Creates the behaviour that allows a request without changing it.
     pub(super) fn allowing() -> Self {
         let allowed = vec![("allowed".to_owned(), Json::Bool(true))];
         Self { response: Some(Json::Object(allowed)), ..Self::default() }
     }
 
-    /// Creates the behaviour for a path without a webhook.
     pub(super) fn missing() -> Self {
         Self { status: Some(404), text: Some("the case has no webhook at this path".to_owned()), ..Self::default() }
     }
@@ -81,7 +79,7 @@ impl Behaviour {
     ///
     /// # Errors
     ///
-    /// Fails if the behaviour's status code or a header is invalid.
+    /// Returns an error if the behaviour's status code or a header is invalid.
     pub(super) fn response(&self, review: &Json) -> anyhow::Result<Response<Full<Bytes>>> {
         let (kind, body) = match (&self.text, &self.body) {
             (Some(text), _) => ("text/plain", text.clone().into_bytes()),
@@ -128,7 +126,7 @@ impl Behaviour {
     }
 }
 
-/// Adds members, and replaces existing ones.
+/// Adds members. A new member replaces an existing member of the same name.
 fn overlay(members: &mut Vec<(String, Json)>, with: Option<Json>) {
     let Some(Json::Object(with)) = with else { return };
     for (name, value) in with {

@@ -1,25 +1,26 @@
-//! Converts objects between a custom resource's versions, as a case describes.
+//! Converts objects between the versions of a custom resource, as the case specifies.
 
 use serde::Deserialize;
 
 use crate::json::Json;
 
-/// A conversion step. All places are JSON pointers. An operation without a source
-/// has no effect. Missing objects on the path of the destination are created.
+/// A conversion step. All arguments except separators and new values are JSON pointers. An operation whose source does
+/// not exist has no effect. Missing objects on the path of the destination are created.
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub(super) enum Operation {
-    /// Moves a value from the first place to the second.
+    /// Moves a value from the first pointer to the second pointer.
     Move(String, String),
-    /// Copies a value from the first place to the second.
+    /// Copies a value from the first pointer to the second pointer.
     Copy(String, String),
-    /// Sets the value at a place.
+    /// Sets the value at a pointer.
     Set(String, Json),
-    /// Removes the value at a place.
+    /// Removes the value at a pointer.
     Drop(String),
-    /// Moves several strings to the last place, joined with a separator.
+    /// Moves several strings to the last pointer, joined with a separator.
     Join(Vec<String>, String, String),
-    /// Removes a string, splits it at each separator, and writes the parts to the places. Extra parts and places are ignored.
+    /// Removes a string, splits the string at each separator, and writes the parts to the pointers. Extra parts and
+    /// pointers are ignored.
     Split(String, String, Vec<String>),
 }
 
@@ -47,7 +48,7 @@ impl Operation {
             Self::Set(to, value) => put(object, to, value.clone()),
             Self::Drop(from) => drop(take(object, from)),
             Self::Join(from, separator, to) => {
-                // The recorder also removes the strings before the first absent one.
+                // The recorder also removes the strings before the first absent string.
                 let strings: Option<Vec<String>> =
                     from.iter().map(|from| take(object, from)?.text().map(str::to_owned)).collect();
                 if let Some(strings) = strings {
@@ -64,7 +65,8 @@ impl Operation {
     }
 }
 
-/// Sets a value and creates missing objects on its path. Does nothing if another value is on the path.
+/// Sets a value, and creates missing objects on its path. If the path contains a value that is not an object, nothing
+/// changes.
 fn put(value: &mut Json, pointer: &str, new: Json) {
     let mut place = value;
     for name in names(pointer) {
@@ -78,7 +80,6 @@ fn put(value: &mut Json, pointer: &str, new: Json) {
     *place = new;
 }
 
-/// Removes a member of an object and returns its value.
 fn take(value: &mut Json, pointer: &str) -> Option<Json> {
     let mut names: Vec<String> = names(pointer).collect();
     let last = names.pop()?;
@@ -92,7 +93,6 @@ fn take(value: &mut Json, pointer: &str) -> Option<Json> {
     Some(members.remove(index).1)
 }
 
-/// Returns the names in a JSON pointer.
 fn names(pointer: &str) -> impl Iterator<Item = String> {
     let pointer = pointer.trim_matches('/');
     pointer.split('/').filter(|name| !name.is_empty()).map(|name| name.replace("~1", "/").replace("~0", "~"))

@@ -13,11 +13,11 @@ use crate::responder::Responder;
 
 /// The maximum time until a real server activates a new admission object or removes a deleted CustomResourceDefinition.
 const READY_PATIENCE: Duration = Duration::from_secs(15);
-/// If the target's patience is limited, it applies such changes at once. A third of the patience is then enough.
+/// A target with limited patience applies admission changes at once. A third of the patience is then enough.
 const SHARE_OF_PATIENCE: u32 = 3;
 
 impl Session<'_> {
-    /// Starts the case's webhooks and sets the variables for their URL and certificates.
+    /// Starts the webhooks of the case, and sets the variables for their URL and certificates.
     pub(super) async fn start_webhooks(&mut self, webhooks: Option<&Json>) -> anyhow::Result<()> {
         let responder = Responder::start().await?;
         for (name, value) in responder.variables() {
@@ -31,7 +31,8 @@ impl Session<'_> {
     }
 
     /// Waits until all existing admission objects of a kind are active. Creates a probe, sends dry-run requests until
-    /// the probe has an effect, and deletes it. This works because admission objects become active in creation order.
+    /// the probe has an effect, and deletes the probe. Admission objects become active in creation order, so the
+    /// earlier objects are active when the probe has an effect.
     pub(super) async fn ready(&mut self, of: &str) -> anyhow::Result<()> {
         self.probes += 1;
         let probe = Probe::new(of, self.known.fill(&format!("zz-{}.${{id}}.example.org", self.probes))?)?;
@@ -61,13 +62,14 @@ impl Session<'_> {
         }
     }
 
-    /// Waits for a limited time until the server has removed the case's CustomResourceDefinitions. Before a server removes a definition,
-    /// it deletes the custom resources and calls the conversion webhook. Without a running webhook, a real server could not finish.
+    /// Waits for a limited time until the server has removed the CustomResourceDefinitions of the case. Before a server
+    /// removes a definition, it deletes the custom resources and calls the conversion webhook. A real server cannot
+    /// finish the removal if the webhook does not run.
     pub(super) async fn wait_for_deletions(&self) {
         let deadline = Instant::now() + self.ready_patience();
         for path in self.created.iter().filter(|path| path.contains("/customresourcedefinitions/")) {
             let get = request("GET", path, None);
-            // Stop waiting if a request fails, because the verdict does not depend on the deletion.
+            // Stop if a request fails, because the verdict does not depend on the deletion.
             while self.send(&get).await.is_ok_and(|answer| answer.status == 200) && Instant::now() < deadline {
                 sleep(Duration::from_millis(50)).await;
             }
@@ -114,7 +116,6 @@ mod tests {
     use crate::client::{Client, Trust};
     use crate::session::Server;
 
-    /// Returns a server with this URL.
     fn server(url: &str) -> Arc<Server> {
         let client = Client::new(url, &Trust::Anyone, Duration::from_secs(30)).expect("a valid URL");
         Arc::new(Server { client, token: "token".to_owned(), patience: Duration::MAX })
@@ -124,7 +125,8 @@ mod tests {
         serde_json::from_str(text).expect("a step")
     }
 
-    /// Sends reviews to webhooks and returns the calls in recorded form. Each review has a path and an object name.
+    /// Sends reviews to webhooks and returns the calls in recorded form. A review is given by its path and its object
+    /// name.
     async fn calls(reviews: &[(&str, &str)], calls: &str) -> String {
         let unused = server("http://127.0.0.1:1");
         let mut session = Session::new(&unused, "abcdef");

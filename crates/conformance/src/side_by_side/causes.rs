@@ -7,15 +7,16 @@ use crate::case::Step;
 use crate::compare::{Difference, compare};
 use crate::json::Json;
 
-/// The cause of one or more differences, without a particular document or request.
+/// The cause of one or more differences. A cause does not name a particular document or request.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Cause {
-    /// The document's API version and kind, such as `apps/v1/Deployment`.
+    /// The API version and kind of the document, such as `apps/v1/Deployment`.
     pub kind: String,
-    /// The value's path in the response, with `*` for list indices, as in `/body/spec/ports/*/name`.
+    /// The path of the value in the response, with `*` for list indices, as in `/body/spec/ports/*/name`.
     pub place: String,
-    /// The kind of difference: `missing` if only the real server sends the value, `added` if only the embedded server does,
-    /// and `value` if the values differ. For different status codes, contains both codes and the real server's message.
+    /// The kind of difference: `missing` if only the real server sends the value, `added` if only the embedded server
+    /// sends the value, and `value` if the values differ. For different status codes, the text contains both codes and
+    /// the message of the real server.
     pub how: String,
 }
 
@@ -43,8 +44,8 @@ pub struct Sightings {
 pub struct Causes(pub BTreeMap<Cause, Sightings>);
 
 impl Causes {
-    /// Compares the responses of both servers for one document. Different status codes of a step count
-    /// as a single difference. After a create with different codes, later steps are not compared.
+    /// Compares the responses of both servers for one document. Different status codes of a step count as a single
+    /// difference. If the status codes of the create differ, later steps are not compared.
     pub(super) fn add(&mut self, kind: &str, document: &str, real: &[Step], embedded: &[Step]) {
         for (real, embedded) in real.iter().zip(embedded) {
             let note = real.note.as_deref().unwrap_or_default();
@@ -74,7 +75,6 @@ impl Causes {
         }
     }
 
-    /// Adds all causes of `other` to this collection.
     pub(super) fn append(&mut self, other: Self) {
         for (cause, seen) in other.0 {
             let known = self.0.entry(cause).or_default();
@@ -111,7 +111,7 @@ fn how(difference: &Difference) -> String {
     }
 }
 
-/// Generalizes a path: `*` replaces list indices, and `k:` or `v:` replaces a key of managed fields.
+/// Generalizes a path: `*` replaces list indices, and `k:` or `v:` replaces a key in managed fields.
 fn pattern(place: &str) -> String {
     let general = |part: &str| match part {
         _ if part.parse::<usize>().is_ok() => "*".to_owned(),

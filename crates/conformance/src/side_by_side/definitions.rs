@@ -1,4 +1,5 @@
-//! Creates all CustomResourceDefinitions before the other documents, and then compares both servers' discovery and OpenAPI documents.
+//! Creates all CustomResourceDefinitions before the other documents, and then compares the discovery and OpenAPI
+//! documents of both servers.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -19,8 +20,8 @@ const PATIENCE: Duration = Duration::from_secs(10);
 const PATH: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
 
 impl Servers {
-    /// Creates the definitions on both servers and waits until they are established.
-    /// Then compares the discovery and OpenAPI documents for the new resources.
+    /// Creates the definitions on both servers, and waits until the definitions are established. Then compares the
+    /// discovery and OpenAPI documents for the new resources.
     pub(super) async fn definitions(
         &self,
         definitions: Vec<Manifest>,
@@ -29,7 +30,7 @@ impl Servers {
     ) -> anyhow::Result<()> {
         let versions: BTreeSet<String> = definitions.iter().flat_map(versions).collect();
         let mut names = BTreeSet::new();
-        // Send further definitions of the same name only after the first one exists.
+        // Send a further definition of the same name only after the first definition exists.
         let (first, repeated): (Vec<_>, Vec<_>) =
             definitions.into_iter().partition(|definition| names.insert(definition.text("/metadata/name").to_owned()));
         for (definitions, at_once) in [(first, at_once), (repeated, 1)] {
@@ -37,7 +38,7 @@ impl Servers {
             let definitions = comparison.with_resources(definitions, &resources);
             self.all(definitions, at_once, comparison).await?;
         }
-        // All definitions share a deadline. A difference that remains at the deadline is recorded.
+        // All definitions share one deadline. A difference that still exists at the deadline is recorded.
         let deadline = Instant::now() + PATIENCE;
         for name in names.into_iter().filter(|name| !name.is_empty()) {
             let [real, embedded] = [settled(&self.real, &name).await?, settled(&self.embedded, &name).await?];
@@ -54,8 +55,8 @@ impl Servers {
         Ok(())
     }
 
-    /// Compares both servers' responses to GET requests. Repeats the requests while
-    /// the responses differ, because a real server publishes definitions with a delay.
+    /// Compares the responses of both servers to GET requests. Repeats the requests while the responses differ, because
+    /// a real server publishes definitions with a delay.
     async fn until_equal(
         &self,
         name: &str,
@@ -79,8 +80,8 @@ impl Servers {
     }
 }
 
-/// Waits up to ten seconds until the server has established a definition
-/// or rejected its names. Returns `true` if the definition exists.
+/// Waits up to ten seconds until the server has established the definition or rejected its names. Returns `true` if the
+/// definition exists.
 async fn settled(server: &Arc<Server>, name: &str) -> anyhow::Result<bool> {
     let session = Session::new(server, "settled");
     let deadline = Instant::now() + PATIENCE;

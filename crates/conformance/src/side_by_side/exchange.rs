@@ -15,12 +15,12 @@ const TABLE: &str = "application/json;as=Table;v=v1;g=meta.k8s.io";
 const APPLY: &str = "application/apply-patch+yaml";
 const MERGE: &str = "application/merge-patch+json";
 
-/// Sends a document's requests to a server and returns the steps with the
-/// responses. If the create is rejected, no further requests are sent.
+/// Sends the requests for a document to a server, and returns the steps with the responses. If the server rejects the
+/// create request, no further requests are sent.
 ///
 /// # Errors
 ///
-/// Fails if the server does not respond to a request.
+/// Returns an error if the server does not respond to a request.
 pub(super) async fn exchange(
     server: &Arc<Server>,
     id: &str,
@@ -36,7 +36,7 @@ pub(super) async fn exchange(
 ///
 /// # Errors
 ///
-/// Fails if the server does not respond to a request.
+/// Returns an error if the server does not respond to a request.
 pub(super) async fn look(server: &Arc<Server>, paths: &[String]) -> anyhow::Result<Vec<Step>> {
     let mut talk = Talk { session: Session::new(server, "qqqqqq"), done: Vec::new() };
     for path in paths {
@@ -100,7 +100,8 @@ impl Talk<'_> {
         Ok(())
     }
 
-    /// Sends a request, stores its response, and saves the object's name and resourceVersion. Returns `true` if the request succeeded.
+    /// Sends a request, stores the response, and saves the name and resourceVersion of the object. Returns `true` if
+    /// the request succeeded.
     async fn send(&mut self, step: Step) -> anyhow::Result<bool> {
         let done = self.session.step(&step).await?;
         let answer = done.answer.as_ref();
@@ -124,7 +125,7 @@ impl Talk<'_> {
     }
 }
 
-/// Moves the document to its own namespace. Texts such as `${x}` are escaped, because they are not variables of the case.
+/// Moves the document to its own namespace. Texts such as `${x}` are escaped, because they are not variables of a case.
 fn in_own_namespace(body: &Json, namespaced: bool) -> Json {
     let body = escaped(body);
     if namespaced { set(&body, &["metadata", "namespace"], "${ns}".into()) } else { body }
@@ -140,7 +141,7 @@ fn escaped(value: &Json) -> Json {
     }
 }
 
-/// Returns the document with its status, or with a status of one condition if it has none.
+/// Returns the document with its status. A document without a status gets a status with one condition.
 fn with_status(body: &Json) -> Json {
     if body.member("status").is_some() {
         return body.clone();
@@ -150,7 +151,8 @@ fn with_status(body: &Json) -> Json {
     set(body, &["status"], from(&json!({"conditions": [condition]})))
 }
 
-/// Returns the JSON with the value at a path of member names replaced. Values on the path that are not objects are replaced by objects.
+/// Returns the JSON with the value at a path of member names replaced. Values on the path that are not objects are
+/// replaced by objects.
 fn set(body: &Json, path: &[&str], value: Json) -> Json {
     let [first, rest @ ..] = path else { return value };
     let mut members = body.members().unwrap_or_default().to_vec();

@@ -8,10 +8,9 @@ use serde::Deserialize;
 
 use crate::json::Json;
 
-/// A document of a file.
 #[derive(Clone, Debug)]
 pub(super) struct Manifest {
-    /// The file's relative path and the document's index, such as `pods/a.yaml#2`.
+    /// The relative path of the file and the index of the document, such as `pods/a.yaml#2`.
     pub(super) place: String,
     pub(super) body: Json,
 }
@@ -33,7 +32,6 @@ impl Manifest {
         group.contains('.') && !group.ends_with(".k8s.io") || group.ends_with(".x-k8s.io")
     }
 
-    /// Returns `true` if the document is a CustomResourceDefinition.
     pub(super) fn is_definition(&self) -> bool {
         self.text("/kind") == "CustomResourceDefinition"
     }
@@ -47,12 +45,12 @@ pub(super) struct Manifests {
     pub(super) skipped: Vec<String>,
 }
 
-/// Reads all `.yaml`, `.yml` and `.json` files in a folder and
-/// its subfolders. Each item of a `List` is a separate document.
+/// Reads all `.yaml`, `.yml` and `.json` files in a folder and its subfolders. Each item of a `List` is a separate
+/// document.
 ///
 /// # Errors
 ///
-/// Fails if a file cannot be read, or if there are no manifests.
+/// Returns an error if a file cannot be read, or if there are no manifests.
 pub(super) fn read(folder: &Path) -> anyhow::Result<Manifests> {
     let mut files = Vec::new();
     files_below(folder, &mut files)?;

@@ -1,11 +1,11 @@
-//! Replaces values that each server chooses itself, such as addresses, ports
-//! and ages. Names, uids, times and resourceVersions are already replaced.
+//! Replaces values that each server chooses itself, such as addresses, ports and ages. When this module runs, names,
+//! uids, times and resourceVersions are already replaced.
 
 use crate::case::Step;
 use crate::json::Json;
 
-/// Replaces chosen values in all responses. Sorts the causes of a rejected
-/// custom resource, because a real server returns them in random order.
+/// Replaces server-chosen values in all responses. Sorts the causes of a rejected custom resource, because a real
+/// server returns them in random order.
 pub(super) fn normalise(steps: &mut [Step], custom: bool) {
     for step in steps {
         step.answer = step.answer.as_ref().map(|answer| value(answer, "", custom));
@@ -53,7 +53,7 @@ fn value(json: &Json, key: &str, custom: bool) -> Json {
         Json::Object(members) => {
             let dropped = |name: &str| match name {
                 "message" => custom && json.at("/details/causes").is_some(),
-                // A table column's description comes from the API documentation.
+                // The description of a table column comes from the API documentation.
                 "description" => key == "columnDefinitions",
                 _ => false,
             };
@@ -74,7 +74,7 @@ fn value(json: &Json, key: &str, custom: bool) -> Json {
     }
 }
 
-/// Returns `true` if the text is an IP address in the Service range.
+/// Returns `true` if the text is an IP address in the Service address range.
 fn is_address(text: &str) -> bool {
     text.strip_prefix("10.0.0.").is_some_and(|last| last.parse::<u8>().is_ok())
 }

@@ -9,7 +9,6 @@ use super::manifests::Manifest;
 use crate::json::Json;
 use crate::session::{Server, Session};
 
-/// An API resource.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Resource {
     /// The URL path of the group and version, such as `/api/v1` or `/apis/apps/v1`.
@@ -17,7 +16,8 @@ pub(super) struct Resource {
     /// The plural name, such as `pods`.
     pub(super) name: String,
     pub(super) namespaced: bool,
-    /// Whether the server stores the objects. For reviews, for example, a create returns a response but stores nothing.
+    /// Whether the server stores the objects. For example, a server does not store reviews, but returns a response to
+    /// their creation.
     pub(super) stored: bool,
     pub(super) has_status: bool,
 }
@@ -31,7 +31,7 @@ impl Resources {
     ///
     /// # Errors
     ///
-    /// Fails if a discovery document cannot be read.
+    /// Returns an error if a discovery document cannot be read.
     pub(super) async fn of(server: &Arc<Server>) -> anyhow::Result<Self> {
         let session = Session::new(server, "discovery");
         let groups = session.get("/apis").await?;
@@ -68,7 +68,6 @@ impl Resources {
         }
     }
 
-    /// Returns the resource for the manifest's kind.
     pub(super) fn get(&self, manifest: &Manifest) -> Option<&Resource> {
         self.0.get(&(manifest.text("/apiVersion").to_owned(), manifest.text("/kind").to_owned()))
     }

@@ -5,7 +5,6 @@ use std::time::Duration;
 use pintle_conformance::{Case, Target, Trust, Verdict, embedded, load, packed_folder, replay};
 use tokio::net::TcpListener;
 
-/// Cases with all types of steps, which every API server must pass.
 const PLAIN: [&str; 3] =
     ["lifecycle/create-already-exists", "list/limit-divides-count", "watch/timeout-with-nothing-to-say"];
 
