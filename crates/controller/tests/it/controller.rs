@@ -1,4 +1,4 @@
-//! Tests of which changes cause which reconciler calls.
+//! Tests of which changes cause which calls of the reconciler.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -79,7 +79,7 @@ async fn reconciles_start_after_all_caches_have_synced() {
     let unsynced = controller.unsynced();
     assert_eq!(unsynced.len(), 1, "{unsynced:?}");
     assert!(unsynced[0].0 == "Child" && unsynced[0].1.contains("you may not list this"), "{unsynced:?}");
-    // Once permissions are granted, the controller continues without a restart.
+    // After the permissions are granted, the controller continues without a restart.
     children.faults().heal();
     pass(120.0).await;
     assert_eq!(calls.take(), ["a"]);
@@ -179,7 +179,6 @@ async fn panicking_handler_skips_only_one_event() {
 async fn concurrency_is_limited_and_key_calls_never_overlap() {
     let names: Vec<_> = (0..20).map(|index| format!("site-{index}")).collect();
     let sites = sites_named(&names.iter().map(String::as_str).collect::<Vec<_>>());
-    // The recorder panics if two calls for a key overlap.
     let calls = Recorder::taking(1.0);
     let metrics = TestMetrics::default();
     let controller = Controller::of(&informer(&sites))
@@ -231,7 +230,7 @@ async fn concurrency_changes_while_the_controller_runs() {
     assert_eq!(busiest_after(2).await, (2, 2));
     assert_eq!(busiest_after(0).await, (1, 1));
     assert_eq!(busiest_after(3).await, (3, 3));
-    // Ending workers must not lose keys.
+    // Workers that end must not lose keys.
     calls.take();
     pass(60.0).await;
     names.iter().for_each(|name| touch(&sites, name));
@@ -361,7 +360,7 @@ async fn every_controller_of_a_trigger_gets_each_key() {
     assert_eq!((a.take().len(), b.take().len()), (1, 0));
     let ending = run(&other).await;
     assert_eq!(b.take(), ["z"]);
-    // Once all controllers are dropped, the trigger keeps keys for the next controller.
+    // After all controllers are dropped, the trigger keeps keys for the next controller.
     ending.stop().await.unwrap();
     running.stop().await.unwrap();
     drop((one, other));
@@ -382,7 +381,7 @@ async fn default_order_prefers_changes_and_starves_no_key() {
     sites.put(Site::named("urgent"));
     pass(0.35).await;
     assert!(calls.take().contains(&"urgent".to_owned()));
-    // Enough changes to keep the worker busy all the time.
+    // These changes keep the worker busy all the time.
     for _ in 0..4_000 {
         sites.put(Site::named("busy"));
         sites.put(Site::named("busier"));

@@ -127,7 +127,6 @@ fn conflict() -> Status {
     Status::failure(409, Reason::Conflict, "changed")
 }
 
-/// Returns a 429 status with `Retry-After: 30`.
 fn throttled() -> Status {
     let details = Some(StatusDetails { retry_after_seconds: 30, ..StatusDetails::default() });
     Status { details, ..Status::failure(429, Reason::TooManyRequests, "busy") }

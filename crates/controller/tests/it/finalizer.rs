@@ -17,7 +17,6 @@ use crate::support::{Site, informer, key, sites_named};
 const DNS: &str = "example.com/dns";
 const OTHER: &str = "example.com/other";
 
-/// Counts the calls of `apply` and `cleanup`.
 #[derive(Default)]
 struct Asked {
     applies: AtomicUsize,
@@ -35,7 +34,6 @@ impl Asked {
         Ok(Action::await_change())
     }
 
-    /// Returns `NotYet` twice, and then `Done`.
     async fn cleanup(&self) -> Result<Cleanup, ReconcileError> {
         match self.cleanups.fetch_add(1, Ordering::Relaxed) {
             0..2 => Ok(Cleanup::NotYet(Duration::from_secs(10))),
@@ -67,7 +65,7 @@ async fn object_stays_until_cleanup_and_keeps_writes_of_others() {
     pass(1.0).await;
     let site = sites.object(&key("a")).unwrap();
     assert_eq!((site.metadata.finalizers, site.metadata.annotations.len()), (vec![OTHER.into(), DNS.into()], 1));
-    // The first call receives the object with the new finalizer, which was added by a write that causes the second
+    // The first call receives the object with the new finalizer. The write that adds the finalizer causes the second
     // call.
     assert_eq!(counted.count(), (2, 0));
     sites.delete(&key("a"), &DeleteOptions::default()).await.unwrap();

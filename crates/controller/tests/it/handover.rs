@@ -17,7 +17,6 @@ use tokio_util::sync::CancellationToken;
 use crate::recorder::{Recorder, pass, run};
 use crate::support::{Child, Site, delete_unseen, elector, informer, key, sites_named, take_lease_over, touch};
 
-/// Starts a replica that runs `controller` while it holds the lease.
 fn replica(leases: &Collection<Lease>, identity: &str, controller: Controller) -> JoinHandle<()> {
     let manager = Manager::new().controller(controller).leader_election(elector(&leases.client(identity), identity));
     tokio::spawn(async move { drop(manager.run(&CancellationToken::new()).await) })
@@ -155,7 +154,7 @@ async fn changes_on_a_standby_are_reconciled_once() {
     assert_eq!(calls.take_sorted(), ["x", "y"]);
 }
 
-/// The source reads the event between two runs, and its handler is still running when the next run takes the kept keys.
+/// The source reads the event between two runs. Its handler still runs when the next run takes the kept keys.
 #[tokio::test(flavor = "multi_thread", worker_threads = 3)]
 async fn deletion_handled_while_a_run_begins_is_reconciled() {
     let owner = sites_named(&[]).put(Site::named("site"));
@@ -165,7 +164,6 @@ async fn deletion_handled_while_a_run_begins_is_reconciled() {
     let (release, released) = mpsc::channel::<()>();
     let released = Mutex::new(Some(released));
     let handler = EnqueueMapped::new(move |child: &Child| {
-        // Only the first call blocks.
         if let Some(released) = released.lock().unwrap().take() {
             entered.send(()).unwrap();
             released.recv().unwrap();
@@ -183,7 +181,8 @@ async fn deletion_handled_while_a_run_begins_is_reconciled() {
     controller.warm_up();
     informer.wait_for_sync().await.unwrap();
     let limit = Duration::from_secs(30);
-    // Wait until the informer has read the addition, which could otherwise cancel out with the deletion.
+    // Wait until the informer has read the addition. Otherwise, the addition and the deletion could cancel each other
+    // out.
     timeout(limit, async {
         while !informer.subscriptions().iter().all(|subscription| subscription.has_synced) {
             tokio::task::yield_now().await;
@@ -201,7 +200,7 @@ async fn deletion_handled_while_a_run_begins_is_reconciled() {
     running.stop().await.unwrap();
 }
 
-/// A standby must not remember every key that the program has ever added.
+/// A standby must not store every key that the program has ever added.
 #[tokio::test(start_paused = true)]
 async fn standby_keeps_the_newest_added_keys() {
     const KEPT: u32 = 100_000;
@@ -225,7 +224,7 @@ async fn standby_keeps_the_newest_added_keys() {
     assert_eq!((calls[0], calls[1]), (0, 11), "key 0 is the newest, and keys 1 to 10 were dropped");
 }
 
-/// In quadratic time, handling the event would block the thread for many seconds.
+/// An algorithm with quadratic time would block the thread for many seconds.
 #[tokio::test(start_paused = true)]
 async fn standby_keeps_many_keys_in_linear_time() {
     const KEYS: usize = 20_000;

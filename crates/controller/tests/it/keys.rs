@@ -43,15 +43,14 @@ fn child(name: &str, tenant: &str) -> Child {
     Child { metadata: of_tenant(name, tenant) }
 }
 
-/// Returns a builder for a controller whose keys are the tenants of sites and children.
 fn tenants(sites: &Collection<Site>, children: &Collection<Child>) -> Builder<Tenant> {
     Controller::named("tenants")
         .watches(&informer(sites), EnqueueMapped::new(tenant_of::<Site>))
         .watches(&informer(children), EnqueueMapped::new(tenant_of::<Child>))
 }
 
-/// Records each request's tenant and failures. Calls for the tenant `failing` fail, and calls for the tenant `slow`
-/// never end.
+/// Records the tenant and the failures of each request. Calls for the tenant `failing` fail, and calls for the tenant
+/// `slow` never end.
 #[derive(Clone, Default)]
 struct Calls(Arc<Mutex<Vec<(String, u32)>>>);
 

@@ -1,4 +1,4 @@
-//! Records log events as lines, with all fields formatted like in a real subscriber. Other crates' tests also use this
+//! Records log events as lines, with all fields formatted as in a real subscriber. Tests of other crates also use this
 //! module.
 
 use std::fmt::{Debug, Write};
@@ -9,16 +9,15 @@ use tracing::span::{Attributes, Id, Record};
 use tracing::subscriber::{DefaultGuard, set_default};
 use tracing::{Dispatch, Event, Metadata, Subscriber};
 
-/// Clones share the recorded lines.
 #[derive(Clone, Default)]
 pub(crate) struct Log(Arc<Mutex<Vec<String>>>);
 
 impl Log {
     /// Records all events on this thread until the guard is dropped.
     pub(crate) fn here() -> (Self, DefaultGuard) {
-        // With a single subscriber in the process, tracing caches whether an event is enabled for the first thread that
-        // reaches it. If this thread has no subscriber, the event is disabled on all threads. A second subscriber
-        // prevents this.
+        // tracing caches whether an event is enabled. With a single subscriber in the process, the first thread that
+        // reaches the event determines the cached value. If this thread has no subscriber, the event is disabled on all
+        // threads. A second subscriber prevents this caching.
         static ANOTHER: LazyLock<Dispatch> = LazyLock::new(|| Dispatch::new(Log::default()));
         LazyLock::force(&ANOTHER);
         let log = Self::default();

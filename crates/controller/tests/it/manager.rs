@@ -1,4 +1,4 @@
-//! Tests of which replica reconciles, and of the order of starts and stops.
+//! Tests of which replica reconciles, and of the order in which a manager starts and stops its parts.
 
 mod stop;
 mod terms;
@@ -26,7 +26,7 @@ struct Replica {
     task: JoinHandle<Result<(), ManagerError>>,
 }
 
-/// Returns a replica with a controller for `sites`, whose calls take `takes` seconds.
+/// Returns a replica with a controller for `sites`. Each call takes `takes` seconds.
 fn replica(identity: &str, leases: &Collection<Lease>, sites: &Collection<Site>, takes: f64) -> Replica {
     replica_with(identity, leases, sites, takes, |manager| manager)
 }
@@ -97,7 +97,6 @@ async fn duplicate_controller_names_fail_before_anything_starts() {
     assert!(sites.requests().is_empty() && calls.take().is_empty());
 }
 
-/// Returns the created Events, in order.
 fn recorded(sink: &Collection<Event>) -> Vec<Event> {
     let created = sink.requests().into_iter().map(|request| match request.call {
         Call::Create { object, .. } => serde_json::from_value(object).unwrap(),
@@ -106,7 +105,6 @@ fn recorded(sink: &Collection<Event>) -> Vec<Event> {
     created.collect()
 }
 
-/// Adds a service that logs its start and its stop.
 fn service(log: &Arc<Mutex<Vec<&'static str>>>) -> impl FnOnce(Manager) -> Manager {
     let log = log.clone();
     move |manager| {

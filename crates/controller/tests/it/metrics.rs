@@ -45,7 +45,6 @@ async fn depth_counts_keys_added_again_while_in_flight() {
     assert_eq!(metrics.0.value("workqueue_depth", &[]), Some(1.0));
 }
 
-/// Checks that names, kinds and labels match controller-runtime.
 #[tokio::test(start_paused = true)]
 async fn series_match_controller_runtime_and_end_with_owners() {
     let metrics = TestMetrics::default();

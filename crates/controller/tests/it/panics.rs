@@ -27,7 +27,7 @@ fn config(queue: QueueSetup, metrics: &TestMetrics) -> ControllerConfig {
     ControllerConfig { queue: Some(queue), ..metrics.config() }
 }
 
-/// Returns the error of a run, which must end without a stop request.
+/// Waits for a run that ends without a stop request. Returns the run's error.
 async fn end(running: Running) -> ControllerError {
     let ended = tokio::time::timeout(Duration::from_secs(1_000), running.task).await;
     ended.expect("the run is stuck").unwrap().unwrap_err()
@@ -79,7 +79,6 @@ async fn panicking_limiter_retries_its_key() {
     log.assert_tells(&["controller=\"site\"", "key=ns/bad", "the limiter of the test panics"]);
 }
 
-/// A rate limiter that panics in `forget`.
 struct Unforgetting;
 
 impl RateLimiter<ObjectKey> for Unforgetting {
@@ -157,7 +156,7 @@ async fn panic_dropping_the_limiter_fails_the_run() {
         let error = run(&controller).await.stop().await.unwrap_err();
         assert_tells(&error, &["\"site\"", "queue", "panicked", "the limiter of the test panics"]);
     }
-    // Dropping a run's future must not propagate the panic of dropping its queue.
+    // Dropping the run's future must not propagate the panic in the queue's `Drop`.
     let stop = CancellationToken::new();
     let run = tokio::time::timeout(Duration::from_secs(1), controller.run(&stop));
     assert!(run.await.is_err());
@@ -244,7 +243,7 @@ async fn panic_dropping_a_panic_payload_retries_its_key() {
     assert_goes_on(&controller, &metrics, &sites, &calls).await;
 }
 
-/// A FIFO order whose methods panic if the test requests it.
+/// A FIFO order whose methods panic if the test requests a panic.
 #[derive(Debug, Default)]
 struct BadOrder {
     fifo: Fifo,
@@ -312,7 +311,8 @@ async fn panicking_order_fails_the_run() {
 
 #[tokio::test(start_paused = true)]
 async fn panicking_worker_fails_the_run() {
-    // The order returns a ticket twice. The queue panics, because the ticket's key is already gone.
+    // The order returns a ticket twice. The queue panics at the second ticket, because the ticket's key is already
+    // gone.
     let error = end_by_order(|| BadOrder { keep: true, ..Default::default() }).await;
     assert_tells(&error, &["\"site\"", "worker"]);
 }
@@ -350,8 +350,8 @@ async fn double_panic_fails_the_run_without_abort() {
         .source(trigger.clone())
         .config(config(setup, &TestMetrics::default()))
         .reconciler(move |request: ReconcileRequest| {
-            // Add the key while it is in flight. The queue then pushes the key into the order when the item is dropped,
-            // which happens while the limiter's panic unwinds.
+            // Add the key while it is in flight. When the item is dropped, the queue pushes the key into the order. The
+            // drop happens while the limiter's panic unwinds.
             again.trigger(request.key);
             async { Err(ReconcileError::new("try again")) }
         });
@@ -360,7 +360,6 @@ async fn double_panic_fails_the_run_without_abort() {
     assert_tells(&error, &["\"hand\"", "order", "the second push of the test panics"]);
 }
 
-/// A source that panics in one of its methods.
 #[derive(Clone, Copy, PartialEq)]
 enum BadSource {
     Name,

@@ -86,7 +86,7 @@ async fn service_answers_probes_and_scrapes_from_the_status() {
 
 #[test]
 fn status_debug_calls_user_code_without_its_lock() {
-    /// A provider whose `Debug` implementation once formats the manager's status, which contains the provider.
+    /// A provider whose `Debug` implementation formats the manager's status once. The status contains the provider.
     #[derive(Clone, Default)]
     struct Curious {
         status: Arc<OnceLock<ManagerStatus>>,

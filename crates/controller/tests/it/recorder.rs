@@ -13,7 +13,6 @@ use tokio::task::JoinHandle;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-/// Clones share the recorded calls.
 #[derive(Clone)]
 pub(crate) struct Recorder {
     start: Instant,
@@ -27,7 +26,6 @@ struct State {
     dropped: Vec<String>,
     most_running: usize,
     plans: HashMap<String, Plan>,
-    /// How long each call takes.
     takes: Duration,
 }
 
@@ -52,12 +50,11 @@ impl Recorder {
         self.state.lock().unwrap().plans.insert(format!("ns/{name}"), Arc::new(plan));
     }
 
-    /// Returns the names of all keys that were reconciled since the last call of this method, in order.
+    /// Removes and returns the names of all reconciled keys, in order.
     pub(crate) fn take(&self) -> Vec<String> {
         self.take_timed().into_iter().map(|(_, name)| name).collect()
     }
 
-    /// Like `take`, but sorts the names.
     pub(crate) fn take_sorted(&self) -> Vec<String> {
         let mut names = self.take();
         names.sort();
@@ -109,7 +106,7 @@ impl Reconciler for Recorder {
     }
 }
 
-/// A single call. Dropping it records whether the call has completed.
+/// A single call. Dropping this value records whether the call has completed.
 struct Call {
     recorder: Recorder,
     key: String,
@@ -131,7 +128,6 @@ pub(crate) struct Running {
     pub(crate) task: JoinHandle<Result<(), ControllerError>>,
 }
 
-/// Starts the controller, and waits until it is idle.
 pub(crate) async fn run<K: RequestKey>(controller: &Controller<K>) -> Running {
     let (controller, stop) = (controller.clone(), CancellationToken::new());
     let task = tokio::spawn({
@@ -161,12 +157,12 @@ impl TestMetrics {
         Some(Arc::new(self.0.clone()))
     }
 
-    /// Returns a default configuration that uses this provider.
     pub(crate) fn config(&self) -> ControllerConfig {
         ControllerConfig { metrics: self.provider(), ..Default::default() }
     }
 
-    /// Returns each metric's value, summed over all labels. `names` lack the prefix `controller_runtime_`.
+    /// Returns the value of each metric, summed over all labels. `names` do not contain the prefix
+    /// `controller_runtime_`.
     pub(crate) fn numbers<const N: usize>(&self, names: [&str; N]) -> [f64; N] {
         names.map(|name| self.0.value(&format!("controller_runtime_{name}"), &[]).unwrap())
     }

@@ -48,7 +48,6 @@ fn start(manager: Manager) -> Replica {
     Replica { status, stop, task: tokio::spawn(async move { manager.run(&token).await }) }
 }
 
-/// Returns a manager that reconciles the keys from `trigger` and records its calls.
 fn recording(
     leases: &Collection<Lease>,
     election: LeaderElectionConfig,
@@ -64,8 +63,7 @@ fn recording(
     })
 }
 
-/// Returns a manager whose calls for the key "blocks" block their thread until the door opens, and a list of all called
-/// keys.
+/// Returns a manager and a list of all called keys. Calls for the key "blocks" block their thread until the door opens.
 fn blocking(
     leases: &Collection<Lease>,
     election: LeaderElectionConfig,
@@ -92,7 +90,7 @@ fn blocking(
     (manager, called)
 }
 
-/// Runs the blocking function `wait` on a separate thread, so that it does not block the runtime.
+/// Runs the blocking function `wait` on a separate thread, so that the runtime is not blocked.
 async fn on_a_thread(wait: impl FnOnce() + Send + 'static) {
     tokio::task::spawn_blocking(wait).await.unwrap();
 }
@@ -162,8 +160,8 @@ async fn other_replica_takes_the_shard_of_a_blocked_call() {
     second.task.await.unwrap().unwrap();
 }
 
-/// The only replica wins its lost shard again while its call still blocks. The replica must give up the new term, and
-/// continue with its other shards.
+/// The only replica wins its lost shard again while a call for the shard still blocks. The replica must give up the new
+/// term, and continue with its other shards.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn replica_gives_a_shard_up_and_continues() {
     let (leases, trigger, door) = (Collection::<Lease>::default(), Trigger::new(), Door::default());
@@ -264,7 +262,7 @@ async fn unusable_shard_leases_make_the_replica_unready() {
     a.task.await.unwrap().unwrap();
 }
 
-/// A clock that a test can advance before any of the election's tasks wakes up.
+/// A clock that jumps before any task of the election wakes up.
 #[derive(Debug, Default)]
 struct Jumps(SystemClocks, AtomicBool);
 

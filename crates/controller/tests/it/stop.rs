@@ -132,7 +132,6 @@ async fn overflowing_limits_mean_no_limit() {
     assert_eq!((calls.take().len(), calls.dropped().len()), (1, 0));
 }
 
-/// A source that adds a key when it is dropped.
 struct Last;
 
 impl Source for Last {
@@ -172,7 +171,7 @@ async fn run_starts_after_tasks_of_a_dropped_run_ended() {
     let at_work = Arc::new(AtomicUsize::new(0));
     let most = Arc::new(AtomicUsize::new(0));
     let (counted, seen) = (at_work.clone(), most.clone());
-    // The call blocks its thread, which real reconcilers must not do, so the controller cannot drop it.
+    // The call blocks its thread, so the controller cannot drop the call. Real reconcilers must not block their thread.
     let reconcile = move |request: ReconcileRequest| {
         seen.fetch_max(counted.fetch_add(1, Ordering::SeqCst) + 1, Ordering::SeqCst);
         begun.send(()).unwrap();
@@ -218,7 +217,7 @@ async fn next_run_reconciles_keys_left_by_a_stop() {
     let running = run(&controller).await;
     ["a", "b", "c"].into_iter().for_each(|name| trigger.trigger(ObjectKey::new("ns", name)));
     pass(1.0).await;
-    // This task runs after the queue was shut down, but before the source notices that the run ends.
+    // This task runs after the queue was shut down and before the source notices that the run ends.
     let (stop, hand) = (running.stop.clone(), trigger.clone());
     tokio::spawn(async move {
         stop.cancelled().await;
@@ -265,7 +264,7 @@ async fn next_run_retries_keys_that_failed_before_the_stop() {
     ["waits", "fails-last", "fine"].into_iter().for_each(|name| assert!(sites.remove(&key(name))));
     pass(100.0).await;
     calls.take();
-    // One key waits for its retry. The other key fails while the stopping controller waits for it.
+    // One key waits for its retry. The call for the other key fails while the stopping controller waits for the call.
     while calls.running() == 0 {
         pass(0.1).await;
     }

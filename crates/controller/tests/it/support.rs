@@ -42,7 +42,6 @@ pub(crate) fn key(name: &str) -> ObjectKey {
     ObjectKey::new("ns", name)
 }
 
-/// Returns a collection of sites with the names `names`.
 pub(crate) fn sites_named(names: &[&str]) -> Collection<Site> {
     names.iter().map(|name| Site::named(name)).collect()
 }
@@ -51,13 +50,13 @@ pub(crate) fn informer<T: Object + DeserializeOwned>(objects: &Collection<T>) ->
     SharedInformer::new(objects.clone(), InformerConfig { seed: Some(7), ..InformerConfig::default() })
 }
 
-/// Writes a site without changing any field.
+/// Writes a site without a change of any field.
 pub(crate) fn touch(sites: &Collection<Site>, name: &str) {
     sites.change(&key(name), |_| {});
 }
 
-/// Deletes a site while all watches are broken. The watches cannot resume, because their revision has expired, so only
-/// a re-list shows the deletion.
+/// Deletes a site while all watches are broken. The revision of the watches has expired, so they cannot resume, and
+/// only a re-list shows the deletion.
 pub(crate) fn delete_unseen(sites: &Collection<Site>, name: &str) {
     sites.break_watches(Break::expired());
     assert!(sites.remove(&key(name)));
@@ -84,7 +83,6 @@ pub(crate) fn holder(leases: &Collection<Lease>) -> String {
     leases.object(&key("lock")).map_or("(none)".into(), |lease| lease.spec.record().holder_identity)
 }
 
-/// Makes the replica `by` the lease's holder.
 pub(crate) fn take_lease_over(leases: &Collection<Lease>, by: &str) {
     leases.change(&key("lock"), |lease| lease.spec.holder_identity = Some(by.into()));
 }

@@ -14,7 +14,7 @@ use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 
 use crate::support::{ConfigMap, Running, Spec, Website, World, eventually, map, soon};
 
-/// Runs a controller whose reconciler calls `probe`, and returns the first result.
+/// Runs a controller whose reconciler calls `probe`. Returns the first result.
 async fn probe<T, Fut>(
     world: &World,
     owns: bool,
@@ -41,7 +41,7 @@ where
     let reconcile = move |_: Arc<Website>, cx: Context<Website>| {
         let (probe, sender) = (probe.clone(), sender.clone());
         async move {
-            // Ignore the error. After the first result, the test may have dropped the receiver.
+            // After the first result, the test may have dropped the receiver.
             _ = sender.send(probe(cx).await);
             Ok(Action::await_change())
         }
@@ -87,7 +87,7 @@ struct Tenant {
     status: Option<serde_json::Value>,
 }
 
-/// Creates a cluster-scoped tenant, runs a controller whose reconciler calls `probe`, and returns the first result.
+/// Creates a cluster-scoped tenant, and runs a controller whose reconciler calls `probe`. Returns the first result.
 async fn probe_tenant<T, Fut>(
     world: &World,
     builder: ControllerBuilder<Tenant>,
@@ -101,7 +101,7 @@ where
     let reconcile = move |_: Arc<Tenant>, cx: Context<Tenant>| {
         let (probe, sender) = (probe.clone(), sender.clone());
         async move {
-            // Ignore the error. After the first result, the test may have dropped the receiver.
+            // After the first result, the test may have dropped the receiver.
             _ = sender.send(probe(cx).await);
             Ok(Action::await_change())
         }
@@ -223,7 +223,7 @@ async fn delete_without_uid_is_a_terminal_error() {
     assert!(world.child("other").await.is_ok());
 }
 
-/// Makes the next matching request fail with a 404 from a proxy, without a `Status`.
+/// The next matching request fails with a 404 without a `Status`, as from a proxy.
 fn answer_as_a_proxy(world: &World, verb: RequestVerb, resource: &str, subresource: &str) {
     let page = Fault::Answer(Answer { body: Some("no backend".into()), ..Answer::new(404) });
     world.cluster.server().unwrap().faults().add(Rule {

@@ -15,7 +15,7 @@ use self::troubles::Troubles;
 use crate::http::{free_address, get, request};
 use crate::support::{ConfigMap, Running, Website, World, eventually, publish};
 
-/// A text that would become markup if the page inserted it without escaping.
+/// A text that the browser would interpret as markup if the page did not escape the text.
 pub(super) const HOSTILE: &str = "</script><img src=x onerror=alert(1)>\"'&\u{1b}[31m";
 
 fn keys(list: &Value) -> BTreeSet<&str> {
@@ -72,7 +72,7 @@ async fn json_shows_the_state_after_known_events() {
     troubles.stop().await;
 }
 
-/// How the page shows [`HOSTILE`]: with the control character replaced, and otherwise unchanged.
+/// The text with which the page shows [`HOSTILE`]. Only the control character is replaced.
 const HOSTILE_SHOWN: &str = "</script><img src=x onerror=alert(1)>\"'&\u{fffd}[31m";
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
@@ -163,7 +163,8 @@ async fn debug_page_can_be_switched_off() {
     running.stop().await.unwrap();
 }
 
-/// Uses 100,000 keys with long names and long errors. Four-byte characters make the texts as large as possible.
+/// The test uses 100,000 keys with long names and long errors. Four-byte characters make the texts as large as
+/// possible.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn answer_is_bounded_with_many_keys() {
     const KEYS: usize = 100_000;

@@ -64,8 +64,8 @@ async fn installation_looks_the_resource_up_in_discovery() {
     assert_eq!(lookups(), 2, "the definition was established");
 }
 
-/// Returns a build's definition of websites, with package version `package` and API versions `versions`. Builds can
-/// have different schemas, which contain `maximum`.
+/// Returns a build's definition of websites, with package version `package` and API versions `versions`. `maximum` is a
+/// value in the schema, so that builds can have different schemas.
 fn definition(package: &str, versions: &[&str], maximum: u32) -> CustomResourceDefinition {
     let mut definition = Website::crd().with_package_version(package);
     let first = definition.spec["versions"][0].take();
@@ -82,7 +82,7 @@ fn definition(package: &str, versions: &[&str], maximum: u32) -> CustomResourceD
 }
 
 impl World {
-    /// Starts a replica that installs `definition`, and stops it once it runs.
+    /// Starts a replica that installs `definition`. Stops the replica when it runs.
     async fn run_build(&self, definition: CustomResourceDefinition) -> Result<(), OperatorError> {
         self.run_build_with(definition, false).await
     }
@@ -179,7 +179,7 @@ async fn conflicting_write_of_another_build_is_decided_again() {
     assert_eq!(world.installed().await, state(&["v1"], 200, "1.1.0"));
 }
 
-/// Both replicas read the definition before either writes.
+/// Both replicas read the definition before either replica writes the definition.
 #[tokio::test]
 async fn definition_that_changes_after_the_read_is_decided_again() {
     let world = World::start().await;
@@ -200,7 +200,7 @@ async fn definition_that_changes_after_the_read_is_decided_again() {
     assert_eq!(world.installed().await, state(&["v1"], 200, "1.1.0"));
 }
 
-/// The first response is an outdated 404.
+/// The response to the first read is an outdated 404.
 #[tokio::test]
 async fn newer_definition_that_appears_after_the_read_stays() {
     let world = World::start().await;
@@ -211,7 +211,7 @@ async fn newer_definition_that_appears_after_the_read_stays() {
     assert_eq!(world.installed().await, state(&["v1"], 200, "1.1.0"));
 }
 
-/// The first installation uses a create request. Later builds must still be able to remove its fields.
+/// The first installation uses a create request. Later builds must still be able to remove the fields in this request.
 #[tokio::test]
 async fn field_of_the_first_installation_can_be_removed() {
     let world = World::start().await;
@@ -224,7 +224,8 @@ async fn field_of_the_first_installation_can_be_removed() {
     assert!(!installed.metadata.annotations.contains_key("example.com/first"), "{:?}", installed.metadata.annotations);
 }
 
-/// After a rollback, only replicas of the old build may run. Their conversion webhook must continue to work.
+/// After a rollback, only replicas of the old build may run. The conversion webhook of the old build must continue to
+/// work.
 #[tokio::test]
 async fn kept_definition_gets_new_webhook_certificates() {
     let world = World::start().await;

@@ -86,7 +86,7 @@ async fn condition_keeps_its_transition_time() {
     running.stop().await.unwrap();
 }
 
-/// The caches lag, so each controller reads the other controller's old condition.
+/// The caches lag, so each controller reads an old condition of the other controller.
 #[tokio::test]
 async fn condition_of_another_controller_is_not_reverted() {
     let world = World::with_site("blog").await;
@@ -125,7 +125,8 @@ async fn condition_of_another_controller_is_not_reverted() {
     running.stop().await.unwrap();
 }
 
-/// A new process finds its own conditions in `managedFields`, and leaves other field managers' conditions unchanged.
+/// A new process finds its own conditions in `managedFields`. It does not change the conditions of other field
+/// managers.
 #[tokio::test]
 async fn restart_keeps_own_conditions() {
     let world = World::with_site("blog").await;

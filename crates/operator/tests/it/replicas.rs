@@ -78,7 +78,7 @@ async fn replicas_divide_objects_and_take_over() {
     let names: Vec<_> = status.controllers().iter().map(|controller| controller.name().to_owned()).collect();
     assert_eq!(names[0], "website-shard-0");
     assert_eq!(names.len(), 8);
-    // Each key is known to at most one shard's controller.
+    // At most one shard's controller knows each key.
     let knows = |name: &str| {
         let controllers = status.controllers();
         let key = format!("default/{name}");
@@ -162,7 +162,7 @@ async fn objects_and_services_are_called_after_each_period() {
     let (site_calls, mut sites) = unbounded_channel();
     let (report_calls, mut reports) = unbounded_channel();
     let reconcile = move |site: Arc<Website>, _: Context<Website>| {
-        // The test may have ended already.
+        // The test may already have ended.
         _ = site_calls.send(site.metadata.name.clone());
         async { Ok(Action::await_change()) }
     };

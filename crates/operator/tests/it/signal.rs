@@ -1,4 +1,4 @@
-//! Tests with programs that receive a real signal.
+//! Tests with child processes that receive a real signal.
 
 use std::env;
 use std::io::{BufRead, BufReader, Lines, Write};
@@ -16,21 +16,19 @@ use crate::support::{Website, World, soon};
 
 /// The environment variable that marks the child process.
 const CHILD: &str = "PINTLE_TEST_SIGNAL_CHILD";
-/// The line that the child prints once it is ready for the signal.
+/// The line that the child process prints when it is ready for the signal.
 const READY: &str = "reconciling default/blog";
-/// The child's shutdown timeout.
 const LIMIT: Duration = Duration::from_millis(500);
-/// The tests' timeout, which is much longer than the shutdown timeout, because the machine may be busy, but much
+/// The timeout of the tests. It is much longer than the shutdown timeout, because the machine may be busy. It is much
 /// shorter than the blocking work.
 const SOON: Duration = Duration::from_secs(20);
-/// How long blocking work lasts.
 const WORK: Duration = Duration::from_secs(90);
 
 fn is_child() -> bool {
     env::var_os(CHILD).is_some()
 }
 
-/// A child process that runs one test in this binary.
+/// A child process that runs one test of this binary.
 struct Program {
     child: Child,
     output: Lines<BufReader<ChildStdout>>,
@@ -40,7 +38,6 @@ struct Program {
 }
 
 impl Program {
-    /// Starts a child process that runs the test `name`.
     fn start(name: &str) -> Self {
         let mut command = Command::new(env::current_exe().unwrap());
         command.args([&format!("signal::{name}"), "--exact", "--nocapture"]).env(CHILD, "1").env("NO_COLOR", "1");
@@ -74,7 +71,7 @@ impl Program {
         assert!(kill.success(), "{kill}");
     }
 
-    /// Waits until the process has ended, and returns its exit status and stderr.
+    /// Waits until the process has ended. Returns its exit status and stderr.
     fn ended(mut self) -> (ExitStatus, String) {
         let started = Instant::now();
         while self.child.try_wait().unwrap().is_none() && started.elapsed() < SOON {
@@ -106,12 +103,12 @@ fn lines(errors: ChildStderr) -> Receiver<String> {
     lines
 }
 
-/// Prints a line without `println!`, which the test harness may capture.
+/// Prints a line without `println!`, whose output the test harness may capture.
 fn print(line: &str) {
     std::io::stdout().write_all(format!("{line}\n").as_bytes()).unwrap();
 }
 
-/// Returns a manager with one controller, whose reconciler calls `block`.
+/// Returns a manager with one controller. The reconciler of the controller calls `block`.
 fn manager<Fut: Future<Output = ()> + Send>(
     world: &World,
     limit: Duration,
@@ -173,7 +170,7 @@ fn second_signal_exits_the_process_at_once() -> Result<()> {
     Ok(())
 }
 
-/// The runtime has one worker thread, as in a pod with one CPU.
+/// The runtime has only one worker thread, as in a pod with one CPU.
 #[test]
 fn sigterm_ends_a_program_whose_threads_are_all_blocked() -> Result<()> {
     #[tokio::main(flavor = "multi_thread", worker_threads = 1)]
@@ -192,7 +189,7 @@ fn sigterm_ends_a_program_whose_threads_are_all_blocked() -> Result<()> {
     Ok(())
 }
 
-/// Other threads' logs wait for the stderr lock.
+/// Log calls on other threads wait for the stderr lock.
 #[test]
 fn sigterm_ends_a_program_with_a_locked_stderr() -> Result<()> {
     #[tokio::main(flavor = "multi_thread", worker_threads = 2)]
@@ -216,7 +213,7 @@ fn sigterm_ends_a_program_with_a_locked_stderr() -> Result<()> {
     Ok(())
 }
 
-/// When `main` returns, the runtime waits for blocking work.
+/// When `main` returns, the runtime waits for the blocking work.
 #[test]
 fn sigterm_ends_a_program_with_blocking_work() -> Result<()> {
     #[tokio::main(flavor = "multi_thread", worker_threads = 2)]
@@ -240,7 +237,7 @@ fn sigterm_ends_a_program_with_blocking_work() -> Result<()> {
     Ok(())
 }
 
-/// A service that blocks a runtime thread keeps the process alive, like blocking work.
+/// A service that blocks a runtime thread keeps the process alive, as blocking work does.
 #[test]
 fn sigterm_ends_a_program_with_a_blocked_service() -> Result<()> {
     #[tokio::main(flavor = "multi_thread", worker_threads = 2)]

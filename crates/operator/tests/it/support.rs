@@ -64,7 +64,7 @@ impl World {
         Self { cluster: Cluster::embedded().await.unwrap() }
     }
 
-    /// Starts a cluster that serves websites and contains one site, `name`.
+    /// Starts a cluster that serves websites, and creates one site with name `name`.
     pub(crate) async fn with_site(name: &str) -> Self {
         let world = Self::start().await;
         world.install().await;
@@ -72,7 +72,6 @@ impl World {
         world
     }
 
-    /// Installs the CustomResourceDefinition for websites.
     pub(crate) async fn install(&self) {
         let stop = CancellationToken::new();
         let install = Manager::new("installer", self.cluster.clone()).install::<Website>();
@@ -103,7 +102,7 @@ impl World {
         self.cluster.namespaced("default").get(name).await
     }
 
-    /// Starts to count matching requests. [`counted`](Self::counted) returns their number.
+    /// Starts to count matching requests. [`counted`](Self::counted) returns the number of requests.
     pub(crate) fn count(&self, verb: RequestVerb, resource: &str, subresource: &str) -> RuleId {
         let rule = Rule {
             verb: Some(verb),
@@ -151,7 +150,7 @@ pub(crate) async fn soon<F: Future>(future: F) -> F::Output {
     timeout(Duration::from_secs(45), future).await.expect("within 45 s")
 }
 
-/// Waits until `check` returns `Some`, and returns the contained value.
+/// Waits until `check` returns `Some`. Returns the value in `Some`.
 pub(crate) async fn eventually<T>(what: &str, mut check: impl AsyncFnMut() -> Option<T>) -> T {
     let started = Instant::now();
     loop {

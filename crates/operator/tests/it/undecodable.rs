@@ -16,7 +16,7 @@ use crate::support::{Running, World, eventually};
 /// The environment variable that marks the child process.
 const CHILD: &str = "PINTLE_TEST_UNDECODABLE_CHILD";
 
-/// A type with a required `owner`, although the installed definition allows websites without one.
+/// A type with a required field `owner`. The installed definition also allows websites without an owner.
 #[derive(Debug, Deserialize, Serialize)]
 struct OwnedWebsite {
     metadata: ObjectMeta,
@@ -24,7 +24,8 @@ struct OwnedWebsite {
 }
 pintle_meta::resource!(OwnedWebsite, "example.com/v1", "Website", "websites", Namespaced);
 
-/// Runs an operator that cannot decode its only object until the debug page shows the object, and prints the informer.
+/// Runs an operator that cannot decode its only object. Waits until the debug page shows the object, and prints the
+/// informer.
 async fn child() -> Result<()> {
     let world = World::with_site("blog").await;
     let controller =
@@ -43,7 +44,7 @@ async fn child() -> Result<()> {
     Ok(())
 }
 
-/// Runs its own binary again as a child process, because another test may have installed a subscriber.
+/// Runs this binary again as a child process, because another test may have installed a subscriber in this process.
 #[test]
 fn undecodable_objects_are_reported_without_a_subscriber() -> Result<()> {
     if env::var_os(CHILD).is_some() {

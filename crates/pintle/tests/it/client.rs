@@ -54,7 +54,6 @@ async fn typed_dynamic_and_metadata_handles_read_the_same_object() {
     server.shutdown().await;
 }
 
-/// The features of `pintle` enable the corresponding features of its crates.
 #[cfg(feature = "gzip")]
 #[tokio::test]
 async fn facade_client_supports_gzip_and_layers() {

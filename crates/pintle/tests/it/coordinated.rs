@@ -23,15 +23,15 @@ async fn coordinated() -> (ApiServer, Cluster) {
     (server, cluster)
 }
 
-/// A controller for coordinated leader election, as in kube-apiserver. The controller assigns the Lease to the
-/// candidate with the oldest version, among the candidates that have responded.
+/// A controller for coordinated leader election, as in kube-apiserver. Among the candidates that have responded, the
+/// controller assigns the Lease to the candidate with the oldest version.
 struct Picker {
     leases: Api<Lease>,
     candidates: Api<LeaseCandidate>,
 }
 
-/// How long a candidate's response stays valid, how long the controller waits for a response, and how long an assigned
-/// Lease is valid.
+/// How long the response of a candidate stays valid, how long the controller waits for a response, and how long an
+/// assigned Lease is valid.
 const ELECTION: Duration = Duration::from_secs(5);
 
 impl Picker {
@@ -39,7 +39,7 @@ impl Picker {
         let picker = Self { leases: cluster.namespaced("default"), candidates: cluster.namespaced("default") };
         tokio::spawn(async move {
             loop {
-                // After a write conflict, the next iteration tries again.
+                // After a write conflict, the next iteration retries the write.
                 let _ = picker.step().await;
                 tokio::time::sleep(Duration::from_millis(20)).await;
             }
@@ -90,7 +90,7 @@ impl Picker {
         given.spec.strategy = Some(OLDEST_EMULATION_VERSION.into());
         match held {
             true => given.spec.preferred_holder = Some(electee),
-            // Leave an expired lease unchanged if its holder would be chosen again.
+            // If the controller would choose the same holder again, it does not change an expired lease.
             false if holder == electee => return Ok(()),
             false => {
                 given.spec.holder_identity = Some(electee);
@@ -124,7 +124,7 @@ struct Contender {
     run: JoinHandle<()>,
 }
 
-/// Contends as a candidate with version `version`. Increments `leading` while this candidate leads, and checks that no
+/// Contends as a candidate with version `version`. While this candidate leads, increments `leading` and checks that no
 /// other candidate leads.
 fn contend(cluster: &Cluster, identity: &str, version: &str, leading: &Arc<AtomicU32>) -> Contender {
     let config =

@@ -31,7 +31,6 @@ impl WarningHandler for Warnings {
     }
 }
 
-/// Defines a custom resource type with spec type `$spec`.
 macro_rules! thing {
     ($kind:ident, $spec:ty) => {
         #[derive(Resource, Deserialize, Serialize, JsonSchema)]
@@ -49,7 +48,7 @@ thing!(CrdEnum, Enums);
 thing!(CrdFlattened, Flattened);
 thing!(CrdExtended, Extended);
 
-/// Creates `T`'s definition and the valid `object`, checks that the server rejects each change in `invalid`, and
+/// Creates the definition of `T` and the valid `object`. Checks that the server rejects each change in `invalid`, and
 /// deletes the definition.
 async fn try_out<T>(client: &RestClient, object: T, invalid: &[(&str, Value)])
 where
@@ -152,7 +151,7 @@ async fn server_takes_definitions_without_warning_and_checks_objects() {
     try_out(&client, CrdExtended { metadata, spec }, &[("/spec/with_default", json!("x"))]).await;
 
     let warnings = warnings.0.lock().unwrap();
-    // The embedded server does not evaluate CEL rules, and warns about them.
+    // The embedded server warns about CEL rules, because it does not evaluate them here.
     let others = warnings.iter().filter(|text| !text.contains("x-kubernetes-validations"));
     assert_eq!(others.collect::<Vec<_>>(), [""; 0]);
 }

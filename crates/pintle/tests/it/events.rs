@@ -12,7 +12,7 @@ use pintle::restreq::Api;
 
 use crate::support::{ConfigMap, create, soon};
 
-/// Records one Event three times, and another Event with the maximum size. Returns the server's Events in both API
+/// Records one Event three times, and another Event with the maximum size. Returns the Events on the server in both API
 /// groups.
 async fn record_and_list(cluster: &Cluster) -> (Vec<SeriesEvent>, Vec<Event>) {
     let (new, old): (Api<SeriesEvent>, Api<Event>) = (cluster.api(), cluster.api());

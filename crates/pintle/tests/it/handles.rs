@@ -1,5 +1,5 @@
-//! Tests of multi-request operations of `Api` and `RestMapper`, against the embedded server.
-//! `cargo xtask conformance --client` runs the tests against a real server.
+//! Tests of operations of `Api` and `RestMapper` that send several requests, against the embedded server. `cargo xtask
+//! conformance --client` runs these tests against a real server.
 
 use std::num::NonZeroUsize;
 
@@ -16,10 +16,10 @@ use serde_json::{Value, json};
 use crate::support::{ConfigMap, client, create, eventually, server, soon};
 
 /// The environment variable with the path of a real server's kubeconfig. The tests run one at a time, and may change
-/// all objects on this server.
+/// all objects on the real server.
 const REAL: &str = "PINTLE_CONFORMANCE_KUBECONFIG";
 
-/// The server under test, whose `default` namespace is empty at first.
+/// The server under test. Its `default` namespace is empty at first.
 struct TestServer {
     embedded: Option<ApiServer>,
     client: RestClient,
@@ -268,7 +268,7 @@ async fn mapper_finds_a_new_definition_by_each_name() {
         assert_eq!(condition, "Established");
     };
     define("a.example.com").await;
-    // A real server needs a moment before it serves a new definition.
+    // A real server serves a new definition after a delay.
     let widgets = eventually("the kind is discovered", async || mapper.named("wd").await.ok()).await;
     assert_eq!(widgets.to_string(), "widgets.a.example.com");
     let api: Api<DynamicObject> = Api::dynamic(client, widgets, Some("default")).unwrap();

@@ -6,7 +6,7 @@ use pintle::restreq::{Error, TransportLayer};
 
 use crate::support::{ConfigMap, create, eventually, server, soon};
 
-/// Connects to `server` in-process. The host in the URL does not exist, so opening a socket would fail.
+/// Connects to `server` in the same process. The host in the URL does not exist, so a client that opens a socket fails.
 fn without_sockets(server: &pintle::apiserver::ApiServer) -> Cluster {
     let config = ClusterConfig {
         client: Some(ClientConfig::new("http://cluster.invalid")),

@@ -8,7 +8,7 @@ use pintle::restreq::Api;
 
 use crate::support::{ConfigMap, client, create, eventually, server};
 
-/// Checks that the cache reaches the server's state despite `faults`. Each tuple's number is how often the fault
+/// Checks that the cache reaches the server's state despite `faults`. The number in each tuple is how often the fault
 /// occurs.
 async fn converges_despite(faults: Vec<(u32, RequestVerb, Fault)>) {
     let server = server().await;
@@ -101,7 +101,7 @@ async fn oversized_object_is_reported_and_others_stay_current() {
             |name: &str| Some(lister.get(&ObjectKey::new("default", name))?.data.get("text").map_or(0, String::len));
         assert_eq!((shown(), size("small"), size("large")), (vec!["large".into(), "shrinking".into()], Some(0), None));
 
-        // Oversized objects in watch events cause the same errors as in a list.
+        // An oversized object in a watch event causes the same error as in a list.
         put("shrinking", 1).await;
         create(&maps, "growing").await;
         put("growing", 10).await;

@@ -1,4 +1,4 @@
-//! Randomized tests with writers, different informers, and a server that injects faults into lists and watches.
+//! Randomized tests with writers and different informers. The server injects faults into lists and watches.
 //!
 //! `PINTLE_SEEDS=500` runs 500 seeds, and `PINTLE_SEED=17` runs only seed 17. The seed determines the writes and the
 //! faults, but not their exact timing. A rare failure may therefore need several runs to reproduce.
@@ -19,7 +19,7 @@ use pintle::restreq::Api;
 
 use crate::support::{ConfigMap, client, eventually};
 
-/// The default number of seeds, large enough for each kind of fault to occur.
+/// The default number of seeds. With this number, each kind of fault occurs.
 const SEEDS: u64 = 24;
 const _: () = assert!(SEEDS >= FAULTS);
 
@@ -27,7 +27,7 @@ const NAMESPACES: [&str; 3] = ["a", "b", "c"];
 
 type Held = BTreeMap<ObjectKey, String>;
 
-/// An informer, its subscriber, and the objects that the informer should have.
+/// An informer, its subscriber, and the objects that the informer should contain.
 struct Watched {
     what: &'static str,
     informer: SharedInformer<ConfigMap>,
@@ -52,7 +52,6 @@ impl Watched {
         Self { what, informer, listeners, is_wanted: Box::new(is_wanted), seen: String::new() }
     }
 
-    /// Checks the informer's snapshot, and receives up to `events` events.
     fn look(&mut self, events: usize) {
         let snapshot = self.informer.lister().snapshot();
         consistent(self.what, &snapshot);
@@ -66,7 +65,7 @@ impl Watched {
         }
     }
 
-    /// Returns `true` if the cache and all subscribers have the server's state.
+    /// Returns `true` if the cache and all subscribers have the state of the server.
     fn is_done(&mut self, server: &[ConfigMap]) -> bool {
         self.look(usize::MAX);
         let wanted: Held = server.iter().filter(|map| (self.is_wanted)(map)).map(entry).collect();
@@ -83,7 +82,7 @@ fn number(resource_version: &str) -> u64 {
     if resource_version.is_empty() { 0 } else { resource_version.parse().unwrap() }
 }
 
-/// Applies `event` to `known`, and checks that `event` follows from the object's known state.
+/// Applies `event` to `known`. Checks that `event` is consistent with the known state of the object.
 fn fold(what: &str, known: &mut Held, event: &ResourceEvent<ConfigMap>) {
     let (key, state) = entry(event.object());
     match event {
@@ -99,7 +98,7 @@ fn fold(what: &str, known: &mut Held, event: &ResourceEvent<ConfigMap>) {
     }
 }
 
-/// Checks that all indexes match the cached objects.
+/// Checks that the indexes contain exactly the cached objects.
 fn consistent(what: &str, snapshot: &Snapshot<ConfigMap>) {
     let mut by_app: BTreeMap<String, Vec<ObjectKey>> = BTreeMap::new();
     let mut by_namespace: BTreeMap<String, Vec<ObjectKey>> = BTreeMap::new();
@@ -123,7 +122,6 @@ fn consistent(what: &str, snapshot: &Snapshot<ConfigMap>) {
     }
 }
 
-/// The number of kinds of faults.
 const FAULTS: u64 = 13;
 
 /// Returns a rule for fault number `kind`.
@@ -200,7 +198,8 @@ fn informers(server: &ApiServer, seed: u64, namespaces: &Namespaces) -> Vec<Watc
         seed: Some(seed),
         ..InformerConfig::default()
     };
-    // Longer than the bookmark interval. On a slow machine, a working watch may still seem silent and be restarted.
+    // Longer than the bookmark interval. On a slow machine, a working watch may still be silent for longer, and is then
+    // restarted.
     let silence = Duration::from_millis(200);
     let plain = || ReflectorConfig {
         watch_idle_timeout: Some(silence),
@@ -262,7 +261,7 @@ async fn run(seed: u64) {
     for round in 0..chance.usize(..10) {
         write(&maps, chance, round).await;
     }
-    // Rotates through all kinds of faults, so that each kind occurs with some seed.
+    // Consecutive seeds use different kinds of faults, so that each kind occurs.
     server.faults().add(Rule { after: 0, ..fault(seed % FAULTS, chance) });
     let namespaces = Namespaces::new(["a"]);
     let mut informers = informers(&server, seed, &namespaces);

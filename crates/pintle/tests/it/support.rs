@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use tokio::time::{Instant, sleep};
 
-/// A user-defined resource type: a struct and a macro call.
+/// A resource type of the user: a struct and a macro call.
 #[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
 pub(crate) struct ConfigMap {
     pub(crate) metadata: ObjectMeta,
@@ -43,7 +43,7 @@ pub(crate) async fn soon<F: Future>(future: F) -> F::Output {
     tokio::time::timeout(Duration::from_secs(45), future).await.expect("within 45 s")
 }
 
-/// Waits until `check` returns `Some`, and returns the contained value.
+/// Waits until `check` returns `Some`. Returns the value in `Some`.
 pub(crate) async fn eventually<T>(what: impl Debug, mut check: impl AsyncFnMut() -> Option<T>) -> T {
     const LIMIT: Duration = Duration::from_secs(45);
     let started = Instant::now();

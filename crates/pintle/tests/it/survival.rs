@@ -1,4 +1,4 @@
-//! Tests of an operator that is killed, throttled or disconnected, conflicts with another writer, or panics.
+//! Tests of an operator under faults: a kill, throttling, a network cut, a conflict with another writer, and a panic.
 //! docs/OPERATORS.md refers to these tests.
 
 use std::sync::Arc;
@@ -102,7 +102,7 @@ async fn standby_takes_over_from_a_killed_leader() {
     create(&cluster, "first").await;
     until_published(&cluster, "first").await;
     let standby = Running::start(candidate(&cluster));
-    // The operator's tasks are aborted and its Lease is not released, as when a process is killed.
+    // Abort the operator's tasks without releasing its Lease, as when a process is killed.
     leader.task.abort();
     assert!(leader.task.await.unwrap_err().is_cancelled());
     create(&cluster, "second").await;
@@ -115,7 +115,7 @@ async fn standby_takes_over_from_a_killed_leader() {
 async fn restarted_operator_finishes_the_work_of_a_killed_one() {
     let cluster = Cluster::embedded().await.unwrap();
     let faults = cluster.server().unwrap().faults();
-    // Applying the ConfigMap succeeds, but applying the status always fails.
+    // Applies of the ConfigMap succeed, but applies of the status always fail.
     let blocked = faults.add(Rule {
         subresource: Some("status".into()),
         times: None,

@@ -310,7 +310,7 @@ async fn panic_in_warm_up_stops_the_manager() {
     assert_eq!(*log.lock().unwrap(), ["service starts", "service stops"]);
 }
 
-/// Polls the inner future, but completes at the latest after a fixed number of polls.
+/// Polls the inner future. Completes when the inner future completes, or after a fixed number of polls.
 struct Polls<F>(Pin<Box<F>>, usize);
 
 impl<F: Future> Future for Polls<F> {

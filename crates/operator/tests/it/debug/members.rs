@@ -1,10 +1,10 @@
-//! Compares the members that the page's script reads with the JSON's members.
+//! Compares the members that the page's script reads with the members of the JSON.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::Value;
 
-/// The script's variables that refer to parts of the JSON, each with the JSON pointer of an example.
+/// The variables of the script that refer to parts of the JSON, each with the JSON pointer of an example.
 const VARIABLES: &[(&str, &str)] = &[
     ("status", ""),
     ("lease", "/leader"),
@@ -22,11 +22,11 @@ const VARIABLES: &[(&str, &str)] = &[
     ("explanation", "/explanation"),
 ];
 
-/// Members that the script reads through a variable with a different name, in a function for several kinds of JSON
-/// objects.
+/// Members that the script reads in a function for several kinds of JSON objects, through a variable with a different
+/// name.
 const READ_ELSEWHERE: &[(&str, &str)] = &[("explanation", "state"), ("explanation", "due_in_seconds")];
 
-/// Checks that each member that the script reads exists, and that the script reads each member.
+/// Checks that each member that the script reads exists in the JSON, and that the script reads each member of the JSON.
 pub(super) fn check(page: &str, json: &Value) {
     let script = page.split_once("<script>").unwrap().1.split_once("</script>").unwrap().0;
     let mut examples: BTreeMap<&str, &Value> =
@@ -44,7 +44,7 @@ pub(super) fn check(page: &str, json: &Value) {
     }
 }
 
-/// Returns the members of `variable` that the script reads, which are the names after `variable.`.
+/// Returns the members of `variable` that the script reads: the names after `variable.`.
 fn members<'a>(script: &'a str, variable: &str) -> impl Iterator<Item = &'a str> {
     let access = format!("{variable}.");
     let is_name = |char: char| char.is_ascii_alphanumeric() || char == '_';

@@ -23,12 +23,12 @@ struct Certificate {
 }
 pintle_meta::resource!(Certificate, "example.com/v1", "Certificate", "certificates", Namespaced);
 
-/// The site "broken" fails, "blocking" blocks its thread, and "blog" succeeds. The second controller's
-/// CustomResourceDefinition is missing.
+/// The operator with the problems. The site "broken" fails, "blocking" blocks its thread, and "blog" succeeds. The
+/// CustomResourceDefinition of the second controller is missing.
 pub(super) struct Troubles {
     pub(super) address: SocketAddr,
     running: Running,
-    /// Dropping the sender ends the blocking call.
+    /// Dropping this sender ends the blocking call.
     unblock: mpsc::Sender<()>,
 }
 
@@ -43,7 +43,7 @@ impl Troubles {
             let result: Result<Action> = match site.metadata.name.as_str() {
                 "broken" => Err(HOSTILE.into()),
                 "blocking" => {
-                    // Returns when the sender is dropped.
+                    // The call returns when the sender is dropped.
                     blocked.lock().unwrap().recv().unwrap_err();
                     Ok(Action::await_change())
                 }
@@ -77,7 +77,7 @@ impl Troubles {
         Self { address, running: Running::start(manager), unblock }
     }
 
-    /// Waits until `check` accepts the JSON, and returns this JSON.
+    /// Waits until `check` accepts the JSON. Returns the accepted JSON.
     pub(super) async fn eventually(&self, what: &str, check: impl Fn(&Value) -> bool) -> Value {
         self.eventually_at("/debug.json", what, check).await
     }
