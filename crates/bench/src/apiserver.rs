@@ -1,5 +1,5 @@
-//! The workloads of the benchmark area `apiserver`, in which Pintle's client
-//! sends requests to a server. `go/apiserver` runs them with client-go.
+//! The workloads of the benchmark area `apiserver`, in which Pintle's client sends requests to a server. `go/apiserver`
+//! runs the same workloads with client-go.
 
 mod idle;
 mod in_process;
@@ -20,12 +20,12 @@ use tokio::runtime::Runtime;
 
 use crate::meter::{Sample, resident_of};
 
-/// A workload's server and size.
+/// The server and the size of a workload.
 #[derive(Clone, Debug, Default)]
 pub struct Setting {
-    /// The server's kubeconfig. Workloads that start their own server do not need it.
+    /// The kubeconfig of the server. Workloads that start their own server do not need a kubeconfig.
     pub kubeconfig: Option<PathBuf>,
-    /// The server's process ids.
+    /// The process ids of the server.
     pub processes: Vec<String>,
     /// Whether to run only a small part of the workload, as a smoke test.
     pub quick: bool,
@@ -41,7 +41,7 @@ impl Setting {
             .expect("a valid kubeconfig")
     }
 
-    /// Creates a client with its own connections and waits until the server is ready.
+    /// Creates a client with its own connections, and waits until the server is ready.
     async fn client(&self) -> RestClient {
         let client = RestClient::new(self.config()).expect("a usable configuration");
         let ready = client.get().abs_path(["/readyz"]).max_retries(0);
@@ -78,7 +78,7 @@ fn runtime() -> Runtime {
     tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().expect("cannot create a runtime")
 }
 
-/// Sends `n` requests, of which at most `at_once` are in flight. Returns the durations of all requests.
+/// Sends `n` requests, with at most `at_once` requests in flight. Returns the durations of all requests.
 async fn each<F>(n: usize, at_once: usize, request: impl Fn(usize) -> F + Clone + Send + 'static) -> Vec<Duration>
 where
     F: Future<Output = ()> + Send,
@@ -114,7 +114,7 @@ fn quantile_ms(took: &mut [Duration], q: f64) -> f64 {
     took.select_nth_unstable(rank - 1).1.as_secs_f64() * 1e3
 }
 
-/// Returns a small object. Most written objects have about this size.
+/// Returns an object of the size that most written objects have.
 fn config_map(name: &str, value: &str) -> serde_json::Value {
     serde_json::json!({
         "apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name}, "data": {"key": value},
@@ -126,7 +126,6 @@ async fn make_namespace(client: &RestClient, name: &str) {
     client.post().abs_path(["/api/v1/namespaces"]).json(&namespace).send().await.expect("cannot create a namespace");
 }
 
-/// Creates `n` ConfigMaps in `namespace`, one after another.
 async fn make_maps(client: &RestClient, namespace: &str, n: usize) {
     for i in 0..n {
         let map = config_map(&format!("c{i}"), "value");

@@ -1,8 +1,8 @@
 //! The workloads of the benchmark area `cache`. `go/cache` runs the
 //! same workloads on client-go, and `kube` runs them on kube-rs.
 //!
-//! A load server on the same processors sends the pods to the measured
-//! program. Each workload's comment describes the measured time and memory.
+//! A load server on the same processors sends the pods to the measured program. The comment of each workload says which
+//! part is measured.
 
 mod events;
 mod held;
@@ -25,7 +25,6 @@ use crate::meter::Sample;
 use informer::Kept;
 use slim_pod::SlimPod;
 
-/// A workload's options.
 #[derive(Clone, Debug)]
 struct Setting {
     feed: Feed,
@@ -33,7 +32,6 @@ struct Setting {
     quick: bool,
 }
 
-/// Runs a workload once. The runtime has one thread per processor.
 type Work = fn(&Setting, &Runtime) -> Sample;
 
 /// The workloads, by the name that the programs for all libraries and `cargo xtask bench` use.
@@ -59,12 +57,11 @@ const WORKS: &[(&str, Work)] = &[
     ("stall", |setting, _| stall::stall(setting)),
 ];
 
-/// Runs the workload from the command line.
+/// Runs the workload that the command line names.
 pub fn main() -> ExitCode {
     answer(run(), "cache WORK --server URL [--quick]", WORKS.iter().map(|(work, _)| *work))
 }
 
-/// Runs the workload from the command line. Returns `None` if there is no such workload.
 fn run() -> Option<Sample> {
     let mut args = std::env::args().skip(1);
     let name = args.next()?;
@@ -87,7 +84,7 @@ impl Setting {
         if self.quick { full / 50 } else { full }
     }
 
-    /// Waits for background work after the first list, such as freeing memory or collecting garbage.
+    /// Waits for background work after the first list, for example until memory is freed or garbage is collected.
     async fn settle(&self) {
         tokio::time::sleep(std::time::Duration::from_secs(if self.quick { 0 } else { 4 })).await;
     }

@@ -65,7 +65,7 @@ fn environment() -> Environment {
     Environment::new().variable("self", Type::Dyn)
 }
 
-/// Compiles all rules. An operation parses, type-checks and plans one rule.
+/// Compiles all rules. One operation is the parsing, type-checking and planning of one rule.
 fn compile(quick: bool, compile: impl Fn(&str)) -> Sample {
     RULES.lines().for_each(&compile);
     let rounds = rounds(quick, COMPILED);
@@ -81,7 +81,7 @@ fn object() -> Value {
     serde_json::from_str(OBJECT).unwrap_or_else(|error| panic!("{error}"))
 }
 
-/// Evaluates compiled rules over JSON. An operation evaluates one rule and counts its cost.
+/// Evaluates compiled rules over JSON. One operation is the evaluation of one rule, including its cost.
 fn evaluate(quick: bool, chosen: impl Fn(&str) -> bool) -> Sample {
     let environment = environment();
     let compiled = RULES.lines().filter(|rule| chosen(rule)).map(|rule| environment.compile(rule));
@@ -91,7 +91,7 @@ fn evaluate(quick: bool, chosen: impl Fn(&str) -> bool) -> Sample {
     run(quick, &programs, |program| program.test(&activation, CALL_LIMIT) == Ok(true))
 }
 
-/// Evaluates the rules with the crate `cel`. The object is converted to the crate's values before the measurement.
+/// Evaluates the rules with the crate `cel`. The object is converted to values of that crate before the measurement.
 fn evaluate_peer(quick: bool, chosen: impl Fn(&str) -> bool) -> Sample {
     let compiled = RULES.lines().filter(|rule| chosen(rule)).map(cel::Program::compile);
     let programs: Vec<cel::Program> = compiled.collect::<Result<_, _>>().unwrap_or_else(|error| panic!("{error}"));

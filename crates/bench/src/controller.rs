@@ -1,10 +1,10 @@
 //! The workloads of the benchmark area `controller`. `go/controller` runs the
 //! same workloads on controller-runtime, and `kube` runs them on kube-rs.
 //!
-//! A controller reconciles the ConfigMaps from [`fill`]. In the workload `noop`, a reconciliation only reads the
-//! object from the cache. In the workload `write`, an object's first reconciliation sends a merge patch that
-//! sets an annotation. The object is done when a later reconciliation finds the annotation. The wall time starts
-//! with the process and ends when all objects are done. CPU time and memory are measured for the whole process.
+//! A controller reconciles the ConfigMaps from [`fill`]. In the workload `noop`, a reconciliation only reads the object
+//! from the cache. In the workload `write`, the first reconciliation of an object sends a merge patch that sets an
+//! annotation. The object is done when a later reconciliation reads the annotation. The wall time starts when the
+//! process starts, and ends when all objects are done. CPU time and memory are measured for the whole process.
 
 mod maps;
 mod progress;
@@ -26,26 +26,22 @@ use crate::meter::Sample;
 pub use maps::fill;
 use progress::{Progress, RUN};
 
-/// A workload's options.
 #[derive(Clone, Debug)]
 struct Setting {
     client: ClientConfig,
     /// Whether a reconciliation writes.
     writes: bool,
-    /// The number of objects on the server.
     objects: usize,
-    /// The number of concurrent reconciliations.
     workers: usize,
 }
 
-/// Runs the workload from the command line.
+/// Runs the workload that the command line names.
 pub fn main() -> ExitCode {
     let start = Instant::now();
     const USAGE: &str = "controller WORK --objects N --workers N --server KUBECONFIG [--quick]";
     answer(setting().map(|setting| run(setting, start)), USAGE, ["noop", "write"].into_iter())
 }
 
-/// Reads the command line. Returns `None` if an argument is invalid.
 fn setting() -> Option<Setting> {
     let mut args = std::env::args().skip(1);
     let writes = match args.next()?.as_str() {
@@ -84,7 +80,7 @@ fn run(setting: Setting, start: Instant) -> Sample {
             sample = progress.settled() => sample,
         }
     });
-    // The workload does not measure stopping the controller.
+    // Do not measure the stop of the controller.
     std::mem::forget(runtime);
     sample
 }

@@ -72,13 +72,14 @@ fn crash(setting: &Setting) -> Sample {
         .with("s, longest", at(&seconds, 1.0))
 }
 
-/// Returns a quantile of sorted values. For example, the `share` 0.5 selects the median.
+/// Returns a quantile of sorted values. For example, a `share` of 0.5 selects the median.
 fn at(sorted: &[f64], share: f64) -> f64 {
     sorted[((sorted.len() as f64 * share).ceil() as usize).clamp(1, sorted.len()) - 1]
 }
 
-/// Returns the sorted periods without a leader, in seconds. A period begins when `end` stops the leader.
-/// `leases` leases are used concurrently, each with two standbys. Each lease's leader is stopped `times` times.
+/// Returns the sorted periods without a leader, in seconds. A period begins when `end` stops the leader. The
+/// measurement uses `leases` leases at the same time, each with two standbys. The leader of each lease is stopped
+/// `times` times.
 fn vacancies(
     setting: &Setting,
     work: &str,
@@ -97,8 +98,8 @@ fn vacancies(
             let mut leader = next(&mut starts).await.0;
             let mut seconds = Vec::new();
             for round in 0..times {
-                // Vary the pause, so that leaders are stopped at different times after their
-                // last renewal, and the rounds of different leases are not synchronized.
+                // Vary the pause, so that leaders are stopped at different times after their last renewal, and the
+                // rounds of different leases do not coincide.
                 sleep(Duration::from_millis(3_000 + (round * 337 + index * 189) % 2_000)).await;
                 let index = contenders.iter().position(|contender| contender.number == leader).expect("a leader");
                 let ended = Instant::now();
@@ -155,8 +156,8 @@ fn many(setting: &Setting) -> Sample {
         (cluster(setting, &memory).electors("default", config).expect("a valid configuration"), tasks)
     });
     let stopped = stop.clone();
-    // All callbacks run in one task. This task does not count,
-    // because a program without leader election would also have one.
+    // All callbacks run in one task. This task does not count, because a program without leader election also needs a
+    // task.
     let run = runtime.spawn(async move {
         let mut electors: Vec<_> = (0..LEASES).map(|index| electors.elector(&format!("{lease}-{index}"))).collect();
         let runs = electors.iter_mut().map(|elector| {
@@ -185,7 +186,7 @@ fn many(setting: &Setting) -> Sample {
     let cpu = sample.cpu_ns / 1e3 / renewals;
     let sample = sample.with("requests a renewal", sent / renewals).with("CPU us a renewal", cpu);
     let connections = sockets() - sockets_before;
-    // Each request in flight has its own task, so the lowest number of tasks is the number of permanent ones.
+    // Each request in flight has its own task, so the lowest number of tasks is the number of permanent tasks.
     let quietest = runtime.block_on(async {
         let mut counts = Vec::new();
         for _ in 0..100 {
@@ -202,7 +203,7 @@ fn many(setting: &Setting) -> Sample {
     sample
 }
 
-/// The permanent tasks of a connection: one drives HTTP/2, and the other one drives all callers' requests.
+/// The permanent tasks of a connection. One task drives HTTP/2, and the other task drives the requests of all callers.
 const TASKS_OF_CONNECTION: f64 = 2.0;
 
 fn runtime() -> Runtime {
@@ -214,7 +215,6 @@ fn own_name(of: &str) -> String {
     format!("{of}-ours-{}", std::process::id())
 }
 
-/// Creates a cluster with its own client, like a separate process.
 fn cluster(setting: &Setting, memory: &InMemoryProvider) -> Cluster {
     let (client, metrics) = (Some(setting.client.clone()), Some(Arc::new(memory.clone()) as Arc<dyn Provider>));
     Cluster::connect(ClusterConfig { client, metrics, ..ClusterConfig::default() }).expect("a usable configuration")

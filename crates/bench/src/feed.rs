@@ -7,18 +7,16 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use serde::Deserialize;
 
-/// Sends control requests to the load server, never on the connection of
-/// a list or watch. Each call opens a connection and blocks the thread.
+/// Sends control requests to the load server, on connections without lists or watches. Each call opens a connection and
+/// blocks the thread.
 #[derive(Clone, Debug)]
 pub(crate) struct Feed {
-    /// The load server's URL, such as `http://127.0.0.1:1234`.
+    /// The URL of the load server, such as `http://127.0.0.1:1234`.
     pub(crate) server: String,
 }
 
-/// The load server's statistics.
 #[derive(Clone, Copy, Debug, Deserialize)]
 pub(crate) struct Stats {
-    /// The number of pods.
     pub(crate) pods: usize,
     /// The resourceVersion of the server's list.
     pub(crate) version: u64,
@@ -42,7 +40,8 @@ impl Feed {
         }
     }
 
-    /// Makes the server send `n` updates, and returns the request's time. `first` must be the number of updates sent before.
+    /// Makes the server send `n` updates. Returns the time of the request. `first` must be the number of updates that
+    /// were sent before.
     pub(crate) fn events(&self, first: usize, n: usize) -> Instant {
         let begin = Instant::now();
         self.get(&format!("/control/events?first={first}&n={n}"));
@@ -54,7 +53,6 @@ impl Feed {
         self.get(&format!("/control/expire?changed={changed}"));
     }
 
-    /// Returns the time since the last list request.
     pub(crate) fn since_list(&self) -> Duration {
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         now.saturating_sub(Duration::from_nanos(self.stats().listed))

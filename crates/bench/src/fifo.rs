@@ -1,5 +1,5 @@
-//! Workloads with FIFO queues but without an informer. `go/cache` runs
-//! the same workloads with the same objects on client-go's queues.
+//! Workloads with FIFO queues and without an informer. `go/cache` runs the same workloads with the same objects on
+//! client-go's queues.
 
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -19,12 +19,11 @@ use crate::store::{Pod, pods};
 type Object = Arc<Pod>;
 type Known = Box<dyn KeyListerGetter<ObjectKey, Object> + Send + Sync>;
 
-/// Runs a workload with these pods.
 type Work = fn(Vec<Object>) -> Sample;
 
 const PODS: usize = 1_000_000;
 
-/// The maximum number of items in a batch, which is also client-go's.
+/// The maximum number of items in a batch. client-go has the same maximum.
 const BATCH: usize = 1000;
 
 /// The workloads, by the name that the Go program and `cargo xtask bench` use.
@@ -37,7 +36,7 @@ const WORKS: &[(&str, Work)] = &[
     ("fifo-store-update", |pods| through(&pods, true)),
 ];
 
-/// Runs the workload from the command line.
+/// Runs the workload that the command line names.
 pub fn main() -> ExitCode {
     let mut args = std::env::args().skip(1);
     let name = args.next().unwrap_or_default();
@@ -58,8 +57,8 @@ fn known() -> Option<Known> {
     Some(Box::new(MemoryStore::new(key_of)))
 }
 
-/// Creates a queue. Without `known_objects`, it works as in an informer: a
-/// list is a single item, and the lock is released while a batch is processed.
+/// Creates a queue. Without `known_objects`, the queue behaves like an informer's queue: it delivers a whole list as
+/// one item, and releases its lock while the consumer processes a batch.
 fn real_fifo(known_objects: Option<Known>) -> SharedFifo<RealFifo<ObjectKey, Object>> {
     shared(RealFifo::new(key_of, RealFifoConfig { known_objects, ..RealFifoConfig::default() }))
 }
@@ -69,7 +68,8 @@ fn delta_fifo() -> SharedFifo<DeltaFifo<ObjectKey, Object>> {
     shared(DeltaFifo::new(key_of, config))
 }
 
-/// Creates a queue with a lock, which client-go's queues always have. Each call takes the lock and wakes the waiting threads.
+/// Creates a queue with a lock. client-go's queues always have a lock. Each call takes the lock and wakes the waiting
+/// threads.
 fn shared<Q: Queue>(queue: Q) -> SharedFifo<Q> {
     SharedFifo::new(queue, SharedFifoConfig::default())
 }
@@ -103,7 +103,7 @@ fn add_then_pop<Q: Queue>(pods: &[Object], fifo: &SharedFifo<Q>, add: Add<Q>) ->
     sample.with("adding, ns/object", each(adding)).with("popping, ns/object", each(popping))
 }
 
-/// Adds each pod and pops it before adding the next one.
+/// Adds each pod and pops it before the next pod is added.
 fn add_and_pop<Q: Queue>(pods: &[Object], fifo: &SharedFifo<Q>, add: Add<Q>) -> Sample {
     measure(|| {
         for pod in pods {
@@ -114,9 +114,9 @@ fn add_and_pop<Q: Queue>(pods: &[Object], fifo: &SharedFifo<Q>, add: Add<Q>) -> 
     })
 }
 
-/// Adds all pods to an atomic queue and pops them in batches. Writes each batch to an informer's
-/// store in one transaction, which returns the previous objects. For updates, all pods are already
-/// in the store. Pintle's store has an index by namespace, and client-go's store has none.
+/// Adds all pods to an atomic queue and pops them in batches. Writes each batch to an informer's store in one
+/// transaction, which returns the previous objects. For updates, the store already contains all pods. Pintle's store
+/// has an index by namespace, and client-go's store has no index.
 fn through(pods: &[Object], is_update: bool) -> Sample {
     let (store, fifo) = (Cache::new(), real_fifo(None));
     if is_update {
@@ -141,7 +141,7 @@ fn pass(
     pods.iter().for_each(|pod| put(fifo, add, pod));
     let mut popped = 0;
     while popped < pods.len() {
-        // `taken` contains a guard. The queue considers the batch in process until the guard is dropped.
+        // `taken` contains a guard. Until the guard is dropped, the queue treats the batch as being processed.
         let taken = fifo.take(|fifo| fifo.pop_batch(BATCH)).wait().expect("the queue stays open");
         let items = taken.popped.items;
         popped += items.len();

@@ -8,8 +8,8 @@
 //! | `GET /control/events?n=200000` | sends `n` updates to each watch, starting with number `first`, as fast as the watch is read; the list stays the same |
 //! | `GET /control/expire?changed=1000` | changes `changed` pods and ends each watch with 410 Expired |
 //!
-//! Event number `i` updates pod number `i * 7919` modulo the number of pods.
-//! The updated pod's resource version is the list's version plus `i + 1`.
+//! Event number `i` updates pod number `i * 7919` modulo the number of pods. The new resource version of the pod is the
+//! version of the list plus `i + 1`.
 
 mod http;
 
@@ -37,7 +37,7 @@ pub fn serve(pods: usize, listener: &TcpListener) -> io::Result<()> {
         loop {
             let (stream, _) = listener.accept()?;
             let server = &server;
-            // Ignore connection errors, which affect only one client.
+            // Ignore connection errors, because they affect only one client.
             scope.spawn(move || _ = server.connection(stream));
         }
     })
@@ -45,7 +45,7 @@ pub fn serve(pods: usize, listener: &TcpListener) -> io::Result<()> {
 
 struct Server {
     pods: RwLock<Pods>,
-    /// The last order from a control request, with its number. All watches execute it.
+    /// The last order from a control request, with the number of the order. All watches execute this order.
     order: Mutex<(u64, Order)>,
     ordered: Condvar,
     watches: AtomicUsize,
@@ -185,7 +185,7 @@ impl Server {
     }
 }
 
-/// Sends a watch event for each of these pods, with the given version.
+/// Sends a watch event with the given version for each of these pods.
 fn put_events(
     pods: &Pods,
     kind: &str,

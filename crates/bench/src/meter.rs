@@ -8,15 +8,15 @@ use rustix::time::{ClockId, clock_gettime};
 use serde::Serialize;
 use stats_alloc::{INSTRUMENTED_SYSTEM, Stats};
 
-/// A measurement's result, which each program prints as one line of JSON.
+/// The result of a measurement. Each program prints its result as one line of JSON.
 #[derive(Clone, Debug, Serialize)]
 pub struct Sample {
     /// The elapsed wall time.
     pub wall_ns: f64,
     /// The CPU time of all threads.
     pub cpu_ns: f64,
-    /// The number of heap allocations, including reallocations. `None` if
-    /// the program does not count allocations, because counting takes time.
+    /// The number of heap allocations, including reallocations. `None` if the program does not count allocations.
+    /// Counting makes a program slower, so not all programs count.
     pub allocations: Option<f64>,
     /// The peak resident memory during the measurement, minus the resident memory at its start.
     pub peak_bytes: f64,
@@ -26,18 +26,15 @@ pub struct Sample {
     pub adds: f64,
     /// The number of keys that the queue gave to workers.
     pub gets: f64,
-    /// The workload's other results, by unit.
+    /// The other results of the workload, by unit.
     pub figures: BTreeMap<&'static str, f64>,
 }
 
 /// Counts the operations in a measured run.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Tally {
-    /// The number of operations.
     pub(crate) operations: usize,
-    /// The number of keys added to the queue.
     pub(crate) adds: usize,
-    /// The number of keys that the queue gave to workers.
     pub(crate) gets: usize,
 }
 
@@ -52,7 +49,7 @@ impl Tally {
         Self { operations: n, adds: n, gets: n }
     }
 
-    /// Returns counts in which each add is one operation, and each get with its `done` is another.
+    /// Returns counts in which each add is one operation, and each get with its `done` is one further operation.
     pub(crate) fn calls(adds: usize, gets: usize) -> Self {
         Self { operations: adds + gets, adds, gets }
     }
@@ -66,10 +63,10 @@ impl Sample {
     }
 }
 
-/// Runs `work` and measures it, without the caller's earlier work.
+/// Runs `work` and measures it. Earlier work of the caller is not measured.
 pub(crate) fn measure(work: impl FnOnce() -> Tally) -> Sample {
-    // Reset the kernel's peak of resident memory. If the kernel does
-    // not allow this, the peak includes the workload's preparation.
+    // Reset the kernel's peak of resident memory. If the kernel does not allow the reset, the peak includes the
+    // preparation of the workload.
     let _ = fs::write("/proc/self/clear_refs", "5");
     let base = resident();
     let before = counted();
@@ -91,7 +88,7 @@ pub(crate) fn measure(work: impl FnOnce() -> Tally) -> Sample {
     }
 }
 
-/// Returns this process's resident memory, in bytes.
+/// Returns the resident memory of this process, in bytes.
 pub(crate) fn resident() -> f64 {
     resident_of("self")
 }
@@ -106,7 +103,7 @@ pub(crate) fn peak() -> f64 {
     status("self", "VmHWM:")
 }
 
-/// Returns the number of this process's open sockets.
+/// Returns the number of open sockets of this process.
 pub(crate) fn sockets() -> f64 {
     let open = fs::read_dir("/proc/self/fd").into_iter().flatten().flatten();
     let links = open.filter_map(|entry| fs::read_link(entry.path()).ok());
@@ -118,7 +115,8 @@ pub(crate) fn live() -> f64 {
     counted().map_or(f64::NAN, |stats| stats.bytes_allocated as f64 - stats.bytes_deallocated as f64)
 }
 
-/// Returns the number of heap allocations since the process started, or `None` if the program does not count them.
+/// Returns the number of heap allocations since the process started. Returns `None` if the program does not count
+/// allocations.
 pub(crate) fn allocations() -> Option<f64> {
     counted().as_ref().map(total)
 }
@@ -132,7 +130,6 @@ fn counted() -> Option<Stats> {
     Some(INSTRUMENTED_SYSTEM.stats()).filter(|stats| stats.allocations > 0)
 }
 
-/// Returns the calling thread's CPU time.
 pub(crate) fn thread_cpu() -> Duration {
     cpu(ClockId::ThreadCPUTime)
 }

@@ -1,23 +1,23 @@
-//! The pods of the load server. Each pod resembles a Deployment's pod in a real cluster and has about 8 KB of JSON.
+//! The pods of the load server. Each pod has about 8 KB of JSON and resembles a pod of a Deployment in a real cluster.
 //!
-//! Each replica set has 20 pods, each node has 100 pods, and there are 200 namespaces. The resource versions
-//! are in random order. The random seed is constant, so the same number of pods always produces the same pods.
+//! Each replica set has 20 pods, each node has 100 pods, and there are 200 namespaces. The resource versions are in
+//! random order. The random seed is constant, so a given number of pods always produces the same pods.
 
 use std::fmt::Write as _;
 use std::ops::Range;
 
 use fastrand::Rng;
 
-/// The pods' JSON texts in the form of list items.
+/// The JSON texts of the pods, in the form of list items.
 pub(crate) struct Pods {
     /// The JSON texts of all pods, separated by commas.
     json: Vec<u8>,
     places: Vec<Place>,
-    /// The list's resourceVersion.
+    /// The resourceVersion of the list.
     version: u64,
 }
 
-/// A pod's position in the JSON text, as a byte range.
+/// The position of a pod in the JSON text, as a byte range.
 struct Place {
     pod: Range<usize>,
     /// The offset of the pod's resourceVersion in the JSON text.
@@ -70,7 +70,8 @@ impl Pods {
         }
     }
 
-    /// Writes a pod as in watch events, with `kind` and `apiVersion`. `version` replaces its resourceVersion.
+    /// Writes a pod with `kind` and `apiVersion`, as in watch events. If `version` is not `None`, it replaces the pod's
+    /// resourceVersion.
     pub(crate) fn put(&self, pod: usize, version: Option<u64>, out: &mut Vec<u8>) {
         let place = &self.places[pod];
         out.extend_from_slice(br#"{"kind":"Pod","apiVersion":"v1","#);
@@ -96,10 +97,10 @@ fn put_version(place: &mut [u8], version: u64) {
     place[..DIGITS].copy_from_slice(format!("{version:0DIGITS$}").as_bytes());
 }
 
-/// The values that a replica set's pods share.
+/// The values that all pods of a replica set share.
 struct ReplicaSet {
     name: String,
-    /// The first pod's creation time, in seconds since the start of the year.
+    /// The creation time of the first pod, in seconds since the start of the year.
     since: u64,
     /// A pod template with slots for the fields that differ between pods.
     pod: String,
@@ -208,7 +209,6 @@ impl Image {
     }
 }
 
-/// The source of an environment variable's value.
 enum Value {
     Plain(String),
     Field(&'static str),
@@ -234,7 +234,7 @@ impl Value {
     }
 }
 
-/// Creates environment variables, of which every fourth one contains a URL.
+/// Creates environment variables. Every fourth variable contains a URL.
 fn env(rng: &mut Rng, how_many: Range<usize>, namespaces: &[String]) -> Vec<(String, Value)> {
     let n = rng.usize(how_many);
     let variable = |i: usize| {
@@ -254,7 +254,8 @@ fn env_json(env: &[(String, Value)]) -> String {
     env.join(",")
 }
 
-/// Copies the template and calls `put` to write each `<slot>`. If `put` returns `false`, the slot's text is kept.
+/// Copies the template, and calls `put` to write each `<slot>`. If `put` returns `false`, the text of the slot is
+/// copied.
 fn fill(template: &str, out: &mut String, mut put: impl FnMut(&str, &mut String) -> bool) {
     let mut rest = template;
     while let Some((before, after)) = rest.split_once('<') {

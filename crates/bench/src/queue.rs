@@ -1,6 +1,6 @@
 //! The workloads of the benchmark area `queue`. `go/queue` runs the same workloads on client-go and controller-runtime.
 //!
-//! In each workload, the closure for `measure` contains the measured part, which the workload's comment describes.
+//! In each workload, the closure for `measure` is the measured part. The comment of the workload describes this part.
 
 mod busy;
 mod crew;
@@ -26,7 +26,7 @@ use crew::{Tasks, Threads};
 use delays::Limit;
 use keys::Key;
 
-/// The options that select a workload's variant.
+/// The options that select a variant of a workload.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Setting {
     /// The type of the keys.
@@ -35,7 +35,8 @@ pub struct Setting {
     pub metrics: bool,
     /// Whether workers and producers are tokio tasks in the default runtime instead of threads.
     pub tasks: bool,
-    /// Whether workers that do no work for their keys use one call to finish a key and to take the next one.
+    /// Whether workers finish a key and take the next key in one call. This applies only to workers that do no work for
+    /// their keys.
     pub next: bool,
     /// Whether to run one fiftieth of the workload, as a smoke test.
     pub quick: bool,
@@ -47,7 +48,7 @@ pub enum Keys {
     /// `Arc<str>`.
     #[default]
     Arc,
-    /// `&'static str`, which is cloned without cost like a Go string.
+    /// `&'static str`, whose clones cost nothing, as for a Go string.
     Static,
     /// `String`, whose clones allocate memory.
     String,
@@ -111,7 +112,7 @@ impl Setting {
         if self.quick { full / 50 } else { full }
     }
 
-    /// Creates a queue's configuration, with or without metrics.
+    /// Creates the configuration of a queue, with or without metrics.
     fn config<K: Key, C>(self, clock: C) -> QueueConfig<K, C> {
         QueueConfig {
             name: "bench".to_owned(),

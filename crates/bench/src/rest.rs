@@ -1,9 +1,9 @@
 //! The workloads of the benchmark area `rest`. `go/rest` runs the
 //! same workloads on client-go, and `kube` runs them on kube-rs.
 //!
-//! All client libraries use the same server ([`serve`]) on the same processors. The server's CPU
-//! time is not counted. A GET workload runs for one second without measurement, and then for three
-//! measured seconds. The measurement of watches starts two seconds after all watches are open.
+//! All client libraries use the same server ([`serve`]) on the same processors. The CPU time of the server is not
+//! counted. A GET workload runs for one second without measurement, and then for three measured seconds. The
+//! measurement of watches starts two seconds after all watches are open.
 
 mod crates;
 mod get;
@@ -26,23 +26,18 @@ use crate::meter::Sample;
 
 pub use server::{Listeners, serve};
 
-/// A workload's options.
 #[derive(Clone, Debug)]
 struct Setting {
-    /// The server's kubeconfig, or the load server's URL for the workload `list`.
+    /// The kubeconfig of the server. For the workload `list`, the URL of the load server.
     server: String,
     /// Whether to run for a shorter time, as a smoke test.
     quick: bool,
 }
 
-/// The protocol between client and server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Protocol {
-    /// HTTP/1.1 without TLS.
     Plain,
-    /// HTTP/1.1 over TLS.
     Tls,
-    /// HTTP/2 over TLS.
     Http2,
 }
 
@@ -70,12 +65,11 @@ const WORKS: &[(&str, Work)] = &[
     ("crates", |_, _| crates::crates(&["pintle-restreq", "pintle-kubeconfig"])),
 ];
 
-/// Runs the workload from the command line.
+/// Runs the workload that the command line names.
 pub fn main() -> ExitCode {
     answer(run(), "rest WORK --server KUBECONFIG [--quick]", WORKS.iter().map(|(work, _)| *work))
 }
 
-/// Runs the workload from the command line. Returns `None` if there is no such workload.
 fn run() -> Option<Sample> {
     let mut args = std::env::args().skip(1);
     let name = args.next()?;
@@ -107,7 +101,6 @@ impl Setting {
         config.expect("a valid kubeconfig")
     }
 
-    /// Returns `full`, or a quarter of `full` in a quick run.
     fn span(&self, full: Duration) -> Duration {
         if self.quick { full / 4 } else { full }
     }

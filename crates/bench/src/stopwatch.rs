@@ -4,7 +4,7 @@ use std::mem;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-/// A collection of durations. Each thread has a clone, which adds its durations to the shared list when it is dropped.
+/// A collection of durations. Each thread has a clone. A dropped clone adds its durations to the shared list.
 #[derive(Debug, Default)]
 pub(crate) struct Stopwatch {
     local: Vec<u64>,
@@ -24,8 +24,8 @@ impl Stopwatch {
         self.local.push(time.as_nanos() as u64);
     }
 
-    /// Returns the quantile `q` of all durations in microseconds, or NaN if there are none. Call this
-    /// method after all other clones were dropped, because a clone adds its durations when it is dropped.
+    /// Returns the quantile `q` of all durations in microseconds, or NaN if there are no durations. Call this method
+    /// after all other clones are dropped, because a clone adds its durations to the shared list only then.
     pub(crate) fn quantile_us(&self, q: f64) -> f64 {
         let mut all = self.all.lock().unwrap_or_else(PoisonError::into_inner);
         let rank = (q * all.len() as f64).ceil() as usize;
@@ -36,7 +36,7 @@ impl Stopwatch {
     }
 }
 
-/// The clone shares the list of durations.
+/// Creates a clone that shares the list of durations.
 impl Clone for Stopwatch {
     fn clone(&self) -> Self {
         Self { local: Vec::with_capacity(1 << 16), all: Arc::clone(&self.all) }

@@ -1,5 +1,5 @@
-//! Workloads with the informer cache but without an informer. `go/cache`
-//! runs the same workloads with the same keys on client-go's indexer.
+//! Workloads with the informer's cache and without an informer. `go/cache` runs the same workloads with the same keys
+//! on client-go's indexer.
 
 use std::array;
 use std::hint::black_box;
@@ -16,7 +16,6 @@ use pintle_meta::{Metadata, Object, ObjectKey, ObjectMeta};
 use crate::answer::answer;
 use crate::meter::{Sample, Tally, measure};
 
-/// A pod type with the fields for these workloads.
 pub(crate) struct Pod {
     metadata: ObjectMeta,
     node: String,
@@ -31,12 +30,10 @@ impl Object for Pod {
 const PODS: usize = 100_000;
 const NODES: usize = 1000;
 
-/// A workload's size.
 struct Setting {
     quick: bool,
 }
 
-/// Runs a workload once.
 type Work = fn(&Setting) -> Sample;
 
 /// The workloads, by the name that the Go program and `cargo xtask bench` use.
@@ -56,7 +53,7 @@ const WORKS: &[(&str, Work)] = &[
     ("store-write-beside-snapshots", beside_snapshots),
 ];
 
-/// Runs the workload from the command line.
+/// Runs the workload that the command line names.
 pub fn main() -> ExitCode {
     let mut args = std::env::args().skip(1);
     let name = args.next().unwrap_or_default();
@@ -71,7 +68,7 @@ impl Setting {
     }
 }
 
-/// Creates the same pods as the client-go workload. With different values of `shift`, each pod is on a different node.
+/// Creates the same pods as the client-go workload. With a different value of `shift`, each pod is on a different node.
 pub(crate) fn pods(count: usize, shift: usize) -> Vec<Arc<Pod>> {
     let pod = |at: usize| {
         let mut metadata = ObjectMeta::new(format!("namespace-{}", at % 200), format!("pod-name-{at:08}"));
@@ -85,7 +82,6 @@ fn node(at: usize) -> String {
     format!("node-{}", at % NODES)
 }
 
-/// Creates a cache with indexes by namespace and by node.
 fn indexer() -> Cache<Pod> {
     let cache = Cache::new();
     cache.add_index("node", |pod: &Pod| vec![pod.node.clone()]).expect("no other index has this name");
@@ -179,7 +175,7 @@ fn snapshot(setting: &Setting) -> Sample {
     })
 }
 
-/// Replaces each pod, in random order. The new pod is on the old pod's node or on a different one.
+/// Replaces each pod, in random order. The new pod is on the node of the old pod or on a different node.
 fn update(setting: &Setting, shift: usize) -> Sample {
     let cache = filled(&pods(setting.pods(), 0));
     let (next, order) = (pods(setting.pods(), shift), shuffled(setting.pods()));
@@ -189,15 +185,15 @@ fn update(setting: &Setting, shift: usize) -> Sample {
     })
 }
 
-/// Measures a writer alone, and then while another thread repeatedly visits all pods in a snapshot.
+/// Measures a writer alone, and then the writer while another thread repeatedly visits all pods in a snapshot.
 fn beside_snapshots(setting: &Setting) -> Sample {
     let (alone, beside) = (mixed(setting, 0, false), mixed(setting, 0, true));
     let share = beside.figures["writes/s"] / alone.figures["writes/s"];
     beside.with("of the rate without", share)
 }
 
-/// For three seconds, one thread replaces pods by pods on different nodes,
-/// while other threads read pods by key or visit all pods in a snapshot.
+/// For three seconds, one thread replaces pods by pods on different nodes. Meanwhile, other threads read pods by key or
+/// visit all pods in a snapshot.
 fn mixed(setting: &Setting, readers: u64, snapshots: bool) -> Sample {
     let all = pods(setting.pods(), 0);
     let keys: Vec<ObjectKey> = all.iter().map(|pod| pod.key()).collect();

@@ -113,6 +113,7 @@ impl fmt::Display for UnfinishedKeys {
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum ManagerError {
+    /// A controller failed.
     #[error(transparent)]
     Controller(#[from] ControllerError),
     /// A service or the leader election failed.

@@ -24,7 +24,7 @@ struct Context {
     progress: Progress,
 }
 
-/// Runs the workload from the command line.
+/// Runs the workload that the command line names.
 pub fn main() {
     let start = Instant::now();
     let args: Vec<String> = std::env::args().skip(1).collect();

@@ -1,6 +1,7 @@
 //! The kube-rs workloads of the area `cache`. `src/cache.rs` in pintle-bench describes the workloads.
 //!
-//! A workload with one handler uses a reflector and its store, and a workload with several handlers uses kube-rs's shared store.
+//! A workload with one handler uses a reflector and its store. A workload with several handlers uses kube-rs's shared
+//! store.
 
 pub mod controller;
 #[path = "../../src/rest/crates.rs"]
@@ -33,7 +34,7 @@ use tokio::runtime::Runtime;
 use feed::Feed;
 use meter::{Sample, Tally, live, measure, peak, resident};
 
-/// Runs the workload from the command line.
+/// Runs the workload that the command line names.
 pub fn main() {
     let args: Vec<String> = std::env::args().skip(1).collect();
     let args: Vec<&str> = args.iter().map(String::as_str).collect();
@@ -64,7 +65,7 @@ struct Setting {
     quick: bool,
 }
 
-/// The counts of updates and lists. The task that polls the reflector increments them.
+/// The numbers of updates and lists. The task that polls the reflector increments these numbers.
 #[derive(Default)]
 struct Counts {
     updates: AtomicUsize,
@@ -72,7 +73,7 @@ struct Counts {
 }
 
 impl Counts {
-    /// Checks `count` every millisecond. Returns the time at which it reached `wanted`.
+    /// Checks `count` every millisecond. Returns the time at which `count` reached `wanted`.
     async fn wait(count: &AtomicUsize, wanted: usize) -> Instant {
         while count.load(Ordering::Acquire) < wanted {
             tokio::time::sleep(Duration::from_millis(1)).await;
@@ -111,7 +112,7 @@ impl Setting {
         sample.with("s until synced", synced.as_secs_f64())
     }
 
-    /// Starts a reflector. Returns when its store is complete and no longer changes.
+    /// Starts a reflector. Returns when the store of the reflector is complete and no longer changes.
     fn settled(&self, runtime: &Runtime, strip: bool) -> (Store<Pod>, Arc<Counts>) {
         let _in_runtime = runtime.enter();
         let (store, counts) = start(self.api(), strip, watcher::Config::default());
@@ -128,8 +129,8 @@ impl Setting {
         self.round(runtime, 200_000, &[counts])
     }
 
-    /// Each handler subscribes to a shared reflector. A task polls the reflector's stream and drops the items.
-    /// Handlers cannot subscribe after the reflector has started, so there is no first round with only one handler.
+    /// Each handler subscribes to a shared reflector. A task polls the reflector's stream and drops the items. Handlers
+    /// cannot subscribe after the reflector has started, so this workload has no first round with only one handler.
     fn events_to(&self, runtime: &Runtime, handlers: usize) -> Sample {
         let in_runtime = runtime.enter();
         let (store, writer) = reflector::store_shared::<Pod>(1024);
@@ -201,7 +202,7 @@ impl Setting {
     }
 }
 
-/// Runs a reflector in a task that counts the events.
+/// Starts a reflector in a task that counts the events.
 fn start(api: Api<Pod>, strip: bool, config: watcher::Config) -> (Store<Pod>, Arc<Counts>) {
     let (store, writer) = reflector::store();
     let counts = Arc::new(Counts::default());
@@ -218,7 +219,7 @@ fn start(api: Api<Pod>, strip: bool, config: watcher::Config) -> (Store<Pod>, Ar
             match event {
                 Ok(Event::Apply(_)) => shared.updates.fetch_add(1, Ordering::AcqRel),
                 Ok(Event::InitDone) => shared.lists.fetch_add(1, Ordering::AcqRel),
-                // Ignore errors such as 410 Expired, after which the watcher lists again.
+                // Ignore errors such as 410 Expired. After an error, the watcher lists again.
                 Ok(_) | Err(_) => 0,
             };
         }

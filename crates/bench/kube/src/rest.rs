@@ -18,7 +18,7 @@ use crate::crates::crates;
 use crate::meter::{Sample, Tally, measure, resident, sockets};
 use crate::stopwatch::Stopwatch;
 
-/// Runs the workload from the command line.
+/// Runs the workload that the command line names.
 pub fn main() {
     let args: Vec<String> = std::env::args().skip(1).collect();
     let args: Vec<&str> = args.iter().map(String::as_str).collect();

@@ -1,4 +1,4 @@
-//! Measures a write's cost while other clients watch other namespaces.
+//! Measures the cost of a write while other clients watch other namespaces.
 
 use std::time::Instant;
 
@@ -10,8 +10,8 @@ use crate::meter::{Sample, Tally, measure};
 /// The number of watches that share a connection.
 const SHARED: usize = 50;
 
-/// Sends writes one after another, with 0, 100 and 1,000 watchers.
-/// Each watcher watches its own namespace, in which nothing changes.
+/// Sends writes one after another, with 0, 100 and 1,000 watchers. Each watcher watches its own namespace, in which no
+/// object changes.
 pub(super) fn idle(setting: &Setting) -> Sample {
     let runtime = runtime();
     let client = runtime.block_on(setting.client());
@@ -55,7 +55,7 @@ async fn watch(setting: &Setting, maker: &RestClient, i: usize, last: Option<&Wa
     (client, watch)
 }
 
-/// Sends writes one after another. Returns the microseconds per write.
+/// Sends writes one after another. Returns the time per write in microseconds.
 async fn write(client: &RestClient, n: usize) -> f64 {
     let begun = Instant::now();
     for i in 0..n {

@@ -12,12 +12,10 @@ use crate::meter::{Sample, Tally, measure};
 const AT_ONCE: usize = 64;
 const MAPS: &str = "/api/v1/namespaces/default/configmaps";
 
-/// Creates small objects.
 pub(super) fn writes(setting: &Setting) -> Sample {
     run(setting.size(100_000), 0, |service, i| call(service, Method::POST, MAPS.to_owned(), Some(i)))
 }
 
-/// Reads one of a thousand small objects.
 pub(super) fn reads(setting: &Setting) -> Sample {
     const OBJECTS: usize = 1_000;
     let get = |service, i| call(service, Method::GET, format!("{MAPS}/c{}", i % OBJECTS), None);

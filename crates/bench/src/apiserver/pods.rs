@@ -13,8 +13,8 @@ use crate::pods::Pods;
 
 const ALL: &str = "/api/v1/pods";
 const PROTOBUF: &str = "application/vnd.kubernetes.protobuf";
-/// The fields that are removed from pods before their creation. The server sets most of them. Owner
-/// references are removed because the garbage collector deletes pods without an existing owner.
+/// The fields that are removed from pods before the pods are created. The server sets most of these fields. Owner
+/// references are removed because the garbage collector deletes pods whose owner does not exist.
 const SERVERS_OWN: [&str; 5] = ["namespace", "uid", "resourceVersion", "creationTimestamp", "ownerReferences"];
 
 /// Runs the measurement with a number of pods that a real server can also store.
@@ -27,7 +27,8 @@ pub(super) fn many(setting: &Setting) -> Sample {
     pods(setting, setting.size(100_000))
 }
 
-/// Creates pods with a status and lists them as JSON and as protobuf. Then writes small objects, without and during concurrent lists.
+/// Creates pods with a status, and lists the pods as JSON and as protobuf. Then writes small objects, first without
+/// lists and then during concurrent lists.
 fn pods(setting: &Setting, n: usize) -> Sample {
     let runtime = runtime();
     let client = runtime.block_on(setting.client());
@@ -37,10 +38,11 @@ fn pods(setting: &Setting, n: usize) -> Sample {
         runtime.block_on(each(n, 16, move |i| make(client.clone(), pods.clone(), i)));
         Tally::operations(n)
     });
-    // Report the server's total memory, including the memory that it needs without pods.
+    // Report the server's total memory, including the memory of a server without pods.
     let made = setting.server_bytes();
     runtime.block_on(async {
-        // Report the JSON size of the create requests. In responses, pods are larger, because they contain managed fields.
+        // Report the JSON size of the create requests. Pods in responses are larger, because they contain managed
+        // fields.
         let json = pods.list(0..n).len();
         let mut first = Vec::new();
         for _ in 0..5 {

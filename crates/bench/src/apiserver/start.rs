@@ -1,4 +1,4 @@
-//! Measures the time from a server process's start to its first response.
+//! Measures the time from the start of a server process to its first response.
 
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::TcpStream;
@@ -10,7 +10,7 @@ use pintle_kubeconfig::{Environment, Overrides};
 use super::{Setting, quantile_ms};
 use crate::meter::{Sample, Tally, measure, resident_of};
 
-/// Repeatedly starts a process with the embedded server over plain HTTP, and requests the server's version.
+/// Repeatedly starts a process with the embedded server over plain HTTP, and requests the version of the server.
 pub(super) fn start(setting: &Setting) -> Sample {
     let times = setting.size(1_000).min(20);
     let mut took = Vec::new();
@@ -30,7 +30,7 @@ pub(super) fn start(setting: &Setting) -> Sample {
         .with("MB at the first answer", bytes / 1e6 / times as f64)
 }
 
-/// A process with the embedded server. The process is killed on drop.
+/// A process with the embedded server. Dropping this value kills the process.
 struct Server(Child, String);
 
 impl Server {

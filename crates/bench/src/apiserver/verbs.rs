@@ -5,7 +5,6 @@ use crate::meter::{Sample, Tally, measure};
 
 const AT_ONCE: usize = 64;
 
-/// Creates small objects.
 pub(super) fn writes(setting: &Setting) -> Sample {
     let runtime = runtime();
     let client = runtime.block_on(setting.client());
@@ -21,7 +20,6 @@ pub(super) fn writes(setting: &Setting) -> Sample {
     })
 }
 
-/// Reads one of a thousand small objects.
 pub(super) fn reads(setting: &Setting) -> Sample {
     const OBJECTS: usize = 1_000;
     let runtime = runtime();

@@ -1,4 +1,5 @@
-//! Workloads with many watchers of the same resource, which measure their cost and the number of lost changes.
+//! Workloads with many watchers of the same resource, which measure the cost of the watchers and the number of lost
+//! changes.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -13,8 +14,8 @@ use crate::meter::{Sample, Tally, measure};
 const SHARED: usize = 50;
 const NAMESPACE: &str = "watched";
 
-/// The server sends 1,000 changes to 1,000 watchers, each of which must receive all of them.
-/// Then 100 more watchers connect and read nothing while another 1,000 changes are made.
+/// The server sends 1,000 changes to 1,000 watchers. Each watcher must receive all changes. Then 100 further watchers
+/// connect and read nothing while another 1,000 changes are made.
 pub(super) fn watchers(setting: &Setting) -> Sample {
     let runtime = runtime();
     let (watchers, changes) = (setting.size(1_000), setting.size(1_000));
@@ -59,8 +60,8 @@ pub(super) fn watchers(setting: &Setting) -> Sample {
         .with("s", seconds)
 }
 
-/// Returns the server's memory for each watcher that does not read, in bytes. Each
-/// watched object has 1 KB, so the changes do not fit into the socket buffers.
+/// Returns the server's memory in bytes for each watcher that does not read. Each watched object has 1 KB, so the
+/// changes do not fit into the socket buffers.
 async fn unread(setting: &Setting, client: &RestClient, changes: usize) -> f64 {
     const WATCHERS: usize = 100;
     change(client, changes, &"x".repeat(1_000)).await;
@@ -76,7 +77,6 @@ async fn unread(setting: &Setting, client: &RestClient, changes: usize) -> f64 {
     (setting.server_bytes() - before) / WATCHERS as f64
 }
 
-/// Updates each object once.
 async fn change(client: &RestClient, changes: usize, value: &str) {
     let (client, value) = (client.clone(), value.to_owned());
     let write = move |i: usize| {
@@ -94,7 +94,8 @@ fn client_of(tasks: &[Watching]) -> RestClient {
     tasks.last().expect("the first watcher has its own client").0.clone()
 }
 
-/// Receives changes until `changes` of them have arrived or the watch has ended. Returns their number.
+/// Receives changes until `changes` changes have arrived or the watch has ended. Returns the number of received
+/// changes.
 async fn receive(client: RestClient, changes: usize, ready: Arc<Semaphore>) -> usize {
     let watch = client.get().abs_path(["/api/v1"]).namespace(NAMESPACE).resource("configmaps").param("watch", "true");
     let list: serde_json::Value = {

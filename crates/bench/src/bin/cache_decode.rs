@@ -1,5 +1,5 @@
-//! Measures the cost of decoding an object or event from bytes and storing it in
-//! the cache: `cache_decode PODS.jsonl`. The file contains one object per line.
+//! Measures the cost of decoding an object or event from bytes and storing it in the cache: `cache_decode PODS.jsonl`.
+//! The file contains one object per line.
 
 use std::env;
 use std::error::Error;
@@ -25,7 +25,7 @@ use rustix::time::{ClockId, clock_gettime};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 
-/// The pod fields for a program that only needs to know which pods exist.
+/// The pod fields that a program needs to find out which pods exist.
 #[derive(Deserialize)]
 struct Slim {
     metadata: Identity,
@@ -82,8 +82,8 @@ fn main() -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// Splits a response body into watch frames. Returns the CPU time per frame in
-/// microseconds. If `reads` is true, this includes finding the object in each frame.
+/// Splits a response body into watch frames. Returns the CPU time per frame in microseconds. If `reads` is true, the
+/// time includes the search for the object in each frame.
 fn frames(pods: &[Bytes], reads: bool) -> f64 {
     let frame = |pod: &Bytes| [br#"{"type":"MODIFIED","object":"#, &**pod, b"}\n"].concat();
     let body = Bytes::from(pods.iter().flat_map(frame).collect::<Vec<u8>>());
@@ -99,8 +99,8 @@ fn frames(pods: &[Bytes], reads: bool) -> f64 {
     (cpu() - begun).as_secs_f64() * 1e6 / found as f64
 }
 
-/// Processes a list of all pods and then one change of each pod, and prints the cost. If `ticks`
-/// is true, also prints how long a concurrent task that is always ready waited for the thread.
+/// Processes a list of all pods and then one change of each pod, and prints the cost. If `ticks` is true, also prints
+/// how long a concurrent task that is always ready waited for the thread.
 fn whole<T: Object + DeserializeOwned>(
     pods: &[Bytes],
     what: &str,
@@ -132,7 +132,8 @@ fn whole<T: Object + DeserializeOwned>(
     })
 }
 
-/// Measures how long an always ready task waits for the thread. Uses the thread's CPU time, because other programs may run on the machine.
+/// Measures how long a task that is always ready waits for the thread. The unit is CPU time of the thread, because
+/// other programs may run on the machine.
 struct Ticks {
     wants_to_run: bool,
     last: Duration,
@@ -179,10 +180,10 @@ fn clock(id: ClockId) -> Duration {
     Duration::new(time.tv_sec as u64, time.tv_nsec as u32)
 }
 
-/// The list's version. All resource versions in the file have the same number of digits.
+/// The version of the list. All resource versions in the file have the same number of digits.
 const VERSION: usize = 2_000_000_000;
 
-/// A source of pods. A list returns all pods. When `gate` receives a message, the watch sends each pod once more.
+/// A source of pods. A list returns all pods. When `gate` receives a message, the watch sends each pod once again.
 struct Source<T> {
     pods: Vec<Bytes>,
     gate: Mutex<Option<tokio::sync::oneshot::Receiver<()>>>,
@@ -230,7 +231,7 @@ fn at_version(pod: &Bytes, version: usize) -> Bytes {
     pod.into()
 }
 
-/// A stream whose items all become ready when `gate` has received a message.
+/// A stream whose items all become ready when `gate` receives a message.
 struct Each<I> {
     items: Box<dyn Iterator<Item = I> + Send>,
     gate: Option<tokio::sync::oneshot::Receiver<()>>,

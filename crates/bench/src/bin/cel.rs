@@ -14,7 +14,6 @@ fn main() -> ExitCode {
     answer(run(), "cel WORK [--quick]", WORKS.iter().map(|(work, _)| *work))
 }
 
-/// Runs the workload from the command line. Returns `None` if there is no such workload.
 fn run() -> Option<Sample> {
     let mut args = std::env::args().skip(1);
     let name = args.next()?;

@@ -1,7 +1,7 @@
 //! A process that contends for a lease: `contender --server KUBECONFIG --lease NAME --identity NAME --log FILE`.
 //!
-//! While the process leads, it logs its actions. Each line contains the time at which the leadership guard allowed
-//! an action, in nanoseconds since 1970. When its standard input is closed, the process releases the lease and ends.
+//! While the process leads, it logs its actions. Each line contains the time at which the leadership guard allowed an
+//! action, in nanoseconds since 1970. When the standard input is closed, the process releases the lease and ends.
 
 use std::error::Error;
 use std::fs::OpenOptions;
@@ -40,8 +40,8 @@ async fn main() -> Result<(), Box<dyn Error>> {
         let mut log = OpenOptions::new().create(true).append(true).open(&log).expect("cannot open the log");
         writeln!(log, "term").expect("cannot write the log");
         while !leadership.is_cancelled() {
-            // Read the time before checking the guard. If the guard is valid at the check,
-            // it was also valid at the logged time, even if the process paused in between.
+            // Read the time before the check of the guard. If the guard is valid at the check, the guard was also valid
+            // at the logged time, even if the process paused between the two steps.
             let allowed = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_nanos();
             if leadership.check().is_ok() {
                 writeln!(log, "{allowed}").expect("cannot write the log");

@@ -9,7 +9,7 @@ fn main() -> ExitCode {
     answer(run(), "election WORK [--polling] --server KUBECONFIG [--quick]", WORKS.iter().map(|(work, _)| *work))
 }
 
-/// Runs the workload from the command line. Returns `None` if there is no such workload or no server is given.
+/// Runs the workload from the command line. Returns `None` if the workload is unknown or no server is given.
 fn run() -> Option<Sample> {
     let mut args = std::env::args().skip(1);
     let name = args.next()?;

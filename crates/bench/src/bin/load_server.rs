@@ -17,7 +17,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         std::process::exit(0);
     });
     let listener = TcpListener::bind("127.0.0.1:0")?;
-    // Connections wait until the pods are created.
+    // Connections that arrive earlier wait until the pods are created.
     println!("http://{}", listener.local_addr()?);
     pintle_bench::load::serve(pods, &listener)?;
     Ok(())

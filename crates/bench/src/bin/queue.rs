@@ -16,7 +16,6 @@ fn main() -> ExitCode {
     answer(run(), usage, WORKS.iter().map(|(work, _)| *work))
 }
 
-/// Runs the workload from the command line. Returns `None` if the workload or the variant is unknown.
 fn run() -> Option<Sample> {
     let mut args = std::env::args().skip(1);
     let name = args.next()?;

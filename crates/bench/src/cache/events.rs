@@ -11,10 +11,11 @@ use super::informer::{Counted, Counter, Kept, Kind, informer};
 use super::sync::start_and_settle;
 use crate::meter::{Sample, Tally, measure};
 
-/// Requests 200,000 updates from the load server, and measures the time until every handler has received all of them.
+/// Requests 200,000 updates from the load server. Measures the time until every handler has received all updates.
 ///
-/// By default, Pintle merges several updates of an object for a slow handler. Here, its subscriptions deliver every
-/// event, like the other libraries. One of the results is the fraction of the events that the slowest handler received.
+/// By default, Pintle merges several updates of an object for a slow handler. In this workload, the subscriptions
+/// deliver every event, as in the other libraries. One result is the fraction of the events that the slowest handler
+/// received.
 pub(super) fn events<T: Kind>(setting: &Setting, runtime: &Runtime, kept: Kept) -> Sample {
     let informer = informer::<T>(setting, kept, false);
     runtime.block_on(start_and_settle(setting, &informer));
@@ -42,7 +43,7 @@ fn round<T: Kind>(
 ) -> Sample {
     let (stats, n) = (setting.feed.stats(), setting.size(updates));
     let changed = n.min(stats.pods);
-    // The second round needs other resource versions than the first one.
+    // The second round needs resource versions that the first round did not use.
     let first = n * before;
     let newest = stats.version + (first + n - changed) as u64 + 1;
     let mut counted: Vec<Counted> =

@@ -1,4 +1,4 @@
-//! Measures a complete store's memory, and the cost of reading from a compressed store.
+//! Measures the memory of a complete store, and the cost of reading from a compressed store.
 
 use k8s_openapi::api::core::v1::Pod;
 use pintle_informer::Compact;
@@ -10,8 +10,9 @@ use super::informer::{Kept, Kind, informer};
 use super::sync::start_and_settle;
 use crate::meter::{Sample, Tally, live, measure, resident};
 
-/// Measures from before the informer's creation until it has synced and finished its background work. There are
-/// no handlers. No program collects garbage or returns memory to the system before resident memory is read.
+/// Measures from the time before the informer is created until the informer has synced and finished its background
+/// work. There are no handlers. No program collects garbage or returns memory to the system before resident memory is
+/// read.
 pub(super) fn held<T: Kind>(setting: &Setting, runtime: &Runtime, kept: Kept) -> Sample {
     let (resident_before, live_before) = (resident(), live());
     let mut held = None;
@@ -24,7 +25,8 @@ pub(super) fn held<T: Kind>(setting: &Setting, runtime: &Runtime, kept: Kept) ->
     sample.with("bytes live", live() - live_before)
 }
 
-/// Reads each pod once by its key, in random order. Almost every read decodes the pod, because few pods were decoded recently.
+/// Reads each pod once by its key, in random order. Almost every read decodes the pod, because only a few decoded pods
+/// stay in memory.
 pub(super) fn read_compact(setting: &Setting, runtime: &Runtime) -> Sample {
     let informer = informer::<Compact<Pod>>(setting, Kept::Unmanaged, false);
     runtime.block_on(start_and_settle(setting, &informer));

@@ -35,7 +35,6 @@ impl Kept {
     }
 }
 
-/// An object type for the cache workloads.
 pub(super) trait Kind: Object + Resource<Scope = NamespaceScope> + DeserializeOwned {}
 
 impl<T: Object + Resource<Scope = NamespaceScope> + DeserializeOwned> Kind for T {}
@@ -52,7 +51,7 @@ pub(super) fn informer<T: Kind>(setting: &Setting, kept: Kept, streaming_list: b
 
 /// A handler that counts objects until it has received `wanted` different objects in their newest state.
 pub(super) struct Counter {
-    /// The lowest resource version of an object's newest state.
+    /// The lowest resource version among the newest states of the objects.
     newest: u64,
     wanted: usize,
     counts: Arc<Counts>,
@@ -66,16 +65,16 @@ struct Counts {
     newest: AtomicUsize,
 }
 
-/// A [`Counter`]'s counts.
+/// The counts of a [`Counter`].
 pub(super) struct Counted {
     counts: Arc<Counts>,
     done: watch::Receiver<Option<Instant>>,
-    /// Stops the handler when it is dropped.
+    /// Stops the handler when the guard is dropped.
     pub(super) guard: HandlerGuard,
 }
 
 impl Counter {
-    /// Adds a handler that counts updates until `wanted` objects have the resource version `newest` or a later one.
+    /// Adds a handler that counts updates until `wanted` objects have the resource version `newest` or a later version.
     pub(super) fn add<T: Object>(subscription: Subscription<T>, newest: u64, wanted: usize) -> Counted {
         let (counts, done) = (Arc::<Counts>::default(), watch::Sender::new(None));
         let (shared, is_done) = (counts.clone(), done.subscribe());
@@ -115,7 +114,7 @@ impl<T: Object> ResourceEventHandler<T> for Counter {
 }
 
 impl Counted {
-    /// Waits until the handler is done, and returns the completion time.
+    /// Waits until the handler is done. Returns the time at which the handler was done.
     pub(super) async fn done(&mut self) -> Instant {
         let done = self.done.wait_for(Option::is_some).await.expect("the handler exists");
         done.expect("the condition checked it")

@@ -1,4 +1,4 @@
-//! Measures an informer's re-list after the server has ended the watch with 410 Expired.
+//! Measures the re-list of an informer after the server has ended the watch with 410 Expired.
 
 use std::time::{Duration, Instant};
 
@@ -10,9 +10,10 @@ use super::informer::{Counter, Kept, informer};
 use super::sync::start_and_settle;
 use crate::meter::{Sample, Tally, measure, peak, resident};
 
-/// One pod in a hundred has changed before the re-list. The wall time starts with the list request, without a back-off, and
-/// ends when a handler has received all changes. CPU time and memory are measured from the end of the watch until one second
-/// after that. Between the first list and the measurement, no program collects garbage or returns memory to the system.
+/// Before the re-list, one pod in a hundred has changed. The wall time starts with the list request, without a
+/// back-off, and ends when a handler has received all changes. CPU time and memory are measured from the end of the
+/// watch until one second after that time. Between the first list and the measurement, no program collects garbage or
+/// returns memory to the system.
 pub(super) fn relist(setting: &Setting, runtime: &Runtime) -> Sample {
     let informer = informer::<Pod>(setting, Kept::All, false);
     runtime.block_on(start_and_settle(setting, &informer));

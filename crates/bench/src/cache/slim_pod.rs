@@ -6,7 +6,7 @@ use k8s_openapi::api::core::v1::{Affinity, TopologySpreadConstraint};
 use pintle_meta::{Metadata, Time};
 use serde::{Deserialize, Deserializer};
 
-/// A pod for a scheduler. Pods do not share data. Rarely used fields are stored behind a pointer.
+/// A pod with the fields for a scheduler. Pods do not share data. Rarely used fields are stored behind a pointer.
 #[derive(Deserialize)]
 pub(super) struct SlimPod {
     metadata: SlimMetadata,
@@ -109,7 +109,7 @@ enum PreemptionPolicy {
 #[allow(dead_code, reason = "as above")]
 struct Container {
     name: Box<str>,
-    /// The image. A scheduler prefers nodes that already have it.
+    /// The image. A scheduler prefers nodes that already have the image.
     image: Box<str>,
     #[serde(default)]
     ports: Box<[Port]>,
@@ -236,7 +236,7 @@ fn number(quantity: &str) -> f64 {
     digits.parse::<f64>().unwrap_or(0.0) * factor
 }
 
-/// Returns the names of a pod's persistent volume claims, which can restrict the nodes on which it can run.
+/// Returns the names of a pod's persistent volume claims. The claims can restrict the nodes on which the pod can run.
 fn claims<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Box<[Box<str>]>, D::Error> {
     #[derive(Deserialize)]
     #[serde(rename_all = "camelCase")]

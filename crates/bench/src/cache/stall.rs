@@ -9,9 +9,9 @@ use super::Setting;
 use super::informer::{Counter, Kept, informer};
 use crate::meter::{Sample, Tally, measure, thread_cpu};
 
-/// Runs an informer's first list on a single-threaded runtime until a handler has received
-/// all objects. Meanwhile, another task yields in a loop and measures its longest wait, as
-/// wall time and as CPU time. CPU time excludes periods in which the thread did not run.
+/// Runs the first list of an informer on a single-threaded runtime until a handler has received all objects. Meanwhile,
+/// another task yields in a loop and measures its longest wait, as wall time and as CPU time. CPU time excludes periods
+/// in which the thread did not run.
 pub(super) fn stall(setting: &Setting) -> Sample {
     let runtime = Builder::new_current_thread().enable_all().build().expect("cannot create a runtime");
     let informer = informer::<Pod>(setting, Kept::All, false);

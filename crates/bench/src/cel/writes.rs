@@ -16,7 +16,7 @@ const WRITES: usize = 5_000;
 const DEFINITIONS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
 const ROUTES: &str = "/apis/bench.example.com/v1/routes";
 
-/// Updates the same object repeatedly. Each update changes a field and is one operation.
+/// Updates the same object repeatedly. One operation is one update, which changes one field.
 pub(super) fn writes(quick: bool, has_rules: bool) -> Sample {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("cannot start a runtime");
     let server = runtime.block_on(ApiServer::start(ApiServerConfig::default())).expect("cannot start the server");
@@ -42,7 +42,6 @@ pub(super) fn writes(quick: bool, has_rules: bool) -> Sample {
     })
 }
 
-/// Returns the CustomResourceDefinition of routes, with or without validation rules.
 fn definition(has_rules: bool) -> Value {
     let mut spec: Value = serde_json::from_str(SCHEMA).expect("JSON");
     if has_rules {

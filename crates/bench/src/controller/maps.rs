@@ -15,7 +15,7 @@ const NAMESPACES: usize = 50;
 ///
 /// # Errors
 ///
-/// Returns the first failed request's error.
+/// Returns the error of the first failed request.
 pub async fn fill(server: &ApiServer, n: usize) -> Result<(), Box<dyn std::error::Error>> {
     let transport = Some(TransportLayer::in_place(server.in_process()));
     let client = Some(server.client_config());

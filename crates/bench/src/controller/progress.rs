@@ -1,4 +1,4 @@
-//! Records a controller's progress. The programs for Pintle and kube-rs share this code.
+//! Records the progress of a controller. The programs for Pintle and kube-rs share this code.
 
 use std::collections::BTreeMap;
 use std::sync::OnceLock;
@@ -9,7 +9,7 @@ use tokio::sync::Notify;
 
 use crate::meter::{self, Sample};
 
-/// The annotation with the last benchmark run in which a controller wrote the object.
+/// The annotation with the number of the last benchmark run in which a controller wrote the object.
 pub(crate) const RUN: &str = "bench/run";
 
 /// Counts reconciliations of the objects `bench-0`, `bench-1` and so on. Other objects do not count.
@@ -55,7 +55,7 @@ impl Progress {
         }
     }
 
-    /// Waits until no object needs a further reconciliation. Returns the process's CPU time and memory.
+    /// Waits until no object needs a further reconciliation. Returns the CPU time and the memory of the process.
     pub(crate) async fn settled(&self) -> Sample {
         self.all_settled.notified().await;
         let (objects, seconds) =

@@ -48,12 +48,10 @@ impl Contender {
     }
 }
 
-/// Returns the number of requests recorded in `memory`.
 pub(super) fn requests(memory: &InMemoryProvider) -> f64 {
     memory.value("rest_client_requests_total", &[]).unwrap_or_default()
 }
 
-/// Waits for the next leader.
 pub(super) async fn next(starts: &mut mpsc::UnboundedReceiver<Start>) -> Start {
     let next = tokio::time::timeout(Duration::from_secs(60), starts.recv()).await;
     next.expect("a new leader within a minute").expect("a contender runs")

@@ -1,4 +1,4 @@
-//! Measures replicas that share shards: how long a shard has no owner, and how many shards move.
+//! Measures replicas that share shards: how long a shard has no owner, and how many shards change their owner.
 
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
@@ -27,7 +27,8 @@ struct Stretch {
 #[derive(Clone, Default)]
 struct Ledger(Arc<Mutex<Vec<Stretch>>>);
 
-/// Runs several fleets with three replicas and eight shards each. In each fleet, a fourth replica joins before the first one dies.
+/// Runs several fleets with three replicas and eight shards each. In each fleet, a fourth replica joins, and then the
+/// first replica dies.
 pub(super) fn shards(setting: &Setting) -> Sample {
     let runtime = runtime();
     let fleets: u64 = setting.of(12, 2);
@@ -58,8 +59,8 @@ pub(super) fn shards(setting: &Setting) -> Sample {
     let all = (fleets * u64::from(SHARDS)) as f64;
     let came = ledger.between(added, lost);
     let went = ledger.between(lost, end);
-    // With four replicas, each one owns a fourth of the shards on average. When
-    // a replica joins or dies, moves of more than a fourth are unnecessary.
+    // With four replicas, each replica owns a fourth of the shards on average. When a replica joins or dies, a fourth
+    // of the shards must move. Further moves are unnecessary.
     let needless = came.iter().filter(|moved| moved.to != 3).chain(went.iter().filter(|moved| moved.from != 0));
     let p99 = |moved: &[Moved]| {
         let mut seconds: Vec<f64> = moved.iter().map(|moved| moved.nobodys).collect();
@@ -76,7 +77,7 @@ pub(super) fn shards(setting: &Setting) -> Sample {
 
 fn start(setting: &Setting, ledger: &Ledger, fleet: u64, replica: u64) -> JoinHandle<()> {
     let name = own_name(&format!("fleet-{fleet}"));
-    // A shard's owner depends only on the names of the replicas and shards.
+    // The owner of a shard depends only on the names of the replicas and shards.
     let electors = LeaseGroupConfig { election: election(&format!("{fleet}-{replica}")), ..Default::default() };
     let config = ShardsConfig { shards: SHARDS, electors };
     let shares = cluster(setting, &InMemoryProvider::new()).shards("default", &name, config);
@@ -91,7 +92,7 @@ fn start(setting: &Setting, ledger: &Ledger, fleet: u64, replica: u64) -> JoinHa
     })
 }
 
-/// A shard's move between replicas.
+/// The change of a shard's owner.
 struct Moved {
     from: u64,
     to: u64,
@@ -105,7 +106,7 @@ impl Ledger {
         Works { ledger: self.clone(), index: stretches.len() - 1 }
     }
 
-    /// Returns the shards that moved between two points in time. `stretches` must be sorted by time.
+    /// Returns the shards that changed their owner between two points in time. `stretches` must be sorted by time.
     fn between(&self, from: Instant, to: Instant) -> Vec<Moved> {
         let stretches = self.0.lock().expect("no task panicked");
         let moved = stretches.iter().enumerate().filter(|(_, stretch)| (from..to).contains(&stretch.from));
@@ -121,7 +122,6 @@ impl Ledger {
         moved.collect()
     }
 
-    /// Returns the number of shards with an owner.
     fn owned(&self) -> usize {
         self.0.lock().expect("no task panicked").iter().filter(|stretch| stretch.to.is_none()).count()
     }

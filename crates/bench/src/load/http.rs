@@ -9,13 +9,12 @@ pub(super) struct Connection {
     is_last: bool,
 }
 
-/// A request's target.
 pub(super) struct Request {
     path: String,
     query: String,
 }
 
-/// A response whose head was already sent.
+/// A response whose head is already sent.
 pub(super) struct Answer<'a>(&'a TcpStream);
 
 impl Connection {
@@ -96,8 +95,8 @@ impl Answer<'_> {
         self.end()
     }
 
-    /// Returns `true` if the client has closed the connection. Data also
-    /// counts as a close, because no client sends data while it reads a watch.
+    /// Returns `true` if the client has closed the connection. Received data also counts as a close, because no client
+    /// sends data while it reads a watch.
     pub(super) fn has_no_reader(&self) -> bool {
         let looked = self.0.set_read_timeout(Some(Duration::from_millis(1))).and_then(|()| self.0.peek(&mut [0]));
         let is_there = matches!(&looked, Err(error) if error.kind() == io::ErrorKind::WouldBlock);

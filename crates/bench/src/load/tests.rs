@@ -14,14 +14,13 @@ fn serve(pods: usize) -> Feed {
     Feed { server }
 }
 
-/// Sends a connection's last request without waiting for the response.
+/// Sends the last request of a connection without waiting for the response.
 fn request(feed: &Feed, target: &str) -> TcpStream {
     let mut stream = TcpStream::connect(&feed.server["http://".len()..]).expect("the server listens");
     write!(stream, "GET {target} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n").expect("the server reads");
     stream
 }
 
-/// Reads the complete body of a response.
 fn body(mut stream: TcpStream) -> String {
     let mut answer = String::new();
     stream.read_to_string(&mut answer).expect("the server answers");
@@ -60,8 +59,8 @@ fn watch_sends_ordered_events_until_it_expires() {
     let watch = request(&feed, "/api/v1/pods?watch=true&sendInitialEvents=true");
     feed.wait_for_watch();
     feed.events(5, 30);
-    // Wait until the watch has read the first order, which a second control
-    // request would replace. The benchmarks never send a second one too early.
+    // Wait until the watch has read the first order. Otherwise, a second control request would replace the order. The
+    // benchmarks never send a second order too early.
     let mut text = String::new();
     let mut watch = std::io::BufReader::new(watch);
     while !text.contains("1000000060") {

@@ -124,7 +124,7 @@ async fn cut_off(world: &World, span: Duration) -> String {
     let state = process.state();
     world.proxy.cut(false);
     let from = Instant::now();
-    // In a real cluster, the kubelet restarts an ended process.
+    // In a real cluster, the kubelet restarts a process that has ended.
     let _restarted = process.ended().map(|_| world.start());
     let published = world.published("second", from).await;
     format!("the process {state}; published {published} after the end of the fault")

@@ -1,4 +1,4 @@
-//! A scenario's server, network proxy and operator process.
+//! The server, the network proxy and the operator process of a scenario.
 
 use std::path::PathBuf;
 use std::process::{Child, Command, ExitStatus, Stdio};
@@ -33,8 +33,8 @@ impl World {
         let text = server.kubeconfig().replace(&format!(":{}", address.port()), &format!(":{}", proxy.port));
         std::fs::write(&kubeconfig, text).expect("the temporary folder is writable");
         let world = Self { cluster, proxy, kubeconfig, command };
-        // Install the CustomResourceDefinition first, because an operator with
-        // controller-runtime does not. The other operators accept an existing one.
+        // Install the CustomResourceDefinition, because an operator with controller-runtime does not install it. The
+        // other operators accept an existing definition.
         let definitions = world.cluster.api::<CustomResourceDefinition>();
         definitions.create(&Website::crd(), &WriteOptions::default()).await.expect("a valid definition");
         definitions.wait_for_condition("websites.example.com", &["Established"]).await.expect("it is established");
@@ -45,7 +45,6 @@ impl World {
         self.cluster.shutdown().await;
     }
 
-    /// Starts the operator.
     pub(super) fn start(&self) -> Process {
         let mut command = Command::new(&self.command[0]);
         command.args(&self.command[1..]).env("KUBECONFIG", &self.kubeconfig).env("LEASE_NAMESPACE", "default");
@@ -64,7 +63,7 @@ impl World {
         self.cluster.server().expect("the embedded server")
     }
 
-    /// Returns the operator's requests since this time, without watches and without requests for Leases and Events.
+    /// Returns the operator's requests since `since`, without watches and without requests for Leases and Events.
     pub(super) fn requests(&self, since: Instant) -> Vec<AuditRecord> {
         let all = self.server().audit();
         let is_own = |record: &&AuditRecord| {
@@ -84,7 +83,7 @@ impl World {
         self.cluster.api().create(&site, &WriteOptions::default()).await.expect("a valid website");
     }
 
-    /// Waits until a website is ready and its ConfigMap contains its URL. Returns the seconds since `from`.
+    /// Waits until a website is ready and its ConfigMap contains its URL. Returns the time since `from` in seconds.
     pub(super) async fn published(&self, name: &str, from: Instant) -> String {
         let sites = self.cluster.namespaced::<Website>("default");
         let maps = self.cluster.namespaced::<ConfigMap>("default");
@@ -109,11 +108,10 @@ impl World {
     }
 }
 
-/// An operator process, which is killed on drop.
+/// An operator process. Dropping this value kills the process.
 pub(super) struct Process(Child);
 
 impl Process {
-    /// Kills the process with SIGKILL.
     pub(super) fn kill(mut self) {
         self.0.kill().expect("the process can be killed");
         self.0.wait().expect("the process has ended");
@@ -133,7 +131,6 @@ impl Process {
         None
     }
 
-    /// Returns the exit status if the process has ended.
     pub(super) fn ended(&mut self) -> Option<ExitStatus> {
         self.0.try_wait().expect("the state of a child is known")
     }
@@ -146,7 +143,7 @@ impl Process {
 
 impl Drop for Process {
     fn drop(&mut self) {
-        // Ignore the error, because the process may already have ended.
+        // The process may already have ended, so ignore the error.
         _ = self.0.kill();
         _ = self.0.wait();
     }

@@ -1,4 +1,4 @@
-//! A workload's workers and producers, which are threads or tokio tasks.
+//! The workers and producers of a workload, which are threads or tokio tasks.
 
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
@@ -12,7 +12,6 @@ use super::Setting;
 use super::keys::Key;
 
 pub(super) trait Crew {
-    /// The queues' clock.
     type Clock: Clock + Default;
     type Member;
 
@@ -23,10 +22,11 @@ pub(super) trait Crew {
         each: impl FnMut(WorkItem<K, Self::Clock>) + Send + 'static,
     ) -> Self::Member;
 
-    /// Starts a worker like [`worker`](Self::worker), which finishes a key and takes the next one in one call.
+    /// Starts a worker like [`worker`](Self::worker), but the worker finishes a key and takes the next key in one call.
     fn chain<K: Key>(&self, queue: &WorkQueue<K, Self::Clock>) -> Self::Member;
 
-    /// Starts a worker that takes keys but does no work for them. The setting determines whether it uses one or two calls per key.
+    /// Starts a worker that takes keys and does no work for them. The setting determines whether the worker uses one or
+    /// two calls per key.
     fn taker<K: Key>(&self, queue: &WorkQueue<K, Self::Clock>, setting: Setting) -> Self::Member {
         if setting.next { self.chain(queue) } else { self.worker(queue, drop) }
     }
@@ -34,7 +34,7 @@ pub(super) trait Crew {
     /// Starts a producer that calls `each` `steps` times and counts the calls.
     fn producer(&self, steps: usize, pace: Option<Pace>, each: impl FnMut(usize) + Send + 'static) -> Self::Member;
 
-    /// Waits until a worker or producer ends and returns its count.
+    /// Waits until a worker or producer ends. Returns its count.
     fn join(&self, member: Self::Member) -> usize;
 
     fn join_all(&self, members: Vec<Self::Member>) -> usize {
@@ -42,7 +42,7 @@ pub(super) trait Crew {
     }
 }
 
-/// The schedule of a producer's calls. A late call starts immediately.
+/// The times at which a producer makes its calls. A late call starts immediately.
 #[derive(Clone, Copy)]
 pub(super) struct Pace {
     pub(super) first: Instant,
@@ -99,7 +99,6 @@ impl Crew for Threads {
 pub(super) struct Tasks(Runtime);
 
 impl Tasks {
-    /// Creates the runtime, or returns `None` if this fails.
     pub(super) fn new() -> Option<Self> {
         Runtime::new().ok().map(Self)
     }
@@ -109,8 +108,8 @@ impl Crew for Tasks {
     type Clock = TokioClock;
     type Member = task::JoinHandle<usize>;
 
-    // Use a part of tokio's task budget in each iteration, as a reconciler would.
-    // Without it, tasks that never wait for the network would not yield their thread.
+    // Use a part of tokio's task budget in each iteration, as a reconciler would. Otherwise, tasks that never wait for
+    // the network would not yield their thread.
 
     fn worker<K: Key>(
         &self,

@@ -1,4 +1,4 @@
-//! Workloads with delayed adds, for which a worker already waits.
+//! Workloads with delayed adds. A worker already waits for the keys.
 
 use std::sync::mpsc;
 use std::time::{Duration, Instant};
@@ -15,7 +15,7 @@ use crate::meter::{Sample, Tally, measure};
 /// The rate limiter for the delays.
 #[derive(Clone, Copy)]
 pub(super) enum Limit {
-    /// The limiter by item. A key's delay grows with each failure.
+    /// The limiter by item. The delay of a key grows with each failure.
     Item,
     /// client-go's default limiter, which combines a delay per key with a token bucket
     /// for all keys. The bucket admits 100 keys immediately, and then 10 keys per second.
@@ -35,8 +35,8 @@ pub(super) fn add_after<K: Key>(setting: Setting) -> Sample {
     })
 }
 
-/// Adds 1 M keys with a rate limiter's delays. The measurement ends when all
-/// keys are done, or the first 100 keys with client-go's default limiter.
+/// Adds 1 M keys with the delays of a rate limiter. The measurement ends when all keys are done. With client-go's
+/// default limiter, the measurement ends when the first 100 keys are done.
 pub(super) fn add_rate_limited<K: Key>(setting: Setting, limit: Limit) -> Sample {
     let keys = keys::<K>(setting.size(1_000_000));
     let (limiter, soon): (Box<dyn RateLimiter<K>>, _) = match limit {
@@ -51,8 +51,8 @@ pub(super) fn add_rate_limited<K: Key>(setting: Setting, limit: Limit) -> Sample
     })
 }
 
-/// Measures `adds`, which must add `n` keys for a waiting worker. The
-/// measurement ends when this worker has taken and finished `soon` keys.
+/// Measures `adds`, which must add `n` keys while a worker waits. The measurement ends when the worker has taken and
+/// finished `soon` keys.
 fn until_done<K: Key>(queue: &WorkQueue<K>, n: usize, soon: usize, adds: impl FnOnce()) -> Sample {
     let (sender, soon_done) = mpsc::channel();
     let mut taken = 0;

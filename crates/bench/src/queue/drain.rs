@@ -1,4 +1,4 @@
-//! Measures a queue with many keys, each of which is added, taken and finished once.
+//! Measures a queue with many keys. Each key is added, taken and finished once.
 
 use std::time::Instant;
 
@@ -9,7 +9,8 @@ use super::crew::Crew;
 use super::keys::{Key, keys};
 use crate::meter::{Sample, Tally, measure};
 
-/// Adds 1 M keys and shuts down the queue. Then `workers` workers take and finish all keys. The measurement includes adds and gets.
+/// Adds 1 M keys and shuts down the queue. Then `workers` workers take and finish all keys. The adds and the gets are
+/// measured.
 pub(super) fn add_then_drain<K: Key, C: Crew>(crew: &C, setting: Setting, workers: usize) -> Sample {
     let keys = keys::<K>(setting.size(1_000_000));
     let queue: WorkQueue<K, C::Clock> = setting.queue();

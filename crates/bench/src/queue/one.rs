@@ -1,4 +1,4 @@
-//! Measures a queue that a single thread uses, with one key in flight at a time.
+//! Measures a queue that only one thread uses, with one key in flight at a time.
 
 use pintle_workqueue::WorkQueue;
 
@@ -6,8 +6,8 @@ use super::Setting;
 use super::keys::{Key, keys};
 use crate::meter::{Sample, Tally, measure};
 
-/// Adds, takes and finishes each of 1 M keys, one after another.
-/// There are two rounds, of which only the second one is measured.
+/// Adds, takes and finishes each of 1 M keys, one after another. There are two rounds. Only the second round is
+/// measured.
 pub(super) fn cycle<K: Key>(setting: Setting) -> Sample {
     let keys = keys::<K>(setting.size(1_000_000));
     again(setting, &keys, keys.len())
@@ -31,7 +31,7 @@ fn again<K: Key>(setting: Setting, keys: &[K], times: usize) -> Sample {
     measure(round)
 }
 
-/// Repeatedly creates a queue, on which 100 keys are added, taken and finished.
+/// Repeatedly creates a queue, and adds, takes and finishes 100 keys.
 pub(super) fn fresh<K: Key>(setting: Setting) -> Sample {
     let queues = setting.size(10_000);
     let keys = keys::<K>(100);

@@ -13,10 +13,10 @@ use crate::meter::{Sample, Tally, measure};
 
 const LEVELS: [i32; 5] = [-100, -10, 0, 10, 100];
 
-/// 100 k keys are queued, each with one of five priorities. 1,000 workers take 200 k keys in total. While a
-/// worker processes a key, it adds a second, random key, which is almost always queued already. The second
-/// key's new priority is higher in half of the cases, and lower in the others. The worker also adds its own
-/// key again, so the queue's length stays constant. The queue merges adds as controller-runtime's queue does.
+/// 100 k keys are queued, each with one of five priorities. 1,000 workers take 200 k keys in total. While a worker
+/// processes a key, it adds a second, random key, which is almost always queued already. The new priority of the second
+/// key is higher in half of the cases, and lower in the other half. The worker also adds its own key again, so the
+/// length of the queue stays constant. The queue merges adds as controller-runtime's queue does.
 pub(super) fn priority<K: Key, C: Crew>(crew: &C, setting: Setting) -> Sample {
     let keys: Arc<[K]> = keys(setting.size(100_000)).into();
     let wanted = setting.size(200_000);

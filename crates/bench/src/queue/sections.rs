@@ -1,8 +1,8 @@
 //! Measures how long a single call can hold the queue's lock.
 //!
-//! A program cannot directly measure how long a lock is held. However, a call holds at most one lock at a time, so its CPU
-//! time is an upper bound. The bound is slightly too high, because it includes one reading of the thread's CPU clock. Some
-//! calls take the lock many times but briefly. For them, the workloads also measure the slowest `done` in another thread.
+//! A program cannot directly measure how long a lock is held. However, a call holds at most one lock at a time, so the CPU time of the call
+//! is an upper bound. The bound is slightly too high, because it includes one reading of the thread's CPU clock. Some calls take the lock
+//! many times for a short time. For these calls, the workloads also measure the slowest `done` in another thread.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
@@ -71,7 +71,7 @@ pub(super) fn grow<K: Key>(setting: Setting) -> Sample {
         .with("bytes left when it is empty", resident() - before)
 }
 
-/// Measures `calls`. Before them, 1 M keys with different delays become due while the queue receives no calls.
+/// Measures `calls`. Before the measurement, 1 M keys with different delays become due while the queue receives no calls.
 fn when_due<K: Key>(setting: Setting, calls: impl FnOnce(&WorkQueue<K, ManualClock>, usize) -> Tally) -> Sample {
     let clock = ManualClock::new();
     let queue = WorkQueue::new(setting.config(clock.clone()));
@@ -96,7 +96,8 @@ fn prepare<K: Key, C: Clock>(queue: &WorkQueue<K, C>, n: usize) -> (Vec<K>, Vec<
     (keys, held)
 }
 
-/// Runs `work` while another thread repeatedly finishes one of the `held` keys and sleeps. Returns the time of its slowest `done`.
+/// Runs `work` while another thread repeatedly finishes one of the `held` keys and sleeps. Returns the result of `work` and the time of the
+/// slowest `done`.
 fn concurrently<K: Key, C: Clock, T>(held: Vec<WorkItem<K, C>>, work: impl FnOnce() -> T) -> (T, Longest) {
     let over = AtomicBool::new(false);
     thread::scope(|scope| {
@@ -116,7 +117,7 @@ fn concurrently<K: Key, C: Clock, T>(held: Vec<WorkItem<K, C>>, work: impl FnOnc
     })
 }
 
-/// Measures each call's CPU time. All calls run on one thread.
+/// Measures the CPU time of each call. All calls run on one thread.
 struct Calls {
     last: Duration,
 }

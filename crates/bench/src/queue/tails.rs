@@ -14,8 +14,8 @@ use super::keys::{Key, keys};
 use crate::meter::{Sample, Tally, measure};
 use crate::stopwatch::Stopwatch;
 
-/// 16 producers each add 100 k random keys out of 100 k, while 16 workers
-/// take the keys. No thread pauses. Measures each add and each `done`.
+/// 16 producers each add 100 k random keys out of 100 k, while 16 workers take the keys. No thread pauses. Each add and
+/// each `done` is measured.
 pub(super) fn storm<K: Key, C: Crew>(crew: &C, setting: Setting) -> Sample {
     let each = setting.size(100_000);
     let keys: Arc<[K]> = keys(each).into();
@@ -46,8 +46,8 @@ pub(super) fn storm<K: Key, C: Crew>(crew: &C, setting: Setting) -> Sample {
         .with("us, p99.9 of done", done.quantile_us(0.999))
 }
 
-/// For 2 s, two threads add, take and finish keys without pauses, while a third
-/// thread repeatedly sleeps and reads the queue's counts. Measures the reads.
+/// For 2 s, two threads add, take and finish keys without pauses. A third thread repeatedly sleeps and reads the counts
+/// of the queue. The reads are measured.
 pub(super) fn counts<K: Key>(setting: Setting) -> Sample {
     // With this many keys, a key is never added while it is queued, so exactly one get follows each add.
     const EACH: usize = 1000;

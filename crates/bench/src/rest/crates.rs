@@ -1,4 +1,4 @@
-//! Counts the crates in a client's dependency tree.
+//! Counts the crates in the dependency tree of a client.
 
 use std::collections::BTreeSet;
 use std::process::Command;

@@ -47,7 +47,7 @@ enum Error {
 
 struct Context {
     client: Client,
-    /// The number of consecutive failures, which determines the back-off.
+    /// The number of consecutive failures per object. The number determines the back-off.
     failures: Mutex<HashMap<String, u32>>,
 }
 

@@ -1,4 +1,5 @@
-//! A network proxy between a process and the server. While the network is cut, it accepts data but does not forward it.
+//! A network proxy between a process and the server. While the network is cut, the proxy accepts data but does not
+//! forward the data.
 
 use std::net::SocketAddr;
 
