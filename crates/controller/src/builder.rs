@@ -97,9 +97,9 @@ impl<K: RequestKey> Builder<K> {
     /// Reconciles the keys that `handler` returns for each event of `objects`.
     ///
     /// After a failed call, an event can end the key's backoff early. With [`EnqueueObject`] and [`EnqueueOwner`], the
-    /// failed call's own write may have caused the event, so the event only shortens the backoff. With other handlers,
-    /// an event ends the backoff immediately, at most ten times until the key succeeds. [`ControllerConfig::queue`]
-    /// lists the exact rules.
+    /// failed call's own write may have caused the event, so the event usually only shortens the backoff. With other
+    /// handlers, an event ends the backoff immediately, at most ten times until the key succeeds.
+    /// [`ControllerConfig::queue`] lists the exact rules.
     pub fn watches<T: Object>(self, objects: impl Into<Kind<T>>, handler: impl Handler<T, K>) -> Self {
         let relation = Relation::of(&handler);
         self.source(KindSource::new(objects.into(), handler, relation))

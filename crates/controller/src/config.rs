@@ -116,7 +116,7 @@ impl<K: RequestKey> ControllerConfig<K> {
             metrics: self.metrics.clone(),
             metrics_style: MetricsStyle::ControllerRuntime,
             order: Box::new(Priority::with_ageing(LEVEL)),
-            // A change during a pending retry replaces the retry.
+            // A call for a change replaces the key's pending retry.
             pending_retry: DelayPolicy::Absorb,
             ..QueueConfig::new(TokioClock)
         };

@@ -210,7 +210,8 @@ impl Manager {
     /// the caches of all shards' controllers, so the controllers should share their informers.
     ///
     /// The rules for lost leadership and blocked threads at [`Manager`] also apply to each shard. If a call for a lost
-    /// shard still blocks its thread, the replica does not contend for this shard, and continues with its other shards.
+    /// shard still blocks its thread, the replica leaves this shard to other replicas, and continues with its other
+    /// shards.
     ///
     /// # Examples
     ///

@@ -413,8 +413,8 @@ impl Manager {
     /// process therefore exits with code 1 if it has not ended soon after the [shutdown
     /// timeout](Self::shutdown_timeout). The margin is one tenth of the timeout, at most 2 s, plus 1.5 s. The timeout
     /// starts when the signal arrives, or after a failure, when this method returns. A program that continues after a
-    /// failure must call this method on another manager before the process exits. To do other work afterwards, use
-    /// [`run`](Self::run) instead.
+    /// failure must call this method on another manager within the timeout and the margin. To do other work afterwards,
+    /// use [`run`](Self::run) instead.
     ///
     /// # Errors
     ///
