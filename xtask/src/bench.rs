@@ -64,7 +64,6 @@ use xshell::Shell;
 
 use crate::flags::Bench;
 
-/// All areas.
 const AREAS: &[&Area] =
     &[&queue::AREA, &cache::AREA, &election::AREA, &rest::AREA, &controller::AREA, &apiserver::AREA, &cel::AREA];
 
@@ -76,7 +75,6 @@ pub(crate) struct Area {
     pub(crate) workloads: &'static [Workload],
 }
 
-/// A task that our program and the peers' programs perform.
 pub(crate) struct Workload {
     /// The text in the first column of the table. The text must be unique in the area.
     pub(crate) name: &'static str,
@@ -96,7 +94,6 @@ pub(crate) enum Around {
     Quota(f64),
     /// A load server with this number of pods, which all sides share.
     Pods(usize),
-    /// A new embedded API server.
     Cluster,
     /// A new embedded API server with this number of ConfigMaps.
     Maps(usize),
@@ -158,11 +155,9 @@ pub(crate) enum Measure {
 pub(crate) enum Goal {
     /// The minimum ratio to the best peer. 1 means "no worse", and 0.5 means "at most twice the cost".
     Times(f64),
-    /// The minimum ratio to this peer.
     TimesOf(&'static str, f64),
     /// The maximum of our value.
     AtMost(f64),
-    /// The minimum of our value.
     AtLeast(f64),
 }
 

@@ -33,7 +33,7 @@ use crate::flags::Ci;
 struct Step {
     name: &'static str,
     about: &'static str,
-    /// Whether the step mostly waits. Such a step runs in parallel with later steps.
+    /// Whether the step mostly waits. A step that mostly waits runs in parallel with later steps.
     waits: bool,
     /// Whether the step runs only with `--full` or by name.
     only_in_full: bool,

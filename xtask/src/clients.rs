@@ -16,7 +16,6 @@ use std::process::{Child, Command, ExitCode, Stdio};
 use anyhow::{Context, bail, ensure};
 use xshell::{Shell, cmd};
 
-/// A client's name, the tool that it needs, and the function that runs the scenario.
 type Client = (&'static str, &'static str, fn(&Shell, &Path) -> anyhow::Result<()>);
 
 const CLIENTS: [Client; 6] = [

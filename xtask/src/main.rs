@@ -72,7 +72,6 @@ fn target_dir(sh: &Shell) -> anyhow::Result<PathBuf> {
     Ok(PathBuf::from(folder))
 }
 
-/// Returns the root folder of the workspace, independently of the current folder.
 fn root() -> PathBuf {
     let here = Path::new(env!("CARGO_MANIFEST_DIR"));
     here.parent().unwrap_or(here).to_owned()

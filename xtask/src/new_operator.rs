@@ -13,7 +13,6 @@ use xshell::{Shell, cmd};
 use crate::flags::NewOperator;
 
 const TEMPLATE: &str = "crates/pintle/template";
-/// The template's package name.
 const PLACEHOLDER: &str = "website-operator";
 /// The start of the template's dependency on Pintle.
 const DEPENDENCY: &str = "pintle = { path = \"..\"";

@@ -16,7 +16,6 @@ pub(crate) struct Real {
     folder: TempDir,
 }
 
-/// The administrator's bearer token.
 pub(crate) const TOKEN: &str = "conformance";
 
 impl Real {
@@ -105,7 +104,6 @@ impl Drop for Real {
     }
 }
 
-/// Returns the path of a program in the folder `KUBEBUILDER_ASSETS`.
 pub(crate) fn program(name: &str) -> anyhow::Result<PathBuf> {
     let assets = std::env::var_os("KUBEBUILDER_ASSETS");
     let assets = assets.context("set KUBEBUILDER_ASSETS to a folder with etcd and kube-apiserver")?;

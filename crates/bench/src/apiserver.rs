@@ -108,7 +108,6 @@ where
     all
 }
 
-/// Returns the quantile `q` of the durations, in milliseconds.
 fn quantile_ms(took: &mut [Duration], q: f64) -> f64 {
     let rank = ((took.len() as f64 * q).ceil() as usize).clamp(1, took.len());
     took.select_nth_unstable(rank - 1).1.as_secs_f64() * 1e3

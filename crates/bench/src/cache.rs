@@ -34,7 +34,6 @@ struct Setting {
 
 type Work = fn(&Setting, &Runtime) -> Sample;
 
-/// The workloads, by the name that the programs for all libraries and `cargo xtask bench` use.
 const WORKS: &[(&str, Work)] = &[
     ("sync", |setting, runtime| sync::sync::<Pod>(setting, runtime, Kept::All, false)),
     ("sync-default", |setting, runtime| sync::sync::<Pod>(setting, runtime, Kept::Unmanaged, false)),

@@ -11,7 +11,6 @@ use serde_json::Value;
 
 use crate::meter::{Sample, Tally, measure};
 
-/// The rules, one per line.
 const RULES: &str = include_str!("cel/rules.txt");
 const OBJECT: &str = include_str!("cel/object.json");
 /// How often each rule is compiled and evaluated.

@@ -18,7 +18,6 @@ pub(crate) struct Feed {
 #[derive(Clone, Copy, Debug, Deserialize)]
 pub(crate) struct Stats {
     pub(crate) pods: usize,
-    /// The resourceVersion of the server's list.
     pub(crate) version: u64,
     watches: usize,
     /// The time of the last list request, in nanoseconds since 1970.

@@ -26,7 +26,6 @@ const PODS: usize = 1_000_000;
 /// The maximum number of items in a batch. client-go has the same maximum.
 const BATCH: usize = 1000;
 
-/// The workloads, by the name that the Go program and `cargo xtask bench` use.
 const WORKS: &[(&str, Work)] = &[
     ("fifo", |pods| add_then_pop(&pods, &real_fifo(known()), RealFifo::add)),
     ("fifo-cycle", |pods| add_and_pop(&pods, &real_fifo(known()), RealFifo::add)),
@@ -85,7 +84,6 @@ fn pop<Q: Queue>(fifo: &SharedFifo<Q>) {
     fifo.process(Queue::pop, |_, popped| drop(popped)).wait().expect("the queue stays open");
 }
 
-/// Adds all pods, and then pops them one by one.
 fn add_then_pop<Q: Queue>(pods: &[Object], fifo: &SharedFifo<Q>, add: Add<Q>) -> Sample {
     let mut adding = 0.0;
     let mut popping = 0.0;

@@ -30,7 +30,6 @@ pub struct Sample {
     pub figures: BTreeMap<&'static str, f64>,
 }
 
-/// Counts the operations in a measured run.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Tally {
     pub(crate) operations: usize,

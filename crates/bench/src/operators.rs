@@ -1,8 +1,8 @@
 //! Runs the scenarios of docs/OPERATORS.md. The operator is a separate process. Faults are injected into the embedded
 //! API server.
 //!
-//! `operators COMMAND…` starts the operator once per scenario, with the environment variable `KUBECONFIG`. It prints
-//! one line per scenario.
+//! `operators COMMAND…` starts the operator once per scenario, with the environment variable `KUBECONFIG`. The program
+//! prints one line per scenario.
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "this module writes to the terminal")]
 
 mod proxy;

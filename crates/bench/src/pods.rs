@@ -10,7 +10,6 @@ use fastrand::Rng;
 
 /// The JSON texts of the pods, in the form of list items.
 pub(crate) struct Pods {
-    /// The JSON texts of all pods, separated by commas.
     json: Vec<u8>,
     places: Vec<Place>,
     /// The resourceVersion of the list.
@@ -24,7 +23,6 @@ struct Place {
     version: usize,
 }
 
-/// The number of digits in a resource version.
 const DIGITS: usize = 10;
 const FIRST_VERSION: u64 = 1_000_000_000;
 

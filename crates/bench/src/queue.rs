@@ -57,7 +57,6 @@ pub enum Keys {
 /// Runs a workload once. Returns `None` if the workload lacks the requested variant.
 pub type Work = fn(Setting) -> Option<Sample>;
 
-/// A workload with threads.
 macro_rules! threads {
     ($($work:ident)::+ $(, $argument:expr)*) => {
         |setting| match setting {
@@ -69,7 +68,6 @@ macro_rules! threads {
     };
 }
 
-/// A workload with threads, or with tasks and keys of type `Arc<str>`.
 macro_rules! crews {
     ($($work:ident)::+ $(, $argument:expr)*) => {
         |setting| match setting {

@@ -36,7 +36,6 @@ impl Stopwatch {
     }
 }
 
-/// Creates a clone that shares the list of durations.
 impl Clone for Stopwatch {
     fn clone(&self) -> Self {
         Self { local: Vec::with_capacity(1 << 16), all: Arc::clone(&self.all) }

@@ -36,7 +36,6 @@ struct Setting {
 
 type Work = fn(&Setting) -> Sample;
 
-/// The workloads, by the name that the Go program and `cargo xtask bench` use.
 const WORKS: &[(&str, Work)] = &[
     ("store-add", add),
     ("store-get", |setting| get(setting, |_| true)),
@@ -141,7 +140,6 @@ fn by_index(setting: &Setting) -> Sample {
     })
 }
 
-/// Lists all pods in a `Vec`, twenty times.
 fn list(setting: &Setting) -> Sample {
     let cache = filled(&pods(setting.pods(), 0));
     measure(|| {
@@ -164,7 +162,6 @@ fn for_each(setting: &Setting, look: impl Fn(Option<&Arc<Pod>>) -> bool) -> Samp
     })
 }
 
-/// Creates and drops as many snapshots as there are pods.
 fn snapshot(setting: &Setting) -> Sample {
     let cache = filled(&pods(setting.pods(), 0));
     measure(|| {

@@ -165,7 +165,6 @@ pub enum StepHeaders {
 }
 
 impl StepHeaders {
-    /// Returns the headers to set or remove.
     pub(crate) fn sent(&self) -> impl Iterator<Item = (&str, Option<&str>)> {
         let Self::Sent(headers) = self else { return None.into_iter().flatten() };
         let headers = headers.iter().map(|(name, value)| (name.as_str(), value.as_deref()));

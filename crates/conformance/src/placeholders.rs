@@ -7,13 +7,11 @@ use anyhow::Context;
 use crate::json::Json;
 use crate::shape::{is_uuid, mask};
 
-/// The values of one run that differ between runs.
 pub(crate) struct Placeholders {
     /// The variables with their values. The first variables are `id`, `ns`, `Id` and `dollar`. The variables of the
     /// steps follow, in the order in which they were set. `dollar` has the value `$`, so that `${dollar}{x}` becomes
     /// the text `${x}`.
     variables: Vec<(String, String)>,
-    /// The variables whose values are replaced in responses.
     hidden: BTreeSet<String>,
     /// The number of each uid, in the order of first appearance.
     uids: HashMap<String, usize>,
@@ -31,7 +29,6 @@ impl Placeholders {
         Self { variables, hidden: BTreeSet::new(), uids: HashMap::new(), revisions: BTreeSet::new() }
     }
 
-    /// Stores a value from a response in a variable for later steps.
     pub(crate) fn save(&mut self, name: &str, value: &Json) {
         // Revisions and uids have their own placeholders, so do not hide these values.
         if !value.is_digits() && !value.text().is_some_and(is_uuid) {

@@ -92,7 +92,6 @@ impl Probe {
         })
     }
 
-    /// Returns the path at which the responder receives the probe's reviews.
     fn path(&self) -> String {
         format!("/{}", self.name)
     }

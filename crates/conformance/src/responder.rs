@@ -50,7 +50,6 @@ pub(crate) struct Responder {
     accepting: JoinHandle<()>,
 }
 
-/// A request from the tested server to a webhook.
 pub(crate) struct Call {
     pub(crate) path: String,
     pub(crate) headers: Json,

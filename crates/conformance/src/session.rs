@@ -69,7 +69,6 @@ pub(crate) struct Session<'a> {
     known: Placeholders,
     streams: BTreeMap<String, Stream>,
     responder: Option<Responder>,
-    /// The number of probes that `READY` steps created.
     probes: usize,
     /// The paths of objects outside namespaces, in creation order.
     created: Vec<String>,

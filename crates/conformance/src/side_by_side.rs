@@ -77,7 +77,6 @@ struct Servers {
     embedded: Arc<Server>,
 }
 
-/// The responses of both servers for one document.
 struct Answers {
     manifest: Manifest,
     real: Vec<Step>,

@@ -68,7 +68,6 @@ pub(crate) enum OwnWrite {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ChangeAction {
-    /// Add the key immediately.
     Add,
     /// Add the key after the rate limiter's delay.
     AddRateLimited,

@@ -261,7 +261,8 @@ impl Shared {
             drop(has_ended);
             let reports: Vec<_> = self.controllers().iter().flat_map(|polls| polls.new_reports()).collect();
             if !reports.is_empty() {
-                // Do not wait for the reports. They may block, and this thread must still be able to exit the process.
+                // Do not wait for the reports. The reports may block, and this thread must still be able to exit the
+                // process.
                 drop(start_report(|| reports.into_iter().for_each(|report| report())));
             }
             has_ended = lock(&self.has_ended);

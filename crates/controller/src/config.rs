@@ -64,10 +64,10 @@ pub struct ControllerConfig<K = ObjectKey> {
     /// - A key's first error delays its retry by 5 ms. Each further error doubles the delay, up to 1000 s.
     /// - A change ends the delay, unless the failed call may have caused the change. A change to the reconciled object
     ///   or a dependent counts as possibly caused by the call if the change arrives during the call or up to 5 s after
-    ///   the call. Such a change only shortens the delay to 30 s, and never shortens a delay that the server or the
-    ///   reconciler has requested. A change to another [watched](crate::Builder::watches) object ends the delay. Until
-    ///   the key succeeds, these changes shorten or end its delay at most ten times. A reconciler that writes and then
-    ///   fails therefore still backs off.
+    ///   the call. A change that counts as caused by the call only shortens the delay to 30 s. It never shortens a
+    ///   delay that the server or the reconciler has requested. A change to another [watched](crate::Builder::watches)
+    ///   object ends the delay. Until the key succeeds, these changes shorten or end its delay at most ten times. A
+    ///   reconciler that writes and then fails therefore still backs off.
     /// - A new generation, a creation or a deletion of the reconciled object ends the delay immediately. A key from a
     ///   [`Trigger`](crate::Trigger) or a custom source also ends the delay immediately.
     pub queue: Option<QueueSetup<K>>,

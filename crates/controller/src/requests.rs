@@ -70,7 +70,6 @@ pub struct Requests<K = ObjectKey> {
     shared: Arc<Shared<K>>,
 }
 
-/// Returns `true` for a key that the controller processes.
 pub(crate) type KeyFilter<K> = Arc<dyn Fn(&K) -> bool + Send + Sync>;
 
 struct Shared<K> {
@@ -292,7 +291,6 @@ impl<K: RequestKey> Requests<K> {
         self.lock().is_open()
     }
 
-    /// Stops the current run from accepting further keys.
     pub(crate) fn stop_taking_keys(&self) {
         self.lock().is_closing = true;
     }
@@ -305,7 +303,6 @@ impl<K: RequestKey> Requests<K> {
         _ = self.shared.synced.subscribe().wait_for(|synced| *synced).await;
     }
 
-    /// Starts a run with the queue `queue`.
     pub(crate) fn open(&self, queue: Queue<K>) {
         self.attempts().clear();
         self.shared.synced.send_replace(false);
@@ -317,7 +314,6 @@ impl<K: RequestKey> Requests<K> {
         drop(before);
     }
 
-    /// Ends the current run, and returns its queue.
     pub(crate) fn close(&self) -> Option<Queue<K>> {
         let queue = self.lock().queue.take();
         self.attempts().clear();

@@ -127,7 +127,6 @@ pub(crate) struct Apply<'a> {
 /// The result of comparing a configuration with the cached object.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Comparison {
-    /// The cached object contains the applied configuration.
     Current,
     /// The configuration is new, or this process has not applied it.
     Changed,
@@ -291,7 +290,6 @@ const IDENTITY: [&str; 2] = ["apiVersion", "kind"];
 /// The list of conditions. The server merges the items of this list by their types.
 const CONDITIONS: [&str; 2] = ["status", "conditions"];
 
-/// A function that receives the path and the live value of a field that differs.
 type Visit<'a> = dyn FnMut(&[String], Option<&Value>) + 'a;
 
 /// Calls `visit` for each field of `applied` that is absent in `live` or has a different value in `live`.

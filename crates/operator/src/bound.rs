@@ -19,7 +19,6 @@ use crate::shared::{Shared, within_term};
 /// finalizer.
 const RECHECK: Duration = Duration::from_secs(60);
 
-/// The user's functions, and the finalizer's name.
 pub(crate) struct Functions<K: Resource> {
     pub(crate) reconciler: Arc<dyn AnyReconciler<K>>,
     pub(crate) finalizer: Option<String>,

@@ -41,7 +41,6 @@ impl<T: Object> Clone for Cached<T> {
     }
 }
 
-/// Selects which objects of a kind a controller caches.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Selection {
     /// The selected namespace for namespaced kinds. `None` selects all namespaces.

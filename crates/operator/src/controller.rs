@@ -127,7 +127,6 @@ pub struct ControllerBuilder<K: Resource> {
     finalizer: Option<String>,
     cleanup: Option<CleanupFn<K>>,
     gone: Option<GoneFn<K>>,
-    /// Why the finalizer cannot be used.
     problem: Option<String>,
 }
 
@@ -367,7 +366,6 @@ impl<K: Resource> ControllerBuilder<K> {
     }
 }
 
-/// The settings that the manager passes to its controllers.
 #[derive(Clone)]
 pub(crate) struct Surroundings {
     pub(crate) cluster: Cluster,

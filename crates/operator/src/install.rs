@@ -30,7 +30,6 @@ const WARN_AGAIN: Duration = Duration::from_secs(60);
 /// The delay between discovery requests while the server does not yet serve the resource.
 const SERVED_POLL: Duration = Duration::from_millis(100);
 
-/// The installation settings for one cluster.
 #[derive(Clone, Debug)]
 pub(crate) struct Installer {
     pub(crate) field_manager: String,
@@ -140,7 +139,6 @@ impl Installer {
     }
 }
 
-/// Waits between attempts to install an object.
 struct Retries<'a> {
     kind: &'static str,
     name: &'a str,

@@ -108,7 +108,6 @@ pub struct Manager {
     fault: Option<OperatorError>,
 }
 
-/// Adds a controller to the underlying `pintle_controller::Manager`.
 type Bind = Box<dyn FnOnce(Engine, &Surroundings) -> Engine + Send>;
 type ServiceFuture = Pin<Box<dyn Future<Output = Result<(), Box<dyn Error + Send + Sync>>> + Send>>;
 type Service = Box<dyn FnOnce(CancellationToken) -> ServiceFuture + Send>;

@@ -12,7 +12,6 @@ use serde_json::Value;
 
 const CONDITIONS: &str = "/status/conditions";
 
-/// The conditions that a reconciliation has set and read.
 #[derive(Debug, Default)]
 pub(crate) struct Used {
     pub(crate) set: BTreeSet<String>,

@@ -18,7 +18,6 @@ use tracing::dispatcher::{get_default, with_default};
 
 static STATE: LazyLock<watch::Sender<State>> = LazyLock::new(watch::Sender::default);
 
-/// The runs of all managers that stop on a signal.
 #[derive(Debug, Default)]
 struct State {
     is_listening: bool,
@@ -92,7 +91,6 @@ impl Exit {
     }
 }
 
-/// A run of a manager that stops on SIGTERM and SIGINT (Ctrl-C).
 #[derive(Debug)]
 pub(crate) struct StopOnSignal(Run);
 

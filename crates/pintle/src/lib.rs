@@ -81,8 +81,8 @@
 //! - **Shared**: [`meta`] contains the types that several crates use. [`metrics`] connects the crates to your metrics
 //!   library through [`ClusterConfig::metrics`].
 //! - **Tests and demos**: `apiserver`, behind the feature of the same name, is an API server in the same process.
-//!   `testkit` tests whole operators, and `testing` helps to test parts of operators. Both are behind the feature
-//!   `testing`. The feature `schema` adds the crates `schema`, `fieldmanager` and `store`.
+//!   `testkit` tests whole operators, and `testing` helps to test parts of operators. `testkit` and `testing` are
+//!   behind the feature `testing`. The feature `schema` adds the crates `schema`, `fieldmanager` and `store`.
 //!
 //! # Coming from controller-runtime
 //!

@@ -15,7 +15,6 @@ pub(crate) struct Row {
     #[serde(rename = "work")]
     pub(crate) workload: String,
     pub(crate) unit: String,
-    /// The median of our side.
     pub(crate) ours: Option<f64>,
     /// The median of each peer, or null if the peer could not be measured.
     pub(crate) peers: BTreeMap<String, Option<f64>>,
@@ -24,7 +23,6 @@ pub(crate) struct Row {
     pub(crate) goal: Option<String>,
     /// Whether the row meets its goal. Null if there is no goal or there are too few measurements.
     pub(crate) met: Option<bool>,
-    /// Why the workload was not measured.
     pub(crate) skipped: Option<String>,
     /// For each side, the medians of the numbers of added and received keys. A queue that merges more adds passes fewer
     /// keys to the workers.
@@ -165,7 +163,6 @@ fn peers(rows: &[Row]) -> Vec<&str> {
     peers
 }
 
-/// Returns one row for each workload that counts keys.
 fn counts(rows: &[Row]) -> Option<Vec<Vec<String>>> {
     let sides: Vec<&str> = std::iter::once("ours").chain(peers(rows)).collect();
     let head = sides.iter().flat_map(|side| [format!("{side}: adds"), "gets".to_owned()]);

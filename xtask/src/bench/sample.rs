@@ -127,7 +127,6 @@ impl Server {
 
 #[derive(Default)]
 struct Measured {
-    /// The samples of our side, by variant.
     ours: Vec<Vec<Sample>>,
     peers: BTreeMap<&'static str, Vec<Sample>>,
     skipped: Option<String>,

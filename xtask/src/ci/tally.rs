@@ -1,6 +1,5 @@
 //! Reads the numbers of passed and failed tests from test runners' output.
 
-/// The numbers of passed and failed tests, and the output lines with these numbers.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Tally {
     pub(super) passed: u64,

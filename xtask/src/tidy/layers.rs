@@ -7,7 +7,6 @@ use xshell::{Shell, cmd};
 
 use super::Finding;
 
-/// The layers, lowest first.
 const LAYERS: &[&[&str]] = &[
     &["pintle-delta-fifo", "pintle-derive", "pintle-json", "pintle-meta", "pintle-metrics", "pintle-ratelimit"],
     &[

@@ -70,7 +70,6 @@ fn faults(owners: &BTreeMap<String, Vec<PathBuf>>, shared: &[(&str, &str)]) -> V
     findings
 }
 
-/// Returns the types that a crate exports, from this file and its public modules.
 fn public_types(file: &Path, sources: &[Source]) -> Vec<String> {
     let Some(source) = sources.iter().find(|source| source.path == file) else { return Vec::new() };
     let parts = if file.file_name().is_some_and(|name| name == "lib.rs") {

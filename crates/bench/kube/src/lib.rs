@@ -202,7 +202,6 @@ impl Setting {
     }
 }
 
-/// Starts a reflector in a task that counts the events.
 fn start(api: Api<Pod>, strip: bool, config: watcher::Config) -> (Store<Pod>, Arc<Counts>) {
     let (store, writer) = reflector::store();
     let counts = Arc::new(Counts::default());

@@ -22,7 +22,6 @@ pub(super) fn some(setting: &Setting) -> Sample {
     pods(setting, setting.size(10_000))
 }
 
-/// Runs the measurement with the number of pods in the performance goals.
 pub(super) fn many(setting: &Setting) -> Sample {
     pods(setting, setting.size(100_000))
 }

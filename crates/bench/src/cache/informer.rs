@@ -15,7 +15,6 @@ use tokio::sync::watch;
 
 use super::Setting;
 
-/// The pod fields that the informer stores.
 #[derive(Clone, Copy)]
 pub(super) enum Kept {
     All,
@@ -65,11 +64,9 @@ struct Counts {
     newest: AtomicUsize,
 }
 
-/// The counts of a [`Counter`].
 pub(super) struct Counted {
     counts: Arc<Counts>,
     done: watch::Receiver<Option<Instant>>,
-    /// Stops the handler when the guard is dropped.
     pub(super) guard: HandlerGuard,
 }
 

@@ -146,7 +146,6 @@ enum Protocol {
 struct Requests {
     cpu_millis: u64,
     memory_bytes: u64,
-    /// All other resources.
     others: BTreeMap<Box<str>, u64>,
 }
 

@@ -38,7 +38,6 @@ impl Progress {
         }
     }
 
-    /// Records the start of a reconciliation of object `name`.
     pub(crate) fn reconciled(&self, name: &str) {
         self.first.get_or_init(|| self.start.elapsed());
         if self.index(name).is_some() {

@@ -92,7 +92,6 @@ fn start(setting: &Setting, ledger: &Ledger, fleet: u64, replica: u64) -> JoinHa
     })
 }
 
-/// The change of a shard's owner.
 struct Moved {
     from: u64,
     to: u64,

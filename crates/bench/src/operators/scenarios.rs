@@ -130,7 +130,6 @@ async fn cut_off(world: &World, span: Duration) -> String {
     format!("the process {state}; published {published} after the end of the fault")
 }
 
-/// The first three status writes fail with a conflict.
 async fn conflict(world: &World) -> String {
     let _process = started(world).await;
     let rule = Rule::new(Fault::Answer(Answer::new(409)));
@@ -141,7 +140,6 @@ async fn conflict(world: &World) -> String {
     format!("published after {published}, with {} conflicts", world.faults().hits())
 }
 
-/// Another client changes a ConfigMap's URL and adds an entry.
 async fn foreign_edit(world: &World) -> String {
     let _process = started(world).await;
     let edit = Patch::Merge(json!({"data": {"url": "edited", "other": "kept"}}));

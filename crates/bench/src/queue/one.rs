@@ -13,7 +13,6 @@ pub(super) fn cycle<K: Key>(setting: Setting) -> Sample {
     again(setting, &keys, keys.len())
 }
 
-/// Adds, takes and finishes the same key 3 M times.
 pub(super) fn same<K: Key>(setting: Setting) -> Sample {
     again(setting, &keys::<K>(1), setting.size(3_000_000))
 }

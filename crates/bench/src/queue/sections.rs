@@ -44,7 +44,6 @@ pub(super) fn due_counts<K: Key>(setting: Setting) -> Sample {
     sample.with("CPU us, counts()", counts.micros())
 }
 
-/// A single thread adds 10 M keys, and then takes and finishes all of them.
 pub(super) fn grow<K: Key>(setting: Setting) -> Sample {
     let queue: WorkQueue<K> = setting.queue();
     let (keys, held) = prepare(&queue, setting.size(10_000_000));

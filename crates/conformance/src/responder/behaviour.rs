@@ -95,7 +95,6 @@ impl Behaviour {
         Ok(response)
     }
 
-    /// Returns the AdmissionReview or ConversionReview that answers `review`.
     fn answer(&self, review: &Json) -> Json {
         let part = |pointer: &str| review.at(pointer).cloned().unwrap_or(Json::Null);
         let mut response = vec![("uid".to_owned(), part("/request/uid"))];
@@ -147,7 +146,6 @@ mod tests {
         serde_json::from_str(text).expect("test JSON")
     }
 
-    /// Checks the review with which a behaviour answers.
     #[track_caller]
     fn check(behaviour: &str, review: &str, answer: &str) {
         let behaviour: Behaviour = serde_json::from_str(behaviour).expect("a behaviour");

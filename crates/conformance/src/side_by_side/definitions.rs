@@ -100,7 +100,6 @@ async fn settled(server: &Arc<Server>, name: &str) -> anyhow::Result<bool> {
     }
 }
 
-/// Returns a definition's group and served versions.
 fn versions(definition: &Manifest) -> Vec<String> {
     let group = definition.text("/spec/group");
     let Some(Json::Array(versions)) = definition.body.at("/spec/versions") else { return Vec::new() };

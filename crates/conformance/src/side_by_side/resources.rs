@@ -22,7 +22,6 @@ pub(super) struct Resource {
     pub(super) has_status: bool,
 }
 
-/// Resources by apiVersion and kind.
 #[derive(Debug, Default)]
 pub(super) struct Resources(BTreeMap<(String, String), Resource>);
 

@@ -53,7 +53,6 @@ pub fn leader_events(recorder: EventRecorder) -> Arc<dyn Fn(&LeaderEvent) + Send
 
 type Work = Pin<Box<dyn Future<Output = ()> + Send>>;
 
-/// An object-safe [`LeaderElector`].
 pub(super) trait Election: Send {
     fn run<'a>(
         &'a mut self,

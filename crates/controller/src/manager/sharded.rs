@@ -52,7 +52,6 @@ pub(super) struct Term {
 
 pub(super) struct ShardGroup {
     pub(super) sharding: Box<dyn Sharding>,
-    /// The controllers, by shard index.
     pub(super) controllers: Vec<Arc<dyn AnyController>>,
 }
 

@@ -13,7 +13,6 @@ use super::{Feed, Source};
 use crate::key::RequestKey;
 use crate::requests::Requests;
 
-/// The shortest period.
 const SHORTEST: Duration = Duration::from_millis(1);
 
 /// A source that adds keys when the controller's caches have synced, and again after each period. `K` is the key type:

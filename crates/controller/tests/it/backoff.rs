@@ -332,7 +332,6 @@ async fn retry_after_applies_with_a_limiter_without_delay() {
         }
         pass(1_000.0).await;
         let times: Vec<_> = calls.take_timed().into_iter().map(|(time, _)| time.round()).collect();
-        // A spec change is reconciled immediately.
         assert_eq!(times, [0.0, if has_changed { 10.0 } else { 40.0 }], "changed: {has_changed}");
     }
 }

@@ -168,7 +168,6 @@ async fn stop_timeout_names_the_unfinished_tenants() {
     assert_eq!((&unfinished.in_flight, &unfinished.queued), (&vec![in_flight], &vec![queued]));
     assert!(error.to_string().ends_with("in flight: Tenant(\"slow\"); queued: Tenant(\"acme\")"), "{error}");
 
-    // The next run reconciles the unfinished keys.
     calls.take();
     let running = run(&controller).await;
     pass(1.0).await;

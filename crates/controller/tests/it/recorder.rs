@@ -167,7 +167,6 @@ impl TestMetrics {
         names.map(|name| self.0.value(&format!("controller_runtime_{name}"), &[]).unwrap())
     }
 
-    /// Returns the numbers of reconciliations that succeeded, requeued, and failed.
     pub(crate) fn results(&self) -> [f64; 3] {
         let of = |result| self.0.value("controller_runtime_reconcile_total", &[("result", result)]).unwrap();
         ["success", "requeue_after", "error"].map(of)

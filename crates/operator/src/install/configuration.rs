@@ -63,7 +63,6 @@ impl Installer {
     }
 }
 
-/// Returns the package version of the build that wrote `configuration`.
 fn version(configuration: &Value) -> Option<&str> {
     configuration["metadata"]["annotations"][PACKAGE_VERSION].as_str()
 }

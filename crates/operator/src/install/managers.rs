@@ -11,7 +11,6 @@ use pintle_crd::CustomResourceDefinition;
 use pintle_meta::{ApiError, Patch, Resource, WriteOptions};
 use serde_json::{Value, json};
 
-/// Reads a definition with its `managedFields`.
 pub(super) async fn read(cluster: &Cluster, name: &str) -> Result<Value, ApiError> {
     let path = format!("{}/{name}", CustomResourceDefinition::api_resource().path(None));
     let request = cluster.client().get().abs_path(path.split('/').filter(|part| !part.is_empty()));

@@ -58,7 +58,6 @@ pub(crate) fn order_of(own: Option<&str>, installed: Option<&str>) -> Option<Ord
     Some(parse(own)?.cmp_precedence(&parse(installed)?))
 }
 
-/// Returns the versions that `other` serves but `definition` does not.
 fn not_served_by(definition: &CustomResourceDefinition, other: &CustomResourceDefinition) -> Vec<String> {
     let served = definition.served_versions();
     other.served_versions().into_iter().filter(|version| !served.contains(version)).map(str::to_owned).collect()

@@ -115,7 +115,6 @@ impl Installations {
         }
     }
 
-    /// Waits for the remaining installations.
     pub(super) async fn rest(mut self, stop: CancellationToken) -> Result<(), Box<dyn Error + Send + Sync>> {
         while let Some(Some(ended)) = stop.run_until_cancelled(self.tasks.join_next()).await {
             joined(ended)?;

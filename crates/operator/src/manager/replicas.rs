@@ -16,7 +16,6 @@ use super::{Manager, with_version};
 use crate::Result;
 use crate::controller::{Controller, FinishedController, Surroundings};
 
-/// A controller whose keys are divided among the replicas.
 pub(super) struct Sharded {
     pub(super) controller: String,
     pub(super) config: ShardsConfig,
@@ -95,8 +94,8 @@ impl Manager {
     /// shard's controller has a name such as `website-shard-0`.
     ///
     /// A [`Trigger`](pintle_controller::Trigger) adds a key only on the replica that calls the trigger. If another
-    /// replica leads the key's shard, the calling replica keeps the key. It reconciles the key only if it takes over
-    /// the shard.
+    /// replica leads the key's shard, the calling replica keeps the key. The calling replica reconciles the key only if
+    /// it takes over the shard.
     ///
     /// The shards have their own Leases, in the cluster configuration's namespace, and do not need
     /// [`leader_election`](Self::leader_election). All replicas must use the same number of shards. While a rollout

@@ -53,11 +53,11 @@ impl Manager {
     /// the path of a directory with the files `tls.crt`, `tls.key` and `ca.crt`, such as a mounted cert-manager Secret,
     /// or a [`CertificateFiles`]. The manager reloads changed certificates.
     ///
-    /// If the webhooks have an [endpoint](Webhooks::endpoint), the manager registers the webhooks. It applies a
-    /// ValidatingWebhookConfiguration and a MutatingWebhookConfiguration, both with the manager's name. It also adds
-    /// the conversion webhooks to the CustomResourceDefinitions that it [installs](Self::install). When `ca.crt`
-    /// changes, the manager applies all these objects again. The manager never deletes a configuration from the
-    /// cluster, even if the program no longer has any webhooks for the configuration. The service account needs the
+    /// If the webhooks have an [endpoint](Webhooks::endpoint), the manager registers the webhooks. The manager applies
+    /// a ValidatingWebhookConfiguration and a MutatingWebhookConfiguration, both with the manager's name. The manager
+    /// also adds the conversion webhooks to the CustomResourceDefinitions that it [installs](Self::install). When
+    /// `ca.crt` changes, the manager applies all these objects again. The manager never deletes a configuration from
+    /// the cluster, even if the program no longer has any webhooks for the configuration. The service account needs the
     /// verbs `get`, `create` and `patch` for these resources.
     ///
     /// Definitions in [other clusters](Self::install_in) get the same conversion webhook endpoint. If the endpoint is a

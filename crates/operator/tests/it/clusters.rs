@@ -18,7 +18,7 @@ fn controller() -> pintle_operator::ControllerBuilder<Website> {
     Controller::<Website>::new().owns::<ConfigMap>()
 }
 
-/// The other cluster is unreachable at first. It then becomes reachable, and is shut down later.
+/// The other cluster is unreachable at first. The other cluster then becomes reachable, and is shut down later.
 #[tokio::test]
 async fn unreachable_cluster_does_not_stop_the_others() {
     let home = World::with_site("blog").await;

@@ -125,8 +125,8 @@ async fn condition_of_another_controller_is_not_reverted() {
     running.stop().await.unwrap();
 }
 
-/// A new process finds its own conditions in `managedFields`. It does not change the conditions of other field
-/// managers.
+/// A new process finds its own conditions in `managedFields`. The new process does not change the conditions of other
+/// field managers.
 #[tokio::test]
 async fn restart_keeps_own_conditions() {
     let world = World::with_site("blog").await;

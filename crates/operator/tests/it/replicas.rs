@@ -162,7 +162,6 @@ async fn objects_and_services_are_called_after_each_period() {
     let (site_calls, mut sites) = unbounded_channel();
     let (report_calls, mut reports) = unbounded_channel();
     let reconcile = move |site: Arc<Website>, _: Context<Website>| {
-        // The test may already have ended.
         _ = site_calls.send(site.metadata.name.clone());
         async { Ok(Action::await_change()) }
     };

@@ -19,8 +19,8 @@ const CHILD: &str = "PINTLE_TEST_SIGNAL_CHILD";
 /// The line that the child process prints when it is ready for the signal.
 const READY: &str = "reconciling default/blog";
 const LIMIT: Duration = Duration::from_millis(500);
-/// The timeout of the tests. It is much longer than the shutdown timeout, because the machine may be busy. It is much
-/// shorter than the blocking work.
+/// The timeout of the tests: much longer than the shutdown timeout, because the machine may be busy, and much shorter
+/// than the blocking work.
 const SOON: Duration = Duration::from_secs(20);
 const WORK: Duration = Duration::from_secs(90);
 
@@ -28,11 +28,9 @@ fn is_child() -> bool {
     env::var_os(CHILD).is_some()
 }
 
-/// A child process that runs one test of this binary.
 struct Program {
     child: Child,
     output: Lines<BufReader<ChildStdout>>,
-    /// The child's stderr, line by line.
     errors: Receiver<String>,
     seen: String,
 }

@@ -64,7 +64,6 @@ impl World {
         Self { cluster: Cluster::embedded().await.unwrap() }
     }
 
-    /// Starts a cluster that serves websites, and creates one site with name `name`.
     pub(crate) async fn with_site(name: &str) -> Self {
         let world = Self::start().await;
         world.install().await;

@@ -11,7 +11,6 @@ use pintle::meta::Object;
 
 use crate::operator::{Theme, Website};
 
-/// The label that selects a site's pods.
 const SITE: &str = "example.com/site";
 
 pub(crate) fn config_map(site: &Website) -> ConfigMap {

@@ -111,7 +111,6 @@ async fn operator_installs_reconciles_and_cleans_up() {
     assert_eq!(map.metadata.owner_references.as_deref().unwrap()[0].name, "blog");
     assert_eq!(map.data.unwrap()["url"], "https://blog.example.com");
 
-    // The operator applies a deleted child object again.
     maps.delete("blog", &DeleteOptions::default()).await.unwrap();
     eventually("the map is applied again", async || maps.get("blog").await.ok()).await;
 

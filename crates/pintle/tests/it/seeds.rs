@@ -124,7 +124,6 @@ fn consistent(what: &str, snapshot: &Snapshot<ConfigMap>) {
 
 const FAULTS: u64 = 13;
 
-/// Returns a rule for fault number `kind`.
 fn fault(kind: u64, chance: &mut fastrand::Rng) -> Rule {
     let few = chance.u32(..4);
     let answer = |code, retry_after| Fault::Answer(Answer { retry_after, ..Answer::new(code) });

@@ -10,7 +10,6 @@ use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use tokio::time::{Instant, sleep};
 
-/// A resource type of the user: a struct and a macro call.
 #[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
 pub(crate) struct ConfigMap {
     pub(crate) metadata: ObjectMeta,

@@ -359,7 +359,6 @@ async fn run_dropped_at_any_await_leaves_no_tasks() {
         touch(&sites, "x");
         pass(60.0).await;
         assert!(calls.take().is_empty(), "after {polls} polls");
-        // The controller can run again.
         let running = crate::recorder::run(&controller).await;
         running.stop().await.unwrap();
     }
