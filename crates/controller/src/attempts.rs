@@ -14,8 +14,8 @@ pub(crate) const OWN_WRITE: Duration = Duration::from_secs(5);
 /// shortens, because another writer may have made the change.
 pub(crate) const EARLY_RETRY: Duration = Duration::from_secs(30);
 
-/// The maximum number of early retries of a key between two successes. The limit makes a reconciler that always writes
-/// and then fails back off.
+/// The maximum number of early retries of a key between two successes. With this limit, a reconciler that always writes
+/// and then fails still waits longer and longer between its retries.
 const MAX_EARLY_RETRIES: u8 = 10;
 
 #[derive(Debug)]

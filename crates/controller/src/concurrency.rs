@@ -30,7 +30,7 @@ impl Concurrency {
     }
 
     /// Changes the limit, which is clamped as in [`new`](Self::new). A lower limit does not interrupt running
-    /// reconciliations, so more than `limit` reconciliations may run until the excess ones finish.
+    /// reconciliations, so more than `limit` reconciliations may run for a while.
     pub fn set(&self, limit: usize) {
         let limit = limit.clamp(1, MAX_CONCURRENCY);
         self.0.send_if_modified(|current| std::mem::replace(current, limit) != limit);

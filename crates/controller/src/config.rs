@@ -44,10 +44,11 @@ pub struct ControllerConfig<K = ObjectKey> {
     /// The reconciliation timeout. A reconciliation that exceeds the timeout is dropped and counts as failed. `None`,
     /// the default, disables the timeout.
     pub reconcile_timeout: Option<Duration>,
-    /// How long a run waits for all caches to sync. After this time, the run fails with an error that names the
-    /// unsynced cache. With `None`, the default, the run waits indefinitely, for example until a
-    /// CustomResourceDefinition is installed or the server becomes reachable. While a run waits, the readiness check
-    /// names the unsynced caches. The controller logs a warning after 10 s, and then once a minute.
+    /// How long a run waits for all caches to sync. When this timeout has passed, the run fails with an error that
+    /// names the unsynced cache. With `None`, the default, the run waits indefinitely, for example until a
+    /// CustomResourceDefinition is installed or the server becomes reachable. While a run waits for its caches, the
+    /// readiness check names the unsynced caches. The controller logs a warning when a cache has not synced after 10 s,
+    /// and then once a minute.
     pub cache_sync_timeout: Option<Duration>,
     /// How long a reconciliation may block its thread before the controller logs and counts it, and the replica becomes
     /// unready. The default is 5 s. This timeout uses the real clock, even if tokio's clock is paused.
@@ -66,8 +67,8 @@ pub struct ControllerConfig<K = ObjectKey> {
     ///   or a dependent counts as possibly caused by the call if the change arrives during the call or up to 5 s after
     ///   the call. A change that counts as caused by the call only shortens the delay to 30 s. It never shortens a
     ///   delay that the server or the reconciler has requested. A change to another [watched](crate::Builder::watches)
-    ///   object ends the delay. Until the key succeeds, these changes shorten or end its delay at most ten times. A
-    ///   reconciler that writes and then fails therefore still backs off.
+    ///   object ends the delay. Until the key succeeds, changes of these two kinds shorten or end its delay at most ten
+    ///   times. A reconciler that writes and then fails therefore still backs off.
     /// - A new generation, a creation or a deletion of the reconciled object ends the delay immediately. A key from a
     ///   [`Trigger`](crate::Trigger) or a custom source also ends the delay immediately.
     pub queue: Option<QueueSetup<K>>,
@@ -102,8 +103,8 @@ pub struct ControllerConfig<K = ObjectKey> {
 /// ignores them.
 pub type QueueSetup<K = ObjectKey> = Arc<dyn Fn(&mut QueueConfig<K, TokioClock>) + Send + Sync>;
 
-/// The priority of keys from the initial list and from resyncs. The objects of these keys may be unchanged. The value
-/// is the same as in controller-runtime.
+/// The priority of keys from the initial list and from resyncs. The objects of keys with this priority may be
+/// unchanged. The value is the same as in controller-runtime.
 pub const LOW_PRIORITY: i32 = -100;
 
 /// How long a key waits to gain one priority level.

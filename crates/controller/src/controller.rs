@@ -143,11 +143,11 @@ impl<K: RequestKey> Controller<K> {
         Self { inner: Arc::new(inner) }
     }
 
-    /// Runs the controller until the `stop` token is cancelled. The controller then starts no further reconciliations,
-    /// and waits for the running reconciliations. After
+    /// Runs the controller until the `stop` token is cancelled. When the token is cancelled, the controller starts no
+    /// further reconciliations, and waits for the running reconciliations. After
     /// [`graceful_shutdown_timeout`](ControllerConfig::graceful_shutdown_timeout), the controller drops the remaining
-    /// reconciliations. A reconciliation that blocks its thread cannot be dropped. In this case, the run returns an
-    /// error that names the key.
+    /// reconciliations. A reconciliation that blocks its thread cannot be dropped. If a reconciliation still blocks its
+    /// thread, the run returns an error that names the key.
     ///
     /// To use leader election, pass the controller to a [`Manager`](crate::Manager).
     ///
@@ -178,8 +178,8 @@ impl<K: RequestKey> Controller<K> {
     /// # Cancel safety
     ///
     /// Dropping the future stops the controller. The runtime drops the reconciliations' tasks soon after the future. A
-    /// task that another thread is polling at that time continues until its next await. The next run waits for these
-    /// tasks.
+    /// task that another thread is polling at that time continues until its next await. The next run of the controller
+    /// waits until the tasks of earlier runs have ended.
     pub async fn run(&self, stop: &CancellationToken) -> Result<(), ControllerError> {
         let _watchdog = Watchdog::start(vec![self.inner.polls.clone()], None);
         self.run_within(&Stop::new(stop.child_token(), self.inner.config.graceful_shutdown_timeout), None).await

@@ -188,8 +188,8 @@ impl<A> Finalizer<A> {
     ///
     /// # Errors
     ///
-    /// Returns the errors of `apply`, `cleanup` and the writes. A conflict means that `object` was outdated. The
-    /// controller then retries the key without counting an error in the metrics.
+    /// Returns the errors of `apply`, `cleanup` and the writes. A conflict means that `object` was outdated. After a
+    /// conflict, the controller retries the key, and the metrics do not count an error.
     ///
     /// # Cancel safety
     ///

@@ -81,8 +81,9 @@
 //! - A panic, an error or a timeout fails only the current attempt for one key. Each key has its own backoff, which
 //!   grows with each failure. A success resets the backoff.
 //! - A change to the reconciled object or a dependent does not end the backoff if a failed call may have caused the
-//!   change. A reconciler that writes an object and then fails therefore still backs off. The first ten of these
-//!   changes each shorten the remaining delay to 30 s, because another writer may have fixed the problem.
+//!   change. A reconciler that writes an object and then fails therefore still backs off. The first ten changes that
+//!   the failed calls may have caused each shorten the remaining delay to 30 s, because another writer may have fixed
+//!   the problem.
 //! - Logs, metrics and the readiness check report reconciliations that block their thread. If a blocked reconciliation
 //!   does not end when the manager stops, the manager exits the process.
 //! - A run that cannot continue, for example after a panic, returns an error with the reason. A run never hangs without

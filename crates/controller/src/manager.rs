@@ -45,7 +45,7 @@ use crate::stop::Stop;
 /// of a standby are therefore filled before the standby becomes the leader. The controllers start when this replica
 /// becomes the leader. The manager stops its parts in the reverse order. While the controllers finish their work, the
 /// election still renews the lease. The manager then releases the lease, and stops the services and informers last.
-/// [One timeout](ManagerConfig::graceful_shutdown_timeout) covers all these steps.
+/// [One timeout](ManagerConfig::graceful_shutdown_timeout) covers all steps of the stop.
 ///
 /// - **Lost leadership.** A replica that loses its leadership term drops the running reconciliations and contends for
 ///   the lease again. A call that blocks its thread cannot be dropped. Until a blocked call has ended, the replica is
@@ -56,8 +56,8 @@ use crate::stop::Stop;
 ///   until the lease expires.
 /// - **Failure.** If a controller or a service fails or panics, the manager stops in the order described above.
 /// - **Standby.** A standby reads its caches' events, and remembers the keys of the newest 100,000 deleted objects for
-///   each controller. When the standby becomes the leader, it reconciles these keys and all existing objects. Deletions
-///   are therefore not missed, even while no replica leads.
+///   each controller. When the standby becomes the leader, it reconciles the keys of the remembered deleted objects and
+///   of all existing objects. Deletions are therefore not missed, even while no replica leads.
 /// - **Blocked threads.** On a multi-threaded runtime, each election has its own thread, so reconcilers that block the
 ///   runtime do not prevent renewals. If all runtime threads are blocked, no task can request a stop. To stop the
 ///   manager in this case, cancel the token of [`run`](Self::run) on a thread outside of the runtime, for example on a
@@ -131,7 +131,7 @@ pub struct ManagerConfig {
     /// The timeout for stopping all parts of the manager. The default is 25 s, which is less than Kubernetes' default
     /// grace period of 30 s.
     ///
-    /// Controllers may use 80 % of this time to finish running reconciliations. A controller's own
+    /// Controllers may use 80 % of the timeout to finish running reconciliations. A controller's own
     /// [timeout](crate::ControllerConfig::graceful_shutdown_timeout) has no effect in a manager. The lease must be
     /// released before 90 % of the time has passed. Services and informers must end in the remaining 10 %. The manager
     /// drops a part that does not end in time, and returns an error that names the part. With a timeout of zero, the
@@ -206,7 +206,7 @@ impl Manager {
     /// take over its shards. Each controller must have a unique name, and must process only its shard's keys: see
     /// [`Builder::only`](crate::Builder::only) and [`Shard::has_key`].
     ///
-    /// The manager's [leader election](Self::leader_election) has no effect on these controllers. Each replica fills
+    /// The manager's [leader election](Self::leader_election) has no effect on sharded controllers. Each replica fills
     /// the caches of all shards' controllers, so the controllers should share their informers.
     ///
     /// The rules for lost leadership and blocked threads at [`Manager`] also apply to each shard. If a call for a lost
@@ -256,10 +256,10 @@ impl Manager {
     ///
     /// # Errors
     ///
-    /// - Two controllers have the same name. The manager then starts nothing.
+    /// - Two controllers have the same name. In this case, the manager starts no part.
     /// - A controller, a service or another part failed. The error is the first failure. The manager logs further
     ///   failures.
-    /// - Some parts did not end within the shutdown timeout. The error names these parts.
+    /// - Some parts did not end within the shutdown timeout. The error names the parts that did not end.
     ///
     /// # Panics
     ///

@@ -33,8 +33,8 @@ pub trait Predicate<T>: Send + Sync + 'static {
     fn allows(&self, event: &ResourceEvent<T>) -> bool;
 
     /// Returns `true` if the [negation](not) of this predicate passes `event`. The default implementation returns the
-    /// opposite of [`allows`](Self::allows). Additions and deletions have only one state. For these events, a predicate
-    /// that compares two states returns `true` from both methods.
+    /// opposite of [`allows`](Self::allows). Additions and deletions have only one state. For additions and deletions,
+    /// a predicate that compares two states returns `true` from both methods.
     fn allows_not(&self, event: &ResourceEvent<T>) -> bool {
         !self.allows(event)
     }
@@ -50,7 +50,7 @@ impl<T, F: Fn(&ResourceEvent<T>) -> bool + Send + Sync + 'static> Predicate<T> f
 /// each change to the desired state.
 ///
 /// For kinds without a generation (ConfigMap, Secret, Service...), this predicate passes all updates except resyncs. In
-/// controller-runtime, the predicate with the same name drops all updates for these kinds.
+/// controller-runtime, `GenerationChangedPredicate` drops all updates of kinds without a generation.
 ///
 /// For other kinds, changes to only labels, annotations or finalizers do not pass. A reconciler that adds a finalizer
 /// and then returns is therefore not called again, and needs [`DesiredStateChanged`] instead.

@@ -229,7 +229,7 @@ impl ReconcileError {
         !self.terminal && self.answer().is_some_and(|answer| answer.is_conflict())
     }
 
-    /// Returns the minimum delay before the retry, if the reconciler or the server has requested one.
+    /// Returns the minimum delay before the retry, if the reconciler or the server has requested a delay.
     pub fn delay(&self) -> Option<Duration> {
         self.retry_after.or_else(|| self.answer()?.retry_after)
     }

@@ -70,7 +70,7 @@ pub trait Source<K = ObjectKey>: Send + Sync + 'static {
     fn name(&self) -> &str;
 
     /// Receives a handle for adding keys, once, when the controller is built. A source that adds keys between runs
-    /// stores a clone of the handle. The controller keeps these keys for its next run.
+    /// stores a clone of the handle. The controller keeps keys that are added between runs for its next run.
     fn attach(&self, _requests: &Requests<K>) {}
 
     /// Starts to fill the source's caches before the first run. A manager calls this method on standby replicas.
@@ -119,7 +119,7 @@ pub struct Feed {
     /// A future that completes with `true` once all keys that existed at the start are in the queue. If the source can
     /// no longer add these keys, the future completes with `false`.
     pub synced: Synced,
-    /// A future that adds keys until it is dropped. If it completes, the source has ended, and the run fails.
+    /// A future that adds keys until it is dropped. If the future completes, the source has ended, and the run fails.
     pub run: Pin<Box<dyn Future<Output = ()> + Send>>,
 }
 

@@ -106,7 +106,7 @@ struct Last {
     version: String,
     /// The paths of the fields whose stored value differs from the applied value, each with the digest of the stored
     /// value. For example, the server normalises quantities, or another writer has added an item to a list. Another
-    /// apply would not change these fields.
+    /// apply would not change the stored values of these fields.
     differences: HashMap<Vec<String>, Option<u64>>,
     contention: Contention,
 }

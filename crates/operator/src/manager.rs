@@ -242,8 +242,8 @@ impl Manager {
         self
     }
 
-    /// Disables the server that [`serve`](Self::serve) has configured. The manager then serves webhooks on a free
-    /// loopback port. Use this method in tests that run several managers at the same time.
+    /// Disables the server that [`serve`](Self::serve) has configured, and serves webhooks on a free loopback port. Use
+    /// this method in tests that run several managers at the same time.
     pub fn without_server(mut self) -> Self {
         self.address = None;
         #[cfg(feature = "webhook")]
@@ -412,8 +412,8 @@ impl Manager {
     /// process therefore exits with code 1 if it has not ended soon after the [shutdown
     /// timeout](Self::shutdown_timeout). The margin is one tenth of the timeout, at most 2 s, plus 1.5 s. The timeout
     /// starts when the signal arrives, or after a failure, when this method returns. A program that continues after a
-    /// failure must call this method on another manager within the timeout and the margin. To do other work afterwards,
-    /// use [`run`](Self::run) instead.
+    /// failure must call this method on another manager within the timeout and the margin. If the program does other
+    /// work after the manager has stopped, use [`run`](Self::run) instead.
     ///
     /// # Errors
     ///

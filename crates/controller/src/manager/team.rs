@@ -17,7 +17,7 @@ use crate::stop::Stop;
 /// How long a new leadership term waits for the calls of the previous term.
 pub(super) const SETTLED: Duration = Duration::from_secs(1);
 
-/// A manager's controllers. All of them run in one future. Dropping this future stops the controllers.
+/// A manager's controllers. All controllers of a manager run in one future. Dropping this future stops the controllers.
 pub(super) struct Team {
     controllers: Vec<Arc<dyn AnyController>>,
     stop: Stop,

@@ -23,9 +23,9 @@ use crate::requests::{Requests, WeakRequests};
 /// the shard. Call [`trigger`](Self::trigger) on every replica. If only one replica receives the signal, write to the
 /// object instead.
 ///
-/// To limit its memory, a standby keeps only the newest 100,000 keys. The standby logs a warning when it first drops a
-/// key. Dropped keys of existing objects of the controller's main kind are not lost, because each run reconciles all
-/// these objects.
+/// A standby keeps only the newest 100,000 added keys, so that its memory is limited. The standby logs a warning when
+/// it first drops a key. Dropped keys of existing objects of the controller's main kind are not lost, because each run
+/// reconciles all these objects.
 ///
 /// # Examples
 ///

@@ -92,7 +92,7 @@ impl Manager {
 
 impl Installations {
     /// Waits until all definitions are installed. With several clusters, the wait ends after each cluster's first
-    /// attempt, or after [`PATIENCE`]. Returns `false` if a stop was requested. The manager must then not continue.
+    /// attempt, or after [`PATIENCE`]. Returns `false` if a stop was requested, so that the manager must not continue.
     pub(super) async fn first(&mut self, waits: &Waits, stop: &CancellationToken) -> Result<bool, OperatorError> {
         let patience = Instant::now() + PATIENCE;
         loop {

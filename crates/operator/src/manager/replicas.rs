@@ -31,8 +31,8 @@ impl Manager {
     /// several controllers for one kind, give each controller a unique name. The caller must shut down the other
     /// cluster.
     ///
-    /// If a cluster is unreachable, at the start or later, only its own controllers wait. The readiness check names
-    /// these controllers and the cluster.
+    /// If a cluster is unreachable, at the start or later, only its own controllers wait. The readiness check names the
+    /// waiting controllers and the unreachable cluster.
     ///
     /// # Examples
     ///

@@ -33,8 +33,8 @@ impl Manager {
     ///   manager then runs no controllers.
     /// - The webhook certificate cannot be read, or the webhook address is in use. The manager then runs no
     ///   controllers.
-    /// - The API server rejects a CustomResourceDefinition or a webhook configuration. After other errors, for example
-    ///   if the server is unreachable, the manager waits and retries.
+    /// - The API server rejects a CustomResourceDefinition or a webhook configuration. After other installation errors,
+    ///   for example if the server is unreachable, the manager waits and retries.
     /// - Two controllers have the same name, a part of the manager fails, or stopping takes too long. The error is a
     ///   [`ManagerError`](pintle_controller::ManagerError), which names the keys whose reconciliation has not finished.
     ///

@@ -56,12 +56,13 @@ impl Manager {
     /// If the webhooks have an [endpoint](Webhooks::endpoint), the manager registers the webhooks. The manager applies
     /// a ValidatingWebhookConfiguration and a MutatingWebhookConfiguration, both with the manager's name. The manager
     /// also adds the conversion webhooks to the CustomResourceDefinitions that it [installs](Self::install). When
-    /// `ca.crt` changes, the manager applies all these objects again. The manager never deletes a configuration from
-    /// the cluster, even if the program no longer has any webhooks for the configuration. The service account needs the
-    /// verbs `get`, `create` and `patch` for these resources.
+    /// `ca.crt` changes, the manager applies the webhook configurations and the definitions again. The manager never
+    /// deletes a configuration from the cluster, even if the program no longer has any webhooks for the configuration.
+    /// The service account needs the verbs `get`, `create` and `patch` for the webhook configurations and the
+    /// definitions.
     ///
     /// Definitions in [other clusters](Self::install_in) get the same conversion webhook endpoint. If the endpoint is a
-    /// Service, each of these clusters needs a Service with the same name. Otherwise, the endpoint must be a URL.
+    /// Service, each other cluster needs a Service with the same name. Otherwise, the endpoint must be a URL.
     ///
     /// The configurations contain the program's version, which is the greatest version of the installed definitions. As
     /// for [definitions](Self::install), an older build keeps a newer build's configurations and updates only their
@@ -158,7 +159,8 @@ impl Manager {
 }
 
 impl Served {
-    /// Applies the webhook configurations. Returns `false` if a stop was requested. The manager must then not continue.
+    /// Applies the webhook configurations. Returns `false` if a stop was requested, so that the manager must not
+    /// continue.
     pub(super) async fn register(
         &self,
         cluster: &Cluster,
