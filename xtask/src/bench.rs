@@ -156,7 +156,6 @@ pub(crate) enum Goal {
     /// The minimum ratio to the best peer. 1 means "no worse", and 0.5 means "at most twice the cost".
     Times(f64),
     TimesOf(&'static str, f64),
-    /// The maximum of our value.
     AtMost(f64),
     AtLeast(f64),
 }

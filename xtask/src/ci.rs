@@ -35,7 +35,6 @@ struct Step {
     about: &'static str,
     /// Whether the step mostly waits. A step that mostly waits runs in parallel with later steps.
     waits: bool,
-    /// Whether the step runs only with `--full` or by name.
     only_in_full: bool,
     run: fn(&Shell) -> anyhow::Result<Done>,
 }

@@ -28,7 +28,6 @@ use slim_pod::SlimPod;
 #[derive(Clone, Debug)]
 struct Setting {
     feed: Feed,
-    /// Whether to run only a small part of the workload, as a smoke test.
     quick: bool,
 }
 

@@ -29,7 +29,6 @@ use progress::{Progress, RUN};
 #[derive(Clone, Debug)]
 struct Setting {
     client: ClientConfig,
-    /// Whether a reconciliation writes.
     writes: bool,
     objects: usize,
     workers: usize,

@@ -11,7 +11,6 @@ use serde::Deserialize;
 /// blocks the thread.
 #[derive(Clone, Debug)]
 pub(crate) struct Feed {
-    /// The URL of the load server, such as `http://127.0.0.1:1234`.
     pub(crate) server: String,
 }
 
@@ -32,7 +31,6 @@ impl Feed {
         serde_json::from_str(&self.get("/control/stats")).expect("the load server returns its statistics")
     }
 
-    /// Waits until this program's watch is open on the server.
     pub(crate) fn wait_for_watch(&self) {
         while self.stats().watches != 1 {
             thread::sleep(Duration::from_millis(20));

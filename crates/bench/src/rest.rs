@@ -30,7 +30,6 @@ pub use server::{Listeners, serve};
 struct Setting {
     /// The kubeconfig of the server. For the workload `list`, the URL of the load server.
     server: String,
-    /// Whether to run for a shorter time, as a smoke test.
     quick: bool,
 }
 

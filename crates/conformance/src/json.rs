@@ -147,7 +147,6 @@ impl PartialEq for Json {
     }
 }
 
-/// Formats the value as JSON without spaces.
 impl fmt::Display for Json {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&serde_json::to_string(self).map_err(|_| fmt::Error)?)

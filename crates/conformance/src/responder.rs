@@ -194,7 +194,6 @@ impl State {
     }
 }
 
-/// Returns `true` if a review is about an object whose name begins with `probe-`.
 fn is_probe(review: &Json) -> bool {
     let name = |pointer: &str| review.at(pointer).and_then(Json::text).filter(|name| !name.is_empty());
     let name = name("/request/name").or_else(|| name("/request/object/metadata/name"));

@@ -46,9 +46,7 @@ enum AttemptState {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Retry {
-    /// After the rate limiter's delay.
     AfterBackoff,
-    /// After the delay that the server or the reconciler has requested.
     AfterRequest,
     /// Never. Only a change adds the key again.
     Never,
@@ -69,7 +67,6 @@ pub(crate) enum OwnWrite {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ChangeAction {
     Add,
-    /// Add the key after the rate limiter's delay.
     AddRateLimited,
     /// Shorten the pending retry's delay to [`EARLY_RETRY`].
     RetryEarly,
@@ -130,7 +127,6 @@ impl<K: RequestKey> Attempts<K> {
         }
     }
 
-    /// Returns `true` if a change may shorten the delay of the key's pending retry.
     pub(crate) fn may_retry_early(&self, key: &K) -> bool {
         self.keys.get(key).is_some_and(Attempt::may_retry_early)
     }

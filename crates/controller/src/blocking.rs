@@ -73,7 +73,6 @@ impl<K: RequestKey> Polls<K> {
         lock(&self.workers).iter().filter_map(Weak::upgrade).collect()
     }
 
-    /// Returns a report for each call that has started to block its thread since the last check.
     fn new_reports(&self) -> Vec<Report> {
         let now = Instant::now();
         let new = self.polls().into_iter().filter_map(|poll| {
@@ -110,7 +109,6 @@ pub(crate) type Report = Box<dyn FnOnce() + Send>;
 
 /// The methods of [`Polls`] that do not depend on the type of the keys.
 pub(crate) trait Watched: Send + Sync {
-    /// Returns the minimum duration of a blocking poll.
     fn limit(&self) -> Duration;
 
     /// Returns a report for each call that has started to block its thread since the last check.

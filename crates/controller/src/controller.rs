@@ -259,7 +259,6 @@ impl<K: RequestKey> Controller<K> {
         self.inner.tasks.token()
     }
 
-    /// Waits until the tasks of all runs have ended.
     pub(crate) async fn ended(&self) {
         self.inner.tasks.wait().await;
     }
@@ -277,7 +276,6 @@ impl<K: RequestKey> Controller<K> {
         self.inner.requests.with_queue(read)
     }
 
-    /// Returns the unfinished keys, or `None` if the controller is not running.
     pub(crate) fn unfinished(&self) -> Option<UnfinishedKeys> {
         let mut unfinished = UnfinishedKeys::default();
         for KeyState { key, in_flight, dirty, delay, .. } in self.with_queue(Queue::snapshot)? {

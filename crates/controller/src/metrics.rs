@@ -125,7 +125,6 @@ impl Metrics {
         }
     }
 
-    /// Changes the concurrency limit in the metrics from `from` to `to`.
     pub(crate) fn limit(&self, from: usize, to: usize) {
         if let Some(of) = &self.0 {
             let number = |workers| i64::try_from(workers).unwrap_or(i64::MAX);
@@ -133,7 +132,6 @@ impl Metrics {
         }
     }
 
-    /// Adds `workers` to the number of workers that block their threads.
     pub(crate) fn blocked(&self, workers: i64) {
         if let Some(of) = &self.0 {
             of.blocked_workers.add(workers);

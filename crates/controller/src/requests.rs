@@ -74,7 +74,6 @@ pub(crate) type KeyFilter<K> = Arc<dyn Fn(&K) -> bool + Send + Sync>;
 
 struct Shared<K> {
     controller: String,
-    /// `None` selects all keys.
     filter: Option<KeyFilter<K>>,
     state: Mutex<State<K>>,
     /// The keys that are in flight, or whose last call failed. A thread that needs both this lock and the queue's lock
@@ -89,7 +88,6 @@ struct State<K> {
     queue: Option<Queue<K>>,
     /// The current run's number, which distinguishes the queues of different runs.
     run: u64,
-    /// Whether the current run no longer accepts keys.
     is_closing: bool,
     kept: Kept<K>,
     /// Whether an event's key or an added key was dropped since a run last took the kept keys.

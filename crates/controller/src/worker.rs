@@ -54,7 +54,7 @@ enum Ended {
 /// The number of consecutive conflicts from which on conflicts are logged as warnings.
 const CONFLICTS: u32 = 10;
 
-/// The longest delay that a server or reconciler can request, which is the default limiter's longest delay.
+/// The longest delay that a server or reconciler can request. It is equal to the default limiter's longest delay.
 const LONGEST: Duration = Duration::from_secs(1_000);
 
 /// The retry delay after a panic in the rate limiter.

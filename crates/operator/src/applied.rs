@@ -173,7 +173,6 @@ impl Applied {
         }
     }
 
-    /// Returns whether a report would be due if the next apply reverted an overwritten field.
     pub(crate) fn is_report_due(&self, target: &Target, now: Instant) -> bool {
         self.by_target.get(target).is_some_and(|last| last.contention.is_due(now))
     }
@@ -273,7 +272,6 @@ impl Drop for Apply<'_> {
 }
 
 impl Last {
-    /// Returns whether `configuration` is the last applied configuration, and was applied to the same object.
     fn is_of(&self, configuration: &Value, live: &impl Object) -> bool {
         self.configuration == Some(digest(configuration)) && self.uid == live.uid()
     }

@@ -135,7 +135,6 @@ impl<K: Resource> Bound<K> {
         Ok(Action::await_change())
     }
 
-    /// Returns this controller's finalizer if the object has it.
     fn present_finalizer(&self, metadata: &dyn Metadata) -> Option<&str> {
         let name = self.functions.finalizer.as_deref()?;
         metadata.finalizers().iter().any(|present| present == name).then_some(name)

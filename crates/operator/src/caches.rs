@@ -30,7 +30,6 @@ type Contains = Box<dyn Fn(&ObjectKey) -> bool + Send + Sync>;
 pub(crate) struct Cached<T: Object> {
     pub(crate) informer: SharedInformer<T>,
     pub(crate) objects: Overlay<T>,
-    /// The only cached namespace, or `None` if all namespaces are cached.
     pub(crate) namespace: Option<String>,
 }
 

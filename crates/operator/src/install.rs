@@ -33,9 +33,7 @@ const SERVED_POLL: Duration = Duration::from_millis(100);
 #[derive(Clone, Debug)]
 pub(crate) struct Installer {
     pub(crate) field_manager: String,
-    /// Whether this build replaces the definitions and webhook configurations of newer builds.
     pub(crate) replaces_newer: bool,
-    /// Whether the installation waits for missing permissions instead of failing.
     pub(crate) awaits_permissions: bool,
 }
 

@@ -54,7 +54,6 @@ pub(crate) async fn listen(address: SocketAddr) -> Result<TcpListener, OperatorE
 
 struct Connection {
     task: AbortHandle,
-    /// Whether the request's head has arrived.
     has_request: Arc<AtomicBool>,
 }
 

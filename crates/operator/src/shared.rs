@@ -21,7 +21,6 @@ pub(crate) struct Shared<K: Resource> {
     /// The last apply requests for the children and the status of each reconciled object.
     pub(crate) applied: Arc<Mutex<Applies>>,
     pub(crate) kind: PhantomData<fn() -> K>,
-    /// Whether the controller caches only objects with certain labels.
     pub(crate) is_selective: bool,
 }
 

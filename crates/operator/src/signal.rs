@@ -34,7 +34,7 @@ struct Run {
     shutdown_timeout: Duration,
 }
 
-/// When the process exits if it has not ended by itself.
+/// The time at which the process exits if it still runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Exit {
     at: Instant,

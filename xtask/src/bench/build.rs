@@ -18,7 +18,6 @@ pub(crate) struct Built {
 }
 
 impl Built {
-    /// Returns the path of a program, or `None` if the peer's program could not be built.
     pub(crate) fn program(&self, program: Program) -> Option<PathBuf> {
         match program {
             Program::Rust(name) => Some(self.rust.join(name)),

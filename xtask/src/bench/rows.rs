@@ -16,7 +16,6 @@ pub(crate) struct Row {
     pub(crate) workload: String,
     pub(crate) unit: String,
     pub(crate) ours: Option<f64>,
-    /// The median of each peer, or null if the peer could not be measured.
     pub(crate) peers: BTreeMap<String, Option<f64>>,
     /// The ratio between our value and the best peer's value. Above 1, our side is better. Null if there is no peer.
     pub(crate) ratio: Option<f64>,

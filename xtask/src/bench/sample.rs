@@ -214,7 +214,6 @@ fn median(samples: &[Sample], measure: Measure) -> Option<f64> {
     middle(samples.iter().map(|sample| sample.value(measure)))
 }
 
-/// Returns the median, or `None` if the list is empty or a value is missing.
 fn middle(values: impl Iterator<Item = Option<f64>>) -> Option<f64> {
     let mut values = values.collect::<Option<Vec<f64>>>()?;
     values.sort_by(f64::total_cmp);

@@ -60,7 +60,6 @@ pub(super) fn check(sh: &Shell) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Returns the first code block with this tag.
 fn first_block<'a>(page: &'a str, tag: &str) -> Option<&'a str> {
     let (_, rest) = page.split_once(&format!("\n```{tag}\n"))?;
     Some(rest.split_once("\n```\n")?.0)

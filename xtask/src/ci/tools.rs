@@ -73,7 +73,6 @@ impl Tool {
     }
 }
 
-/// Installs a Rust toolchain component, such as clippy, if it is missing.
 pub(super) fn component(sh: &Shell, name: &str, command: &str) -> anyhow::Result<()> {
     let cargo = crate::cargo();
     if cmd!(sh, "{cargo} {command} --version").quiet().ignore_stdout().ignore_stderr().run().is_ok() {

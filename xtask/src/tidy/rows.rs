@@ -40,7 +40,6 @@ fn declared(text: &str) -> Option<(usize, BTreeSet<String>)> {
     Some((index + 1, parts.flat_map(expand).collect()))
 }
 
-/// Expands a range such as `A2-A4` to row names.
 fn expand(part: &str) -> Vec<String> {
     let numbered = |name: &str| {
         let letters = name.trim_end_matches(|letter: char| letter.is_ascii_digit());

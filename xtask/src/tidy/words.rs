@@ -108,7 +108,6 @@ fn own_types(text: &str) -> Vec<String> {
     names
 }
 
-/// Returns a file's text without the tests at its end.
 pub(super) fn without_tests(text: &str) -> &str {
     text.split_once("\n#[cfg(test)]\nmod tests {").map_or(text, |(code, _)| code)
 }

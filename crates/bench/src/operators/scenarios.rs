@@ -29,7 +29,6 @@ pub(super) const ALL: &[(&str, Scenario)] = &[
     ("panic", |world| Box::pin(panic(world))),
 ];
 
-/// Starts the operator and waits until it has published a first website.
 async fn started(world: &World) -> Process {
     let process = world.start();
     world.create("first", "first.example.com").await;

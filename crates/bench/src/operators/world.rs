@@ -117,7 +117,6 @@ impl Process {
         self.0.wait().expect("the process has ended");
     }
 
-    /// Sends SIGTERM to the process and waits until it ends.
     pub(super) async fn terminate(mut self) -> Option<ExitStatus> {
         let process = self.0.id().to_string();
         Command::new("kill").args(["-TERM", &process]).status().expect("there is a program `kill`");
@@ -135,7 +134,6 @@ impl Process {
         self.0.try_wait().expect("the state of a child is known")
     }
 
-    /// Describes whether the process runs.
     pub(super) fn state(&mut self) -> String {
         self.ended().map_or_else(|| "still runs".to_owned(), |status| format!("ended with {status}"))
     }

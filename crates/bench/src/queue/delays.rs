@@ -12,7 +12,6 @@ use super::crew::{Crew, Threads};
 use super::keys::{Key, keys};
 use crate::meter::{Sample, Tally, measure};
 
-/// The rate limiter for the delays.
 #[derive(Clone, Copy)]
 pub(super) enum Limit {
     /// The limiter by item. The delay of a key grows with each failure.

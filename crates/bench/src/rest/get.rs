@@ -20,7 +20,6 @@ pub(super) fn get(setting: &Setting, runtime: &Runtime, at_once: usize, protocol
     run(setting, runtime, vec![api; at_once])
 }
 
-/// Measures GET requests without decoding the responses.
 pub(super) fn get_raw(setting: &Setting, runtime: &Runtime, at_once: usize, protocol: Protocol) -> Sample {
     let client = setting.client(protocol).for_group_version(&GroupVersion::new("", "v1"));
     run(setting, runtime, vec![client; at_once])

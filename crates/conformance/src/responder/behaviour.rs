@@ -37,10 +37,8 @@ pub(super) struct Behaviour {
     text: Option<String>,
     /// A JSON value to send instead of a review.
     body: Option<Json>,
-    /// The delay before the response.
     #[serde(deserialize_with = "seconds")]
     pub(super) delay: Duration,
-    /// Whether to close the connection without a response.
     #[serde(rename = "hang up")]
     pub(super) hangs_up: bool,
 }

@@ -21,7 +21,6 @@ impl Manifest {
         self.body.at(pointer).and_then(Json::text).unwrap_or_default()
     }
 
-    /// Returns the document's API version and kind, such as `apps/v1/Deployment`.
     pub(super) fn kind(&self) -> String {
         format!("{}/{}", self.text("/apiVersion"), self.text("/kind"))
     }

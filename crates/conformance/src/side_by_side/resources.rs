@@ -13,7 +13,6 @@ use crate::session::{Server, Session};
 pub(super) struct Resource {
     /// The URL path of the group and version, such as `/api/v1` or `/apis/apps/v1`.
     pub(super) root: String,
-    /// The plural name, such as `pods`.
     pub(super) name: String,
     pub(super) namespaced: bool,
     /// Whether the server stores the objects. For example, a server does not store reviews, but returns a response to

@@ -74,7 +74,7 @@ impl<'a, K: RequestKey> Run<'a, K> {
         self.feeds.abort_all();
         let report = drain.with_timeout(stop.left()).await;
         self.workers.abort_all();
-        // A call that blocks its thread cannot be dropped, so the manager and the next run wait for it.
+        // A call that blocks its thread cannot be dropped, so the manager and the next run wait for the call.
         let all_ended = timeout(DROPPED, self.inner.tasks.wait()).await.is_ok();
         let unfinished = UnfinishedKeys::of(&report);
         if report.complete && all_ended {

@@ -55,7 +55,6 @@ pub struct Trigger<K = ObjectKey>(Arc<Mutex<State<K>>>);
 #[derive(Debug)]
 struct State<K> {
     controllers: Vec<WeakRequests<K>>,
-    /// Whether any of the controllers has run.
     has_run: bool,
     /// Keys for controllers that are built later. The keys arrived before the first run, or while the trigger had no
     /// controller.

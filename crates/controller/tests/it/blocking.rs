@@ -13,7 +13,6 @@ use tokio_util::sync::CancellationToken;
 use crate::recorder::TestMetrics;
 use crate::support::{elector_of, holder, key, shards, take_lease_over};
 
-/// A door that blocks threads until it opens.
 #[derive(Clone, Default)]
 pub(crate) struct Door(Arc<(Mutex<bool>, Condvar)>);
 
@@ -65,7 +64,6 @@ fn soon(metrics: &TestMetrics) -> ControllerConfig {
     ControllerConfig { blocked_after: Duration::from_millis(20), ..metrics.config() }
 }
 
-/// Blocks the current thread until `is_so` returns `true`.
 pub(crate) fn until(what: &str, mut is_so: impl FnMut() -> bool) {
     let start = Instant::now();
     while !is_so() {

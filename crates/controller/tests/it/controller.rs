@@ -132,7 +132,7 @@ async fn recreated_owner_is_reconciled_when_old_child_is_deleted() {
     assert_ne!(old.metadata.uid, new.metadata.uid);
     pass(1.0).await;
     calls.take();
-    // The reconciler can create the new child only after the garbage collector has removed the old one.
+    // The reconciler can create the new child only after the garbage collector has removed the old child.
     assert!(children.remove(&key("child")));
     pass(1.0).await;
     assert_eq!(calls.take(), ["site"]);

@@ -50,7 +50,6 @@ pub(crate) fn informer<T: Object + DeserializeOwned>(objects: &Collection<T>) ->
     SharedInformer::new(objects.clone(), InformerConfig { seed: Some(7), ..InformerConfig::default() })
 }
 
-/// Writes a site without a change of any field.
 pub(crate) fn touch(sites: &Collection<Site>, name: &str) {
     sites.change(&key(name), |_| {});
 }

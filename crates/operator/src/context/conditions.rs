@@ -116,7 +116,7 @@ impl<K: Resource + Serialize> Context<K> {
     }
 }
 
-/// Returns the conditions in `object`'s status, or no conditions if they cannot be decoded.
+/// Returns the conditions in the status of `object`. If the conditions cannot be decoded, returns no conditions.
 fn conditions_of(object: &(impl Object + Serialize)) -> Conditions {
     #[derive(Deserialize)]
     struct WithStatus {

@@ -153,7 +153,7 @@ impl Manager {
         config.metrics.get_or_insert_with(|| Arc::new(self.metrics.clone()));
     }
 
-    /// Starts the server for probes, metrics and the debug page, if it has an address.
+    /// Starts the server for probes, metrics and the debug page. Without a configured address, starts no server.
     async fn serve_pages(
         &mut self,
         status: ManagerStatus,

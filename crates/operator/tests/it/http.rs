@@ -11,13 +11,11 @@ pub(crate) async fn free_address() -> SocketAddr {
     TcpListener::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap()
 }
 
-/// Returns the status and the body of the response, or `None` if the connection fails.
 pub(crate) async fn get(address: SocketAddr, path: &str) -> Option<(u16, String)> {
     let (head, body) = request(address, "GET", path).await?;
     Some((head.split(' ').nth(1)?.parse().ok()?, body))
 }
 
-/// Returns the head and the body of the response, or `None` if the connection fails.
 pub(crate) async fn request(address: SocketAddr, method: &str, path: &str) -> Option<(String, String)> {
     let mut connection = TcpStream::connect(address).await.ok()?;
     connection.write_all(format!("{method} {path} HTTP/1.1\r\nHost: x\r\n\r\n").as_bytes()).await.unwrap();

@@ -47,7 +47,6 @@ impl Observer {
             && deployment.is_some_and(|deployment| deployment.spec.replicas == Some(site.spec.replicas))
     }
 
-    /// Waits until at least `count` sites have converged and `also` returns `true`.
     pub(crate) async fn wait(
         &self,
         count: usize,

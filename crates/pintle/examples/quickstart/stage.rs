@@ -38,7 +38,6 @@ impl Stage {
         Ok(Self { cluster, created })
     }
 
-    /// Waits until the operator has installed its CustomResourceDefinition, and the server serves websites.
     pub(crate) async fn wait_for_definition(&self) -> Result<()> {
         let sites: Api<Website> = self.cluster.api();
         for _ in 0..200 {

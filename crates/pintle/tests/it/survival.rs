@@ -83,7 +83,6 @@ async fn create(cluster: &Cluster, name: &str) {
     eventually("the page is created", async || pages.create(&page, &WriteOptions::default()).await.ok()).await;
 }
 
-/// Waits until the page is ready, and then checks its ConfigMap.
 async fn until_published(cluster: &Cluster, name: &str) {
     let pages = cluster.namespaced::<Page>("default");
     soon(pages.wait_for_condition(name, &["Ready"])).await.unwrap();
