@@ -17,6 +17,7 @@ use crate::projection::Projection;
 use crate::scan::{Outline, Scanner};
 use crate::stored::{Source, Stored};
 use crate::undecodable::cannot_decode;
+use crate::writer::LastWrite;
 
 /// Decodes the objects of an informer. Several threads use the decoder at the same time.
 pub(crate) struct Decoder<T> {
@@ -102,7 +103,7 @@ impl<T: Object + DeserializeOwned> Decoder<T> {
             return Decoded::Object(Stored::Lazy(Arc::new(record)));
         }
         match decode(object, outline) {
-            Decoded::Object(decoded) => self.transformed(decoded, object),
+            Decoded::Object(decoded) => self.transformed(decoded, object, outline),
             Decoded::Undecodable(entry) => {
                 if !entry.1.name.is_empty() {
                     let (key, error) = (&entry.0.key, &entry.0.error);
@@ -114,7 +115,7 @@ impl<T: Object + DeserializeOwned> Decoder<T> {
         }
     }
 
-    fn transformed(&self, mut decoded: T, object: &RawObject) -> Decoded<Stored<T>> {
+    fn transformed(&self, mut decoded: T, object: &RawObject, outline: Option<&Outline>) -> Decoded<Stored<T>> {
         let transform = || self.transform.as_ref().map(|transform| transform(&mut decoded));
         let transformed = catch(transform).map_err(|panic| ("the transform", panic));
         let decoded = CatchDrop::from(Arc::new(decoded));
@@ -122,7 +123,13 @@ impl<T: Object + DeserializeOwned> Decoder<T> {
         // metadata later. A panic of such a later read would affect other objects as well.
         let probed = transformed.and_then(|_| catch(|| probe(&**decoded)).map_err(|panic| ("its Metadata", panic)));
         match probed {
-            Ok(true) => Decoded::Object(Stored::Eager(decoded)),
+            Ok(true) => {
+                let last_write = match (object, outline) {
+                    (RawObject::Json(json), Some(outline)) => outline.last_write(json),
+                    _ => LastWrite::default(),
+                };
+                Decoded::Object(Stored::Eager(decoded, last_write))
+            }
             Ok(false) => Decoded::undecodable(ObjectMeta::default(), "its name is empty".into()),
             Err((what, panic)) => self.panicked(what, panic, identity(object)),
         }

@@ -1,10 +1,12 @@
 //! Events for subscribers.
 
 use std::fmt;
+use std::sync::Arc;
 
 use pintle_meta::{Object, ObjectKey};
 
 use crate::event_object::EventObject;
+use crate::writer::{LastWrite, Writer};
 
 /// A change of an object, delivered to a subscriber after the cache has changed.
 ///
@@ -78,6 +80,46 @@ impl<T: Object> ResourceEvent<T> {
     /// Returns the key of the object. This method does not decode the object.
     pub fn key(&self) -> ObjectKey {
         self.object().key()
+    }
+
+    /// Returns the field manager that made this change. This method does not decode the object.
+    ///
+    /// The writer is the entry with the latest time in the new state's `managedFields`, even if the informer
+    /// [drops](crate::Projection::MANAGED_FIELDS) this field. These times have a resolution of one second. If several
+    /// entries have the latest time, the old state usually shows which of them is new. Otherwise, this method returns the
+    /// last of them, which may be wrong. If an event merges several changes, the writer made the last change.
+    ///
+    /// Returns `None` if the writer is unknown:
+    ///
+    /// - The event is part of the subscriber's initial state, or the event is a resync or a deletion.
+    /// - A delete request has marked the object for deletion. `managedFields` does not record delete requests.
+    /// - The object has no `managedFields`, or the projection drops a part of `managedFields`.
+    /// - The event's objects do not come from an informer.
+    /// - The process has already seen 4,000 other writers.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use pintle_informer::ResourceEvent;
+    /// use pintle_meta::PartialObject;
+    ///
+    /// fn print(event: &ResourceEvent<PartialObject>) {
+    ///     match event.writer() {
+    ///         Some(writer) => println!("{} was changed by {writer}", event.key()), // by kubectl-edit (Update)
+    ///         None => println!("{} was changed", event.key()),
+    ///     }
+    /// }
+    /// ```
+    pub fn writer(&self) -> Option<Arc<Writer>> {
+        match self {
+            Self::Added { object, is_initial: false } => object.last_write().writer(LastWrite::default()),
+            Self::Updated { old, new } if !old.is_same(new) => {
+                let (before, now) = (old.last_write(), new.last_write());
+                let is_delete_request = before == now && new.metadata().is_terminating();
+                if is_delete_request { None } else { now.writer(before) }
+            }
+            Self::Added { .. } | Self::Updated { .. } | Self::Deleted { .. } => None,
+        }
     }
 }
 

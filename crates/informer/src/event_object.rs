@@ -7,6 +7,7 @@ use std::sync::{Arc, OnceLock};
 use pintle_meta::{Metadata, Object};
 
 use crate::stored::{Lease, Stored};
+use crate::writer::LastWrite;
 
 /// An object of a [`ResourceEvent`](crate::ResourceEvent). This type dereferences to the object, which is decoded at
 /// the first access to its fields.
@@ -50,7 +51,7 @@ impl<T> EventObject<T> {
     /// Creates an object. `state` must be decodable. `lease` keeps the decoded object of `state` in memory.
     pub(crate) fn new(state: Stored<T>, lease: Option<Lease<T>>) -> Self {
         let object = match &state {
-            Stored::Eager(object) => OnceLock::from(Arc::clone(object)),
+            Stored::Eager(object, _) => OnceLock::from(Arc::clone(object)),
             Stored::Lazy(_) => OnceLock::new(),
         };
         Self { state, object, _lease: lease }
@@ -59,6 +60,11 @@ impl<T> EventObject<T> {
     /// Returns whether the object was stored as JSON and has been decoded by a reader of this `EventObject`.
     pub(crate) fn has_decoded(&self) -> bool {
         matches!(self.state, Stored::Lazy(_)) && self.object.get().is_some()
+    }
+
+    /// Returns the field managers of the newest write that this state contains.
+    pub(crate) fn last_write(&self) -> LastWrite {
+        self.state.last_write()
     }
 
     /// Decodes and returns the object.

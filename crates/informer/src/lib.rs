@@ -255,6 +255,7 @@ mod undecodable;
 mod user;
 mod version;
 mod view;
+mod writer;
 
 pub use cache::Cache;
 pub use compact::Compact;
@@ -281,6 +282,7 @@ pub use stop_cause::StopCause;
 pub use subscription::{NewestSubscription, Subscription, SubscriptionStatus, SyncHandle};
 pub use undecodable::Undecodable;
 pub use view::{View, Viewed};
+pub use writer::Writer;
 
 /// Items for the other crates of this workspace.
 #[doc(hidden)]

@@ -36,7 +36,7 @@ impl<T> Listed<T> {
     pub(crate) fn get(&self, index: usize) -> Option<&Arc<T>> {
         let slot = *self.slots.get_or_init(|| self.slots()).get(index)?;
         match self.pages.at(slot as usize)? {
-            Stored::Eager(object) => Some(object),
+            Stored::Eager(object, _) => Some(object),
             object @ Stored::Lazy(_) => {
                 let decoded = self.decoded.get_or_init(|| (0..self.len()).map(|_| OnceLock::new()).collect());
                 let place = decoded.get(index)?;

@@ -2,6 +2,7 @@
 //! scan ends after the metadata if no later field is dropped.
 
 mod cursor;
+mod managers;
 
 use std::borrow::Cow;
 use std::ops::Range;
@@ -10,8 +11,10 @@ use std::sync::Arc;
 use pintle_meta::ObjectKey;
 
 use self::cursor::Cursor;
+use self::managers::Newest;
 use crate::projection::Projection;
 use crate::stored::{Content, HeadText, Record, Source};
+use crate::writer::LastWrite;
 
 /// Finds the fields that a projection drops, and the fields that identify an object.
 #[derive(Debug)]
@@ -29,6 +32,10 @@ enum Action {
     Enter(usize),
     Read(Field),
     Cut,
+    /// Read the field managers of the newest write, and keep the field.
+    ReadManagers,
+    /// Read the field managers of the newest write, and cut the field.
+    CutManagers,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -56,6 +63,8 @@ pub(crate) struct Outline {
     metadata: Range<usize>,
     /// The byte ranges to cut, in order and without overlaps.
     cuts: Vec<Range<usize>>,
+    /// The field managers of the newest write.
+    newest: Newest,
 }
 
 const ROOT: usize = 0;
@@ -79,7 +88,20 @@ impl Scanner {
         let metadata = metadata.map(|(name, field)| (name.to_owned(), Action::Read(field)));
         let mut scanner = Self { nodes: vec![root, metadata.into()] };
         projection.left_out().iter().for_each(|path| scanner.leave_out(path));
+        scanner.read_managers();
         scanner
+    }
+
+    /// Makes the scanner read the field managers of the newest write. Does nothing if the projection drops only a part of
+    /// `managedFields`.
+    fn read_managers(&mut self) {
+        const NAME: &str = Projection::MANAGED_FIELDS[1];
+        let metadata = &mut self.nodes[METADATA];
+        match metadata.iter_mut().find(|(name, _)| name == NAME) {
+            None => metadata.push((NAME.to_owned(), Action::ReadManagers)),
+            Some((_, action @ Action::Cut)) => *action = Action::CutManagers,
+            Some(_) => {}
+        }
     }
 
     fn leave_out(&mut self, path: &[String]) {
@@ -173,13 +195,24 @@ impl Walk<'_> {
             self.cursor.skip_white();
             action_of(&self.nodes[here.node], unescaped(self.cursor.bytes(), name)?.as_bytes())
         };
-        if let Some(Action::Cut) = action {
-            return self.cut(start, comma);
+        match action {
+            Some(Action::Cut) => {
+                self.cursor.skip_value()?;
+                return self.cut(start, comma);
+            }
+            Some(Action::CutManagers) => {
+                self.outline.newest = Newest::read(&mut self.cursor)?;
+                return self.cut(start, comma);
+            }
+            _ => here.has_kept = true,
         }
-        here.has_kept = true;
         let node = match action {
             Some(Action::Enter(node)) => node,
             Some(Action::Read(field)) => return self.read(field),
+            Some(Action::ReadManagers) => {
+                self.outline.newest = Newest::read(&mut self.cursor)?;
+                return Some(());
+            }
             _ => return self.cursor.skip_value(),
         };
         match self.cursor.peek()? {
@@ -211,11 +244,10 @@ impl Walk<'_> {
         Some(())
     }
 
-    /// Removes the member that starts at `start`, together with the comma before it. If no earlier member of the object
-    /// is kept, removes the comma after the member instead.
+    /// Removes the member that starts at `start` and ends at the cursor, together with the comma before it. If no earlier
+    /// member of the object is kept, removes the comma after the member instead.
     fn cut(&mut self, start: usize, comma: usize) -> Option<()> {
         let here = self.open.last_mut()?;
-        self.cursor.skip_value()?;
         let mut cut = if here.has_kept { comma } else { start }..self.cursor.at();
         if !here.has_kept {
             self.cursor.skip_white();
@@ -250,6 +282,15 @@ impl Outline {
         Some(ObjectKey::new(&self.text(json, Field::Namespace).unwrap_or_default(), &name))
     }
 
+    /// Returns the field managers of the newest write.
+    pub(crate) fn last_write(&self, json: &[u8]) -> LastWrite {
+        let text = |at: &Range<usize>| &json[at.clone()];
+        let writers = self.newest.entries();
+        let writers = writers.iter().map(|entry| [&entry.manager, &entry.operation, &entry.subresource].map(text));
+        let size = self.newest.entries().last().map_or(0, |entry| entry.size);
+        LastWrite::new(writers, text(&self.newest.time()), size)
+    }
+
     /// Returns the bytes of the object without the ranges to cut.
     pub(crate) fn pruned<'a>(&self, json: &'a [u8]) -> Cow<'a, [u8]> {
         if self.cuts.is_empty() {
@@ -281,6 +322,7 @@ impl Outline {
             generation,
             is_terminating: self.texts[Field::DeletionTimestamp as usize].is_some(),
             json: self.kept(json).collect(),
+            last_write: self.last_write(json),
             metadata_at: self.after_cuts(self.metadata.start)..self.after_cuts(self.metadata.end),
         };
         Record::new(source, &content)

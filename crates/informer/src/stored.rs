@@ -11,6 +11,7 @@ use pintle_meta::{Metadata, Object, ObjectMeta};
 
 use crate::catch_drop::CatchDrop;
 use crate::store::Value;
+use crate::writer::LastWrite;
 
 pub(crate) use self::lease::Lease;
 pub(crate) use self::record::{Content, HeadText, Record};
@@ -28,7 +29,7 @@ pub(crate) struct Readability<T> {
 /// A shared reference to a cached object. A clone is cheap.
 pub(crate) enum Stored<T> {
     /// An object that was decoded when it arrived, or that the caller of a [`Cache`](crate::Cache) stored.
-    Eager(CatchDrop<T>),
+    Eager(CatchDrop<T>, LastWrite),
     /// An object that is decoded when it is read.
     Lazy(Arc<Record<T>>),
 }
@@ -40,7 +41,7 @@ impl<T> Stored<T> {
     /// Decoding runs user code, so the caller must hold no lock.
     pub(crate) fn read(&self) -> Option<Arc<T>> {
         match self {
-            Self::Eager(object) => Some(Arc::clone(object)),
+            Self::Eager(object, _) => Some(Arc::clone(object)),
             Self::Lazy(record) => read_record(record),
         }
     }
@@ -48,7 +49,7 @@ impl<T> Stored<T> {
     /// Works like [`read`](Self::read), but does not change the reference count of a decoded object.
     pub(crate) fn into_read(self) -> Option<Arc<T>> {
         match self {
-            Self::Eager(object) => Some(object.into_arc()),
+            Self::Eager(object, _) => Some(object.into_arc()),
             Self::Lazy(record) => read_record(&record),
         }
     }
@@ -57,7 +58,7 @@ impl<T> Stored<T> {
     /// object.
     pub(crate) fn look<R>(&self, look: impl FnOnce(&Arc<T>) -> R) -> Option<R> {
         match self {
-            Self::Eager(object) => Some(look(object)),
+            Self::Eager(object, _) => Some(look(object)),
             Self::Lazy(record) => read_record(record).as_ref().map(look),
         }
     }
@@ -83,7 +84,7 @@ impl<T> Stored<T> {
                 let is_readable = lease.is_some() || self.is_readable() || self.read().is_some();
                 Readability { is_readable, has_decoded: true, lease }
             }
-            Self::Lazy(_) | Self::Eager(_) => Readability { is_readable: true, has_decoded: false, lease: None },
+            Self::Lazy(_) | Self::Eager(..) => Readability { is_readable: true, has_decoded: false, lease: None },
         }
     }
 
@@ -93,16 +94,24 @@ impl<T> Stored<T> {
         loop {
             let earlier = match &state {
                 Self::Lazy(record) if record.object().is_none() => record.earlier()?,
-                Self::Lazy(_) | Self::Eager(_) => return Some(state),
+                Self::Lazy(_) | Self::Eager(..) => return Some(state),
             };
             state = earlier;
+        }
+    }
+
+    /// Returns the field managers of the newest write that this state contains.
+    pub(crate) fn last_write(&self) -> LastWrite {
+        match self {
+            Self::Eager(_, last_write) => *last_write,
+            Self::Lazy(record) => record.last_write,
         }
     }
 
     /// Returns whether both references point to the same stored state.
     pub(crate) fn is_same(&self, other: &Self) -> bool {
         match (self, other) {
-            (Self::Eager(one), Self::Eager(other)) => Arc::ptr_eq(one, other),
+            (Self::Eager(one, _), Self::Eager(other, _)) => Arc::ptr_eq(one, other),
             (Self::Lazy(one), Self::Lazy(other)) => Arc::ptr_eq(one, other),
             _ => false,
         }
@@ -121,14 +130,14 @@ impl<T> Stored<T> {
 
 impl<T> From<Arc<T>> for Stored<T> {
     fn from(object: Arc<T>) -> Self {
-        Self::Eager(object.into())
+        Self::Eager(object.into(), LastWrite::default())
     }
 }
 
 impl<T> Clone for Stored<T> {
     fn clone(&self) -> Self {
         match self {
-            Self::Eager(object) => Self::Eager(object.clone()),
+            Self::Eager(object, last_write) => Self::Eager(object.clone(), *last_write),
             Self::Lazy(record) => Self::Lazy(record.clone()),
         }
     }
@@ -137,7 +146,7 @@ impl<T> Clone for Stored<T> {
 impl<T> Value for Stored<T> {
     fn warm(&self) -> bool {
         match self {
-            Self::Eager(object) => Arc::strong_count(object) > 0,
+            Self::Eager(object, _) => Arc::strong_count(object) > 0,
             Self::Lazy(record) => Arc::strong_count(record) > 0,
         }
     }
@@ -147,7 +156,7 @@ impl<T: Object> Object for Stored<T> {
     /// Returns the metadata. If the object is not decoded, the metadata comes from its JSON.
     fn metadata(&self) -> &dyn Metadata {
         match self {
-            Self::Eager(object) => object.metadata(),
+            Self::Eager(object, _) => object.metadata(),
             Self::Lazy(record) => &**record,
         }
     }
@@ -161,7 +170,7 @@ fn read_record<T>(record: &Arc<Record<T>>) -> Option<Arc<T>> {
     let mut earlier = record.earlier()?;
     loop {
         earlier = match &earlier {
-            Stored::Eager(object) => return Some(Arc::clone(object)),
+            Stored::Eager(object, _) => return Some(Arc::clone(object)),
             Stored::Lazy(record) => match record.object() {
                 Some(object) => return Some(object.into_arc()),
                 None => record.earlier()?,

@@ -64,7 +64,7 @@ async fn check_all<T: Object>(publisher: &Arc<Publisher<T>>, source: &Arc<Source
         let (pin, ()) = cache.store().pin(|_| ());
         pin.visit(|object| match object {
             Stored::Lazy(record) if record.is_unchecked() => unchecked.push(Arc::downgrade(record)),
-            Stored::Lazy(_) | Stored::Eager(_) => {}
+            Stored::Lazy(_) | Stored::Eager(..) => {}
         });
         unchecked
     })

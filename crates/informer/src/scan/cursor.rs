@@ -4,6 +4,7 @@ use std::ops::Range;
 
 /// A position in JSON. If a method returns `None`, the position is unchanged. The time of each method is proportional
 /// to the number of bytes that it passes.
+#[derive(Clone, Copy)]
 pub(super) struct Cursor<'a> {
     bytes: &'a [u8],
     at: usize,

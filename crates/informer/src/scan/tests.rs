@@ -197,3 +197,66 @@ proptest! {
         _ = pruned(&bytes);
     }
 }
+
+/// Returns the newest writer in `managedFields`, for each way in which a projection handles the field.
+fn newest(managed_fields: &str) -> Vec<String> {
+    let json = format!(r#"{{"metadata":{{"name":"a","managedFields":{managed_fields},"uid":"u"}}}}"#);
+    let projections = [Projection::default(), Projection::whole()];
+    let newest = projections.iter().map(|projection| {
+        let outline = Scanner::new(projection).scan(json.as_bytes()).unwrap();
+        assert_eq!(outline.uid(json.as_bytes()).as_deref(), Some("u"), "{json}");
+        let writer = outline.last_write(json.as_bytes()).writer(LastWrite::default());
+        writer.map_or_else(|| "-".into(), |writer| writer.to_string())
+    });
+    newest.collect()
+}
+
+#[test]
+fn newest_writer_has_the_latest_time() {
+    for (managed_fields, expected) in [
+        (
+            r#"[{"manager":"a","operation":"Apply","time":"2026-01-01T00:00:02Z"},{"manager":"b","operation":"Update","time":"2026-01-01T00:00:01Z"}]"#,
+            "a (Apply)",
+        ),
+        (
+            r#" [ { "manager" : "a" , "operation" : "Apply" , "time" : "2026-01-01T00:00:01Z" } , { "time":"2026-01-01T00:00:01Z", "operation":"Update","manager":"b", "subresource":"status" , "fieldsV1" : {"f:a":{}} } ] "#,
+            "b (Update, status)",
+        ),
+        (r#"[{"manager":"a","operation":"Update"}]"#, "a (Update)"),
+        (r#"[{"manager":"a\"\u0041","operation":"Update"}]"#, "a\"A (Update)"),
+        (r#"[{"manager":"a","operation":"Update","time":"2"},{"manager":"b","operation":"Update"}]"#, "a (Update)"),
+        (r#"[{"operation":"Update","time":"2"}]"#, "-"),
+        ("[]", "-"),
+        ("null", "-"),
+        ("7", "-"),
+        (r#"{"manager":"a"}"#, "-"),
+        (r#"["a",{"manager":"b","operation":"Update"}]"#, "-"),
+        (r#"[{"manager":["b"],"operation":"Update"}]"#, "-"),
+        (r#"[{"manager":"b" "operation":"Update"}]"#, "-"),
+    ] {
+        assert_eq!(newest(managed_fields), [expected, expected], "{managed_fields}");
+    }
+    let long = "x".repeat(10_000);
+    assert_eq!(newest(&format!(r#"[{{"manager":"{long}","operation":"Update"}}]"#)), ["-", "-"]);
+}
+
+#[test]
+fn partly_dropped_managed_fields_have_no_writer() {
+    let json = br#"{"metadata":{"managedFields":[{"manager":"a","fieldsV1":{}}],"name":"a"}}"#;
+    let outline =
+        Scanner::new(&Projection::whole().without(&["metadata", "managedFields", "fieldsV1"])).scan(json).unwrap();
+    assert_eq!(&*outline.pruned(json), br#"{"metadata":{"managedFields":[{"manager":"a"}],"name":"a"}}"#);
+    assert_eq!(outline.last_write(json), LastWrite::default());
+}
+
+/// The last four writers of the newest second are kept.
+#[test]
+fn many_writers_of_one_second_are_bounded() {
+    let entries: Vec<_> = (0..9).map(|n| format!(r#"{{"manager":"m{n}","operation":"Update","time":"1"}}"#)).collect();
+    let all = |range: std::ops::Range<usize>| {
+        let json = format!(r#"{{"metadata":{{"managedFields":[{}]}}}}"#, entries[range].join(","));
+        scanner().scan(json.as_bytes()).unwrap().last_write(json.as_bytes())
+    };
+    assert_eq!(all(0..9), all(5..9));
+    assert_ne!(all(5..9), all(6..9));
+}

@@ -15,6 +15,7 @@ use crate::catch_drop::CatchDrop;
 use crate::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 use crate::sync::{Condvar, Mutex};
 use crate::undecodable::Undecodable;
+use crate::writer::LastWrite;
 
 /// An object that is decoded at its first read, once for all readers. The decoded object stays in memory until the
 /// budget of the informer is exceeded. After that, the next read of the object decodes the object again.
@@ -28,6 +29,7 @@ pub(crate) struct Record<T> {
     /// The position of the metadata in the JSON.
     metadata_at: Range<u32>,
     generation: i64,
+    pub(super) last_write: LastWrite,
     is_terminating: bool,
     /// Whether the object can be decoded: one of [`UNCHECKED`], [`GOOD`] and [`BAD`].
     quality: AtomicU8,
@@ -50,6 +52,7 @@ pub(crate) struct Content<'a> {
     pub(crate) head: [HeadText; 4],
     pub(crate) generation: i64,
     pub(crate) is_terminating: bool,
+    pub(crate) last_write: LastWrite,
     /// The JSON of the object, in parts that must be joined.
     pub(crate) json: Vec<&'a [u8]>,
     /// The position of the metadata in the joined JSON.
@@ -116,6 +119,7 @@ impl<T> Record<T> {
             head,
             metadata_at,
             generation: content.generation,
+            last_write: content.last_write,
             is_terminating: content.is_terminating,
             quality: AtomicU8::new(UNCHECKED),
             is_unknown: AtomicBool::new(true),
@@ -268,7 +272,7 @@ impl<T> Record<T> {
     /// two decoded states do not stay in memory.
     pub(super) fn set_earlier(&self, known: &Stored<T>) {
         let earlier = match known {
-            Stored::Eager(_) => known.clone(),
+            Stored::Eager(..) => known.clone(),
             Stored::Lazy(record) if record.is_good() => known.clone(),
             Stored::Lazy(record) => match record.earlier() {
                 Some(earlier) => earlier,

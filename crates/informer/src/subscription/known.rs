@@ -54,7 +54,7 @@ impl<T: Object> Queue<T> {
                 object
             }
         };
-        if let Stored::Eager(_) = newest
+        if let Stored::Eager(..) = newest
             && !matches!(&change, Change::Updated { old: Some(Stored::Lazy(_)), .. })
             && self.unknown.lock().is_empty()
         {

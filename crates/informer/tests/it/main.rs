@@ -39,3 +39,4 @@ mod undecodable;
 mod users;
 mod versions;
 mod waits;
+mod writers;

@@ -1,0 +1,207 @@
+//! The field managers that write objects.
+
+use std::collections::HashMap;
+use std::fmt;
+use std::hash::{BuildHasher, RandomState};
+use std::sync::{Arc, LazyLock, PoisonError, RwLock};
+
+/// The author of a change, from the object's `managedFields`: see [`ResourceEvent::writer`](crate::ResourceEvent::writer).
+///
+/// # Examples
+///
+/// ```
+/// use pintle_informer::Writer;
+///
+/// let (manager, operation) = ("kubectl-edit".to_owned(), "Update".to_owned());
+/// let writer = Writer { manager, operation, subresource: "status".into() };
+/// assert_eq!(writer.to_string(), "kubectl-edit (Update, status)");
+/// ```
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Writer {
+    /// The name of the field manager. Programs that set no name appear under a name that the server derives from their
+    /// user agent.
+    pub manager: String,
+    /// `Apply` for a server-side apply, and `Update` for all other requests.
+    pub operation: String,
+    /// The subresource of the request, such as `status`. Empty if the request changed the object itself.
+    pub subresource: String,
+}
+
+impl fmt::Display for Writer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { manager, operation, subresource } = self;
+        match &**subresource {
+            "" => write!(f, "{manager} ({operation})"),
+            _ => write!(f, "{manager} ({operation}, {subresource})"),
+        }
+    }
+}
+
+/// The newest write that a state of an object contains, in few bytes because the cache stores a `LastWrite` for each
+/// object.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct LastWrite {
+    /// Identifies the writers whose entries have the latest time: see [`Groups`]. 0 if the writers are unknown.
+    group: u16,
+    /// A hash of the latest time.
+    time: u16,
+    /// The size in bytes of the fields that the last of these writers owns, or `u16::MAX` if the size is greater.
+    size: u16,
+}
+
+impl LastWrite {
+    /// Creates a `LastWrite`. `writers` are the manager, the operation and the subresource of each entry that has the
+    /// latest time. `size` is the size of the last entry's fields.
+    pub(crate) fn new<'a>(
+        writers: impl ExactSizeIterator<Item = [&'a [u8]; 3]> + Clone,
+        time: &[u8],
+        size: usize,
+    ) -> Self {
+        if writers.len() == 0 {
+            return Self::default();
+        }
+        let group = GROUPS.id(writers);
+        let time = time.iter().fold(0_u16, |hash, byte| hash.wrapping_mul(31).wrapping_add((*byte).into()));
+        Self { group, time, size: size.try_into().unwrap_or(u16::MAX) }
+    }
+
+    /// Returns the author of this write. `before` is the newest write that the previous state contains.
+    pub(crate) fn writer(self, before: Self) -> Option<Arc<Writer>> {
+        let known = GROUPS.known.read().unwrap_or_else(PoisonError::into_inner);
+        let writers = known.get(self.group)?;
+        let last = writers.last()?;
+        let earlier = known.get(before.group).filter(|_| before.time == self.time);
+        let Some(earlier) = earlier.filter(|_| writers.len() > 1) else { return Some(last.clone()) };
+        if let Some(new) = writers.iter().rfind(|writer| !earlier.contains(writer)) {
+            return Some(new.clone());
+        }
+        // A writer that sets fields takes them away from other writers.
+        let has_lost_fields = self.group == before.group && self.size < before.size;
+        match writers {
+            [other, _] if has_lost_fields => Some(other.clone()),
+            _ => Some(last.clone()),
+        }
+    }
+}
+
+/// The groups of writers that any informer of the process has seen. A group consists of the writers of one object that
+/// wrote in the same second, which is usually one writer. Groups are never removed, because objects refer to them by
+/// number.
+struct Groups {
+    hasher: RandomState,
+    known: RwLock<Known>,
+}
+
+#[derive(Default)]
+struct Known {
+    by_hash: HashMap<u64, u16>,
+    /// The groups, each with its position plus one as its number.
+    groups: Vec<Box<[Arc<Writer>]>>,
+}
+
+/// The maximum number of groups. A cluster has few writers, but each client can invent names.
+const MOST: usize = 4_000;
+
+/// The maximum length in bytes of a manager, operation or subresource. Kubernetes limits managers to 128 characters.
+const LONGEST: usize = 512;
+
+static GROUPS: LazyLock<Groups> =
+    LazyLock::new(|| Groups { hasher: RandomState::new(), known: RwLock::new(Known::default()) });
+
+impl Groups {
+    /// Returns the number of a group, and stores the group if it is new. Returns 0 if the group cannot be stored.
+    fn id<'a>(&self, writers: impl Iterator<Item = [&'a [u8]; 3]> + Clone) -> u16 {
+        // Only the hash identifies a group. Two of 4,000 random hashes are equal with a probability of 1 in 2^41.
+        let hash = self.hasher.hash_one(Texts(writers.clone()));
+        if let Some(id) = self.known.read().unwrap_or_else(PoisonError::into_inner).by_hash.get(&hash) {
+            return *id;
+        }
+        let Some(group) = writers.map(writer).collect::<Option<Box<[_]>>>() else { return 0 };
+        let mut known = self.known.write().unwrap_or_else(PoisonError::into_inner);
+        known.insert(hash, group)
+    }
+}
+
+impl Known {
+    fn insert(&mut self, hash: u64, group: Box<[Arc<Writer>]>) -> u16 {
+        if let Some(id) = self.by_hash.get(&hash) {
+            return *id;
+        }
+        if self.groups.len() == MOST {
+            return 0;
+        }
+        self.groups.push(group);
+        let id = self.groups.len() as u16;
+        self.by_hash.insert(hash, id);
+        id
+    }
+
+    fn get(&self, id: u16) -> Option<&[Arc<Writer>]> {
+        Some(self.groups.get(usize::from(id.checked_sub(1)?))?)
+    }
+}
+
+struct Texts<I>(I);
+
+impl<'a, I: Iterator<Item = [&'a [u8]; 3]> + Clone> std::hash::Hash for Texts<I> {
+    fn hash<H: std::hash::Hasher>(&self, state: &mut H) {
+        self.0.clone().for_each(|texts| texts.hash(state));
+    }
+}
+
+/// Creates a writer from the contents of JSON strings. Returns `None` if there is no manager, or if a text is too long or
+/// invalid.
+fn writer(texts: [&[u8]; 3]) -> Option<Arc<Writer>> {
+    let [manager, operation, subresource] = texts.map(unescaped);
+    let manager = manager.filter(|manager| !manager.is_empty())?;
+    Some(Arc::new(Writer { manager, operation: operation?, subresource: subresource? }))
+}
+
+fn unescaped(json: &[u8]) -> Option<String> {
+    if json.len() > LONGEST {
+        return None;
+    }
+    match json.contains(&b'\\') {
+        true => serde_json::from_slice(&[b"\"", json, b"\""].concat()).ok(),
+        false => String::from_utf8(json.to_vec()).ok(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn groups_are_shared_and_bounded() {
+        let groups = Groups { hasher: RandomState::new(), known: RwLock::default() };
+        let id = |manager: &str| groups.id([[manager.as_bytes(), b"Update", b""]].into_iter());
+        assert_eq!(id("\\"), 0, "an invalid text");
+        for number in 0..2 * MOST {
+            let expected = if number < MOST { number as u16 + 1 } else { 0 };
+            assert_eq!(id(&number.to_string()), expected);
+            assert_eq!(id("0"), 1);
+        }
+        assert_eq!(groups.known.read().unwrap().groups.len(), MOST);
+    }
+
+    #[test]
+    fn boundaries_between_texts_distinguish_writers() {
+        let groups = Groups { hasher: RandomState::new(), known: RwLock::default() };
+        let id = |writers: &[[&str; 3]]| groups.id(writers.iter().map(|texts| texts.map(str::as_bytes)));
+        let ids = [
+            id(&[["ab", "c", ""]]),
+            id(&[["a", "bc", ""]]),
+            id(&[["ab", "", "c"]]),
+            id(&[["ab", "c", ""], ["d", "", ""]]),
+            id(&[["d", "", ""], ["ab", "c", ""]]),
+        ];
+        assert_eq!(ids, [1, 2, 3, 4, 5]);
+    }
+
+    /// The cache stores one of these for each object.
+    #[test]
+    fn last_write_takes_no_memory_in_the_cache() {
+        use crate::stored::Stored;
+        assert_eq!(size_of::<Stored<u8>>(), 2 * size_of::<usize>());
+    }
+}
