@@ -6,6 +6,7 @@ use std::mem::replace;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, SystemTime};
 
+use pintle_informer::Writer;
 use pintle_meta::ObjectKey;
 
 use crate::key::RequestKey;
@@ -42,6 +43,8 @@ pub enum CauseReason {
         object: ObjectKey,
         /// The resourceVersion of the object.
         resource_version: String,
+        /// The field manager that made the change: see [`ResourceEvent::writer`](pintle_informer::ResourceEvent::writer).
+        writer: Option<Arc<Writer>>,
     },
     /// The program added the key through a [`Trigger`](crate::Trigger) or through its own source.
     Program,
@@ -199,6 +202,12 @@ impl<K: RequestKey> Histories<K> {
     }
 }
 
+impl<K> fmt::Debug for Histories<K> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Histories").finish_non_exhaustive()
+    }
+}
+
 /// Shortens a text to 512 bytes.
 fn shorten(text: &mut String) {
     if text.len() > ERROR {
@@ -211,8 +220,12 @@ fn shorten(text: &mut String) {
 impl fmt::Display for CauseReason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Event { source, change, object, resource_version } => {
-                write!(f, "{change} {object} in {source} (resourceVersion {resource_version})")
+            Self::Event { source, change, object, resource_version, writer } => {
+                match writer {
+                    Some(writer) => write!(f, "{change} by {writer}: ")?,
+                    None => write!(f, "{change} ")?,
+                }
+                write!(f, "{object} in {source} (resourceVersion {resource_version})")
             }
             Self::Program => f.write_str("added by the program"),
             Self::Timer => f.write_str("added by a timer"),
@@ -252,6 +265,24 @@ mod tests {
         let history = histories.get(&key(1)).unwrap();
         assert_eq!((history.causes.len(), history.total), (CAUSES, 20));
         assert_eq!(history.causes[0].reason, CauseReason::Requeue { after: Duration::from_secs(12) });
+    }
+
+    #[test]
+    fn cause_names_the_writer() {
+        let cause = |writer| CauseReason::Event {
+            source: "Website".into(),
+            change: EventChange::Updated,
+            object: key(1),
+            resource_version: "7".into(),
+            writer,
+        };
+        assert_eq!(cause(None).to_string(), "updated ns/1 in Website (resourceVersion 7)");
+        let (manager, operation) = ("kubectl-edit".into(), "Update".into());
+        let writer = Writer { manager, operation, subresource: "status".into() };
+        assert_eq!(
+            cause(Some(writer.into())).to_string(),
+            "updated by kubectl-edit (Update, status): ns/1 in Website (resourceVersion 7)"
+        );
     }
 
     #[test]

@@ -65,7 +65,7 @@
 //! - A [`Finalizer`] blocks the deletion of objects until the controller has cleaned up after them.
 //! - A [`Manager`] runs controllers under leader election, together with their informers and services.
 //!   [`ManagerStatus`] provides the results of health probes.
-//! - [`Controller::explain`] explains why a key is queued, delayed or in flight.
+//! - [`Controller::explain`] explains why a key is queued, delayed or in flight, and names each change's field manager.
 //! - [`ControllerConfig::metrics`] sets the metrics provider. The metrics have the same names as in controller-runtime
 //!   and client-go.
 //!

@@ -10,6 +10,7 @@ use std::time::Duration;
 use pintle_leaderelect::Leadership;
 use pintle_meta::{ApiError, ObjectKey, Status};
 
+use crate::history::{Histories, KeyHistory};
 use crate::key::RequestKey;
 
 /// Brings an object's actual state closer to its desired state, like controller-runtime's `Reconciler`. With a key type
@@ -122,12 +123,36 @@ pub struct ReconcileRequest<K = ObjectKey> {
     /// ends. An effect that outlives the call, for example in another process, needs its own
     /// [permit](Leadership::permit).
     pub leadership: Option<Leadership>,
+    pub(crate) histories: Option<Histories<K>>,
 }
 
 impl<K> ReconcileRequest<K> {
     /// Creates a request for a first attempt without leader election, for tests of a reconciler.
     pub fn new(key: K) -> Self {
-        Self { key, failures: 0, leadership: None }
+        Self { key, failures: 0, leadership: None, histories: None }
+    }
+}
+
+impl<K: RequestKey> ReconcileRequest<K> {
+    /// Returns the newest causes of the key and its last call, as [`explain`](crate::Controller::explain) does. Use the
+    /// history for logs and reports. Do not decide by the history what to do, because events can be missing from it.
+    /// `None` if the request was created by [`new`](Self::new).
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use pintle_controller::{Action, CauseReason, ReconcileError, ReconcileRequest};
+    ///
+    /// async fn reconcile(request: ReconcileRequest) -> Result<Action, ReconcileError> {
+    ///     let causes = request.history().unwrap_or_default().causes;
+    ///     if let Some(CauseReason::Event { writer: Some(writer), .. }) = causes.back().map(|cause| &cause.reason) {
+    ///         println!("{} was changed by {writer}", request.key);
+    ///     }
+    ///     Ok(Action::await_change())
+    /// }
+    /// ```
+    pub fn history(&self) -> Option<KeyHistory> {
+        self.histories.as_ref()?.get(&self.key)
     }
 }
 

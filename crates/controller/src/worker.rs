@@ -109,6 +109,7 @@ impl<K: RequestKey> Worker<K> {
             key: item.key().clone(),
             failures: item.num_requeues(),
             leadership: self.leadership.clone(),
+            histories: Some(self.requests.histories().clone()),
         };
         let ended = match &self.leadership {
             None => self.call(request).await,

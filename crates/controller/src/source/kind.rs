@@ -338,7 +338,7 @@ impl<T: Object, K: RequestKey, H: Handler<T, K>> Mapper<T, K, H> {
             Some(key) if self.relation == Relation::Main => key.clone(),
             _ => event.object().key(),
         };
-        CauseReason::Event { source: self.source.clone(), change, object, resource_version }
+        CauseReason::Event { source: self.source.clone(), change, object, resource_version, writer: event.writer() }
     }
 
     fn allows(&self, event: &ResourceEvent<T>) -> bool {

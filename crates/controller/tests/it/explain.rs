@@ -2,7 +2,11 @@
 
 use std::time::Duration;
 
-use pintle_controller::{Action, CauseReason, Controller, EventChange, ReconcileError, Trigger, WorkState};
+use pintle_controller::{
+    Action, CauseReason, Controller, EventChange, ReconcileError, ReconcileRequest, Trigger, WorkState,
+};
+use serde_json::json;
+use tokio::sync::mpsc::unbounded_channel;
 
 use crate::recorder::{Recorder, pass, run};
 use crate::support::{informer, key, sites_named, touch};
@@ -68,4 +72,25 @@ async fn key_in_flight_is_explained() {
     assert!(explanation.to_string().starts_with("ns/slow: in flight, and queued again"), "{explanation}");
     // The call takes longer than the shutdown timeout, so the run fails.
     running.stop().await.unwrap_err();
+}
+
+#[tokio::test(start_paused = true)]
+async fn request_has_the_causes_of_its_key() {
+    let sites = sites_named(&["fine"]);
+    let (sender, mut causes) = unbounded_channel();
+    let controller = Controller::of(&informer(&sites)).reconciler(move |request: ReconcileRequest| {
+        let history = request.history().unwrap();
+        sender.send(history.causes.back().unwrap().reason.to_string()).unwrap();
+        async { Ok(Action::await_change()) }
+    });
+    let running = run(&controller).await;
+    assert!(causes.recv().await.unwrap().starts_with("listed ns/fine in "));
+    let uid = sites.object(&key("fine")).unwrap().metadata.uid;
+    let entry = json!({"manager": "kubectl-edit", "operation": "Update", "time": "2026-01-01T00:00:00Z"});
+    let metadata = json!({"namespace": "ns", "name": "fine", "uid": uid, "managedFields": [entry]});
+    sites.put_raw(json!({"metadata": metadata}));
+    let cause = causes.recv().await.unwrap();
+    assert!(cause.starts_with("updated by kubectl-edit (Update): ns/fine in "), "{cause}");
+    assert_eq!(ReconcileRequest::new(key("fine")).history(), None);
+    running.stop().await.unwrap();
 }
