@@ -42,7 +42,12 @@ impl<K: Resource + Serialize + DeserializeOwned> pintle_controller::Reconciler f
         if !object.metadata().is_terminating() {
             let object = self.add_finalizer(object, request.leadership.as_ref()).await?;
             let context = context(&object);
-            return functions.reconciler.reconcile(object, context).await;
+            let check = context.begin_check().await;
+            let result = functions.reconciler.reconcile(object, context.clone()).await;
+            if let Some(check) = check {
+                context.finish_check(check).await;
+            }
+            return result;
         }
         self.clean_up(object, request).await
     }
@@ -176,6 +181,7 @@ mod tests {
             cluster: cluster.clone(),
             caches,
             applied: Arc::default(),
+            rivals: Default::default(),
             kind: PhantomData,
             is_selective: false,
         });

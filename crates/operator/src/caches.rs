@@ -8,7 +8,7 @@ use std::sync::Arc;
 use pintle_cluster::Cluster;
 use pintle_controller::ReconcileError;
 use pintle_informer::{AddIndexError, InformerConfig, Overlay, OverlayConfig, SharedInformer};
-use pintle_meta::{LabelSelector, Object, ObjectKey, Resource, ResourceScope, Scope};
+use pintle_meta::{ApiResource, LabelSelector, Object, ObjectKey, Resource, ResourceScope, Scope};
 use pintle_restreq::Api;
 use serde::de::DeserializeOwned;
 
@@ -49,7 +49,13 @@ pub(crate) struct Selection {
 
 impl Caches {
     pub(crate) fn new(controller: &str) -> Self {
-        Self { controller: controller.into(), by_type: HashMap::new(), contains: HashMap::new(), owned: HashSet::new() }
+        Self {
+            controller: controller.into(),
+            by_type: HashMap::new(),
+            resources: HashMap::new(),
+            contains: HashMap::new(),
+            owned: HashSet::new(),
+        }
     }
 
     /// Returns the cache of `T`. The first call for `T` opens the cache and its informer.
@@ -70,6 +76,8 @@ impl Caches {
         let mut config = InformerConfig::default();
         config.reflector.label_selector = selection.labels.clone();
         let informer = cluster.informer_with(api, config);
+        let resource = self.resources.entry(informer.name().into()).or_insert_with(|| Some(T::api_resource()));
+        resource.take_if(|resource| *resource != T::api_resource());
         let objects = Overlay::new(informer.lister(), OverlayConfig::default());
         let cached = Cached { informer, objects, namespace };
         self.by_type.insert(TypeId::of::<T>(), Box::new(cached.clone()));

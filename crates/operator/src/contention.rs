@@ -1,21 +1,31 @@
-//! Finds fields that this controller applies and that another writer repeatedly changes back.
+//! Finds fields that this controller writes and that another writer repeatedly changes back.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 use std::time::Duration;
 
 use serde_json::{Map, Value};
 use tokio::time::Instant;
 
 /// The length of the time window in which reverts are counted.
-const WINDOW: Duration = Duration::from_secs(60);
+pub(crate) const WINDOW: Duration = Duration::from_secs(60);
 /// The number of reverts within the window that causes a report. At most one report is made per window.
 const REVERTS: usize = 5;
+/// The maximum number of reverts that are counted.
+const MOST: usize = 1_000;
+/// The number of checks in quick succession. A check misses the common fields if the other writer writes again before
+/// the check reads the object.
+const ATTEMPTS: u32 = 3;
+/// The maximum number of times that the time between two checks is doubled. The longest time is about an hour.
+const DOUBLINGS: u32 = 6;
 
-/// The recent reverts of the fields of one applied object. A revert is a change by another writer that undoes an apply.
+/// The recent reverts of the fields of one object. A revert is a change by another writer that undoes an apply or another
+/// write of this controller.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Contention {
     reverts: VecDeque<Instant>,
     reported: Option<Instant>,
+    /// The number of consecutive checks that have found no common fields.
+    unfounded: u32,
 }
 
 impl Contention {
@@ -26,17 +36,99 @@ impl Contention {
 
     /// Counts a revert. If a report is due, returns the number of reverts within the last minute.
     pub(crate) fn revert(&mut self, now: Instant) -> Option<usize> {
+        self.count(now);
+        self.report(now)
+    }
+
+    /// Counts a revert.
+    pub(crate) fn count(&mut self, now: Instant) {
         self.reverts.push_back(now);
-        while self.reverts.front().is_some_and(|at| now.duration_since(*at) > WINDOW) {
+        while self.reverts.len() > MOST || self.reverts.front().is_some_and(|at| now.duration_since(*at) > WINDOW) {
             self.reverts.pop_front();
         }
-        let is_quiet = self.reported.is_none_or(|at| now.duration_since(at) > WINDOW);
+    }
+
+    /// Returns the number of reverts within the last minute if a report is due. The caller must then make the report. Call
+    /// [`count`](Self::count) first.
+    pub(crate) fn report(&mut self, now: Instant) -> Option<usize> {
+        let period = match self.unfounded {
+            0 => WINDOW,
+            1..ATTEMPTS => Duration::ZERO,
+            more => WINDOW * (1 << (more - ATTEMPTS + 1).min(DOUBLINGS)),
+        };
+        let is_quiet = self.reported.is_none_or(|at| now.duration_since(at) > period);
         if self.reverts.len() < REVERTS || !is_quiet {
             return None;
         }
         self.reported = Some(now);
         let count = self.reverts.len();
         Some(count)
+    }
+
+    /// Returns the number of reverts within the minute before `now`.
+    pub(crate) fn recent(&self, now: Instant) -> usize {
+        self.reverts.iter().filter(|at| now.duration_since(**at) <= WINDOW).count()
+    }
+
+    /// Returns whether a revert was counted within the minute before `now`.
+    pub(crate) fn is_recent(&self, now: Instant) -> bool {
+        self.reverts.back().is_some_and(|at| now.duration_since(*at) <= WINDOW)
+    }
+
+    /// Records whether a check has found common fields. After three checks without a result, the time until the next
+    /// check doubles each time.
+    pub(crate) fn checked(&mut self, is_contended: bool) {
+        self.unfounded = if is_contended { 0 } else { self.unfounded.saturating_add(1) };
+    }
+}
+
+/// Returns the fields that `own` has taken from `other`: `other` owned them in the object `before`, and `own` owns them
+/// instead in the object `after`. The fields are in the form `.spec.containers[name=web].image`.
+pub(crate) fn taken_fields(before: &Value, after: &Value, own: &str, other: &str) -> BTreeSet<String> {
+    let lost = &owned_fields(before, other) - &owned_fields(after, other);
+    let gained = &owned_fields(after, own) - &owned_fields(before, own);
+    &lost & &gained
+}
+
+/// Returns the fields that a manager owns through any operation and subresource.
+fn owned_fields(object: &Value, manager: &str) -> BTreeSet<String> {
+    let mut found = BTreeSet::new();
+    let entries = object.pointer("/metadata/managedFields").and_then(Value::as_array);
+    for entry in entries.into_iter().flatten().filter(|entry| entry["manager"] == manager) {
+        if let Some(fields) = entry["fieldsV1"].as_object() {
+            visit_leaves(fields, &mut String::new(), &mut found);
+        }
+    }
+    found
+}
+
+fn visit_leaves(fields: &Map<String, Value>, path: &mut String, found: &mut BTreeSet<String>) {
+    // A dot means the list or map itself.
+    for (name, inner) in fields.iter().filter(|(name, _)| *name != ".") {
+        let length = path.len();
+        path.push_str(&step(name));
+        match inner.as_object().filter(|inner| inner.keys().any(|name| name != ".")) {
+            Some(inner) => visit_leaves(inner, path, found),
+            None => _ = found.insert(path.clone()),
+        }
+        path.truncate(length);
+    }
+}
+
+/// Formats a path element of `fieldsV1`: a field, the keys of an item, the value of an item, or the index of an item.
+fn step(element: &str) -> String {
+    match element.split_once(':') {
+        Some(("f", name)) => format!(".{name}"),
+        Some(("k", keys)) => match serde_json::from_str::<Map<String, Value>>(keys) {
+            Ok(keys) => {
+                let text = |value: &Value| value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+                let keys: Vec<_> = keys.iter().map(|(name, value)| format!("{name}={}", text(value))).collect();
+                format!("[{}]", keys.join(","))
+            }
+            Err(_) => format!("[{keys}]"),
+        },
+        Some((_, value)) => format!("[{value}]"),
+        None => format!(".{element}"),
     }
 }
 
@@ -114,6 +206,45 @@ mod tests {
         assert_eq!(others("spec/ports/0/name"), ["other"]);
         assert!(others("spec/replicas").is_empty());
         assert!(other_managers(&json!({}), &path("data"), "x").is_empty());
+    }
+
+    #[test]
+    fn checks_without_a_result_become_rare() {
+        let (mut contention, start, mut reports) = (Contention::default(), Instant::now(), Vec::new());
+        for minute in 0..400 {
+            for second in 0..5 {
+                let now = start + Duration::from_secs(60 * minute + second);
+                if contention.revert(now).is_some() {
+                    contention.checked(reports.len() > 8);
+                    reports.push(minute);
+                }
+            }
+        }
+        assert_eq!(reports[..11], [0, 1, 1, 3, 7, 15, 32, 64, 128, 192, 193]);
+    }
+
+    #[test]
+    fn taken_fields_moved_to_the_other_writer() {
+        let object = |own: Value, other: Value| {
+            let entry = |manager: &str, fields| json!({"manager": manager, "fieldsV1": fields});
+            json!({"metadata": {"managedFields": [entry("own", own), entry("other", other)]}})
+        };
+        let ports =
+            |name: &str| json!({"f:ports": {".": {}, "k:{\"port\":80,\"protocol\":\"TCP\"}": {".": {}, name: {}}}});
+        let taken = |before: &Value, after: &Value| -> Vec<_> {
+            taken_fields(before, after, "own", "other").into_iter().collect()
+        };
+        let both = json!({"f:data": {"f:a": {}, "f:b": {}}});
+        let (a, b) = (json!({"f:data": {"f:a": {}}}), json!({"f:data": {"f:b": {}}}));
+        assert_eq!(taken(&object(json!({}), both.clone()), &object(a.clone(), b.clone())), [".data.a"]);
+        assert!(taken(&object(a.clone(), b.clone()), &object(a.clone(), b.clone())).is_empty(), "different fields");
+        assert!(taken(&object(json!({}), both.clone()), &object(a.clone(), both)).is_empty(), "both have one value");
+        assert!(taken(&object(json!({}), a.clone()), &object(b, json!({}))).is_empty(), "one field was deleted");
+        assert!(taken(&object(json!({}), json!({})), &object(a, json!({}))).is_empty(), "the field is new");
+        let spec = |name: &str| json!({"f:spec": ports(name)});
+        let moved = taken(&object(json!({}), spec("f:name")), &object(spec("f:name"), json!({})));
+        assert_eq!(moved, [".spec.ports[port=80,protocol=TCP].name"]);
+        assert!(taken(&json!({}), &json!({})).is_empty());
     }
 
     #[test]

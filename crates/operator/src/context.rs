@@ -2,6 +2,7 @@
 
 mod conditions;
 mod reads;
+mod rivals;
 mod writes;
 
 use std::fmt;

@@ -407,6 +407,7 @@ impl<K: Resource + Serialize + DeserializeOwned> Controller<K> {
             name,
             caches,
             applied: Default::default(),
+            rivals: Default::default(),
             kind: PhantomData,
             is_selective,
         };

@@ -37,6 +37,20 @@
 //!   other clusters](Manager::controller_in), and [divide objects among the replicas](Manager::sharded).
 //! - [`Manager::status`] explains why a key is queued, and counts the keys in each queue.
 //!
+//! # Writers that undo each other
+//!
+//! If this controller and another writer repeatedly change the same field, a log line and a `FieldContention` Event on the
+//! reconciled object name both field managers and the field. For example: "website-controller and kubectl-edit both write
+//! .spec.replicas of Deployment team-a/blog: 40 times in the last minute". The controller reports a fight at most once per
+//! minute.
+//!
+//! - [`Context::apply`] and [`Context::apply_status`] count the fields that they take back.
+//! - Other writes are detected if they use the controller's [field manager](Context::field_manager). The controller counts
+//!   the reconciliations that another writer's change triggers, if the controller itself has changed the same object within
+//!   the last minute. At the fifth such reconciliation in a minute, the controller reads the object before and after the
+//!   reconciliation. It reports the fields that this reconciliation takes from the other writer. If two writers change only
+//!   different fields, the controller reports nothing.
+//!
 //! # Guarantees
 //!
 //! - [`Context::apply`] sends no request if the object is unchanged since the last apply in this leadership term, and
@@ -69,6 +83,7 @@ mod manager;
 mod names;
 mod own_conditions;
 mod reconciler;
+mod rivals;
 mod serve;
 mod shared;
 mod signal;

@@ -11,6 +11,7 @@ use pintle_meta::{ApiError, ObjectKey, Resource};
 
 use crate::applied::{Applied, Applies, lock};
 use crate::caches::Caches;
+use crate::rivals::Rivals;
 
 pub(crate) struct Shared<K: Resource> {
     pub(crate) name: String,
@@ -20,6 +21,8 @@ pub(crate) struct Shared<K: Resource> {
     pub(crate) recorder: EventRecorder,
     /// The last apply requests for the children and the status of each reconciled object.
     pub(crate) applied: Arc<Mutex<Applies>>,
+    /// The writers that may undo writes of this controller.
+    pub(crate) rivals: Mutex<Rivals>,
     pub(crate) kind: PhantomData<fn() -> K>,
     pub(crate) is_selective: bool,
 }

@@ -92,7 +92,7 @@ impl<K: Resource + Serialize> Context<K> {
     /// Reads the condition types that this field manager has set from the server, because cached objects have no
     /// `managedFields`.
     pub(super) async fn read_own_conditions(&self, configuration: &Value) -> Result<BTreeSet<String>> {
-        let object = match self.read_raw::<K>(self.key()).await {
+        let object = match self.read_raw(&K::api_resource(), self.key()).await {
             Ok(object) => object,
             Err(error) if error.is_object_not_found() => return Err(self.gone()),
             Err(error) => return Err(error.into()),

@@ -5,7 +5,9 @@ use std::sync::Arc;
 
 use pintle_controller::ReconcileError;
 use pintle_events::EventType;
-use pintle_meta::{ApiError, DeleteOptions, ObjectKey, OwnerReference, Patch, Preconditions, Resource, WriteOptions};
+use pintle_meta::{
+    ApiError, ApiResource, DeleteOptions, ObjectKey, OwnerReference, Patch, Preconditions, Resource, WriteOptions,
+};
 use pintle_restreq::Deletion;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -24,7 +26,7 @@ impl<K: Resource> Context<K> {
     ///
     /// The controller owns all fields of `child`. If the controller applied a field before and `child` lacks the field,
     /// the controller gives up this field. Fields that are `null` count as absent. If another writer changes a field
-    /// repeatedly, a log line and an Event name the writer and the field. The method sends no request if two conditions
+    /// repeatedly, [a log line and an Event](crate#writers-that-undo-each-other) name the writer and the field. The method sends no request if two conditions
     /// are met. First, `child` equals the child that was applied last in this leadership term, and that apply succeeded. Second, all fields of
     /// the cached object still have the values that the server stored for that apply. A stored value may differ from
     /// the value in `child`, for example `1` instead of `1000m` for a quantity. So each child is applied once after the
@@ -313,7 +315,7 @@ impl<K: Resource> Context<K> {
         if !self.applied(|applied| applied.is_report_due(target, now)) {
             return Overwritten { path, others: Vec::new() };
         }
-        let others = match self.read_raw::<T>(&target.1).await {
+        let others = match self.read_raw(&T::api_resource(), &target.1).await {
             Ok(object) => contention::other_managers(&object, &path, self.field_manager()),
             Err(error) => {
                 tracing::debug!(%error, "cannot read the field managers of a contended object");
@@ -332,10 +334,15 @@ impl<K: Resource> Context<K> {
         let now = tokio::time::Instant::now();
         let Some(count) = self.applied(|applied| applied.revert(target, now)) else { return };
         let Overwritten { path, others } = overwritten;
-        let (field, key, own) = (contention::display(path), &target.1, self.field_manager());
         let others = if others.is_empty() { "another writer".to_owned() } else { others.join(" and ") };
+        self.report_contention(&others, &contention::display(path), T::KIND, &target.1, count);
+    }
+
+    /// Reports in the log and as an Event that this controller and other writers write the same fields of an object.
+    pub(super) fn report_contention(&self, others: &str, fields: &str, kind: &str, key: &ObjectKey, count: usize) {
+        let own = self.field_manager();
         let message =
-            format!("{own} and {others} both write {field} of {} {key}: {count} times in the last minute", T::KIND);
+            format!("{own} and {others} both write {fields} of {kind} {key}: {count} times in the last minute");
         tracing::warn!("{message}");
         self.event(EventType::Warning, "FieldContention", message);
     }
@@ -355,8 +362,8 @@ impl<K: Resource> Context<K> {
     }
 
     /// Reads an object with its `managedFields` from the server.
-    pub(super) async fn read_raw<T: Resource>(&self, key: &ObjectKey) -> Result<Value, ApiError> {
-        let url = format!("{}/{}", T::api_resource().path(key.namespace()), key.name());
+    pub(super) async fn read_raw(&self, resource: &ApiResource, key: &ObjectKey) -> Result<Value, ApiError> {
+        let url = format!("{}/{}", resource.path(key.namespace()), key.name());
         let request = self.cluster().client().get().abs_path(url.split('/').filter(|part| !part.is_empty()));
         Ok(request.object::<Value>().await?)
     }

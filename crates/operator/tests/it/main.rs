@@ -17,3 +17,4 @@ mod support;
 mod terms;
 mod undecodable;
 mod webhooks;
+mod writers;

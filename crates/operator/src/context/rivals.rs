@@ -1,0 +1,77 @@
+//! Checks whether this controller and another writer write the same fields in turns.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use pintle_meta::{ApiError, ApiResource, ObjectKey, Resource};
+use serde_json::Value;
+use tokio::time::{Instant, timeout};
+
+use super::Context;
+use crate::applied;
+use crate::contention::taken_fields;
+use crate::rivals::Rival;
+
+/// The maximum duration of a request for an object, because the reconciliation waits for it.
+const LONGEST: Duration = Duration::from_secs(5);
+
+/// The maximum number of fields that a report names.
+const NAMED: usize = 3;
+
+/// A check of an object that another writer changes repeatedly. The check compares the object before the reconciliation
+/// with the object after the reconciliation.
+pub(crate) struct RivalCheck {
+    rival: Rival,
+    resource: ApiResource,
+    /// The number of changes by the other writer within the last minute.
+    turns: usize,
+    before: Value,
+}
+
+impl<K: Resource> Context<K> {
+    /// Counts a change by another writer. If a check is due, reads the object from the server.
+    pub(crate) async fn begin_check(&self) -> Option<RivalCheck> {
+        let history = self.call.request.history()?;
+        let now = Instant::now();
+        let due = applied::lock(&self.shared.rivals).turn(self.key(), &history.causes, self.field_manager(), now);
+        let (rival, turns) = due?;
+        // Applies count taken fields themselves and report them without this check.
+        if 2 * applied::lock(&self.shared.applied).reverts(self.key(), &rival.object, now) >= turns {
+            return None;
+        }
+        let resource = self.shared.caches.resource(&rival.source)?.clone();
+        let before = self.read_contended(&resource, &rival.object).await?;
+        Some(RivalCheck { rival, resource, turns, before })
+    }
+
+    /// Reads the object again. If the reconciliation has taken fields from the other writer, reports both writers and the
+    /// fields in the log and as an Event.
+    pub(crate) async fn finish_check(&self, check: RivalCheck) {
+        let RivalCheck { rival, resource, turns, before } = check;
+        let Some(after) = self.read_contended(&resource, &rival.object).await else { return };
+        let fields = taken_fields(&before, &after, self.field_manager(), &rival.manager);
+        applied::lock(&self.shared.rivals).checked(&rival, !fields.is_empty());
+        if !fields.is_empty() {
+            self.report_contention(&rival.manager, &named(&fields), &resource.kind, &rival.object, turns);
+        }
+    }
+
+    async fn read_contended(&self, resource: &ApiResource, key: &ObjectKey) -> Option<Value> {
+        let read = timeout(LONGEST, self.read_raw(resource, key)).await;
+        match read.unwrap_or_else(|_| Err(ApiError::timeout(format!("no answer within {LONGEST:?}")))) {
+            Ok(object) => Some(object),
+            Err(error) => {
+                tracing::debug!(%error, kind = resource.kind, %key, "cannot read the field managers of a contended object");
+                None
+            }
+        }
+    }
+}
+
+fn named(fields: &BTreeSet<String>) -> String {
+    let named = fields.iter().take(NAMED).map(String::as_str).collect::<Vec<_>>().join(", ");
+    match fields.len().saturating_sub(NAMED) {
+        0 => named,
+        more => format!("{named} and {more} other fields"),
+    }
+}
