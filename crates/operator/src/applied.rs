@@ -60,6 +60,15 @@ impl Applies {
         guard.by_object.entry(key.clone()).or_default().clone()
     }
 
+    /// Returns how often applies of `object`, which is a child or the status of the object `key`, took back a field within
+    /// the minute before `now`.
+    pub(crate) fn reverts(&self, key: &ObjectKey, object: &ObjectKey, now: Instant) -> usize {
+        let Some(applied) = self.by_object.get(key) else { return 0 };
+        let applied = lock(applied);
+        let targets = applied.by_target.iter().filter(|(target, _)| target.1 == *object);
+        targets.map(|(_, last)| last.contention.recent(now)).sum()
+    }
+
     pub(crate) fn forget(&mut self, key: &ObjectKey) {
         self.by_object.remove(key);
     }

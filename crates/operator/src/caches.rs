@@ -18,6 +18,8 @@ const OWNERS: &str = "pintle-operator/owners";
 pub(crate) struct Caches {
     controller: String,
     by_type: HashMap<TypeId, Box<dyn Any + Send + Sync>>,
+    /// Each informer's resource, by the informer's name. `None` if informers of several resources share the name.
+    resources: HashMap<String, Option<ApiResource>>,
     /// For each type, a function that checks whether the cache contains a key.
     contains: HashMap<TypeId, Contains>,
     /// The types whose changes trigger a reconciliation of the owner.
@@ -84,6 +86,11 @@ impl Caches {
         let found = cached.clone();
         self.contains.insert(TypeId::of::<T>(), Box::new(move |key| found.get(key).is_some()));
         cached
+    }
+
+    /// Returns the resource of the informer `informer`. Returns `None` if the name is not unique.
+    pub(crate) fn resource(&self, informer: &str) -> Option<&ApiResource> {
+        self.resources.get(informer)?.as_ref()
     }
 
     pub(crate) fn contains(&self, type_id: TypeId, key: &ObjectKey) -> bool {
