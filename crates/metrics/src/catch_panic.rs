@@ -33,79 +33,80 @@ use crate::provider::{Counter, Gauge, Histogram, Metric, Provider, Pulled};
 /// assert!(memory.samples().is_empty());
 /// ```
 #[derive(Debug)]
-pub struct CatchPanic(Caught<Arc<dyn Provider>>);
+pub struct CatchPanic(Guarded<Arc<dyn Provider>>);
 
 impl CatchPanic {
     /// Wraps `provider`. Calls `report` with the first panic's message.
     pub fn new(provider: Arc<dyn Provider>, report: fn(&str)) -> Self {
         let fuse = Arc::new(Fuse { is_blown: AtomicBool::new(false), report });
-        Self(Caught { of: Some(provider), fuse })
+        Self(Guarded { inner: Some(provider), fuse })
     }
 
-    fn make<T>(&self, make: impl FnOnce(&dyn Provider) -> T) -> Caught<T> {
-        Caught { of: self.0.call(|provider| make(&**provider)), fuse: self.0.fuse.clone() }
+    fn create<T>(&self, create_inner: impl FnOnce(&dyn Provider) -> T) -> Guarded<T> {
+        Guarded { inner: self.0.with_inner(|provider| create_inner(&**provider)), fuse: self.0.fuse.clone() }
     }
 }
 
 impl Provider for CatchPanic {
     fn counter(&self, metric: &'static Metric, labels: &[&str]) -> Box<dyn Counter> {
-        Box::new(self.make(|provider| provider.counter(metric, labels)))
+        Box::new(self.create(|provider| provider.counter(metric, labels)))
     }
 
     fn gauge(&self, metric: &'static Metric, labels: &[&str]) -> Box<dyn Gauge> {
-        Box::new(self.make(|provider| provider.gauge(metric, labels)))
+        Box::new(self.create(|provider| provider.gauge(metric, labels)))
     }
 
     fn histogram(&self, metric: &'static Metric, labels: &[&str]) -> Box<dyn Histogram> {
-        Box::new(self.make(|provider| provider.histogram(metric, labels)))
+        Box::new(self.create(|provider| provider.histogram(metric, labels)))
     }
 
     fn pulled(&self, metric: &'static Metric, labels: &[&str], read: Pulled) -> Box<dyn Any + Send + Sync> {
-        Box::new(self.make(|provider| provider.pulled(metric, labels, read)))
+        Box::new(self.create(|provider| provider.pulled(metric, labels, read)))
     }
 }
 
-/// `of` is `None` if creating the instrument panicked.
-struct Caught<T> {
-    of: Option<T>,
+/// A provider or an instrument whose panics are caught, or `None` if creating the instrument panicked.
+struct Guarded<T> {
+    inner: Option<T>,
     fuse: Arc<Fuse>,
 }
 
-impl<T> Caught<T> {
-    fn call<R>(&self, call: impl FnOnce(&T) -> R) -> Option<R> {
-        let of = self.of.as_ref().filter(|_| !self.fuse.is_blown.load(Ordering::Relaxed))?;
-        self.fuse.catch(|| call(of))
+impl<T> Guarded<T> {
+    /// Calls `use_inner`, unless an earlier call panicked.
+    fn with_inner<R>(&self, use_inner: impl FnOnce(&T) -> R) -> Option<R> {
+        let inner = self.inner.as_ref().filter(|_| !self.fuse.is_blown.load(Ordering::Relaxed))?;
+        self.fuse.catch(|| use_inner(inner))
     }
 }
 
-impl Counter for Caught<Box<dyn Counter>> {
+impl Counter for Guarded<Box<dyn Counter>> {
     fn add(&self, events: u64) {
-        self.call(|counter| counter.add(events));
+        self.with_inner(|counter| counter.add(events));
     }
 }
 
-impl Gauge for Caught<Box<dyn Gauge>> {
+impl Gauge for Guarded<Box<dyn Gauge>> {
     fn add(&self, change: i64) {
-        self.call(|gauge| gauge.add(change));
+        self.with_inner(|gauge| gauge.add(change));
     }
 }
 
-impl Histogram for Caught<Box<dyn Histogram>> {
+impl Histogram for Guarded<Box<dyn Histogram>> {
     fn observe(&self, value: f64) {
-        self.call(|histogram| histogram.observe(value));
+        self.with_inner(|histogram| histogram.observe(value));
     }
 }
 
-impl<T> Drop for Caught<T> {
+impl<T> Drop for Guarded<T> {
     fn drop(&mut self) {
-        let of = self.of.take();
-        self.fuse.catch(|| drop(of));
+        let inner = self.inner.take();
+        self.fuse.catch(|| drop(inner));
     }
 }
 
-impl<T: fmt::Debug> fmt::Debug for Caught<T> {
+impl<T: fmt::Debug> fmt::Debug for Guarded<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.of.fmt(f)
+        self.inner.fmt(f)
     }
 }
 
@@ -116,18 +117,18 @@ struct Fuse {
 }
 
 impl Fuse {
-    fn catch<R>(&self, part: impl FnOnce() -> R) -> Option<R> {
-        let panic = match catch_unwind(AssertUnwindSafe(part)) {
-            Ok(done) => return Some(done),
+    fn catch<R>(&self, run: impl FnOnce() -> R) -> Option<R> {
+        let panic = match catch_unwind(AssertUnwindSafe(run)) {
+            Ok(result) => return Some(result),
             Err(panic) => panic,
         };
         if !self.is_blown.swap(true, Ordering::Relaxed) {
             let text = panic.downcast_ref::<&str>().copied();
             (self.report)(text.or(panic.downcast_ref::<String>().map(|text| &**text)).unwrap_or("(no message)"));
         }
-        // Dropping a panic's payload can panic. The payload of that second panic could panic on drop too, so forget that payload.
-        if let Err(again) = catch_unwind(AssertUnwindSafe(|| drop(panic))) {
-            forget(again);
+        // Dropping a panic's payload can panic again. Forget the second payload, which could also panic on drop.
+        if let Err(second_panic) = catch_unwind(AssertUnwindSafe(|| drop(panic))) {
+            forget(second_panic);
         }
         None
     }
