@@ -2,10 +2,10 @@
 //! pintle_loom`.
 
 #[cfg(pintle_loom)]
-mod model;
+mod loom_lock;
 
 #[cfg(pintle_loom)]
-use self::model as imp;
+use self::loom_lock as imp;
 #[cfg(pintle_loom)]
 pub(crate) use loom::thread;
 #[cfg(pintle_shuttle)]
