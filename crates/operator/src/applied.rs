@@ -303,30 +303,31 @@ type Visit<'a> = dyn FnMut(&[String], Option<&Value>) + 'a;
 fn visit_differences(live: &Value, applied: &Value, visit: &mut Visit<'_>) {
     let mut path = Vec::new();
     match applied {
-        Value::Object(fields) => fields
-            .iter()
-            .filter(|(name, _)| !IDENTITY.contains(&name.as_str()))
-            .for_each(|(name, field)| at(name, &mut path, |path| visit_field(live.get(name), field, path, visit))),
+        Value::Object(fields) => {
+            fields.iter().filter(|(name, _)| !IDENTITY.contains(&name.as_str())).for_each(|(name, field)| {
+                within_member(name, &mut path, |path| visit_field(live.get(name), field, path, visit))
+            })
+        }
         _ => visit_field(Some(live), applied, &mut path, visit),
     }
 }
 
 fn visit_field(live: Option<&Value>, applied: &Value, path: &mut Vec<String>, visit: &mut Visit<'_>) {
     match (live, applied) {
-        (Some(Value::Object(live)), Value::Object(applied)) => applied
-            .iter()
-            .for_each(|(name, field)| at(name, path, |path| visit_field(live.get(name), field, path, visit))),
+        (Some(Value::Object(live)), Value::Object(applied)) => applied.iter().for_each(|(name, field)| {
+            within_member(name, path, |path| visit_field(live.get(name), field, path, visit))
+        }),
         (Some(Value::Array(live)), Value::Array(applied)) if *path == CONDITIONS => {
             for (index, item) in applied.iter().enumerate() {
                 let found = live.iter().find(|live| live["type"] == item["type"]);
-                at(&index.to_string(), path, |path| visit_field(found, item, path, visit));
+                within_member(&index.to_string(), path, |path| visit_field(found, item, path, visit));
             }
         }
         // The server may add default fields to the items of a list. If the number of items differs, another manager may
         // have added items, so only the server can merge the lists.
         (Some(Value::Array(live)), Value::Array(applied)) if live.len() == applied.len() => {
             for (index, (live, item)) in live.iter().zip(applied).enumerate() {
-                at(&index.to_string(), path, |path| visit_field(Some(live), item, path, visit));
+                within_member(&index.to_string(), path, |path| visit_field(Some(live), item, path, visit));
             }
         }
         // A type may omit empty maps and lists when it is serialized.
@@ -337,7 +338,8 @@ fn visit_field(live: Option<&Value>, applied: &Value, path: &mut Vec<String>, vi
     }
 }
 
-fn at(name: &str, path: &mut Vec<String>, check: impl FnOnce(&mut Vec<String>)) {
+/// Calls `check` with `name` added to the path.
+fn within_member(name: &str, path: &mut Vec<String>, check: impl FnOnce(&mut Vec<String>)) {
     path.push(name.to_owned());
     check(path);
     path.pop();

@@ -40,7 +40,8 @@ impl Endpoint {
         Self::Url(url.into())
     }
 
-    pub(crate) fn client_config(&self, path: &str, authority: &[u8]) -> Value {
+    /// Returns a webhook's client configuration. Without a `ca_bundle`, the configuration has no CA bundle.
+    pub(crate) fn client_config(&self, path: &str, ca_bundle: &[u8]) -> Value {
         let mut config = match self {
             Self::Service { namespace, name, port } => {
                 json!({"service": {"namespace": namespace, "name": name, "port": port, "path": path}})
@@ -48,8 +49,8 @@ impl Endpoint {
             Self::Url(url) => json!({"url": format!("{}{path}", url.trim_end_matches('/'))}),
         };
         // Without a CA bundle, the API server trusts its system's root certificates.
-        if !authority.is_empty() {
-            config["caBundle"] = STANDARD.encode(authority).into();
+        if !ca_bundle.is_empty() {
+            config["caBundle"] = STANDARD.encode(ca_bundle).into();
         }
         config
     }

@@ -5,7 +5,7 @@ use pintle_meta::{ObjectMeta, Scope};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use crate::webhook::{FailurePolicy, Webhook};
+use crate::webhook::{FailurePolicy, Webhook, WebhookType};
 use crate::webhooks::{Route, Webhooks};
 
 macro_rules! configurations {
@@ -81,21 +81,20 @@ impl Webhooks {
     /// let configuration = webhooks.validating_configuration("website-controller", b"").unwrap();
     /// assert_eq!(configuration.webhooks[0]["rules"][0]["resources"][0], "websites");
     /// ```
-    pub fn validating_configuration(&self, name: &str, authority: &[u8]) -> Option<ValidatingWebhookConfiguration> {
-        let webhooks = self.entries(false, authority);
+    pub fn validating_configuration(&self, name: &str, ca_bundle: &[u8]) -> Option<ValidatingWebhookConfiguration> {
+        let webhooks = self.entries(WebhookType::Validating, ca_bundle);
         (!webhooks.is_empty()).then(|| ValidatingWebhookConfiguration::new(name, webhooks))
     }
 
     /// Returns the configuration of the mutating webhooks, if there are any. See
     /// [`validating_configuration`](Self::validating_configuration).
-    pub fn mutating_configuration(&self, name: &str, authority: &[u8]) -> Option<MutatingWebhookConfiguration> {
-        let webhooks = self.entries(true, authority);
+    pub fn mutating_configuration(&self, name: &str, ca_bundle: &[u8]) -> Option<MutatingWebhookConfiguration> {
+        let webhooks = self.entries(WebhookType::Mutating, ca_bundle);
         (!webhooks.is_empty()).then(|| MutatingWebhookConfiguration::new(name, webhooks))
     }
 
-    /// Adds the kind's conversion webhook to `definition`. Returns `false` if the kind has no conversion webhook or the webhooks have no
-    /// endpoint.
-    pub fn add_conversion(&self, definition: &mut CustomResourceDefinition, authority: &[u8]) -> bool {
+    /// Adds the kind's conversion webhook to `definition`. Returns `true` if the kind has a conversion webhook.
+    pub fn add_conversion(&self, definition: &mut CustomResourceDefinition, ca_bundle: &[u8]) -> bool {
         let Some(endpoint) = &self.endpoint else { return false };
         let conversion = self.routes.iter().find_map(|(path, route)| match &**route {
             Route::Conversion(conversion) => {
@@ -104,7 +103,7 @@ impl Webhooks {
             Route::Admission(_) => None,
         });
         let Some(path) = conversion else { return false };
-        let client = endpoint.client_config(path, authority);
+        let client = endpoint.client_config(path, ca_bundle);
         definition.spec["conversion"] = json!({
             "strategy": "Webhook",
             "webhook": {"clientConfig": client, "conversionReviewVersions": ["v1"]},
@@ -112,13 +111,13 @@ impl Webhooks {
         true
     }
 
-    fn entries(&self, is_mutating: bool, authority: &[u8]) -> Vec<Value> {
+    fn entries(&self, webhook_type: WebhookType, ca_bundle: &[u8]) -> Vec<Value> {
         let Some(endpoint) = &self.endpoint else { return Vec::new() };
         let webhooks = self.routes.iter().filter_map(|(path, route)| match &**route {
-            Route::Admission(webhook) if webhook.is_mutating == is_mutating => Some((path, webhook)),
+            Route::Admission(webhook) if webhook.webhook_type == webhook_type => Some((path, webhook)),
             _ => None,
         });
-        webhooks.map(|(path, webhook)| entry(webhook, endpoint.client_config(path, authority))).collect()
+        webhooks.map(|(path, webhook)| entry(webhook, endpoint.client_config(path, ca_bundle))).collect()
     }
 }
 
@@ -151,7 +150,7 @@ fn entry(webhook: &Webhook, client_config: Value) -> Value {
         "namespaceSelector": webhook.namespaces.clone().unwrap_or_default(),
         "objectSelector": webhook.objects.clone().unwrap_or_default(),
     });
-    if webhook.is_mutating {
+    if webhook.is_mutating() {
         entry["reinvocationPolicy"] = if webhook.is_reinvoked { "IfNeeded" } else { "Never" }.into();
     }
     if !conditions.is_empty() {

@@ -13,8 +13,13 @@ use crate::answer::{Allowed, Denial};
 use crate::handler::{self, Handle};
 use crate::review::Operation;
 
-/// An admission webhook, which consists of an async function, the handler, and of rules that select the requests for which the API server
-/// calls the webhook.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum WebhookType {
+    Validating,
+    Mutating,
+}
+
+/// An admission webhook: an async function, and rules that select the requests for which the API server calls it.
 ///
 /// Pass the webhook to [`Webhooks::add`](crate::Webhooks::add). By default, the API server calls a webhook for creations and updates, the
 /// timeout is 10 s, and the API server rejects a request if the call fails.
@@ -47,7 +52,7 @@ use crate::review::Operation;
 #[must_use = "a webhook does nothing until it is added to `Webhooks`"]
 pub struct Webhook {
     pub(crate) resource: ApiResource,
-    pub(crate) is_mutating: bool,
+    pub(crate) webhook_type: WebhookType,
     pub(crate) handle: Handle,
     pub(crate) name: Option<String>,
     pub(crate) operations: BTreeSet<Operation>,
@@ -92,7 +97,7 @@ impl Webhook {
         Fut: Future<Output = Result<O, Denial>> + Send,
         O: Into<Allowed>,
     {
-        Self::new(resource, false, handler::validating(handler))
+        Self::new(resource, WebhookType::Validating, handler::validating(handler))
     }
 
     /// Creates a mutating webhook for `T`. The handler returns the changed object, or an [`Allowed`] that contains the changed object.
@@ -125,13 +130,13 @@ impl Webhook {
         Fut: Future<Output = Result<O, Denial>> + Send,
         O: Into<Allowed<T>>,
     {
-        Self::new(resource, true, handler::mutating(handler))
+        Self::new(resource, WebhookType::Mutating, handler::mutating(handler))
     }
 
-    fn new(resource: ApiResource, is_mutating: bool, handle: Handle) -> Self {
+    fn new(resource: ApiResource, webhook_type: WebhookType, handle: Handle) -> Self {
         Self {
             resource,
-            is_mutating,
+            webhook_type,
             handle,
             name: None,
             operations: [Operation::Create, Operation::Update].into(),
@@ -156,7 +161,7 @@ impl Webhook {
         self.operations = operations.into_iter().collect();
         assert!(!self.operations.is_empty(), "a webhook for {} needs at least one operation", self.resource);
         assert!(
-            !(self.is_mutating && self.operations.contains(&Operation::Delete)),
+            !(self.is_mutating() && self.operations.contains(&Operation::Delete)),
             "a mutating webhook for {} cannot handle deletions; use a validating one",
             self.resource
         );
@@ -218,7 +223,7 @@ impl Webhook {
     ///
     /// Panics if the webhook is validating.
     pub fn reinvoke(mut self) -> Self {
-        assert!(self.is_mutating, "a validating webhook for {} is never called again", self.resource);
+        assert!(self.is_mutating(), "a validating webhook for {} is never called again", self.resource);
         self.is_reinvoked = true;
         self
     }
@@ -261,8 +266,12 @@ impl Webhook {
         parts.join(".")
     }
 
+    pub(crate) fn is_mutating(&self) -> bool {
+        self.webhook_type == WebhookType::Mutating
+    }
+
     fn verb(&self) -> &'static str {
-        if self.is_mutating { "mutate" } else { "validate" }
+        if self.is_mutating() { "mutate" } else { "validate" }
     }
 
     fn group(&self) -> &str {

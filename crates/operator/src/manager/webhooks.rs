@@ -36,7 +36,7 @@ impl Setup {
 pub(super) struct Served {
     webhooks: Webhooks,
     files: CertificateFiles,
-    authority: Vec<u8>,
+    ca_bundle: Vec<u8>,
     /// The definitions with a conversion webhook, and their clusters. The definitions contain the CA certificates.
     converted: Vec<(Cluster, CustomResourceDefinition)>,
     version: Option<String>,
@@ -113,7 +113,7 @@ impl Manager {
     /// Starts the webhook server, and adds the conversion webhooks to the CustomResourceDefinitions.
     pub(super) async fn serve_webhooks(&mut self, stop: &CancellationToken) -> Result<Option<Served>, OperatorError> {
         let Some(Setup { address, files, webhooks }) = self.webhooks.take() else { return Ok(None) };
-        let authority = match webhooks.has_endpoint() {
+        let ca_bundle = match webhooks.has_endpoint() {
             true => files.read_authority().map_err(WebhookServerError::from)?,
             false => Vec::new(),
         };
@@ -122,7 +122,7 @@ impl Manager {
         let own = self.definitions.iter_mut().map(|definition| (&self.cluster, definition));
         let others = self.other_definitions.iter_mut().map(|(cluster, definition)| (&*cluster, definition));
         for (cluster, definition) in own.chain(others) {
-            if webhooks.add_conversion(definition, &authority) {
+            if webhooks.add_conversion(definition, &ca_bundle) {
                 converted.push((cluster.clone(), definition.clone()));
             }
         }
@@ -145,7 +145,7 @@ impl Manager {
             Instant::now()
         });
         let (server, stopped) = (AbortOnDropHandle::new(server), AbortOnDropHandle::new(stopped));
-        Ok(Some(Served { webhooks, files, authority, converted, version, problem, close, server, stopped }))
+        Ok(Some(Served { webhooks, files, ca_bundle, converted, version, problem, close, server, stopped }))
     }
 }
 
@@ -174,7 +174,7 @@ impl Served {
         tokio::select! {
             biased;
             () = stop.cancelled() => return Ok(false),
-            applied = apply(&self.webhooks, &self.authority, cluster, self.version.as_deref(), installer, &report) => applied?,
+            applied = apply(&self.webhooks, &self.ca_bundle, cluster, self.version.as_deref(), installer, &report) => applied?,
         }
         set(&self.problem, None);
         Ok(true)
@@ -197,7 +197,7 @@ impl Served {
         let tasks = clusters.into_iter().enumerate().map(|(index, (cluster, definitions))| Registration {
             webhooks: self.webhooks.clone(),
             files: self.files.clone(),
-            authority: self.authority.clone(),
+            ca_bundle: self.ca_bundle.clone(),
             definitions,
             installer: Installer { awaits_permissions: index > 0, ..installer.clone() },
             is_own: index == 0,
@@ -226,7 +226,8 @@ struct Registration {
     /// Whether this is the manager's own cluster. Only the own cluster has the webhook configurations.
     is_own: bool,
     version: Option<String>,
-    authority: Vec<u8>,
+    /// The registered CA certificates.
+    ca_bundle: Vec<u8>,
     definitions: Vec<CustomResourceDefinition>,
     installer: Installer,
 }
@@ -236,7 +237,7 @@ impl Registration {
         loop {
             sleep(self.files.period).await;
             let new = match self.files.read_authority() {
-                Ok(new) if new != self.authority => new,
+                Ok(new) if new != self.ca_bundle => new,
                 Ok(_) => continue,
                 Err(error) => {
                     tracing::warn!(%error, "cannot read the authority of the webhooks; the old one stays registered");
@@ -247,7 +248,7 @@ impl Registration {
             match timeout(LIMIT, self.register(&new)).await {
                 Ok(Ok(())) => {
                     tracing::info!(server, "registered the new authority of the webhooks");
-                    self.authority = new;
+                    self.ca_bundle = new;
                 }
                 Err(_) => {
                     tracing::warn!(server, within = ?LIMIT, "cannot register the new authority of the webhooks; retrying")
@@ -259,14 +260,14 @@ impl Registration {
         }
     }
 
-    async fn register(&mut self, authority: &[u8]) -> Result<(), OperatorError> {
+    async fn register(&mut self, ca_bundle: &[u8]) -> Result<(), OperatorError> {
         for definition in &mut self.definitions {
-            self.webhooks.add_conversion(definition, authority);
+            self.webhooks.add_conversion(definition, ca_bundle);
             self.installer.install(&self.cluster, definition, |_| ()).await?;
         }
         let Self { webhooks, cluster, version, installer, .. } = self;
         match self.is_own {
-            true => apply(webhooks, authority, cluster, version.as_deref(), installer, &|_| ()).await,
+            true => apply(webhooks, ca_bundle, cluster, version.as_deref(), installer, &|_| ()).await,
             false => Ok(()),
         }
     }
@@ -274,7 +275,7 @@ impl Registration {
 
 async fn apply(
     webhooks: &Webhooks,
-    authority: &[u8],
+    ca_bundle: &[u8],
     cluster: &Cluster,
     version: Option<&str>,
     installer: &Installer,
@@ -282,11 +283,11 @@ async fn apply(
 ) -> Result<(), OperatorError> {
     let name = &installer.field_manager;
     let annotation = version.map(|version| (PACKAGE_VERSION.into(), version.to_owned()));
-    if let Some(mut configuration) = webhooks.mutating_configuration(name, authority) {
+    if let Some(mut configuration) = webhooks.mutating_configuration(name, ca_bundle) {
         configuration.metadata.annotations.extend(annotation.clone());
         installer.configure(cluster, &configuration, report).await?;
     }
-    if let Some(mut configuration) = webhooks.validating_configuration(name, authority) {
+    if let Some(mut configuration) = webhooks.validating_configuration(name, ca_bundle) {
         configuration.metadata.annotations.extend(annotation);
         installer.configure(cluster, &configuration, report).await?;
     }
