@@ -8,7 +8,7 @@ use anyhow::bail;
 use xshell::{Shell, cmd};
 
 use crate::flags::Conformance;
-use crate::real::Real;
+use crate::real_server::RealServer;
 
 pub(crate) fn run(sh: &Shell, flags: &Conformance) -> anyhow::Result<ExitCode> {
     if flags.client {
@@ -51,12 +51,12 @@ pub(crate) fn run(sh: &Shell, flags: &Conformance) -> anyhow::Result<ExitCode> {
 
 /// Sends a folder's manifests to the embedded server and to a real kube-apiserver, and compares the responses.
 fn compare(sh: &Shell, folder: &Path, flags: &Conformance) -> anyhow::Result<ExitCode> {
-    let real = Real::start(sh)?;
+    let real = RealServer::start(sh)?;
     let (cargo, url) = (crate::cargo(), real.url());
     let mut args: Vec<String> = Vec::new();
     args.extend(flags.at_once.map(|count| format!("--at-once={count}")));
     args.extend(flags.verbose.then(|| "--verbose".to_owned()));
-    let token = crate::real::TOKEN;
+    let token = crate::real_server::TOKEN;
     let program = cmd!(sh, "{cargo} run --quiet --locked --package pintle-conformance -- --insecure --token {token}");
     let compared = program.args(["--url", &url]).arg("--compare").arg(folder).args(args).quiet().run();
     Ok(if compared.is_ok() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
@@ -65,7 +65,7 @@ fn compare(sh: &Shell, folder: &Path, flags: &Conformance) -> anyhow::Result<Exi
 /// Runs the client crate's test scenarios on a real kube-apiserver. The crate's own tests run the same scenarios on the
 /// embedded server.
 fn client(sh: &Shell) -> anyhow::Result<ExitCode> {
-    let real = Real::start(sh)?;
+    let real = RealServer::start(sh)?;
     let (cargo, kubeconfig) = (crate::cargo(), real.kubeconfig());
     let scenarios = cmd!(sh, "{cargo} test --quiet --locked --package pintle --test it handles:: -- --test-threads=1");
     let passed = scenarios.quiet().env("PINTLE_CONFORMANCE_KUBECONFIG", &kubeconfig).run().is_ok();
@@ -89,7 +89,7 @@ fn fleet(sh: &Shell) -> anyhow::Result<ExitCode> {
         println!("`go` is not installed: the fleet runs without client-go's elector");
     }
     let real = match std::env::var_os("KUBEBUILDER_ASSETS") {
-        Some(_) => Some(Real::start(sh)?),
+        Some(_) => Some(RealServer::start(sh)?),
         None => {
             println!("KUBEBUILDER_ASSETS is not set: the fleet runs on the embedded server");
             None

@@ -12,7 +12,7 @@ mod conformance;
 mod docs;
 mod flags;
 mod new_operator;
-mod real;
+mod real_server;
 mod tidy;
 
 use std::path::{Path, PathBuf};

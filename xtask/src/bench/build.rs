@@ -7,7 +7,7 @@ use anyhow::{Context, bail};
 use xshell::{Shell, cmd};
 
 use super::{Area, Around, Program, REAL, Workload};
-use crate::real;
+use crate::real_server;
 
 pub(crate) struct Built {
     rust: PathBuf,
@@ -61,7 +61,7 @@ pub(crate) fn build(sh: &Shell, area: &Area, workloads: &[&Workload]) -> anyhow:
     let go = peers(|program| matches!(program, Program::Go(_)), &|| build_go(sh, area, &bench.join(area.name)));
     let kube = peers(|program| matches!(program, Program::Kube(_)), &|| build_kube(sh, &bench.join("kube")));
     if workloads.iter().any(|workload| matches!(workload.around, Around::Servers))
-        && let Err(why) = real::program("etcd").and_then(|_| real::program("kube-apiserver"))
+        && let Err(why) = real_server::program_path("etcd").and_then(|_| real_server::program_path("kube-apiserver"))
     {
         println!("{REAL}: skipped: {why:#}");
         missing.insert(REAL, format!("{why:#}"));

@@ -4,6 +4,38 @@ use super::Goal::{Times, TimesOf};
 use super::Measure::{AllocationsPerOp, CpuPerOp, Figure, PeakBytes, WallPerOp};
 use super::{Area, Around, Goal, Program, Row, Rows, Run, Variant, Workload};
 
+/// A workload that measures time and memory. The number of objects and the number of workers are also the programs' arguments.
+macro_rules! timed {
+    ($name:literal, $mode:literal, $objects:literal, $workers:literal, $rows:expr, runs: $runs:literal) => {
+        Workload {
+            name: $name,
+            ours: &[ours(arguments!($mode, $objects, $workers), $rows)],
+            peers: &peers(arguments!($mode, $objects, $workers)),
+            around: Around::Maps($objects),
+            runs: $runs,
+        }
+    };
+}
+
+/// A workload that counts allocations, in a single run.
+macro_rules! counted {
+    ($name:literal, $mode:literal, $objects:literal, $workers:literal) => {
+        Workload {
+            name: $name,
+            ours: &[ours_counted(arguments!($mode, $objects, $workers))],
+            peers: &peers_counted(arguments!($mode, $objects, $workers)),
+            around: Around::Maps($objects),
+            runs: 1,
+        }
+    };
+}
+
+macro_rules! arguments {
+    ($mode:literal, $objects:literal, $workers:literal) => {
+        &[$mode, "--objects", stringify!($objects), "--workers", stringify!($workers)]
+    };
+}
+
 pub(crate) const AREA: Area = Area {
     name: "controller",
     about: "The Manager and the Controller of pintle-operator with their defaults, compared with controller-runtime (without its request \
@@ -13,91 +45,31 @@ pub(crate) const AREA: Area = Area {
             time starts with the process and ends when the last object is done. CPU time and peak memory are measured for the whole \
             process. The CPU time of the server affects only the wall time",
     workloads: &[
-        Workload {
-            name: "20 k objects, no-op, 1 worker",
-            ours: &[ours(&["noop", "--objects", "20000", "--workers", "1"], NOOP)],
-            peers: &peers(&["noop", "--objects", "20000", "--workers", "1"]),
-            around: Around::Maps(20_000),
-            runs: 5,
-        },
-        Workload {
-            name: "20 k objects, no-op, 8 workers",
-            ours: &[ours(&["noop", "--objects", "20000", "--workers", "8"], NOOP)],
-            peers: &peers(&["noop", "--objects", "20000", "--workers", "8"]),
-            around: Around::Maps(20_000),
-            runs: 5,
-        },
-        Workload {
-            name: "20 k objects, no-op, 1 worker: counted",
-            ours: &[counted(&["noop", "--objects", "20000", "--workers", "1"])],
-            peers: &peers_counted(&["noop", "--objects", "20000", "--workers", "1"]),
-            around: Around::Maps(20_000),
-            runs: 1,
-        },
-        Workload {
-            name: "100 k objects, no-op, 1 worker",
-            ours: &[ours(&["noop", "--objects", "100000", "--workers", "1"], NOOP)],
-            peers: &peers(&["noop", "--objects", "100000", "--workers", "1"]),
-            around: Around::Maps(100_000),
-            runs: 3,
-        },
-        Workload {
-            name: "100 k objects, no-op, 8 workers",
-            ours: &[ours(&["noop", "--objects", "100000", "--workers", "8"], NOOP)],
-            peers: &peers(&["noop", "--objects", "100000", "--workers", "8"]),
-            around: Around::Maps(100_000),
-            runs: 3,
-        },
-        Workload {
-            name: "20 k objects, one write each, 1 worker",
-            ours: &[ours(&["write", "--objects", "20000", "--workers", "1"], WRITE)],
-            peers: &peers(&["write", "--objects", "20000", "--workers", "1"]),
-            around: Around::Maps(20_000),
-            runs: 3,
-        },
-        Workload {
-            name: "20 k objects, one write each, 8 workers",
-            ours: &[ours(&["write", "--objects", "20000", "--workers", "8"], WRITE)],
-            peers: &peers(&["write", "--objects", "20000", "--workers", "8"]),
-            around: Around::Maps(20_000),
-            runs: 3,
-        },
-        Workload {
-            name: "20 k objects, one write each, 1 worker: counted",
-            ours: &[counted(&["write", "--objects", "20000", "--workers", "1"])],
-            peers: &peers_counted(&["write", "--objects", "20000", "--workers", "1"]),
-            around: Around::Maps(20_000),
-            runs: 1,
-        },
-        Workload {
-            name: "100 k objects, one write each, 1 worker",
-            ours: &[ours(&["write", "--objects", "100000", "--workers", "1"], WRITE)],
-            peers: &peers(&["write", "--objects", "100000", "--workers", "1"]),
-            around: Around::Maps(100_000),
-            runs: 1,
-        },
-        Workload {
-            name: "100 k objects, one write each, 8 workers",
-            ours: &[ours(&["write", "--objects", "100000", "--workers", "8"], WRITE)],
-            peers: &peers(&["write", "--objects", "100000", "--workers", "8"]),
-            around: Around::Maps(100_000),
-            runs: 1,
-        },
+        timed!("20 k objects, no-op, 1 worker", "noop", 20000, 1, NOOP, runs: 5),
+        timed!("20 k objects, no-op, 8 workers", "noop", 20000, 8, NOOP, runs: 5),
+        counted!("20 k objects, no-op, 1 worker: counted", "noop", 20000, 1),
+        timed!("100 k objects, no-op, 1 worker", "noop", 100000, 1, NOOP, runs: 3),
+        timed!("100 k objects, no-op, 8 workers", "noop", 100000, 8, NOOP, runs: 3),
+        timed!("20 k objects, one write each, 1 worker", "write", 20000, 1, WRITE, runs: 3),
+        timed!("20 k objects, one write each, 8 workers", "write", 20000, 8, WRITE, runs: 3),
+        counted!("20 k objects, one write each, 1 worker: counted", "write", 20000, 1),
+        timed!("100 k objects, one write each, 1 worker", "write", 100000, 1, WRITE, runs: 1),
+        timed!("100 k objects, one write each, 8 workers", "write", 100000, 8, WRITE, runs: 1),
     ],
 };
 
-const NOOP: Rows = &[(WallPerOp, NOOP_GOALS), (CpuPerOp, NOOP_GOALS), MEMORY, FIRST];
-const WRITE: Rows = &[(WallPerOp, WRITE_GOALS), (CpuPerOp, WRITE_GOALS), MEMORY, FIRST];
+const NOOP: Rows = &[(WallPerOp, NOOP_GOALS), (CpuPerOp, NOOP_GOALS), MEMORY, FIRST_RECONCILE];
+const WRITE: Rows = &[(WallPerOp, WRITE_GOALS), (CpuPerOp, WRITE_GOALS), MEMORY, FIRST_RECONCILE];
 const NOOP_GOALS: &[Goal] = &[TimesOf("controller-runtime", 4.0), TimesOf("kube-rs", 1.5)];
 const WRITE_GOALS: &[Goal] = &[TimesOf("controller-runtime", 2.0), TimesOf("kube-rs", 1.5)];
 const MEMORY: Row = (PeakBytes, &[Times(1.0)]);
-const FIRST: Row = (Figure("s until the first reconcile"), &[]);
+const FIRST_RECONCILE: Row = (Figure("s until the first reconcile"), &[]);
 
 const fn ours(args: &'static [&'static str], rows: Rows) -> Variant {
     Variant { name: "", run: Run { program: Program::Rust("controller"), args }, rows }
 }
 
-const fn counted(args: &'static [&'static str]) -> Variant {
+const fn ours_counted(args: &'static [&'static str]) -> Variant {
     Variant {
         name: "",
         run: Run { program: Program::Rust("controller_counted"), args },

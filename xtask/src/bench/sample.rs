@@ -15,7 +15,7 @@ use super::load::LoadServer;
 use super::quota::Quota;
 use super::rows::{Counted, Row};
 use super::{Area, Around, Measure, Program, REAL, Workload};
-use crate::real::Real;
+use crate::real_server::RealServer;
 
 /// The figures of one run, as the program printed them.
 #[derive(Clone, Debug, Default, Deserialize)]
@@ -104,7 +104,7 @@ struct Surroundings {
 
 enum Server {
     Ours(LoadServer),
-    Real(Real),
+    Real(RealServer),
 }
 
 impl Server {
@@ -112,13 +112,13 @@ impl Server {
         if side != REAL {
             return Ok(Self::Ours(LoadServer::cluster(built)?));
         }
-        Ok(Self::Real(Real::start(sh)?))
+        Ok(Self::Real(RealServer::start(sh)?))
     }
 
     fn args(&self) -> Vec<String> {
         let (kubeconfig, processes) = match self {
             Self::Ours(server) => (server.address().to_owned(), vec![server.process()]),
-            Self::Real(real) => (real.kubeconfig().display().to_string(), real.processes()),
+            Self::Real(real) => (real.kubeconfig().display().to_string(), real.process_ids()),
         };
         let processes: Vec<String> = processes.iter().map(u32::to_string).collect();
         vec!["--server".to_owned(), kubeconfig, "--processes".to_owned(), processes.join(",")]

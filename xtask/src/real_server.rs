@@ -9,8 +9,8 @@ use std::process::{Child, Command, Stdio};
 use anyhow::{Context, ensure};
 use xshell::{Shell, TempDir, cmd};
 
-/// A running kube-apiserver with its etcd. Dropping this value ends both processes.
-pub(crate) struct Real {
+/// A running kube-apiserver with its etcd. Dropping it ends both processes.
+pub(crate) struct RealServer {
     port: u16,
     processes: Vec<Child>,
     folder: TempDir,
@@ -18,13 +18,13 @@ pub(crate) struct Real {
 
 pub(crate) const TOKEN: &str = "conformance";
 
-impl Real {
+impl RealServer {
     /// Starts etcd and kube-apiserver with data and logs in a
     /// temporary folder. Does not wait until the servers are ready.
     pub(crate) fn start(sh: &Shell) -> anyhow::Result<Self> {
         let temporary = sh.create_temp_dir()?;
         let folder = temporary.path();
-        let [client, peer, api] = [free_port()?, free_port()?, free_port()?];
+        let [etcd_port, peer_port, api_port] = [free_port()?, free_port()?, free_port()?];
         let key = folder.join("accounts.key");
         let public = folder.join("accounts.pub");
         cmd!(sh, "openssl ecparam -name prime256v1 -genkey -noout -out {key}").quiet().ignore_stderr().run()?;
@@ -32,24 +32,24 @@ impl Real {
         // The client's tests use the second token. The user of this token has no permissions.
         let tokens = format!("{TOKEN},admin,admin-uid,\"system:masters\"\nnobody-token,nobody,nobody\n");
         fs::write(folder.join("tokens.csv"), tokens)?;
-        fs::write(folder.join("kubeconfig"), kubeconfig(api))?;
-        let mut real = Self { port: api, processes: Vec::new(), folder: temporary };
-        let etcd = format!("http://127.0.0.1:{client}");
-        real.run(
-            &program("etcd")?,
+        fs::write(folder.join("kubeconfig"), kubeconfig(api_port))?;
+        let mut server = Self { port: api_port, processes: Vec::new(), folder: temporary };
+        let etcd_url = format!("http://127.0.0.1:{etcd_port}");
+        server.start_process(
+            &program_path("etcd")?,
             &[
                 ("data-dir", "etcd"),
-                ("listen-client-urls", &etcd),
-                ("advertise-client-urls", &etcd),
-                ("listen-peer-urls", &format!("http://127.0.0.1:{peer}")),
+                ("listen-client-urls", &etcd_url),
+                ("advertise-client-urls", &etcd_url),
+                ("listen-peer-urls", &format!("http://127.0.0.1:{peer_port}")),
                 ("unsafe-no-fsync", "true"),
             ],
         )?;
-        real.run(
-            &program("kube-apiserver")?,
+        server.start_process(
+            &program_path("kube-apiserver")?,
             &[
-                ("etcd-servers", &etcd),
-                ("secure-port", &api.to_string()),
+                ("etcd-servers", &etcd_url),
+                ("secure-port", &api_port.to_string()),
                 ("bind-address", "127.0.0.1"),
                 ("cert-dir", "certificates"),
                 ("token-auth-file", "tokens.csv"),
@@ -64,7 +64,7 @@ impl Real {
                 ("disable-admission-plugins", "ServiceAccount"),
             ],
         )?;
-        Ok(real)
+        Ok(server)
     }
 
     pub(crate) fn url(&self) -> String {
@@ -75,11 +75,12 @@ impl Real {
         self.folder.path().join("kubeconfig")
     }
 
-    pub(crate) fn processes(&self) -> Vec<u32> {
+    /// Returns the process ids of etcd and kube-apiserver.
+    pub(crate) fn process_ids(&self) -> Vec<u32> {
         self.processes.iter().map(Child::id).collect()
     }
 
-    fn run(&mut self, program: &Path, flags: &[(&str, &str)]) -> anyhow::Result<()> {
+    fn start_process(&mut self, program: &Path, flags: &[(&str, &str)]) -> anyhow::Result<()> {
         let name = program.file_name().unwrap_or_default().to_string_lossy();
         let log = File::create(self.folder.path().join(format!("{name}.log")))?;
         let child = Command::new(program)
@@ -94,7 +95,7 @@ impl Real {
     }
 }
 
-impl Drop for Real {
+impl Drop for RealServer {
     fn drop(&mut self) {
         // End kube-apiserver before etcd. A process may already have ended.
         for process in self.processes.iter_mut().rev() {
@@ -104,7 +105,8 @@ impl Drop for Real {
     }
 }
 
-pub(crate) fn program(name: &str) -> anyhow::Result<PathBuf> {
+/// Returns a program's path in the folder `KUBEBUILDER_ASSETS`.
+pub(crate) fn program_path(name: &str) -> anyhow::Result<PathBuf> {
     let assets = std::env::var_os("KUBEBUILDER_ASSETS");
     let assets = assets.context("set KUBEBUILDER_ASSETS to a folder with etcd and kube-apiserver")?;
     let path = Path::new(&assets).join(name);
