@@ -25,14 +25,15 @@ pub(crate) struct Polls<K> {
 
 /// The current poll of one worker.
 pub(crate) struct Poll<K> {
-    current: Mutex<Current<K>>,
+    current: Mutex<CurrentPoll<K>>,
     metrics: Metrics,
 }
 
-struct Current<K> {
-    /// Shared, so that the key's `Clone` and `Drop` do not run under the lock.
+struct CurrentPoll<K> {
+    /// The key is shared, so that no code of its type runs under the lock.
     key: Option<Arc<K>>,
-    since: Option<Instant>,
+    started_at: Option<Instant>,
+    /// Whether the watchdog has reported this poll.
     is_reported: bool,
 }
 
@@ -47,8 +48,8 @@ impl<K: RequestKey> Polls<K> {
         Self { controller: controller.into(), limit, metrics, workers: Mutex::default() }
     }
 
-    pub(crate) fn worker(&self) -> Arc<Poll<K>> {
-        let current = Mutex::new(Current { key: None, since: None, is_reported: false });
+    pub(crate) fn add_worker(&self) -> Arc<Poll<K>> {
+        let current = Mutex::new(CurrentPoll { key: None, started_at: None, is_reported: false });
         let poll = Arc::new(Poll { current, metrics: self.metrics.clone() });
         let mut workers = lock(&self.workers);
         // Remove ended workers only before the vector grows, so that adding n workers takes time proportional to n.
@@ -143,9 +144,9 @@ impl<K: RequestKey> Blocked<K> {
     }
 }
 
-impl<K> Current<K> {
+impl<K> CurrentPoll<K> {
     fn blocked(&self, limit: Duration, now: Instant) -> Option<Blocked<K>> {
-        let since = self.since.filter(|since| now.duration_since(*since) >= limit)?;
+        let since = self.started_at.filter(|since| now.duration_since(*since) >= limit)?;
         Some(Blocked { key: self.key.clone()?, since })
     }
 }
@@ -163,15 +164,15 @@ impl<K: RequestKey> Poll<K> {
 
     fn enter(&self, key: &Arc<K>) -> Polling<'_, K> {
         let mut current = lock(&self.current);
-        let before = match &current.key {
-            Some(before) if Arc::ptr_eq(before, key) => None,
+        let old_key = match &current.key {
+            Some(old_key) if Arc::ptr_eq(old_key, key) => None,
             _ => current.key.replace(key.clone()),
         };
-        current.since = Some(Instant::now());
+        current.started_at = Some(Instant::now());
         drop(current);
         let polling = Polling(self);
-        // Drop the key after the lock is released, because the key's `Drop` is user code.
-        drop(before);
+        // Drop the key after the lock is released, because dropping the key may run code of its type.
+        drop(old_key);
         polling
     }
 }
@@ -181,7 +182,7 @@ struct Polling<'a, K: RequestKey>(&'a Poll<K>);
 impl<K: RequestKey> Drop for Polling<'_, K> {
     fn drop(&mut self) {
         let mut current = lock(&self.0.current);
-        let since = current.since.take();
+        let since = current.started_at.take();
         let was_reported = std::mem::take(&mut current.is_reported);
         let key = if was_reported { current.key.clone() } else { None };
         drop(current);

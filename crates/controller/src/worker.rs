@@ -45,20 +45,21 @@ pub(crate) enum WorkerEnd {
     Excess { index: usize },
 }
 
-enum Ended {
+/// How a call of the reconciler ended.
+enum CallResult {
     Returned(Result<Action, ReconcileError>),
     Panicked(String),
     TimedOut(Duration),
 }
 
-/// The number of consecutive conflicts from which on conflicts are logged as warnings.
-const CONFLICTS: u32 = 10;
+/// Conflicts are logged as warnings from this number of consecutive failures on.
+const CONFLICTS_BEFORE_WARNING: u32 = 10;
 
-/// The longest delay that a server or reconciler can request. It is equal to the default limiter's longest delay.
-const LONGEST: Duration = Duration::from_secs(1_000);
+/// The longest delay that a server or reconciler can request, which is the default limiter's longest delay.
+const LONGEST_DELAY: Duration = Duration::from_secs(1_000);
 
 /// The retry delay after a panic in the rate limiter.
-const WITHOUT_LIMITER: Duration = Duration::from_secs(60);
+const DELAY_WITHOUT_LIMITER: Duration = Duration::from_secs(60);
 
 impl<K: RequestKey> Worker<K> {
     pub(crate) async fn run(mut self) -> WorkerEnd {
@@ -75,8 +76,8 @@ impl<K: RequestKey> Worker<K> {
             let Some(item) = item else { break };
             let (key, priority) = (item.key().clone(), item.priority());
             let in_progress = KeyInProgress::new(&self.requests, key.clone());
-            let previous_runs_ended = caught(self.process(item)).await;
-            if previous_runs_ended.unwrap_or_else(|panic| self.put_back(key, priority, &panic)) {
+            let is_done_or_queued = caught(self.process(item)).await;
+            if is_done_or_queued.unwrap_or_else(|panic| self.put_back(key, priority, &panic)) {
                 in_progress.finish();
             }
             tokio::task::coop::consume_budget().await;
@@ -122,39 +123,38 @@ impl<K: RequestKey> Worker<K> {
             },
         };
         self.metrics.took(start.elapsed());
-        self.remember(&item, &ended, start.elapsed());
+        self.record_call(&item, &ended, start.elapsed());
         self.conclude(item, ended)
     }
 
-    async fn call(&self, request: ReconcileRequest<K>) -> Ended {
+    async fn call(&self, request: ReconcileRequest<K>) -> CallResult {
         let key = Arc::new(request.key.clone());
         let call = caught(self.poll.watch(key, self.reconciler.reconcile(request)));
         let ended = match self.timeout {
             None => call.await,
             Some(timeout) => match tokio::time::timeout(timeout, call).await {
                 Ok(ended) => ended,
-                Err(_) => return Ended::TimedOut(timeout),
+                Err(_) => return CallResult::TimedOut(timeout),
             },
         };
-        ended.map_or_else(Ended::Panicked, Ended::Returned)
+        ended.map_or_else(CallResult::Panicked, CallResult::Returned)
     }
 
-    /// Records the call in the key's history. If the key will be added again, the history also contains the reason.
-    fn remember(&self, item: &WorkItem<K, TokioClock>, ended: &Ended, took: Duration) {
+    /// Records the call in the key's history. If the key will be added again, also records the reason.
+    fn record_call(&self, item: &WorkItem<K, TokioClock>, ended: &CallResult, took: Duration) {
         let error = match ended {
-            Ended::Returned(Ok(_)) => None,
-            // Format the error before the lock is taken, so that a panic in the error's `Display` does not poison the
-            // lock.
-            Ended::Returned(Err(error)) => Some(error.to_string()),
-            Ended::Panicked(panic) => Some(format!("panic: {panic}")),
-            Ended::TimedOut(timeout) => Some(format!("timed out after {timeout:?}")),
+            CallResult::Returned(Ok(_)) => None,
+            // Format the error without the lock, so that a panic in its `Display` does not poison the lock.
+            CallResult::Returned(Err(error)) => Some(error.to_string()),
+            CallResult::Panicked(panic) => Some(format!("panic: {panic}")),
+            CallResult::TimedOut(timeout) => Some(format!("timed out after {timeout:?}")),
         };
         let histories = self.requests.histories();
         let failures = if error.is_some() { item.num_requeues() + 1 } else { 0 };
         let at = SystemTime::now().checked_sub(took).unwrap_or(SystemTime::UNIX_EPOCH);
         let reason = match (ended, &error) {
-            (Ended::Returned(Ok(action)), _) => action.delay().map(|after| CauseReason::Requeue { after }),
-            (Ended::Returned(Err(error)), _) if error.is_terminal() => None,
+            (CallResult::Returned(Ok(action)), _) => action.delay().map(|after| CauseReason::Requeue { after }),
+            (CallResult::Returned(Err(error)), _) if error.is_terminal() => None,
             (_, error) => error.clone().map(|error| CauseReason::Retry { error }),
         };
         histories.called(item.key(), LastCall { at, took, error, failures });
@@ -163,15 +163,15 @@ impl<K: RequestKey> Worker<K> {
         }
     }
 
-    fn conclude(&self, item: WorkItem<K, TokioClock>, ended: Ended) -> bool {
+    fn conclude(&self, item: WorkItem<K, TokioClock>, ended: CallResult) -> bool {
         match ended {
-            Ended::Returned(Ok(action)) => self.succeed(&item, action),
-            Ended::Returned(Err(error)) => self.fail(item, &error),
-            Ended::Panicked(panic) => {
+            CallResult::Returned(Ok(action)) => self.succeed(&item, action),
+            CallResult::Returned(Err(error)) => self.fail(item, &error),
+            CallResult::Panicked(panic) => {
                 tracing::error!(panic, "the reconciler panicked");
                 self.retry(item, Outcome::Panic, None)
             }
-            Ended::TimedOut(timeout) => {
+            CallResult::TimedOut(timeout) => {
                 tracing::warn!(?timeout, "reconciliation timed out");
                 self.retry(item, Outcome::Timeout, None)
             }
@@ -204,7 +204,7 @@ impl<K: RequestKey> Worker<K> {
         let failures = item.num_requeues() + 1;
         if error.is_conflict() {
             match failures {
-                ..CONFLICTS => {
+                ..CONFLICTS_BEFORE_WARNING => {
                     tracing::debug!(error = %text, failures, "conflict; reconciling again")
                 }
                 _ => {
@@ -247,7 +247,7 @@ impl<K: RequestKey> Worker<K> {
                 // dropped.
                 match added {
                     Added::ShutDown => Added::ShutDown,
-                    _ => self.requests.postpone(&self.queue, &key, after.min(LONGEST)),
+                    _ => self.requests.postpone(&self.queue, &key, after.min(LONGEST_DELAY)),
                 }
             }
         };
@@ -271,7 +271,7 @@ impl<K: RequestKey> Worker<K> {
     fn put_back(&self, key: K, priority: i32, panic: &str) -> bool {
         let retry = AddOptions { priority, rate_limited: true, after: None };
         let added = catch(|| self.queue.add_with(key.clone(), retry)).unwrap_or_else(|_| {
-            let later = AddOptions { priority, rate_limited: false, after: Some(WITHOUT_LIMITER) };
+            let later = AddOptions { priority, rate_limited: false, after: Some(DELAY_WITHOUT_LIMITER) };
             self.queue.add_with(key.clone(), later)
         });
         self.metrics.count(Outcome::Panic);

@@ -99,7 +99,7 @@ impl<'a, K: RequestKey> Run<'a, K> {
         tokio::select! {
             biased;
             () = &mut stopped => return Ok(()),
-            wait_for_previous_runs = inner.wait_for_previous_runs() => wait_for_previous_runs?,
+            previous_runs_ended = inner.wait_for_previous_runs() => previous_runs_ended?,
         }
         let syncs = self.start_sources()?;
         tokio::select! {
@@ -141,7 +141,7 @@ impl<'a, K: RequestKey> Run<'a, K> {
             requests: inner.requests.clone(),
             reconciler: inner.reconciler.clone(),
             metrics: inner.metrics.clone(),
-            poll: inner.polls.worker(),
+            poll: inner.polls.add_worker(),
             no_subscriber: inner.no_subscriber.clone(),
             timeout: inner.config.reconcile_timeout,
             leadership: leadership.cloned(),

@@ -88,7 +88,7 @@ impl Team {
                 tracing::error!(%error, "a term has ended, but some of its calls are still running");
             }
             Err(ControllerError::StopTimedOut { controller, unfinished, .. }) => {
-                self.ending.add_leftovers([named(&controller, &unfinished)]);
+                self.ending.add_leftovers([describe_controller(&controller, &unfinished)]);
             }
             Err(error) => self.fail(error),
         }
@@ -117,7 +117,9 @@ impl Team {
     /// Returns the running controllers' names, with their unfinished keys.
     pub(super) fn running(&self) -> Vec<String> {
         let controllers = self.controllers.iter();
-        controllers.filter_map(|controller| Some(named(controller.name(), &controller.unfinished()?))).collect()
+        controllers
+            .filter_map(|controller| Some(describe_controller(controller.name(), &controller.unfinished()?)))
+            .collect()
     }
 
     pub(super) fn polls(&self) -> Vec<Arc<dyn Watched>> {
@@ -130,7 +132,7 @@ impl Team {
     }
 }
 
-fn named(controller: &str, unfinished: &UnfinishedKeys) -> String {
+fn describe_controller(controller: &str, unfinished: &UnfinishedKeys) -> String {
     match unfinished.is_empty() {
         true => format!("controller {controller:?}"),
         false => format!("controller {controller:?} ({unfinished})"),
