@@ -17,7 +17,7 @@ use sizes::{EntrySize, Place, Scopes};
 const CREATE_LIST: CostRange = CostRange::fixed(10);
 const CREATE_MAP: CostRange = CostRange::fixed(30);
 const CREATE_OBJECT: CostRange = CostRange::fixed(40);
-const NAME: CostRange = CostRange::fixed(1);
+const READ_NAME: CostRange = CostRange::fixed(1);
 
 /// Estimates the cost of an expression, as kube-apiserver does for the rules of CustomResourceDefinitions.
 pub(crate) fn estimate(root: Option<&Schema>, checked: &Checked) -> CostRange {
@@ -28,7 +28,7 @@ pub(crate) fn estimate(root: Option<&Schema>, checked: &Checked) -> CostRange {
         places: HashMap::new(),
         sizes: HashMap::new(),
         entries: HashMap::new(),
-        known: HashMap::new(),
+        costs: HashMap::new(),
     };
     estimator.cost(checked.ast.root)
 }
@@ -42,14 +42,14 @@ struct Estimator<'e> {
     sizes: HashMap<Id, CostRange>,
     entries: HashMap<Id, EntrySize>,
     /// The estimated costs of the expressions that occur more than once in the syntax tree.
-    known: HashMap<Id, CostRange>,
+    costs: HashMap<Id, CostRange>,
 }
 
 impl<'e> Estimator<'e> {
     /// Returns the estimated cost of an expression. The recursion is bounded because the depth of the tree is limited.
     fn cost(&mut self, id: Id) -> CostRange {
-        if let Some(known) = self.known.get(&id) {
-            return *known;
+        if let Some(cost) = self.costs.get(&id) {
+            return *cost;
         }
         let checked = self.checked;
         let cost = match checked.ast.kind(id) {
@@ -57,18 +57,18 @@ impl<'e> Estimator<'e> {
             Kind::Ident(name) => {
                 let place = match self.scopes.find(name) {
                     Some(local) => local.place,
-                    None => Place::Empty.step("", self.root),
+                    None => Place::Outside.step("", self.root),
                 };
                 self.places.insert(id, place);
-                NAME
+                READ_NAME
             }
             Kind::Select { operand, test_only: true, .. } => self.cost(*operand),
             Kind::Select { operand, field, .. } => self.select(id, *operand, field),
             Kind::Call { function, target, args } => self.call(id, function, *target, args),
             Kind::List(items) => {
                 let parts: Vec<_> = items.iter().map(|item| item.value).collect();
-                let cost = self.all(&parts);
-                let value = self.union(&parts);
+                let cost = self.cost_of_all(&parts);
+                let value = self.union_of_sizes(&parts);
                 self.entries.insert(id, EntrySize { is_map: false, key: CostRange::fixed(1), value });
                 cost.plus(CREATE_LIST)
             }
@@ -79,29 +79,30 @@ impl<'e> Estimator<'e> {
                 }
                 let keys: Vec<_> = entries.iter().map(|entry| entry.key).collect();
                 let values: Vec<_> = entries.iter().map(|entry| entry.value).collect();
-                let (key, value) = (self.union(&keys), self.union(&values));
+                let (key, value) = (self.union_of_sizes(&keys), self.union_of_sizes(&values));
                 self.entries.insert(id, EntrySize { is_map: true, key, value });
                 cost.plus(CREATE_MAP)
             }
             Kind::Struct { fields, .. } => {
                 let parts: Vec<_> = fields.iter().map(|field| field.value).collect();
-                self.all(&parts).plus(CREATE_OBJECT)
+                self.cost_of_all(&parts).plus(CREATE_OBJECT)
             }
             Kind::Fold(fold) if self.is_binding(fold) => self.binding(id, fold),
             Kind::Fold(fold) => self.fold(id, fold),
         };
-        self.known.insert(id, cost);
+        self.costs.insert(id, cost);
         cost
     }
 
-    fn all(&mut self, parts: &[Id]) -> CostRange {
+    fn cost_of_all(&mut self, parts: &[Id]) -> CostRange {
         parts.iter().fold(CostRange::fixed(0), |sum, part| sum.plus(self.cost(*part)))
     }
 
-    fn union(&mut self, parts: &[Id]) -> CostRange {
-        let none = CostRange { min: u64::MAX, max: 0 };
-        let start = if parts.is_empty() { CostRange::fixed(0) } else { none };
-        parts.iter().fold(start, |union, part| union.or(self.size_or_unknown(*part)))
+    /// Returns the smallest range that includes the sizes of all `parts`.
+    fn union_of_sizes(&mut self, parts: &[Id]) -> CostRange {
+        let empty = CostRange { min: u64::MAX, max: 0 };
+        let start = if parts.is_empty() { CostRange::fixed(0) } else { empty };
+        parts.iter().fold(start, |union, part| union.union(self.size_or_unknown(*part)))
     }
 
     fn select(&mut self, id: Id, operand: Id, field: &str) -> CostRange {
@@ -109,7 +110,7 @@ impl<'e> Estimator<'e> {
         let place = self.place(operand).step(field, self.root);
         self.places.insert(id, place);
         match self.checked.type_of(operand) {
-            Type::Map(_) | Type::Object(_) => cost.plus(NAME),
+            Type::Map(_) | Type::Object(_) => cost.plus(READ_NAME),
             _ => cost,
         }
     }
@@ -124,8 +125,8 @@ impl<'e> Estimator<'e> {
 
     fn binding(&mut self, id: Id, fold: &'e Fold) -> CostRange {
         let cost = self.cost(fold.range).plus(self.cost(fold.init));
-        let local = self.local(fold.init);
-        self.scopes.push(&fold.accumulator, local);
+        let accumulator = self.variable_like(fold.init);
+        self.scopes.push(&fold.accumulator, accumulator);
         let cost = cost.plus(self.cost(fold.result));
         self.scopes.pop(&fold.accumulator);
         self.copy_sizes(id, fold.result);
@@ -134,40 +135,44 @@ impl<'e> Estimator<'e> {
 
     fn fold(&mut self, id: Id, fold: &'e Fold) -> CostRange {
         let cost = self.cost(fold.range).plus(self.cost(fold.init));
-        let local = self.local(fold.init);
-        self.scopes.push(&fold.accumulator, local);
+        let accumulator = self.variable_like(fold.init);
+        self.scopes.push(&fold.accumulator, accumulator);
         match &fold.second_var {
             Some(second_var) => {
-                let (key, value) = (self.key(fold.range), self.value(fold.range));
+                let (key, value) = (self.key_variable(fold.range), self.value_variable(fold.range));
                 self.scopes.push(&fold.var, key);
                 self.scopes.push(second_var, value);
             }
             None => {
-                let single = if self.is_list(fold.range) { self.value(fold.range) } else { self.key(fold.range) };
-                self.scopes.push(&fold.var, single);
+                let variable = if self.is_list(fold.range) {
+                    self.value_variable(fold.range)
+                } else {
+                    self.key_variable(fold.range)
+                };
+                self.scopes.push(&fold.var, variable);
             }
         }
-        let round = self.cost(fold.condition);
-        let round = round.plus(self.cost(fold.step));
+        let iteration_cost = self.cost(fold.condition);
+        let iteration_cost = iteration_cost.plus(self.cost(fold.step));
         self.scopes.pop(&fold.var);
         if let Some(second_var) = &fold.second_var {
             self.scopes.pop(second_var);
         }
         let cost = cost.plus(self.cost(fold.result));
         self.scopes.pop(&fold.accumulator);
-        let rounds = self.size_or_unknown(fold.range);
+        let iterations = self.size_or_unknown(fold.range);
         match self.checked.ast.kind(fold.init) {
             Kind::Literal(_) => {
                 let size = self.size(fold.init);
                 self.set_size(id, size);
             }
             Kind::List(_) | Kind::Map(_) => {
-                self.set_size(id, Some(rounds));
+                self.set_size(id, Some(iterations));
                 let entries = self.entry_size(fold.step);
                 self.set_entry_size(id, entries);
             }
             _ => {}
         }
-        cost.plus(rounds.times(round))
+        cost.plus(iterations.times(iteration_cost))
     }
 }

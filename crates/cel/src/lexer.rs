@@ -156,7 +156,7 @@ fn scan(text: &str) -> Scan {
 
 fn symbol(text: &str) -> Scan {
     let two = |token| Scan::Token(token, 2);
-    let one = |token| Scan::Token(token, 1);
+    let single_char_token = |token| Scan::Token(token, 1);
     let (first, second) = (text.as_bytes()[0], text.as_bytes().get(1).copied());
     match (first, second) {
         (b'=', Some(b'=')) => two(Token::Equal),
@@ -166,24 +166,24 @@ fn symbol(text: &str) -> Scan {
         (b'&', Some(b'&')) => two(Token::And),
         (b'|', Some(b'|')) => two(Token::Or),
         (b'=' | b'&' | b'|', _) => failure(text, 1),
-        (b'<', _) => one(Token::Less),
-        (b'>', _) => one(Token::Greater),
-        (b'!', _) => one(Token::Not),
-        (b'[', _) => one(Token::OpenBracket),
-        (b']', _) => one(Token::CloseBracket),
-        (b'{', _) => one(Token::OpenBrace),
-        (b'}', _) => one(Token::CloseBrace),
-        (b'(', _) => one(Token::OpenParen),
-        (b')', _) => one(Token::CloseParen),
-        (b'.', _) => one(Token::Dot),
-        (b',', _) => one(Token::Comma),
-        (b'-', _) => one(Token::Minus),
-        (b'?', _) => one(Token::Question),
-        (b':', _) => one(Token::Colon),
-        (b'+', _) => one(Token::Plus),
-        (b'*', _) => one(Token::Star),
-        (b'/', _) => one(Token::Slash),
-        (b'%', _) => one(Token::Percent),
+        (b'<', _) => single_char_token(Token::Less),
+        (b'>', _) => single_char_token(Token::Greater),
+        (b'!', _) => single_char_token(Token::Not),
+        (b'[', _) => single_char_token(Token::OpenBracket),
+        (b']', _) => single_char_token(Token::CloseBracket),
+        (b'{', _) => single_char_token(Token::OpenBrace),
+        (b'}', _) => single_char_token(Token::CloseBrace),
+        (b'(', _) => single_char_token(Token::OpenParen),
+        (b')', _) => single_char_token(Token::CloseParen),
+        (b'.', _) => single_char_token(Token::Dot),
+        (b',', _) => single_char_token(Token::Comma),
+        (b'-', _) => single_char_token(Token::Minus),
+        (b'?', _) => single_char_token(Token::Question),
+        (b':', _) => single_char_token(Token::Colon),
+        (b'+', _) => single_char_token(Token::Plus),
+        (b'*', _) => single_char_token(Token::Star),
+        (b'/', _) => single_char_token(Token::Slash),
+        (b'%', _) => single_char_token(Token::Percent),
         _ => failure(text, 0),
     }
 }

@@ -51,9 +51,9 @@ impl Estimator<'_> {
         let mut size: Option<CostRange> = None;
         for overload in overloads {
             let estimate = self.overload(&call, function, overload.id);
-            cost = cost.or(estimate.cost);
+            cost = cost.union(estimate.cost);
             if let Some(more) = estimate.size {
-                size = Some(size.map_or(more, |size| size.or(more)));
+                size = Some(size.map_or(more, |size| size.union(more)));
             }
             let part = match overload.id {
                 "index_list" => Some(ITEMS),
@@ -93,10 +93,10 @@ impl Estimator<'_> {
                 Estimate::of(CostRange { min: left.min, max: left.plus(*right).max })
             }
             ("conditional", [condition, yes, no]) => {
-                let size = self.size_or_unknown(call.args[1]).or(self.size_or_unknown(call.args[2]));
+                let size = self.size_or_unknown(call.args[1]).union(self.size_or_unknown(call.args[2]));
                 let entries = self.entry_size(call.args[1]).zip(self.entry_size(call.args[2]));
-                self.set_entry_size(call.id, entries.map(|(yes, no)| yes.or(no)));
-                Estimate::sized(condition.plus(yes.or(*no)), size)
+                self.set_entry_size(call.id, entries.map(|(yes, no)| yes.union(no)));
+                Estimate::sized(condition.plus(yes.union(*no)), size)
             }
             _ => None,
         }
@@ -135,7 +135,7 @@ impl Estimator<'_> {
             ("add_string" | "add_bytes" | "add_list", _, [left, right]) => {
                 let size = self.size_or_unknown(*left).plus(self.size_or_unknown(*right));
                 let entries = self.entry_size(*left).zip(self.entry_size(*right));
-                self.set_entry_size(call.id, entries.map(|(left, right)| left.or(right)));
+                self.set_entry_size(call.id, entries.map(|(left, right)| left.union(right)));
                 let cost = if overload == "add_list" { CostRange::fixed(1) } else { size.scaled(0.1) };
                 Estimate::sized(cost, size)
             }
@@ -257,7 +257,7 @@ impl Estimator<'_> {
             _ => return None,
         };
         let place = match self.place(list) {
-            super::Place::Empty => super::Place::Empty,
+            super::Place::Outside => super::Place::Outside,
             place => place.step(ITEMS, self.root),
         };
         Some((items, place.size().unwrap_or(CostRange::UNKNOWN)))

@@ -30,7 +30,7 @@ impl CostRange {
         Self { min: scale(self.min), max: scale(self.max) }
     }
 
-    pub(super) fn or(self, other: Self) -> Self {
+    pub(super) fn union(self, other: Self) -> Self {
         Self { min: self.min.min(other.min), max: self.max.max(other.max) }
     }
 }

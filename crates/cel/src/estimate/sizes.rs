@@ -12,12 +12,12 @@ use crate::types::Type;
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Place<'e> {
     /// The value does not come from the caller's data.
-    Empty,
+    Outside,
     Schema(&'e Schema),
     /// The keys of a map.
     Keys,
     /// The value comes from a part of the data without a schema.
-    Unknown,
+    NoSchema,
 }
 
 impl<'e> Place<'e> {
@@ -25,10 +25,10 @@ impl<'e> Place<'e> {
     /// the first step of a path always leads to the root of the data.
     pub(super) fn step(self, step: &str, root: Option<&'e Schema>) -> Self {
         match (self, root) {
-            (Self::Empty, Some(root)) => Self::Schema(root),
+            (Self::Outside, Some(root)) => Self::Schema(root),
             (Self::Schema(schema), _) if step == KEYS && schema.is_map() => Self::Keys,
-            (Self::Schema(schema), _) => schema.part(step).map_or(Self::Unknown, Self::Schema),
-            _ => Self::Unknown,
+            (Self::Schema(schema), _) => schema.part(step).map_or(Self::NoSchema, Self::Schema),
+            _ => Self::NoSchema,
         }
     }
 
@@ -36,7 +36,7 @@ impl<'e> Place<'e> {
         match self {
             Self::Schema(schema) => Some(CostRange { min: 0, max: schema.max_elements() }),
             Self::Keys => Some(CostRange::fixed(0)),
-            Self::Empty | Self::Unknown => None,
+            Self::Outside | Self::NoSchema => None,
         }
     }
 }
@@ -54,13 +54,13 @@ pub(super) struct EntrySize {
 }
 
 impl EntrySize {
-    pub(super) fn or(self, other: Self) -> Self {
-        Self { key: self.key.or(other.key), value: self.value.or(other.value), ..self }
+    pub(super) fn union(self, other: Self) -> Self {
+        Self { key: self.key.union(other.key), value: self.value.union(other.value), ..self }
     }
 }
 
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Local<'e> {
+pub(super) struct LocalVariable<'e> {
     pub(super) place: Place<'e>,
     pub(super) size: Option<CostRange>,
     pub(super) entries: Option<EntrySize>,
@@ -68,18 +68,18 @@ pub(super) struct Local<'e> {
 
 /// The variables of all comprehensions that enclose the current expression.
 #[derive(Default)]
-pub(super) struct Scopes<'e>(HashMap<Arc<str>, Vec<Local<'e>>>);
+pub(super) struct Scopes<'e>(HashMap<Arc<str>, Vec<LocalVariable<'e>>>);
 
 impl<'e> Scopes<'e> {
-    pub(super) fn push(&mut self, name: &Arc<str>, local: Local<'e>) {
-        self.0.entry(name.clone()).or_default().push(local);
+    pub(super) fn push(&mut self, name: &Arc<str>, variable: LocalVariable<'e>) {
+        self.0.entry(name.clone()).or_default().push(variable);
     }
 
     pub(super) fn pop(&mut self, name: &str) {
         self.0.get_mut(name).and_then(Vec::pop);
     }
 
-    pub(super) fn find(&self, name: &str) -> Option<&Local<'e>> {
+    pub(super) fn find(&self, name: &str) -> Option<&LocalVariable<'e>> {
         self.0.get(name)?.last()
     }
 }
@@ -87,15 +87,16 @@ impl<'e> Scopes<'e> {
 impl<'e> Estimator<'e> {
     pub(super) fn place(&self, id: Id) -> Place<'e> {
         if let Kind::Ident(name) = self.checked.ast.kind(id)
-            && let Some(local) = self.scopes.find(name)
+            && let Some(variable) = self.scopes.find(name)
         {
-            return local.place;
+            return variable.place;
         }
-        self.places.get(&id).copied().unwrap_or(Place::Empty)
+        self.places.get(&id).copied().unwrap_or(Place::Outside)
     }
 
-    pub(super) fn local(&mut self, id: Id) -> Local<'e> {
-        Local { place: self.place(id), size: self.size(id), entries: self.entry_size(id) }
+    /// Creates a comprehension variable with the place and size of an expression's value.
+    pub(super) fn variable_like(&mut self, id: Id) -> LocalVariable<'e> {
+        LocalVariable { place: self.place(id), size: self.size(id), entries: self.entry_size(id) }
     }
 
     pub(super) fn is_list(&self, range: Id) -> bool {
@@ -106,17 +107,17 @@ impl<'e> Estimator<'e> {
     }
 
     /// Returns the comprehension variable for the keys of a map or the indices of a list.
-    pub(super) fn key(&self, range: Id) -> Local<'e> {
+    pub(super) fn key_variable(&self, range: Id) -> LocalVariable<'e> {
         let step = if self.is_list(range) { INDICES } else { KEYS };
         let size = self.entry_size(range).map(|entries| entries.key);
-        Local { place: self.place(range).step(step, self.root), size, entries: None }
+        LocalVariable { place: self.place(range).step(step, self.root), size, entries: None }
     }
 
     /// Returns the comprehension variable for the values of a map or the items of a list.
-    pub(super) fn value(&self, range: Id) -> Local<'e> {
+    pub(super) fn value_variable(&self, range: Id) -> LocalVariable<'e> {
         let step = if self.is_list(range) { ITEMS } else { VALUES };
         let size = self.entry_size(range).map(|entries| entries.value);
-        Local { place: self.place(range).step(step, self.root), size, entries: None }
+        LocalVariable { place: self.place(range).step(step, self.root), size, entries: None }
     }
 
     pub(super) fn size_or_unknown(&mut self, id: Id) -> CostRange {

@@ -17,10 +17,10 @@ enum Access {
 
 impl<'a, 'e> Evaluator<'a, 'e> {
     /// Evaluates an attribute. Each qualifier costs one unit. If
-    /// `counted` is true, reading the variable also costs one unit.
-    pub(super) fn attribute(&mut self, attribute: &'e Attribute, counted: bool) -> Evaluated<'a> {
+    /// `pays_for_variable` is true, reading the variable also costs one unit.
+    pub(super) fn attribute(&mut self, attribute: &'e Attribute, pays_for_variable: bool) -> Evaluated<'a> {
         let resolved = self.resolved(attribute);
-        if counted && !attribute.test_only && !matches!(attribute.base, Base::Conditional(_)) {
+        if pays_for_variable && !attribute.test_only && !matches!(attribute.base, Base::Conditional(_)) {
             self.meter.pay(1)?;
         }
         resolved

@@ -13,7 +13,14 @@ const MAX_DEPTH: u16 = 400;
 struct Depth {
     tree: u16,
     /// The depth as cel-go counts it. Only operators, field selections and method calls add a level.
-    counted: u16,
+    cel_go: u16,
+}
+
+/// Whether an expression adds a level to the depth that cel-go counts.
+#[derive(Clone, Copy, PartialEq)]
+enum CelGoLevel {
+    Adds,
+    AddsNone,
 }
 
 pub(super) struct Builder {
@@ -36,19 +43,19 @@ impl Builder {
     }
 
     pub(super) fn push(&mut self, at: u32, kind: Kind) -> Parsed {
-        self.add(at, kind, false)
+        self.add(at, kind, CelGoLevel::AddsNone)
     }
 
-    fn add(&mut self, at: u32, kind: Kind, counted: bool) -> Parsed {
+    fn add(&mut self, at: u32, kind: Kind, cel_go_level: CelGoLevel) -> Parsed {
         let mut depth = Depth::default();
-        children(&kind, &mut |child| {
-            let below = self.depths[child as usize];
-            depth.tree = depth.tree.max(below.tree);
-            depth.counted = depth.counted.max(below.counted);
+        for_each_child(&kind, &mut |child| {
+            let child_depth = self.depths[child as usize];
+            depth.tree = depth.tree.max(child_depth.tree);
+            depth.cel_go = depth.cel_go.max(child_depth.cel_go);
         });
         depth.tree += 1;
-        depth.counted += u16::from(counted);
-        if depth.tree > MAX_DEPTH || u32::from(depth.counted) > MAX_NESTING {
+        depth.cel_go += u16::from(cel_go_level == CelGoLevel::Adds);
+        if depth.tree > MAX_DEPTH || u32::from(depth.cel_go) > MAX_NESTING {
             return Err(Stop::Limit("max recursion depth exceeded".into()));
         }
         // The index fits into an `Id`, because a text has at most 100,000 code points and each macro adds a fixed number of expressions.
@@ -71,7 +78,7 @@ impl Builder {
     }
 
     pub(super) fn select(&mut self, at: u32, operand: Id, field: &str) -> Parsed {
-        self.add(at, Kind::Select { operand, field: field.into(), test_only: false }, true)
+        self.add(at, Kind::Select { operand, field: field.into(), test_only: false }, CelGoLevel::Adds)
     }
 
     pub(super) fn call(&mut self, at: u32, function: &str, target: Option<Id>, args: Vec<Id>) -> Parsed {
@@ -80,7 +87,7 @@ impl Builder {
 
     /// Adds a function call. The call adds a level to the depth that cel-go counts.
     pub(super) fn counted_call(&mut self, at: u32, function: &str, target: Option<Id>, args: Vec<Id>) -> Parsed {
-        self.add(at, Kind::Call { function: function.into(), target, args }, true)
+        self.add(at, Kind::Call { function: function.into(), target, args }, CelGoLevel::Adds)
     }
 
     pub(super) fn conditional(&mut self, at: u32, condition: Id, yes: Id, no: Id) -> Parsed {
@@ -88,7 +95,7 @@ impl Builder {
     }
 }
 
-fn children(kind: &Kind, visit: &mut dyn FnMut(Id)) {
+fn for_each_child(kind: &Kind, visit: &mut dyn FnMut(Id)) {
     match kind {
         Kind::Literal(_) | Kind::Ident(_) | Kind::Broken => {}
         Kind::Select { operand, .. } => visit(*operand),
