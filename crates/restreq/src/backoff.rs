@@ -16,29 +16,31 @@ pub(crate) struct ServerBackoff(Mutex<State>);
 #[derive(Debug)]
 struct State {
     backoff: ItemBackoff<()>,
-    since: Option<Instant>,
+    increased_at: Option<Instant>,
 }
 
 impl ServerBackoff {
     pub(crate) fn new(config: ItemBackoffConfig) -> Self {
-        Self(Mutex::new(State { backoff: ItemBackoff::new(config, fastrand::u64(..)), since: None }))
+        Self(Mutex::new(State { backoff: ItemBackoff::new(config, fastrand::u64(..)), increased_at: None }))
     }
 
-    pub(crate) fn wait(&self, now: Instant) -> Duration {
-        let State { backoff, since } = &*self.lock();
-        match since {
-            Some(since) if backoff.is_in_backoff_since_update(&(), now.into_std()) => {
-                backoff.get(&()).saturating_sub(now.saturating_duration_since(*since))
+    /// Returns how long to wait before sending a request.
+    pub(crate) fn delay(&self, now: Instant) -> Duration {
+        let State { backoff, increased_at } = &*self.lock();
+        match increased_at {
+            Some(increased_at) if backoff.is_in_backoff_since_update(&(), now.into_std()) => {
+                backoff.get(&()).saturating_sub(now.saturating_duration_since(*increased_at))
             }
             _ => Duration::ZERO,
         }
     }
 
-    pub(crate) fn answered(&self, code: StatusCode, now: Instant) {
-        let State { backoff, since } = &mut *self.lock();
+    /// Records a response.
+    pub(crate) fn record_response(&self, code: StatusCode, now: Instant) {
+        let State { backoff, increased_at } = &mut *self.lock();
         if code == StatusCode::TOO_MANY_REQUESTS || code.is_server_error() {
             backoff.next((), now.into_std(), now.into_std());
-            *since = Some(now);
+            *increased_at = Some(now);
         } else {
             backoff.reset(&());
         }
@@ -52,11 +54,11 @@ impl ServerBackoff {
 
 /// Reads client-go's environment variables `KUBE_CLIENT_BACKOFF_BASE` and `KUBE_CLIENT_BACKOFF_DURATION`, in whole
 /// seconds. Returns `None` unless both variables are set.
-pub(crate) fn of_process() -> Option<ItemBackoffConfig> {
-    of(|name| std::env::var(name).ok())
+pub(crate) fn config_from_env() -> Option<ItemBackoffConfig> {
+    config_from(|name| std::env::var(name).ok())
 }
 
-fn of(variable: impl Fn(&str) -> Option<String>) -> Option<ItemBackoffConfig> {
+fn config_from(variable: impl Fn(&str) -> Option<String>) -> Option<ItemBackoffConfig> {
     let seconds = |name| variable(name)?.parse().ok().filter(|seconds| *seconds > 0).map(Duration::from_secs);
     let (base, cap) = (seconds("KUBE_CLIENT_BACKOFF_BASE")?, seconds("KUBE_CLIENT_BACKOFF_DURATION")?);
     Some(ItemBackoffConfig { base, cap, ..ItemBackoffConfig::default() })
@@ -74,24 +76,24 @@ mod tests {
         let (backoff, mut now) = (ServerBackoff::new(config), Instant::now());
         let mut waits = Vec::new();
         for call in 1..=10 {
-            let wait = backoff.wait(now);
+            let wait = backoff.delay(now);
             waits.push(wait.as_secs());
             now += wait;
             let code = if call == 5 || call == 9 { StatusCode::OK } else { StatusCode::GATEWAY_TIMEOUT };
-            backoff.answered(code, now);
+            backoff.record_response(code, now);
         }
         assert_eq!(waits, [0, 1, 2, 4, 8, 0, 1, 2, 4, 0]);
-        assert_eq!(backoff.wait(now), SECOND);
-        assert_eq!(backoff.wait(now + SECOND / 4), SECOND * 3 / 4, "elapsed time counts");
-        assert_eq!(backoff.wait(now + 500 * SECOND), Duration::ZERO);
+        assert_eq!(backoff.delay(now), SECOND);
+        assert_eq!(backoff.delay(now + SECOND / 4), SECOND * 3 / 4, "elapsed time counts");
+        assert_eq!(backoff.delay(now + 500 * SECOND), Duration::ZERO);
         for (code, expected) in [(429, 2), (404, 0), (500, 1), (409, 0), (503, 1)] {
-            backoff.answered(StatusCode::from_u16(code).unwrap(), now);
-            assert_eq!(backoff.wait(now).as_secs(), expected, "{code}");
+            backoff.record_response(StatusCode::from_u16(code).unwrap(), now);
+            assert_eq!(backoff.delay(now).as_secs(), expected, "{code}");
         }
         for _ in 0..20 {
-            backoff.answered(StatusCode::TOO_MANY_REQUESTS, now);
+            backoff.record_response(StatusCode::TOO_MANY_REQUESTS, now);
         }
-        assert_eq!(backoff.wait(now), 200 * SECOND);
+        assert_eq!(backoff.delay(now), 200 * SECOND);
     }
 
     #[test]
@@ -104,10 +106,10 @@ mod tests {
             ("1", "x", None),
             ("-1", "2", None),
         ] {
-            let found = of(|name| Some(if name.ends_with("BASE") { base } else { cap }.to_owned()));
+            let found = config_from(|name| Some(if name.ends_with("BASE") { base } else { cap }.to_owned()));
             let found = found.map(|config| (config.base.as_secs(), config.cap.as_secs()));
             assert_eq!(found, expected, "{base} {cap}");
         }
-        assert_eq!(of(|_| None), None);
+        assert_eq!(config_from(|_| None), None);
     }
 }

@@ -24,16 +24,16 @@ const SECRET_PARTS: [&str; 4] = ["secrets", "token", "tokenrequests", "tokenrevi
 impl Request {
     /// Does nothing unless body logging is enabled.
     pub(crate) fn log_sent(&self, line: &Arc<RequestLine>) {
-        if let (Some(most), Body::Bytes(body)) = (self.logged(), &self.parts.body) {
-            let body = self.shown(body, most);
+        if let (Some(max_bytes), Body::Bytes(body)) = (self.logged(), &self.parts.body) {
+            let body = self.text_to_log(body, max_bytes);
             tracing::trace!(target: "pintle_restreq::body", request = %line, %body, "sent");
         }
     }
 
     /// Does nothing unless body logging is enabled.
     pub(crate) fn log_received(&self, line: &Arc<RequestLine>, body: &[u8]) {
-        if let Some(most) = self.logged() {
-            let body = self.shown(body, most);
+        if let Some(max_bytes) = self.logged() {
+            let body = self.text_to_log(body, max_bytes);
             tracing::trace!(target: "pintle_restreq::body", request = %line, %body, "received");
         }
     }
@@ -46,11 +46,11 @@ impl Request {
             .filter(|_| tracing::enabled!(target: "pintle_restreq::body", tracing::Level::TRACE))
     }
 
-    fn shown(&self, body: &[u8], most: usize) -> String {
+    fn text_to_log(&self, body: &[u8], max_bytes: usize) -> String {
         let is_secret = |part: &str| SECRET_PARTS.iter().any(|secret| part.eq_ignore_ascii_case(secret));
-        // A Secret cannot always be recognized by the body alone. A patch of a Secret does not contain the kind, for
-        // example. Check the path as well.
-        if self.path().split('/').any(is_secret) { size(body) } else { shown(body, most) }
+        // Check the path, because a body alone does not always identify a Secret: a Secret's patch does not contain the
+        // kind.
+        if self.path().split('/').any(is_secret) { size(body) } else { redacted_text(body, max_bytes) }
     }
 }
 
@@ -58,9 +58,9 @@ fn size(body: &[u8]) -> String {
     format!("[{} bytes]", body.len())
 }
 
-/// Returns the text to log for a JSON body, with at most `most` bytes. If the body is very large or is not JSON,
-/// returns only the size.
-fn shown(body: &[u8], most: usize) -> String {
+/// Returns the text to log for a JSON body, with at most `max_bytes` bytes. For a very large body or another format, returns
+/// only the size.
+fn redacted_text(body: &[u8], max_bytes: usize) -> String {
     let parsed = (body.len() <= MAX_PARSED).then(|| serde_json::from_slice(body).ok()).flatten();
     let Some(mut value) = parsed else { return size(body) };
     if !matches!(value, Value::Object(_) | Value::Array(_)) {
@@ -68,7 +68,7 @@ fn shown(body: &[u8], most: usize) -> String {
     }
     redact(&mut value);
     let mut text = value.to_string();
-    let cut = text.floor_char_boundary(most);
+    let cut = text.floor_char_boundary(max_bytes);
     if cut < text.len() {
         let rest = text.len() - cut;
         text.truncate(cut);
@@ -151,15 +151,15 @@ mod tests {
             ("token: hush", "[11 bytes]"),
             ("", "[0 bytes]"),
         ] {
-            assert_eq!(shown(body.as_bytes(), 1000), expected, "{body}");
+            assert_eq!(redacted_text(body.as_bytes(), 1000), expected, "{body}");
         }
     }
 
     #[test]
     fn logged_body_is_cut_at_the_limit() {
-        assert_eq!(shown(r#"["aüb"]"#.as_bytes(), 4), r#"["a [truncated 5 bytes]"#);
-        assert_eq!(shown(br#"["a"]"#, 5), r#"["a"]"#);
+        assert_eq!(redacted_text(r#"["aüb"]"#.as_bytes(), 4), r#"["a [truncated 5 bytes]"#);
+        assert_eq!(redacted_text(br#"["a"]"#, 5), r#"["a"]"#);
         let large = format!("[{}1]", "1,".repeat(MAX_PARSED));
-        assert_eq!(shown(large.as_bytes(), 10), format!("[{} bytes]", large.len()));
+        assert_eq!(redacted_text(large.as_bytes(), 10), format!("[{} bytes]", large.len()));
     }
 }

@@ -251,7 +251,7 @@ impl From<ClientConfig> for RestClientConfig {
             max_body: 1 << 30,
             drop_connection_on_cancel: false,
             http2: Http2Config::of_process(),
-            backoff: backoff::of_process(),
+            backoff: backoff::config_from_env(),
             throttled: true,
             proxy_from_environment: true,
             warning_handler: Arc::new(LogWarnings),

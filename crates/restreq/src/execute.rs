@@ -315,7 +315,7 @@ impl Request {
 
     async fn wait_for_backoff(&self, line: &Arc<RequestLine>) {
         if let Some(backoff) = self.any_backoff().filter(|_| self.parts.throttled || self.parts.backoff.is_some()) {
-            let wait = backoff.wait(Instant::now());
+            let wait = backoff.delay(Instant::now());
             if !wait.is_zero() {
                 tracing::debug!(?wait, request = %line, "waiting for the back-off after a server failure");
                 Box::pin(tokio::time::sleep(wait)).await;
@@ -329,7 +329,7 @@ impl Request {
         let code = outcome.as_ref().ok().map(http::Response::status);
         span::attempted(span, code, resent);
         if let (Some(backoff), Some(code)) = (self.any_backoff(), code) {
-            backoff.answered(code, Instant::now());
+            backoff.record_response(code, Instant::now());
         }
         if let Some(metrics) = self.parts.client.shared.metrics.as_deref() {
             metrics.attempted(&self.parts.method, code, resent > 0);

@@ -182,8 +182,8 @@ pub fn retry_after_header(bytes: &[u8]) {
     let headers = HeaderMap::from_iter([(http::header::RETRY_AFTER, value)]);
     let parsed = retry_after(&headers);
     for code in [429, 500, 503, 504] {
-        let outcome = Outcome::of_answer(StatusCode::from_u16(code).unwrap(), &headers);
-        let wait = Retry::new(10, true).step(outcome, || Repetition::Harmless);
+        let outcome = Outcome::of_response(StatusCode::from_u16(code).unwrap(), &headers);
+        let wait = Retry::new(10, true).next_pause(outcome, || Repetition::Harmless);
         if let Some(wait) = wait {
             assert!(parsed.is_some_and(|parsed| parsed <= wait) && wait <= MINUTE, "{wait:?} {parsed:?}");
         }

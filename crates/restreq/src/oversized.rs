@@ -51,7 +51,7 @@ impl BoundedBuffer {
         let size = std::mem::take(&mut self.size);
         match self.scanner.take() {
             None => Ok(whole),
-            Some(scanner) => Err(Box::new(scanner.found(size, self.limit))),
+            Some(scanner) => Err(Box::new(scanner.into_found(size, self.limit))),
         }
     }
 }
@@ -128,7 +128,7 @@ impl IdentityScanner {
         }
     }
 
-    fn found(self, size: u64, limit: usize) -> Found {
+    fn into_found(self, size: u64, limit: usize) -> Found {
         let Self { event_type, namespace, name, uid, resource_version, .. } = self;
         // If the namespace is unknown, the name alone would identify another object.
         let key = match (namespace, name) {

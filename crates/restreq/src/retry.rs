@@ -44,11 +44,14 @@ use crate::error::Error;
 ///   take at most a minute in total.
 #[derive(Debug)]
 pub(crate) struct Retry {
-    left: u32,
-    sent_again: u32,
-    waited: Duration,
-    replayable: bool,
-    jitters: bool,
+    retries_left: u32,
+    /// The number of retries so far.
+    retries: u32,
+    /// The total pause between attempts so far.
+    total_pause: Duration,
+    is_replayable: bool,
+    /// Whether to add random jitter to the pauses.
+    has_jitter: bool,
 }
 
 /// The effect of repeating a request that the server may have processed.
@@ -61,7 +64,7 @@ pub(crate) enum Repetition {
     /// Repeating the request repeats its change, and can overwrite other clients' changes.
     Unsafe,
     /// Repeating the request creates another object.
-    Another,
+    CreatesAnother,
 }
 
 /// The outcome of an attempt, as far as the retry policy needs it.
@@ -72,7 +75,7 @@ pub(crate) enum Outcome {
     /// 503 with `Retry-After`.
     Unavailable(Duration),
     /// Another 5xx with `Retry-After`.
-    Broken(Duration),
+    ServerError(Duration),
     /// The server did not process the request.
     Unprocessed,
     /// The connection was lost after the request was sent.
@@ -98,55 +101,56 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(1);
 const MAX_JITTER: f64 = 0.1;
 
 impl Retry {
-    pub(crate) fn new(max_retries: u32, replayable: bool) -> Self {
-        Self { left: max_retries, sent_again: 0, waited: Duration::ZERO, replayable, jitters: false }
+    pub(crate) fn new(max_retries: u32, is_replayable: bool) -> Self {
+        Self { retries_left: max_retries, retries: 0, total_pause: Duration::ZERO, is_replayable, has_jitter: false }
     }
 
     /// Adds jitter to the pauses. Requests that were rejected together are then not retried together.
     pub(crate) fn with_jitter(self) -> Self {
-        Self { jitters: true, ..self }
+        Self { has_jitter: true, ..self }
     }
 
-    /// Returns the pause before the next attempt. Returns `None` if the request must not be retried. Calls `repetition`
-    /// only if the decision depends on the effect of repeating the request.
-    pub(crate) fn step(&mut self, outcome: Outcome, repetition: impl FnOnce() -> Repetition) -> Option<Duration> {
-        if outcome == Outcome::Final || !self.replayable || self.left == 0 {
+    /// Returns the pause before the next attempt, or `None` if the request must not be retried. Calls `repetition` only
+    /// if the decision depends on its result.
+    pub(crate) fn next_pause(&mut self, outcome: Outcome, repetition: impl FnOnce() -> Repetition) -> Option<Duration> {
+        if outcome == Outcome::Final || !self.is_replayable || self.retries_left == 0 {
             return None;
         }
         let wait = match outcome {
             Outcome::Refused(wait) | Outcome::Unavailable(wait) => Some(wait),
-            Outcome::Broken(wait) => Some(wait).filter(|_| repetition() != Repetition::Another),
+            Outcome::ServerError(wait) => Some(wait).filter(|_| repetition() != Repetition::CreatesAnother),
             Outcome::Unprocessed => Some(Duration::ZERO),
-            Outcome::Lost => Some(RECONNECT_WAIT).filter(|_| repetition().is_idle()),
-            Outcome::Stale => Some(Duration::ZERO).filter(|_| repetition().is_idle()),
+            Outcome::Lost => Some(RECONNECT_WAIT).filter(|_| repetition().changes_nothing()),
+            Outcome::Stale => Some(Duration::ZERO).filter(|_| repetition().changes_nothing()),
             Outcome::Final => None,
         }?;
         if wait > LONGEST_WAIT {
             return None;
         }
-        let pause = FIRST_PAUSE.saturating_mul(2_u32.saturating_pow(self.sent_again)).min(LONGEST_PAUSE);
-        let wait = if outcome == Outcome::Stale && self.sent_again == 0 { wait } else { wait.max(pause) };
+        let pause = FIRST_PAUSE.saturating_mul(2_u32.saturating_pow(self.retries)).min(LONGEST_PAUSE);
+        let wait = if outcome == Outcome::Stale && self.retries == 0 { wait } else { wait.max(pause) };
         // Jitter must not increase the total pause above the limit.
-        let most = LONGEST_WAIT.saturating_sub(self.waited).max(wait);
-        let wait = if self.jitters { jittered(wait).min(most) } else { wait };
-        self.left -= 1;
-        self.sent_again += 1;
-        self.waited = self.waited.saturating_add(wait);
+        let max_pause = LONGEST_WAIT.saturating_sub(self.total_pause).max(wait);
+        let wait = if self.has_jitter { jittered(wait).min(max_pause) } else { wait };
+        self.retries_left -= 1;
+        self.retries += 1;
+        self.total_pause = self.total_pause.saturating_add(wait);
         Some(wait)
     }
 
-    pub(crate) fn is_overlong(&self) -> bool {
-        self.waited > LONGEST_WAIT
+    /// Returns `true` if the total pause exceeds the limit for requests without a deadline.
+    pub(crate) fn exceeds_limit(&self) -> bool {
+        self.total_pause > LONGEST_WAIT
     }
 
-    /// Returns `true` if the last retry must be taken from the retry budget. The first retry is free if the server did
-    /// not process the request, or if a reused connection was already dead.
-    pub(crate) fn is_costly(&self, outcome: Outcome) -> bool {
-        self.sent_again > 1 || !matches!(outcome, Outcome::Unprocessed | Outcome::Stale)
+    /// Returns `true` if the last retry counts against the retry budget. The first retry is free if the server did not
+    /// process the request.
+    pub(crate) fn uses_budget(&self, outcome: Outcome) -> bool {
+        self.retries > 1 || !matches!(outcome, Outcome::Unprocessed | Outcome::Stale)
     }
 
     pub(crate) fn may_replay(&self) -> bool {
-        self.replayable
+        self.is_replayable
     }
 }
 
@@ -156,17 +160,17 @@ fn jittered(wait: Duration) -> Duration {
 }
 
 impl Outcome {
-    pub(crate) fn of_answer(status: StatusCode, headers: &HeaderMap) -> Self {
+    pub(crate) fn of_response(status: StatusCode, headers: &HeaderMap) -> Self {
         let Some(wait) = retry_after(headers) else { return Self::Final };
         match status.as_u16() {
             429 | 501 => Self::Refused(wait),
             503 => Self::Unavailable(wait),
-            500.. => Self::Broken(wait),
+            500.. => Self::ServerError(wait),
             _ => Self::Final,
         }
     }
 
-    pub(crate) fn of_failure(error: &Error) -> Self {
+    pub(crate) fn of_error(error: &Error) -> Self {
         match error {
             // The server would most likely send the same invalid response again.
             Error::Transport { source, .. } if is_invalid_response(&**source) => Self::Final,
@@ -178,32 +182,32 @@ impl Outcome {
 }
 
 impl Repetition {
-    fn is_idle(self) -> bool {
+    /// Returns `true` if repeating the request changes nothing.
+    fn changes_nothing(self) -> bool {
         matches!(self, Self::Harmless | Self::Guarded)
     }
 
     pub(crate) fn of(method: &Method, headers: &HeaderMap, body: &Body) -> Self {
-        let probe = || Probe::of(body).unwrap_or_default();
+        let fields = || BodyFields::of(body).unwrap_or_default();
         let is_guarded = match method.as_str() {
             "GET" | "HEAD" | "OPTIONS" => return Self::Harmless,
-            "PUT" => probe().metadata.is_of_a_version(),
-            "PATCH" => is_apply(headers) || probe().metadata.is_of_a_version(),
+            "PUT" => fields().metadata.has_resource_version(),
+            "PATCH" => is_apply(headers) || fields().metadata.has_resource_version(),
             "DELETE" => {
-                let Preconditions { uid, resource_version } = probe().preconditions;
+                let Preconditions { uid, resource_version } = fields().preconditions;
                 !uid.is_empty() || !resource_version.is_empty()
             }
-            "POST" if is_of_generated_name(body) => return Self::Another,
+            "POST" if has_generated_name(body) => return Self::CreatesAnother,
             _ => false,
         };
         if is_guarded { Self::Guarded } else { Self::Unsafe }
     }
 }
 
-/// Returns `true` if `body` creates an object with `generateName`. An unreadable body counts as such an object if it
-/// may contain `generateName`.
-fn is_of_generated_name(body: &Body) -> bool {
-    match (Probe::of(body), body) {
-        (Some(Probe { metadata: Metadata { name, generate_name, .. }, .. }), _) => {
+/// Returns `true` if `body` creates an object with `generateName`.
+fn has_generated_name(body: &Body) -> bool {
+    match (BodyFields::of(body), body) {
+        (Some(BodyFields { metadata: Metadata { name, generate_name, .. }, .. }), _) => {
             name.is_empty() && !generate_name.is_empty()
         }
         // The body may be YAML, or protobuf. Protobuf contains no field names, so treat each protobuf body as an object
@@ -219,7 +223,7 @@ fn is_apply(headers: &HeaderMap) -> bool {
 
 #[derive(Default, Deserialize)]
 #[serde(default)]
-struct Probe {
+struct BodyFields {
     metadata: Metadata,
     preconditions: Preconditions,
 }
@@ -233,8 +237,8 @@ struct Metadata {
 }
 
 impl Metadata {
-    /// Servers ignore the resourceVersion `0`, so such a write is not guarded.
-    fn is_of_a_version(&self) -> bool {
+    /// Servers ignore the resourceVersion `0`, so a write with `0` is unconditional.
+    fn has_resource_version(&self) -> bool {
         !matches!(&*self.resource_version, "" | "0")
     }
 }
@@ -246,7 +250,7 @@ struct Preconditions {
     resource_version: String,
 }
 
-impl Probe {
+impl BodyFields {
     fn of(body: &Body) -> Option<Self> {
         match body {
             Body::Bytes(json) => serde_json::from_slice(json).ok(),
@@ -284,31 +288,35 @@ mod tests {
         if let Some(after) = after {
             headers.insert("retry-after", after.parse().unwrap());
         }
-        Outcome::of_answer(StatusCode::from_u16(status).unwrap(), &headers)
+        Outcome::of_response(StatusCode::from_u16(status).unwrap(), &headers)
     }
 
     #[test]
     fn retry_depends_on_outcome_and_repetition() {
         const REPETITIONS: [Repetition; 4] =
-            [Repetition::Harmless, Repetition::Guarded, Repetition::Unsafe, Repetition::Another];
+            [Repetition::Harmless, Repetition::Guarded, Repetition::Unsafe, Repetition::CreatesAnother];
         let after = Duration::from_secs(7);
         for (outcome, again) in [
             (Outcome::Refused(after), [true, true, true, true]),
             (Outcome::Unavailable(after), [true, true, true, true]),
-            (Outcome::Broken(after), [true, true, true, false]),
+            (Outcome::ServerError(after), [true, true, true, false]),
             (Outcome::Unprocessed, [true, true, true, true]),
             (Outcome::Lost, [true, true, false, false]),
             (Outcome::Stale, [true, true, false, false]),
             (Outcome::Final, [false, false, false, false]),
         ] {
             for (repetition, again) in REPETITIONS.into_iter().zip(again) {
-                let wait = Retry::new(1, true).step(outcome, || repetition);
+                let wait = Retry::new(1, true).next_pause(outcome, || repetition);
                 assert_eq!(wait.is_some(), again, "{outcome:?} {repetition:?}");
-                if matches!(outcome, Outcome::Refused(_) | Outcome::Unavailable(_) | Outcome::Broken(_)) {
+                if matches!(outcome, Outcome::Refused(_) | Outcome::Unavailable(_) | Outcome::ServerError(_)) {
                     assert_eq!(wait, again.then_some(after));
                 }
-                assert_eq!(Retry::new(1, false).step(outcome, || repetition), None, "a body that was already sent");
-                assert_eq!(Retry::new(0, true).step(outcome, || repetition), None, "no retry is left");
+                assert_eq!(
+                    Retry::new(1, false).next_pause(outcome, || repetition),
+                    None,
+                    "a body that was already sent"
+                );
+                assert_eq!(Retry::new(0, true).next_pause(outcome, || repetition), None, "no retry is left");
             }
         }
     }
@@ -321,10 +329,10 @@ mod tests {
             (429, Some("0"), Outcome::Refused(seconds(0))),
             (429, Some("-5"), Outcome::Refused(seconds(0))),
             (501, Some("1"), Outcome::Refused(seconds(1))),
-            (500, Some("1"), Outcome::Broken(seconds(1))),
-            (502, Some("1"), Outcome::Broken(seconds(1))),
+            (500, Some("1"), Outcome::ServerError(seconds(1))),
+            (502, Some("1"), Outcome::ServerError(seconds(1))),
             (503, Some("3"), Outcome::Unavailable(seconds(3))),
-            (504, Some("60"), Outcome::Broken(seconds(60))),
+            (504, Some("60"), Outcome::ServerError(seconds(60))),
             (429, None, Outcome::Final),
             (500, None, Outcome::Final),
             (503, Some("Fri, 31 Dec 1999 23:59:59 GMT"), Outcome::Unavailable(seconds(0))),
@@ -336,7 +344,7 @@ mod tests {
             assert_eq!(outcome(status, after), expected, "{status} {after:?}");
         }
         for (after, again) in [("60", true), ("61", false)] {
-            let wait = Retry::new(1, true).step(outcome(503, Some(after)), || Repetition::Harmless);
+            let wait = Retry::new(1, true).next_pause(outcome(503, Some(after)), || Repetition::Harmless);
             assert_eq!(wait.is_some(), again, "{after} s");
         }
     }
@@ -356,12 +364,12 @@ mod tests {
             ("PUT", "", "text", Repetition::Unsafe),
             ("POST", "", plain, Repetition::Unsafe),
             ("POST", "", none, Repetition::Unsafe),
-            ("POST", "", generated, Repetition::Another),
+            ("POST", "", generated, Repetition::CreatesAnother),
             ("POST", "", r#"{"metadata":{"name":"a","generateName":"a-"}}"#, Repetition::Unsafe),
-            ("POST", "", r#"{"metadata":{"name":null,"generateName":"a-"}}"#, Repetition::Another),
-            ("POST", "application/yaml", "metadata:\n  generateName: a-\n", Repetition::Another),
+            ("POST", "", r#"{"metadata":{"name":null,"generateName":"a-"}}"#, Repetition::CreatesAnother),
+            ("POST", "application/yaml", "metadata:\n  generateName: a-\n", Repetition::CreatesAnother),
             ("POST", "application/yaml", "metadata:\n  name: a\n", Repetition::Unsafe),
-            ("POST", "application/vnd.kubernetes.protobuf", "k8s\0\n", Repetition::Another),
+            ("POST", "application/vnd.kubernetes.protobuf", "k8s\0\n", Repetition::CreatesAnother),
             ("PATCH", "application/apply-patch+yaml", "a: b", Repetition::Guarded),
             ("PATCH", "application/merge-patch+json", plain, Repetition::Unsafe),
             ("PATCH", "application/merge-patch+json", versioned, Repetition::Guarded),
@@ -398,28 +406,30 @@ mod tests {
             (Error::Connect { request: request.clone(), refused, message, source }, Outcome::Final),
             (Error::Timeout { request, phase: Phase::Headers, after: Duration::from_secs(1) }, Outcome::Final),
         ] {
-            assert_eq!(Outcome::of_failure(&error), expected, "{error}");
+            assert_eq!(Outcome::of_error(&error), expected, "{error}");
         }
     }
 
     #[test]
     fn retries_are_limited_and_paced() {
         let mut retry = Retry::new(10, true);
-        let waits: Vec<_> = std::iter::from_fn(|| retry.step(outcome(429, Some("0")), || Repetition::Harmless))
+        let waits: Vec<_> = std::iter::from_fn(|| retry.next_pause(outcome(429, Some("0")), || Repetition::Harmless))
             .map(|wait| wait.as_millis())
             .collect();
         assert_eq!(waits, [10, 20, 40, 80, 160, 320, 640, 1000, 1000, 1000]);
         let mut retry = Retry::new(10, true);
-        let waits: Vec<_> = (0..3).map(|_| retry.step(outcome(429, Some("2")), || Repetition::Harmless)).collect();
+        let waits: Vec<_> =
+            (0..3).map(|_| retry.next_pause(outcome(429, Some("2")), || Repetition::Harmless)).collect();
         assert_eq!(waits, [Some(Duration::from_secs(2)); 3], "Retry-After is longer");
     }
 
     #[test]
     fn stale_connection_is_retried_at_once_within_limit() {
         let mut retry = Retry::new(10, true);
-        let waits: Vec<_> = (0..3).map(|_| retry.step(Outcome::Stale, || Repetition::Harmless).unwrap()).collect();
+        let waits: Vec<_> =
+            (0..3).map(|_| retry.next_pause(Outcome::Stale, || Repetition::Harmless).unwrap()).collect();
         assert_eq!(waits.iter().map(Duration::as_millis).collect::<Vec<_>>(), [0, 20, 40]);
-        assert_eq!(Retry::new(10, true).step(Outcome::Lost, || Repetition::Harmless), Some(RECONNECT_WAIT));
+        assert_eq!(Retry::new(10, true).next_pause(Outcome::Lost, || Repetition::Harmless), Some(RECONNECT_WAIT));
     }
 
     #[test]
@@ -432,8 +442,8 @@ mod tests {
         ] {
             let mut retry = Retry::new(3, true);
             let found = [(); 3].map(|()| {
-                assert!(retry.step(outcome, || Repetition::Harmless).is_some());
-                retry.is_costly(outcome)
+                assert!(retry.next_pause(outcome, || Repetition::Harmless).is_some());
+                retry.uses_budget(outcome)
             });
             assert_eq!(found, costly, "{outcome:?}");
         }
@@ -462,7 +472,7 @@ mod tests {
     #[test]
     fn jitter_adds_at_most_ten_percent() {
         let wait = Duration::from_secs(10);
-        let step = || Retry::new(1, true).with_jitter().step(Outcome::Refused(wait), || Repetition::Harmless);
+        let step = || Retry::new(1, true).with_jitter().next_pause(Outcome::Refused(wait), || Repetition::Harmless);
         let waits: std::collections::BTreeSet<_> = (0..100).filter_map(|_| step()).collect();
         assert!(waits.iter().all(|longer| (wait..=wait.mul_f64(1.1)).contains(longer)) && waits.len() > 1);
         assert_eq!((jittered(Duration::ZERO), jittered(Duration::MAX)), (Duration::ZERO, Duration::MAX));

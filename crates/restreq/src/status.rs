@@ -26,9 +26,9 @@ pub(crate) fn may_have_acted(status: StatusCode) -> bool {
 
 /// Returns the `Status` object in a response body, or creates a `Status` from the HTTP response.
 pub(crate) fn failure(code: StatusCode, headers: &HeaderMap, body: &[u8], subject: &Subject<'_>) -> Box<Status> {
-    let mut status = failure_anywhere(body).unwrap_or_else(|| Box::new(made(code, headers, body, subject)));
-    // A proxy may send a 5xx status with the body of another response. The body of a 5xx response therefore does not
-    // prove that the server rejected this request.
+    let mut status = failure_anywhere(body).unwrap_or_else(|| Box::new(status_from_code(code, headers, body, subject)));
+    // A proxy may send a 5xx status with the body of another response, which does not prove that this request was
+    // rejected.
     if status.code == 0 || code.is_server_error() {
         status.code = code.as_u16();
     }
@@ -60,31 +60,35 @@ pub(crate) fn failure_anywhere(body: &[u8]) -> Option<Box<Status>> {
     (known && status.types.kind == "Status" && status.status != "Success").then(|| Box::new(status))
 }
 
-fn made(code: StatusCode, headers: &HeaderMap, body: &[u8], subject: &Subject<'_>) -> Status {
+fn status_from_code(code: StatusCode, headers: &HeaderMap, body: &[u8], subject: &Subject<'_>) -> Status {
     let text = text(headers, body);
     let (reason, message) = match code.as_u16() {
         400 => (Some(Reason::BadRequest), "the server rejected the request and did not say why".into()),
         401 => (Some(Reason::Unauthorized), "the server rejected the credentials or requires some".into()),
-        403 => (Some(Reason::Forbidden), or(&text, "the server does not allow this")),
+        403 => (Some(Reason::Forbidden), or_fallback(&text, "the server does not allow this")),
         404 => (Some(Reason::NotFound), "the server could not find the requested resource".into()),
         405 => (Some(Reason::MethodNotAllowed), "the resource does not allow this method".into()),
-        406 => (Some(Reason::NotAcceptable), or(&text, "the server cannot produce the requested content type")),
+        406 => {
+            (Some(Reason::NotAcceptable), or_fallback(&text, "the server cannot produce the requested content type"))
+        }
         409 if *subject.method == Method::POST => {
             (Some(Reason::AlreadyExists), "the server reported a conflict".into())
         }
         409 => (Some(Reason::Conflict), "the server reported a conflict".into()),
-        410 => (Some(Reason::Expired), or(&text, "the requested revision is no longer available")),
-        413 => (Some(Reason::RequestEntityTooLarge), or(&text, "the request is too large")),
-        415 => {
-            (Some(Reason::UnsupportedMediaType), or(&text, "the server does not understand the body's content type"))
-        }
+        410 => (Some(Reason::Expired), or_fallback(&text, "the requested revision is no longer available")),
+        413 => (Some(Reason::RequestEntityTooLarge), or_fallback(&text, "the request is too large")),
+        415 => (
+            Some(Reason::UnsupportedMediaType),
+            or_fallback(&text, "the server does not understand the body's content type"),
+        ),
         422 => (Some(Reason::Invalid), "the server found the request invalid".into()),
         429 => (Some(Reason::TooManyRequests), "the server has too many requests; try again later".into()),
         503 => (Some(Reason::ServiceUnavailable), "the server cannot handle the request now".into()),
         504 => (Some(Reason::Timeout), "the server did not respond in time; it may still execute the request".into()),
-        500.. => {
-            (Some(Reason::InternalError), format!("an error on the server prevented success: {}", or(&text, "unknown")))
-        }
+        500.. => (
+            Some(Reason::InternalError),
+            format!("an error on the server prevented success: {}", or_fallback(&text, "unknown")),
+        ),
         other => (None, format!("the server returned status {other} without details")),
     };
     let about = match (subject.resource, subject.name) {
@@ -123,7 +127,7 @@ fn text(headers: &HeaderMap, body: &[u8]) -> String {
     text.trim().replace(char::is_control, " ")
 }
 
-fn or(text: &str, fallback: &str) -> String {
+fn or_fallback(text: &str, fallback: &str) -> String {
     if text.is_empty() { fallback.into() } else { text.into() }
 }
 

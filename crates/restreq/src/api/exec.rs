@@ -64,12 +64,12 @@ impl ExecOptions {
             )),
             _ => request,
         };
-        let flag = |flag: bool| if flag { "true" } else { "false" };
+        let bool_text = |flag: bool| if flag { "true" } else { "false" };
         let request = request
-            .param("stdin", flag(streams.stdin))
-            .param("stdout", flag(streams.stdout))
-            .param("stderr", flag(streams.stderr))
-            .param("tty", flag(streams.tty));
+            .param("stdin", bool_text(streams.stdin))
+            .param("stdout", bool_text(streams.stdout))
+            .param("stderr", bool_text(streams.stderr))
+            .param("tty", bool_text(streams.tty));
         if self.container.is_empty() { request } else { request.param("container", self.container.as_str()) }
     }
 }

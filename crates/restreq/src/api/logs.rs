@@ -69,18 +69,18 @@ impl LogOptions {
         };
         let number = |number: Option<u64>| number.map(|number| number.to_string());
         let seconds = |span: Duration| (span.as_secs() + u64::from(span.subsec_nanos() > 0)).max(1);
-        let flag = |flag: bool| flag.then(|| "true".to_owned());
+        let true_text = |flag: bool| flag.then(|| "true".to_owned());
         let source = |source| match source {
             LogSource::Stdout => "Stdout".to_owned(),
             LogSource::Stderr => "Stderr".to_owned(),
         };
         let params = [
             ("container", Some(self.container.clone()).filter(|container| !container.is_empty())),
-            ("follow", flag(self.follow)),
-            ("previous", flag(self.previous)),
+            ("follow", true_text(self.follow)),
+            ("previous", true_text(self.previous)),
             ("sinceSeconds", number(self.since.map(seconds))),
             ("sinceTime", self.since_time.map(|time| time.to_string())),
-            ("timestamps", flag(self.timestamps)),
+            ("timestamps", true_text(self.timestamps)),
             ("tailLines", number(self.tail_lines)),
             ("limitBytes", number(self.limit_bytes)),
             ("stream", self.stream.map(source)),

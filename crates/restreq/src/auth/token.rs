@@ -39,7 +39,7 @@ impl TokenFile {
     pub(crate) async fn header(&self) -> Result<HeaderValue, AuthError> {
         match self.present() {
             Some(header) => Ok(header),
-            None => Box::pin(async { self.note(self.reader.read(self.reading()).await) }).await,
+            None => Box::pin(async { self.record_read(self.reader.read(self.reading()).await) }).await,
         }
     }
 
@@ -52,7 +52,7 @@ impl TokenFile {
 
     /// Reads the file now, even if it was read recently.
     pub(crate) async fn reread(&self) -> Result<HeaderValue, AuthError> {
-        self.note(self.reader.read_again(self.reading()).await)
+        self.record_read(self.reader.read_again(self.reading()).await)
     }
 
     fn reading(&self) -> impl FnOnce() -> Result<HeaderValue, AuthError> + use<> {
@@ -60,8 +60,8 @@ impl TokenFile {
         move || token(&path)
     }
 
-    /// Records the result of a read. Returns the header to use.
-    fn note(&self, read: Result<Result<HeaderValue, AuthError>, &str>) -> Result<HeaderValue, AuthError> {
+    /// Records the result of a read, and returns the header to use.
+    fn record_read(&self, read: Result<Result<HeaderValue, AuthError>, &str>) -> Result<HeaderValue, AuthError> {
         let read = read.unwrap_or_else(|why| Err(fault(&self.path, why.into())));
         let last = {
             let mut state = self.lock();

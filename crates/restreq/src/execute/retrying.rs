@@ -118,21 +118,21 @@ impl<'a> Retrying<'a> {
         let parts = &*self.request.parts;
         let outcome = match outcome {
             Ok(answer) if parts.returns_429 && answer.status() == StatusCode::TOO_MANY_REQUESTS => Outcome::Final,
-            Ok(answer) => Outcome::of_answer(answer.status(), answer.headers()),
+            Ok(answer) => Outcome::of_response(answer.status(), answer.headers()),
             Err(_) if is_stale => Outcome::Stale,
-            Err(error) => Outcome::of_failure(error),
+            Err(error) => Outcome::of_error(error),
         };
         let (mode, is_write) = (self.mode, self.is_write());
-        let wait = self.retry.step(outcome, || match mode {
-            _ if mode.has_effect() => Repetition::Another,
-            // Retry a streaming read only if a reused connection was lost, most likely while idle.
+        let wait = self.retry.next_pause(outcome, || match mode {
+            _ if mode.has_effect() => Repetition::CreatesAnother,
+            // A streaming read is retried only if its reused connection was lost while idle.
             Mode::Stream if !is_write && outcome != Outcome::Stale => Repetition::Unsafe,
             _ => Repetition::of(&parts.method, &parts.headers, &parts.body),
         })?;
-        let may_wait = !self.retry.is_costly(outcome) || parts.client.shared.retries.withdraw(Instant::now());
+        let may_wait = !self.retry.uses_budget(outcome) || parts.client.shared.retries.withdraw(Instant::now());
         let is_in_time = match self.deadline {
             Some((at, _)) => Instant::now() + wait < at,
-            None => !self.retry.is_overlong(),
+            None => !self.retry.exceeds_limit(),
         };
         Some(wait).filter(|_| may_wait && is_in_time)
     }

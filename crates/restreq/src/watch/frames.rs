@@ -134,7 +134,7 @@ impl FrameSplitter {
                     if self.json.depth() == 0 {
                         return Some((at, true));
                     }
-                    self.members.note(token, &self.json, self.before + at);
+                    self.members.record(token, &self.json, self.before + at);
                 }
                 Err(fault) => return Some((at + fault + 1, false)),
             }
@@ -181,8 +181,8 @@ enum Member {
 }
 
 impl Members {
-    /// Records a token that ends at `end`. Pass only tokens whose depth is at most the depth of the frame's fields.
-    fn note(&mut self, token: Token, json: &Json, end: usize) {
+    /// Records a token that ends at `end`. Pass only tokens that are not deeper than the frame's fields.
+    fn record(&mut self, token: Token, json: &Json, end: usize) {
         match (token, &self.present) {
             (Token::Name, _) => {
                 let name = json.text().unwrap_or_default();

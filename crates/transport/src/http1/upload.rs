@@ -207,8 +207,8 @@ impl BodyStream {
 
 /// Returns the length of a streamed body, if the body or the request's `Content-Length` header states the length.
 fn announced(request: &Request<RequestBody>, body: &RequestBody) -> Option<u64> {
-    let given = || request.headers().get(CONTENT_LENGTH)?.to_str().ok()?.parse().ok();
-    body.size_hint().exact().or_else(given)
+    let content_length = || request.headers().get(CONTENT_LENGTH)?.to_str().ok()?.parse().ok();
+    body.size_hint().exact().or_else(content_length)
 }
 
 /// Writes the request line and all headers that do not depend on the body's length.
