@@ -32,9 +32,8 @@ pub(crate) struct Client {
     host: String,
     port: u16,
     tls: Option<(TlsConnector, ServerName<'static>)>,
-    /// The timeout for the head of a response. For a response that is not a stream, the timeout also applies to the
-    /// body.
-    limit: Duration,
+    /// The timeout for the head of a response, and also for the body of a response that is not a stream.
+    timeout: Duration,
 }
 
 pub(crate) struct Answer {
@@ -46,12 +45,12 @@ pub(crate) struct Answer {
 /// A response whose body is not complete. Dropping this value closes the connection.
 pub(crate) struct Streaming {
     pub(crate) response: Response<Incoming>,
-    limit: Duration,
+    timeout: Duration,
     _connection: Connection,
 }
 
 impl Client {
-    pub(crate) fn new(url: &str, trust: &Trust, limit: Duration) -> anyhow::Result<Self> {
+    pub(crate) fn new(url: &str, trust: &Trust, timeout: Duration) -> anyhow::Result<Self> {
         let uri: Uri = url.parse().with_context(|| format!("invalid URL {url:?}"))?;
         let host = uri.host().with_context(|| format!("the URL {url:?} has no host"))?.to_owned();
         let (tls, port) = match uri.scheme_str() {
@@ -62,39 +61,40 @@ impl Client {
             }
             _ => bail!("the scheme of {url:?} is not http or https"),
         };
-        Ok(Self { host, port: uri.port_u16().unwrap_or(port), tls, limit })
+        Ok(Self { host, port: uri.port_u16().unwrap_or(port), tls, timeout })
     }
 
     /// Sends a request on a new connection and waits for the complete response.
     pub(crate) async fn send(&self, request: Request<Full<Bytes>>) -> anyhow::Result<Answer> {
-        self.open(request).await?.finish().await
+        self.open(request).await?.read_body().await
     }
 
     /// Sends a request on a new connection and waits for the response head.
     pub(crate) async fn open(&self, mut request: Request<Full<Bytes>>) -> anyhow::Result<Streaming> {
         let host = format!("{}:{}", self.host, self.port);
         request.headers_mut().insert(http::header::HOST, host.parse()?);
-        let work = async {
+        let exchange = async {
             let stream = TcpStream::connect((self.host.trim_matches(['[', ']']), self.port)).await;
             let stream = stream.with_context(|| format!("connecting to {host}"))?;
             stream.set_nodelay(true)?;
             match &self.tls {
-                Some((tls, name)) => exchange(tls.connect(name.clone(), stream).await.context("TLS")?, request).await,
-                None => exchange(stream, request).await,
+                Some((tls, name)) => send_on(tls.connect(name.clone(), stream).await.context("TLS")?, request).await,
+                None => send_on(stream, request).await,
             }
         };
         let response =
-            timeout(self.limit, work).await.with_context(|| format!("no response within {:?}", self.limit))?;
+            timeout(self.timeout, exchange).await.with_context(|| format!("no response within {:?}", self.timeout))?;
         let (response, connection) = response?;
-        Ok(Streaming { response, limit: self.limit, _connection: connection })
+        Ok(Streaming { response, timeout: self.timeout, _connection: connection })
     }
 }
 
 impl Streaming {
-    pub(crate) async fn finish(self) -> anyhow::Result<Answer> {
+    /// Waits for the rest of the body.
+    pub(crate) async fn read_body(self) -> anyhow::Result<Answer> {
         let (head, body) = self.response.into_parts();
-        let body = timeout(self.limit, body.collect()).await;
-        let body = body.with_context(|| format!("the response did not end within {:?}", self.limit))??;
+        let body = timeout(self.timeout, body.collect()).await;
+        let body = body.with_context(|| format!("the response did not end within {:?}", self.timeout))??;
         let mut body = body.to_bytes();
         if head.headers.get(http::header::CONTENT_ENCODING).is_some_and(|coding| coding == "gzip") && !body.is_empty() {
             let mut plain = Vec::new();
@@ -133,7 +133,7 @@ impl Drop for Connection {
     }
 }
 
-async fn exchange<S>(stream: S, request: Request<Full<Bytes>>) -> anyhow::Result<(Response<Incoming>, Connection)>
+async fn send_on<S>(stream: S, request: Request<Full<Bytes>>) -> anyhow::Result<(Response<Incoming>, Connection)>
 where
     S: tokio::io::AsyncRead + tokio::io::AsyncWrite + Unpin + Send + 'static,
 {
@@ -164,16 +164,18 @@ mod tls {
                 }
                 config.with_root_certificates(roots)
             }
-            Trust::Anyone => config.dangerous().with_custom_certificate_verifier(Arc::new(Believer(provider))),
+            Trust::Anyone => {
+                config.dangerous().with_custom_certificate_verifier(Arc::new(AcceptAnyCertificate(provider)))
+            }
         };
         Ok(TlsConnector::from(Arc::new(config.with_no_client_auth())))
     }
 
     /// Accepts any certificate, but verifies that the server owns its private key.
     #[derive(Debug)]
-    struct Believer(Arc<CryptoProvider>);
+    struct AcceptAnyCertificate(Arc<CryptoProvider>);
 
-    impl ServerCertVerifier for Believer {
+    impl ServerCertVerifier for AcceptAnyCertificate {
         fn verify_server_cert(
             &self,
             _end_entity: &CertificateDer<'_>,

@@ -16,7 +16,7 @@ pub struct Difference {
     /// The value in the response.
     pub got: String,
     /// Whether only the wording of an error message differs. A case passes despite such a difference.
-    pub words: bool,
+    pub is_wording: bool,
 }
 
 impl fmt::Display for Difference {
@@ -78,8 +78,8 @@ fn diff(want: &Json, got: &Json, at: &str, out: &mut Vec<Difference>) {
         }
         _ if want == got => {}
         _ => {
-            let words = matches!(at.rsplit('/').next(), Some("message" | "text" | "warning"));
-            out.push(Difference { words, ..hard(at, want, got) });
+            let is_wording = matches!(at.rsplit('/').next(), Some("message" | "text" | "warning"));
+            out.push(Difference { is_wording, ..hard(at, want, got) });
         }
     }
 }
@@ -99,7 +99,7 @@ fn sorted(items: &[Json], as_set: bool) -> Vec<&Json> {
 }
 
 fn hard(at: &str, want: impl fmt::Display, got: impl fmt::Display) -> Difference {
-    Difference { at: at.to_owned(), want: short(want), got: short(got), words: false }
+    Difference { at: at.to_owned(), want: short(want), got: short(got), is_wording: false }
 }
 
 fn short(value: impl fmt::Display) -> String {
@@ -127,7 +127,7 @@ mod tests {
             .iter()
             .map(|difference| {
                 let at = difference.at.trim_start_matches("step 0 GET /p ");
-                if difference.words { format!("~{at}") } else { at.to_owned() }
+                if difference.is_wording { format!("~{at}") } else { at.to_owned() }
             })
             .collect();
         assert_eq!(paths, differences, "{out:?}");

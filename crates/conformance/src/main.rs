@@ -165,17 +165,17 @@ async fn retry_alone(
     verdicts: &mut [Verdict],
 ) -> anyhow::Result<()> {
     /// The maximum number of cases to repeat. If more cases fail, the machine's load is not the cause.
-    const FEW: usize = 40;
+    const MAX_RETRIED: usize = 40;
     let unexpected = |verdict: &&mut Verdict| !verdict.passes() && !listed.contains(&verdict.name);
     let failed: Vec<&mut Verdict> = verdicts.iter_mut().filter(unexpected).collect();
-    if failed.len() > FEW {
+    if failed.len() > MAX_RETRIED {
         return Ok(());
     }
     for verdict in failed {
         let case = cases.iter().filter(|case| case.name == verdict.name).cloned().collect();
-        for again in replay(target, case, |_| {}).await? {
-            println!("{} failed in the concurrent run; alone: {}", again.name, again.state());
-            *verdict = again;
+        for retried in replay(target, case, |_| {}).await? {
+            println!("{} failed in the concurrent run; alone: {}", retried.name, retried.state());
+            *verdict = retried;
         }
     }
     Ok(())
@@ -193,10 +193,10 @@ fn check_list(
     if update {
         failing::write(&file, failed)?;
         println!("wrote {}", file.display());
-        let place = page_file();
-        std::fs::write(&place, page(verdicts.iter().map(|verdict| verdict.name.as_str()), failed))
-            .with_context(|| format!("writing {}", place.display()))?;
-        println!("wrote {}", place.display());
+        let page_path = page_file();
+        std::fs::write(&page_path, page(verdicts.iter().map(|verdict| verdict.name.as_str()), failed))
+            .with_context(|| format!("writing {}", page_path.display()))?;
+        println!("wrote {}", page_path.display());
         return Ok(true);
     }
     let drift = Drift::of(listed, &names(verdicts.iter()), failed);
@@ -213,8 +213,9 @@ fn check_list(
             println!("{} cases {problem}:\n  {}", names.len(), names.join("\n  "));
         }
     }
-    let written = std::fs::read_to_string(page_file()).with_context(|| format!("reading {}", page_file().display()))?;
-    if drift == Drift::default() && written != page(verdicts.iter().map(|verdict| verdict.name.as_str()), failed) {
+    let old_page =
+        std::fs::read_to_string(page_file()).with_context(|| format!("reading {}", page_file().display()))?;
+    if drift == Drift::default() && old_page != page(verdicts.iter().map(|verdict| verdict.name.as_str()), failed) {
         println!(
             "{} does not match the results: `cargo xtask conformance --server --update` rewrites it",
             page_file().display()
@@ -232,7 +233,7 @@ fn check_list(
 fn print(verdict: &Verdict) {
     println!("{} {}", verdict.state(), verdict.name);
     for difference in verdict.differences.iter().take(12) {
-        let kind = if difference.words { "words " } else { "" };
+        let kind = if difference.is_wording { "words " } else { "" };
         println!("   {kind}{}\n      want {}\n      got  {}", difference.at, difference.want, difference.got);
     }
 }
@@ -252,7 +253,8 @@ fn report(verdicts: &[Verdict]) {
 fn tsv(verdicts: &[Verdict]) -> String {
     let mut text = String::new();
     for verdict in verdicts {
-        let first = verdict.differences.iter().find(|difference| !difference.words).or(verdict.differences.first());
+        let first =
+            verdict.differences.iter().find(|difference| !difference.is_wording).or(verdict.differences.first());
         let first = first.map(ToString::to_string).unwrap_or_default().replace(['\t', '\n'], " ");
         let _ = writeln!(text, "{}\t{}\t{:.2}\t{first}", verdict.name, verdict.state(), verdict.took.as_secs_f64());
     }

@@ -27,13 +27,13 @@ pub(crate) struct Probe {
 }
 
 impl Probe {
-    /// Creates a probe for a kind of objects. `of` is an item of a step's field `of`.
+    /// Creates a probe for a kind of objects. `family` is an item of a step's field `of`.
     ///
     /// # Errors
     ///
-    /// Returns an error if `of` is not a known kind.
-    pub(crate) fn new(of: &str, name: String) -> anyhow::Result<Self> {
-        let family = match of {
+    /// Fails if there is no such kind.
+    pub(crate) fn new(family: &str, name: String) -> anyhow::Result<Self> {
+        let family = match family {
             "validating" => Family::ValidatingWebhook,
             "mutating" => Family::MutatingWebhook,
             "vap" => Family::ValidatingPolicy,
@@ -100,7 +100,7 @@ impl Probe {
         json!([{
             "name": self.name,
             "clientConfig": {"url": format!("${{hook}}{}", self.path()), "caBundle": "${ca}"},
-            "rules": [rule()],
+            "rules": [lease_creation_rule()],
             "namespaceSelector": own_namespace(),
             "sideEffects": "None",
             "admissionReviewVersions": ["v1"],
@@ -111,13 +111,13 @@ impl Probe {
 
     fn validation(&self) -> Value {
         let expression = "!object.metadata.name.startsWith('probe-')";
-        json!({"matchConstraints": constraints(), "validations": [{"expression": expression, "message": self.name}]})
+        json!({"matchConstraints": match_constraints(), "validations": [{"expression": expression, "message": self.name}]})
     }
 
     fn mutation(&self) -> Value {
         let expression = format!("Object{{metadata: Object.metadata{{annotations: {{'{}': 'x'}}}}}}", self.name);
         let mutation = json!({"patchType": "ApplyConfiguration", "applyConfiguration": {"expression": expression}});
-        json!({"matchConstraints": constraints(), "reinvocationPolicy": "Never", "mutations": [mutation]})
+        json!({"matchConstraints": match_constraints(), "reinvocationPolicy": "Never", "mutations": [mutation]})
     }
 }
 
@@ -126,7 +126,7 @@ pub(crate) fn lease() -> Value {
     json!({"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": {"name": "probe-${id}"}, "spec": {}})
 }
 
-fn rule() -> Value {
+fn lease_creation_rule() -> Value {
     json!({"apiGroups": ["coordination.k8s.io"], "apiVersions": ["v1"], "operations": ["CREATE"], "resources": ["leases"]})
 }
 
@@ -134,6 +134,6 @@ fn own_namespace() -> Value {
     json!({"matchLabels": {"kubernetes.io/metadata.name": "${ns}"}})
 }
 
-fn constraints() -> Value {
-    json!({"resourceRules": [rule()], "namespaceSelector": own_namespace()})
+fn match_constraints() -> Value {
+    json!({"resourceRules": [lease_creation_rule()], "namespaceSelector": own_namespace()})
 }

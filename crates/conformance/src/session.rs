@@ -28,7 +28,7 @@ use crate::token;
 const HEADERS: [&str; 8] =
     ["content-type", "warning", "retry-after", "location", "allow", "etag", "content-encoding", "www-authenticate"];
 /// Headers that are recorded only if `all_headers` is set.
-const MORE_HEADERS: [&str; 7] = [
+const EXTRA_HEADERS: [&str; 7] = [
     "vary",
     "cache-control",
     "transfer-encoding",
@@ -58,15 +58,15 @@ pub(crate) async fn run(server: &Arc<Server>, case: &Case) -> anyhow::Result<Vec
         let body = format!(r#"{{"apiVersion":"v1","kind":"Namespace","metadata":{{"name":"t-{id}"}}}}"#);
         session.send(&request("POST", "/api/v1/namespaces", Some(&body))).await.context("creating the namespace")?;
     }
-    let ran = session.play(case).await;
+    let result = session.run_case(case).await;
     session.clean_up(&id).await;
-    ran
+    result
 }
 
 /// Sends the steps of a case to a server and stores variables from the responses.
 pub(crate) struct Session<'a> {
     server: &'a Arc<Server>,
-    known: Placeholders,
+    placeholders: Placeholders,
     streams: BTreeMap<String, Stream>,
     responder: Option<Responder>,
     probes: usize,
@@ -77,12 +77,12 @@ pub(crate) struct Session<'a> {
 impl<'a> Session<'a> {
     /// Creates a session. Generated names contain the letters `id`, and the variable `${ns}` has the value `t-` followed by `id`.
     pub(crate) fn new(server: &'a Arc<Server>, id: &str) -> Self {
-        let known = Placeholders::new(id);
-        Self { server, known, streams: BTreeMap::new(), responder: None, probes: 0, created: Vec::new() }
+        let placeholders = Placeholders::new(id);
+        Self { server, placeholders, streams: BTreeMap::new(), responder: None, probes: 0, created: Vec::new() }
     }
 
     pub(crate) fn save(&mut self, name: &str, value: &Json) {
-        self.known.save(name, value);
+        self.placeholders.save(name, value);
     }
 
     /// Sends a GET and returns the JSON body of the response.
@@ -97,12 +97,12 @@ impl<'a> Session<'a> {
         body.with_context(|| format!("GET {path}: {} {content}", answer.status))
     }
 
-    /// Runs the steps of a case. The session owns the case's webhooks, so the webhooks run until the session is dropped.
-    async fn play(&mut self, case: &Case) -> anyhow::Result<Vec<Step>> {
+    /// Runs a case's steps. The case's webhooks are dropped with the session.
+    async fn run_case(&mut self, case: &Case) -> anyhow::Result<Vec<Step>> {
         if case.has_webhooks() {
             self.start_webhooks(case.webhooks.as_ref()).await?;
         }
-        self.steps(&case.steps).await
+        self.run_steps(&case.steps).await
     }
 
     /// Deletes the session's namespace and the created objects outside namespaces, even after a failed step. Otherwise, a webhook of this
@@ -117,20 +117,20 @@ impl<'a> Session<'a> {
         }
     }
 
-    async fn steps(&mut self, steps: &[Step]) -> anyhow::Result<Vec<Step>> {
-        let mut ran = Vec::new();
+    async fn run_steps(&mut self, steps: &[Step]) -> anyhow::Result<Vec<Step>> {
+        let mut finished = Vec::new();
         for (index, step) in steps.iter().enumerate() {
-            let done = self.step(step).await;
-            ran.push(done.with_context(|| format!("step {index} {step}"))?);
+            let result = self.step(step).await;
+            finished.push(result.with_context(|| format!("step {index} {step}"))?);
         }
-        ran.iter_mut().for_each(|step| self.mask(step));
-        Ok(ran)
+        finished.iter_mut().for_each(|step| self.mask(step));
+        Ok(finished)
     }
 
     /// Replaces the values in a step's response that differ between runs. Call this method after the last step of the case.
     pub(crate) fn mask(&self, step: &mut Step) {
         step.steps.iter_mut().flatten().for_each(|step| self.mask(step));
-        step.answer = step.answer.as_ref().map(|answer| self.known.mask(answer));
+        step.answer = step.answer.as_ref().map(|answer| self.placeholders.mask(answer));
     }
 
     pub(crate) async fn step(&mut self, step: &Step) -> anyhow::Result<Step> {
@@ -140,28 +140,28 @@ impl<'a> Session<'a> {
                 None
             }
             "UNTIL" => {
-                self.until(step).await?;
+                self.wait_until(step).await?;
                 None
             }
             "READY" => {
-                for of in step.of.iter().flatten() {
-                    self.ready(of).await.with_context(|| format!("READY of {of}"))?;
+                for family in step.of.iter().flatten() {
+                    self.wait_until_ready(family).await.with_context(|| format!("READY of {family}"))?;
                 }
                 None
             }
             "CALLS" => Some(self.calls(step)?),
-            "TOGETHER" => return self.together(step).await,
-            "WATCH" => Some(self.watch(step).await?),
-            "READ" => Some(self.read(step).await?),
+            "TOGETHER" => return self.send_together(step).await,
+            "WATCH" => Some(self.open_watch(step).await?),
+            "READ" => Some(self.read_frames(step).await?),
             _ => {
                 let answer = self.send_until_initialized(step).await?;
-                Some(self.keep(step, &answer)?)
+                Some(self.record(step, &answer)?)
             }
         };
         Ok(Step { answer, ..step.clone() })
     }
 
-    async fn together(&mut self, step: &Step) -> anyhow::Result<Step> {
+    async fn send_together(&mut self, step: &Step) -> anyhow::Result<Step> {
         let mut steps = step.steps.clone().unwrap_or_default();
         let mut running = JoinSet::new();
         for (index, step) in steps.iter().enumerate() {
@@ -170,63 +170,63 @@ impl<'a> Session<'a> {
         }
         while let Some(done) = running.join_next().await {
             let (index, answer) = done?;
-            let kept = self.keep(&steps[index], &answer?)?;
-            steps[index].answer = Some(kept);
+            let recorded = self.record(&steps[index], &answer?)?;
+            steps[index].answer = Some(recorded);
         }
         Ok(Step { steps: Some(steps), ..step.clone() })
     }
 
-    async fn until(&self, step: &Step) -> anyhow::Result<()> {
-        let granted = seconds(step).min(self.server.patience);
-        let deadline = Instant::now() + granted;
-        let pointer = step.pointer.as_deref().map(|pointer| self.known.fill(pointer)).transpose()?;
-        let equals = step.equals.as_ref().map(|value| self.known.fill_json(value)).transpose()?;
+    async fn wait_until(&self, step: &Step) -> anyhow::Result<()> {
+        let limit = seconds(step).min(self.server.patience);
+        let deadline = Instant::now() + limit;
+        let pointer = step.pointer.as_deref().map(|pointer| self.placeholders.fill(pointer)).transpose()?;
+        let equals = step.equals.as_ref().map(|value| self.placeholders.fill_json(value)).transpose()?;
         let mut pause = Duration::from_millis(10);
         let request = step.request.as_deref().unwrap_or(step);
         loop {
             let answer = self.send(request).await?;
             let content = content(&answer);
             let value = pointer.as_ref().and_then(|pointer| content.member("body")?.at(pointer));
-            let holds = match (step.status, &equals, step.present) {
+            let is_met = match (step.status, &equals, step.present) {
                 (Some(status), ..) => answer.status == status,
                 (_, Some(equals), _) => value == Some(equals),
                 (.., Some(present)) => value.is_some_and(|value| !matches!(value, Json::Null)) == present,
                 _ => bail!("UNTIL has no condition"),
             };
-            if holds {
+            if is_met {
                 return Ok(());
             }
             if Instant::now() >= deadline {
-                bail!("the condition was not met within {granted:?}; last: {} {content}", answer.status);
+                bail!("the condition was not met within {limit:?}; last: {} {content}", answer.status);
             }
             sleep(pause).await;
             pause = (pause * 2).min(Duration::from_millis(100));
         }
     }
 
-    async fn watch(&mut self, step: &Step) -> anyhow::Result<Json> {
+    async fn open_watch(&mut self, step: &Step) -> anyhow::Result<Json> {
         let streaming = self.server.client.open(self.request(step)?).await?;
         if streaming.response.status() != 200 {
-            let answer = streaming.finish().await?;
-            let whole = whole(&answer, false);
-            whole.member("body").into_iter().for_each(|body| self.known.learn(body));
-            return Ok(whole);
+            let answer = streaming.read_body().await?;
+            let recorded = recorded_response(&answer, false);
+            recorded.member("body").into_iter().for_each(|body| self.placeholders.learn(body));
+            return Ok(recorded);
         }
-        let headers = kept_headers(streaming.response.headers(), false, |values| Json::Text(values.join(", ")));
+        let headers = recorded_headers(streaming.response.headers(), false, |values| Json::Text(values.join(", ")));
         let name = step.stream.clone().context("WATCH without a name")?;
         self.streams.insert(name, Stream::new(streaming));
         Ok(Json::Object(vec![("status".to_owned(), Json::Number(200.into())), ("headers".to_owned(), headers)]))
     }
 
-    async fn read(&mut self, step: &Step) -> anyhow::Result<Json> {
+    async fn read_frames(&mut self, step: &Step) -> anyhow::Result<Json> {
         let name = step.stream.as_deref().unwrap_or_default();
         let stream = self.streams.get_mut(name).with_context(|| format!("stream {name:?} was not opened"))?;
-        let taken = stream.take(step, Instant::now() + seconds(step)).await?;
-        let mut answer = vec![("frames".to_owned(), Json::Array(taken))];
+        let frames = stream.take(step, Instant::now() + seconds(step)).await?;
+        let mut answer = vec![("frames".to_owned(), Json::Array(frames))];
         if step.end.is_some() || step.frames.is_none() {
             answer.push(("ended".to_owned(), Json::Bool(stream.ended())));
         }
-        self.known.learn(&answer[0].1);
+        self.placeholders.learn(&answer[0].1);
         Ok(Json::Object(answer))
     }
 
@@ -265,14 +265,14 @@ impl<'a> Session<'a> {
         for (name, value) in step.headers.iter().flat_map(StepHeaders::sent) {
             headers.retain(|(known, _)| *known != name);
             if let Some(value) = value {
-                headers.push((name, self.known.fill(value)?));
+                headers.push((name, self.placeholders.fill(value)?));
             }
         }
         if body.is_some() || matches!(step.what.as_str(), "POST" | "PUT" | "PATCH") {
             headers.push(("Content-Length", body.as_ref().map_or(0, Bytes::len).to_string()));
         }
         let method = if matches!(step.what.as_str(), "WATCH" | "UNTIL") { "GET" } else { &step.what };
-        let path = quote(&self.known.fill(step.path.as_deref().unwrap_or("/"))?);
+        let path = quote(&self.placeholders.fill(step.path.as_deref().unwrap_or("/"))?);
         let mut request = Request::builder().method(Method::from_bytes(method.as_bytes())?).uri(path);
         for (name, value) in headers {
             let value = HeaderValue::from_bytes(value.as_bytes()).with_context(|| format!("header {name}"))?;
@@ -283,9 +283,9 @@ impl<'a> Session<'a> {
 
     fn body(&self, step: &Step) -> anyhow::Result<Option<Bytes>> {
         Ok(if let Some(body) = &step.body {
-            Some(self.known.fill_json(body)?.as_sent().into())
+            Some(self.placeholders.fill_json(body)?.as_sent().into())
         } else if let Some(raw) = &step.raw {
-            Some(self.known.fill(raw)?.into())
+            Some(self.placeholders.fill(raw)?.into())
         } else if let Some(b64) = &step.b64 {
             Some(STANDARD.decode(b64)?.into())
         } else {
@@ -293,23 +293,22 @@ impl<'a> Session<'a> {
         })
     }
 
-    /// Returns a response without the values that are not recorded. Also collects the uids and revisions in the response, and saves the
-    /// variables of the step.
-    fn keep(&mut self, step: &Step, answer: &Answer) -> anyhow::Result<Json> {
-        let mut whole = whole(answer, step.all_headers.unwrap_or(false));
-        let body = whole.member("body").cloned();
-        body.iter().for_each(|body| self.known.learn(body));
-        self.note_created(step, answer.status, body.as_ref())?;
+    /// Returns a response without the values that are not recorded. Also collects its uids and revisions and saves the step's variables.
+    fn record(&mut self, step: &Step, answer: &Answer) -> anyhow::Result<Json> {
+        let mut recorded = recorded_response(answer, step.all_headers.unwrap_or(false));
+        let body = recorded.member("body").cloned();
+        body.iter().for_each(|body| self.placeholders.learn(body));
+        self.remember_created(step, answer.status, body.as_ref())?;
         for (name, source) in step.save.iter().flatten() {
             let value = match source.strip_prefix("header:") {
                 Some(header) => {
                     let value = answer.headers.get(header);
                     value.map(|value| Json::Text(latin1(value)))
                 }
-                None => body.as_ref().and_then(|body| body.at(&self.known.fill(source).ok()?)).cloned(),
+                None => body.as_ref().and_then(|body| body.at(&self.placeholders.fill(source).ok()?)).cloned(),
             };
-            let value = value.with_context(|| format!("no value at {source}: {} {whole}", answer.status))?;
-            self.known.save(name, &value);
+            let value = value.with_context(|| format!("no value at {source}: {} {recorded}", answer.status))?;
+            self.placeholders.save(name, &value);
         }
         let claims = match step.claims.as_ref().zip(body.as_ref()).filter(|_| answer.status < 300) {
             None => None,
@@ -318,8 +317,8 @@ impl<'a> Session<'a> {
                 Some(token::claims(token)?)
             }
         };
-        claims.iter().for_each(|claims| self.known.learn(claims));
-        let Json::Object(members) = &mut whole else { return Ok(whole) };
+        claims.iter().for_each(|claims| self.placeholders.learn(claims));
+        let Json::Object(members) = &mut recorded else { return Ok(recorded) };
         members.extend(claims.map(|claims| ("claims".to_owned(), claims)));
         if let Some((_, Json::Object(headers))) = members.iter_mut().find(|(name, _)| name == "headers") {
             headers.retain(|(name, _)| !step.without.iter().flatten().any(|omitted| omitted == name));
@@ -327,19 +326,19 @@ impl<'a> Session<'a> {
         if step.fill.is_some() {
             members.retain(|(name, _)| name != "b64");
         }
-        let Some(only) = &step.only else { return Ok(whole) };
+        let Some(only) = &step.only else { return Ok(recorded) };
         members.retain(|(name, _)| name != "body" && (body.is_some() || name != "b64"));
         if let Some(body) = body {
             members.push(("at".to_owned(), self.values_at(only, &body)?));
         }
-        Ok(whole)
+        Ok(recorded)
     }
 
     /// Returns an object with the body's value at each pointer. The member names are the pointers before variables are replaced.
     fn values_at(&self, pointers: &[String], body: &Json) -> anyhow::Result<Json> {
         let mut at = Vec::new();
         for pointer in pointers {
-            let mut value = body.at(&self.known.fill(pointer)?).cloned().unwrap_or(Json::Null);
+            let mut value = body.at(&self.placeholders.fill(pointer)?).cloned().unwrap_or(Json::Null);
             if pointer == "/metadata/resourceVersion" && is_list(body) && value.is_digits() {
                 value = Json::from("<list-rv>");
             }
@@ -348,9 +347,9 @@ impl<'a> Session<'a> {
         Ok(Json::Object(at))
     }
 
-    /// Stores the path of an object that the step created outside namespaces. [`run`] deletes these objects.
-    fn note_created(&mut self, step: &Step, status: u16, body: Option<&Json>) -> anyhow::Result<()> {
-        let path = self.known.fill(step.path.as_deref().unwrap_or_default())?;
+    /// Stores the path of an object that the step created outside namespaces, so that [`run`] can delete the object.
+    fn remember_created(&mut self, step: &Step, status: u16, body: Option<&Json>) -> anyhow::Result<()> {
+        let path = self.placeholders.fill(step.path.as_deref().unwrap_or_default())?;
         let created = step.what == "POST" && status == 201;
         if created && !path.contains("dryRun") && !path.contains("/namespaces/") {
             let name = body.and_then(|body| body.at("/metadata/name")).and_then(Json::text).unwrap_or_default();
@@ -374,8 +373,8 @@ fn seconds(step: &Step) -> Duration {
 }
 
 /// Returns a response in recorded form: status, headers, and `body`, `text` or `b64`.
-fn whole(answer: &Answer, all_headers: bool) -> Json {
-    let headers = kept_headers(&answer.headers, all_headers, |mut values| match values.len() {
+fn recorded_response(answer: &Answer, all_headers: bool) -> Json {
+    let headers = recorded_headers(&answer.headers, all_headers, |mut values| match values.len() {
         1 => Json::Text(values.remove(0)),
         _ => {
             values.sort();
@@ -410,8 +409,8 @@ fn content(answer: &Answer) -> Json {
     Json::Object(vec![(name.to_owned(), content)])
 }
 
-fn kept_headers(headers: &HeaderMap, all: bool, join: impl Fn(Vec<String>) -> Json) -> Json {
-    let names = HEADERS.iter().chain(MORE_HEADERS.iter().filter(|_| all));
+fn recorded_headers(headers: &HeaderMap, all: bool, join: impl Fn(Vec<String>) -> Json) -> Json {
+    let names = HEADERS.iter().chain(EXTRA_HEADERS.iter().filter(|_| all));
     let found = names.filter_map(|name| {
         let values: Vec<String> = headers.get_all(*name).iter().map(latin1).collect();
         (!values.is_empty()).then(|| ((*name).to_owned(), join(values)))

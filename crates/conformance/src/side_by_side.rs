@@ -60,13 +60,13 @@ pub async fn compare_servers(real: &Target, folder: &Path) -> anyhow::Result<Com
 
     let (definitions, others): (Vec<_>, Vec<_>) = manifests.documents.into_iter().partition(Manifest::is_definition);
     let mut comparison = Comparison { skipped: manifests.skipped, ..Comparison::default() };
-    servers.definitions(definitions, real.at_once, &mut comparison).await?;
+    servers.compare_definitions(definitions, real.at_once, &mut comparison).await?;
     let others = comparison.with_resources(others, &Resources::of(&servers.real).await?);
     // Send cluster-scoped objects one after another, because they can change how a server handles other objects. For
     // example, a default StorageClass changes PersistentVolumeClaims.
     let (spaced, alone): (Vec<_>, Vec<_>) = others.into_iter().partition(|(_, resource)| resource.namespaced);
-    servers.all(alone, 1, &mut comparison).await?;
-    servers.all(spaced, real.at_once, &mut comparison).await?;
+    servers.compare_all(alone, 1, &mut comparison).await?;
+    servers.compare_all(spaced, real.at_once, &mut comparison).await?;
     own.shutdown().await;
     Ok(comparison)
 }
@@ -84,8 +84,8 @@ struct Answers {
 }
 
 impl Servers {
-    /// Sends documents to both servers concurrently. Records the differences in document order.
-    async fn all(
+    /// Sends documents to both servers concurrently. The differences are recorded in document order.
+    async fn compare_all(
         &self,
         documents: Vec<(Manifest, Resource)>,
         at_once: usize,
@@ -125,7 +125,8 @@ impl Servers {
         })
     }
 
-    async fn look(&self, paths: &[String]) -> anyhow::Result<[Vec<Step>; 2]> {
+    /// Sends GET requests to both servers and returns the responses.
+    async fn get_from_both(&self, paths: &[String]) -> anyhow::Result<[Vec<Step>; 2]> {
         let (real, embedded) = tokio::join!(exchange::look(&self.real, paths), exchange::look(&self.embedded, paths));
         Ok([real.context("the real server")?, embedded.context("the embedded server")?])
     }

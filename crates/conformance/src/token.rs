@@ -15,11 +15,11 @@ pub(crate) fn claims(token: &str) -> anyhow::Result<Json> {
     });
     let header = parts.next().context("the token has no header")??;
     let claims = parts.next().context("the token has no claims")??;
-    let issued = claims.member("iat").and_then(number);
+    let issued_at = claims.member("iat").and_then(number);
     let mut names: Vec<String> = header.members().unwrap_or_default().iter().map(|(name, _)| name.clone()).collect();
     names.sort();
     let names = Json::Array(names.into_iter().map(Json::Text).collect());
-    Ok(Json::Object(vec![("header".to_owned(), names), ("claims".to_owned(), relative(&claims, issued))]))
+    Ok(Json::Object(vec![("header".to_owned(), names), ("claims".to_owned(), with_relative_times(&claims, issued_at))]))
 }
 
 fn number(value: &Json) -> Option<i64> {
@@ -29,14 +29,14 @@ fn number(value: &Json) -> Option<i64> {
     }
 }
 
-fn relative(claims: &Json, issued: Option<i64>) -> Json {
+fn with_relative_times(claims: &Json, issued_at: Option<i64>) -> Json {
     let Json::Object(members) = claims else { return claims.clone() };
     let converted = members.iter().map(|(name, value)| {
-        let since = number(value).zip(issued).map(|(time, issued)| time - issued);
+        let since = number(value).zip(issued_at).map(|(time, issued_at)| time - issued_at);
         let value = match (name.as_str(), since) {
             ("iat", Some(_)) => Json::from("<seconds>"),
             ("exp" | "nbf" | "warnafter", Some(seconds)) => Json::Text(format!("iat+{seconds}")),
-            _ => relative(value, issued),
+            _ => with_relative_times(value, issued_at),
         };
         (name.clone(), value)
     });

@@ -44,7 +44,7 @@ impl Verdict {
     /// Returns `true` if the case passes. Differences in wording are ignored.
     #[must_use]
     pub fn passes(&self) -> bool {
-        self.differences.iter().all(|difference| difference.words)
+        self.differences.iter().all(|difference| difference.is_wording)
     }
 
     /// Returns `pass`, `words` or `fail`. `words` means that the case passes with differences in wording.
@@ -86,7 +86,7 @@ pub async fn replay(target: &Target, cases: Vec<Case>, done: impl Fn(&Verdict)) 
                     at: "run".to_owned(),
                     want: "the case runs".to_owned(),
                     got: format!("{error:#}"),
-                    words: false,
+                    is_wording: false,
                 }],
             };
             Verdict { name: case.name, took: started.elapsed(), differences }

@@ -21,26 +21,25 @@ impl Session<'_> {
     pub(super) async fn start_webhooks(&mut self, webhooks: Option<&Json>) -> anyhow::Result<()> {
         let responder = Responder::start().await?;
         for (name, value) in responder.variables() {
-            self.known.save(name, &Json::Text(value));
+            self.placeholders.save(name, &Json::Text(value));
         }
         if let Some(webhooks) = webhooks {
-            responder.set_behaviours(&self.known.fill_json(webhooks)?)?;
+            responder.set_behaviours(&self.placeholders.fill_json(webhooks)?)?;
         }
         self.responder = Some(responder);
         Ok(())
     }
 
     /// Waits until all existing admission objects of a kind are active. Creates a probe, sends dry-run requests until
-    /// the probe has an effect, and deletes the probe. Admission objects become active in creation order, so the
-    /// earlier objects are active when the probe has an effect.
-    pub(super) async fn ready(&mut self, of: &str) -> anyhow::Result<()> {
+    /// the probe has an effect, and deletes it. This works because admission objects become active in creation order.
+    pub(super) async fn wait_until_ready(&mut self, family: &str) -> anyhow::Result<()> {
         self.probes += 1;
-        let probe = Probe::new(of, self.known.fill(&format!("zz-{}.${{id}}.example.org", self.probes))?)?;
-        let felt = self.wait_for_effect(&probe).await;
+        let probe = Probe::new(family, self.placeholders.fill(&format!("zz-{}.${{id}}.example.org", self.probes))?)?;
+        let result = self.wait_for_effect(&probe).await;
         for (path, _) in probe.objects().iter().rev() {
             self.send(&request("DELETE", &format!("{path}/{}", probe.name), None)).await?;
         }
-        felt
+        result
     }
 
     async fn wait_for_effect(&self, probe: &Probe) -> anyhow::Result<()> {
@@ -50,14 +49,14 @@ impl Session<'_> {
         }
         let path = "/apis/coordination.k8s.io/v1/namespaces/${ns}/leases?dryRun=All";
         let create = request("POST", path, Some(&lease().to_string()));
-        let granted = self.ready_patience();
-        let deadline = Instant::now() + granted;
+        let limit = self.ready_patience();
+        let deadline = Instant::now() + limit;
         loop {
             let answer = self.send(&create).await?;
             if probe.has_effect(&answer, self.responder.as_ref())? {
                 return Ok(());
             }
-            ensure!(Instant::now() < deadline, "not in force after {granted:?}: {}", content(&answer));
+            ensure!(Instant::now() < deadline, "not in force after {limit:?}: {}", content(&answer));
             sleep(Duration::from_millis(50)).await;
         }
     }
@@ -82,7 +81,7 @@ impl Session<'_> {
 
     /// Returns the calls since the last `CALLS` step, in recorded form.
     pub(super) fn calls(&mut self, step: &Step) -> anyhow::Result<Json> {
-        let path = step.path.as_deref().map(|path| self.known.fill(path)).transpose()?;
+        let path = step.path.as_deref().map(|path| self.placeholders.fill(path)).transpose()?;
         let responder = self.responder.as_ref().context("CALLS in a case without webhooks")?;
         let mut calls = responder.take_calls(path.as_deref());
         if step.ordered != Some(true) {
@@ -90,7 +89,7 @@ impl Session<'_> {
         }
         let mut kept: Vec<Json> = Vec::new();
         for call in calls {
-            self.known.learn(&call.body);
+            self.placeholders.learn(&call.body);
             let mut members = vec![("path".to_owned(), Json::Text(call.path))];
             if matches!(step.headers, Some(StepHeaders::Recorded(true))) {
                 members.push(("headers".to_owned(), call.headers));
@@ -132,7 +131,7 @@ mod tests {
         let mut session = Session::new(&unused, "abcdef");
         let webhooks = serde_json::from_str(r#"{"/v":{},"/w":{}}"#).expect("test JSON");
         session.start_webhooks(Some(&webhooks)).await.expect("a responder");
-        let hook = server(&session.known.fill("${hook}").expect("a variable"));
+        let hook = server(&session.placeholders.fill("${hook}").expect("a variable"));
         let caller = Session::new(&hook, "abcdef");
         for (path, name) in reviews {
             let review = format!(r#"{{"request":{{"name":"{name}"}}}}"#);

@@ -106,7 +106,7 @@ fn how(difference: &Difference) -> String {
     match (difference.want.as_str(), difference.got.as_str()) {
         (_, "absent") => "missing".to_owned(),
         ("absent", _) => "added".to_owned(),
-        (want, _) if difference.words => format!("words: {}", shape(want)),
+        (want, _) if difference.is_wording => format!("words: {}", shape(want)),
         _ => "value".to_owned(),
     }
 }

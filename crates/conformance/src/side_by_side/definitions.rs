@@ -15,20 +15,20 @@ use crate::json::Json;
 use crate::session::{Server, Session};
 
 /// The maximum time until a server publishes a definition.
-const PATIENCE: Duration = Duration::from_secs(10);
+const MAX_DELAY: Duration = Duration::from_secs(10);
 
 const PATH: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
 
 impl Servers {
-    /// Creates the definitions on both servers, and waits until the definitions are established. Then compares the
-    /// discovery and OpenAPI documents for the new resources.
-    pub(super) async fn definitions(
+    /// Creates the definitions on both servers and waits until they are established.
+    /// Then compares the discovery and OpenAPI documents for the new resources.
+    pub(super) async fn compare_definitions(
         &self,
         definitions: Vec<Manifest>,
         at_once: usize,
         comparison: &mut Comparison,
     ) -> anyhow::Result<()> {
-        let versions: BTreeSet<String> = definitions.iter().flat_map(versions).collect();
+        let versions: BTreeSet<String> = definitions.iter().flat_map(served_versions).collect();
         let mut names = BTreeSet::new();
         // Send a further definition of the same name only after the first definition exists.
         let (first, repeated): (Vec<_>, Vec<_>) =
@@ -36,28 +36,29 @@ impl Servers {
         for (definitions, at_once) in [(first, at_once), (repeated, 1)] {
             let resources = Resources::of(&self.real).await?;
             let definitions = comparison.with_resources(definitions, &resources);
-            self.all(definitions, at_once, comparison).await?;
+            self.compare_all(definitions, at_once, comparison).await?;
         }
-        // All definitions share one deadline. A difference that still exists at the deadline is recorded.
-        let deadline = Instant::now() + PATIENCE;
+        // All definitions share a deadline. A difference that remains at the deadline is recorded.
+        let deadline = Instant::now() + MAX_DELAY;
         for name in names.into_iter().filter(|name| !name.is_empty()) {
-            let [real, embedded] = [settled(&self.real, &name).await?, settled(&self.embedded, &name).await?];
+            let [real, embedded] =
+                [wait_until_settled(&self.real, &name).await?, wait_until_settled(&self.embedded, &name).await?];
             // If a server has rejected a definition, its create request already shows a difference.
             if real && embedded {
-                self.until_equal(&name, &[format!("{PATH}/{name}")], deadline, comparison).await?;
+                self.compare_until_equal(&name, &[format!("{PATH}/{name}")], deadline, comparison).await?;
             }
         }
-        let deadline = Instant::now() + PATIENCE;
+        let deadline = Instant::now() + MAX_DELAY;
         for version in versions {
             let paths = [format!("/apis/{version}"), format!("/openapi/v3/apis/{version}")];
-            self.until_equal(&version, &paths, deadline, comparison).await?;
+            self.compare_until_equal(&version, &paths, deadline, comparison).await?;
         }
         Ok(())
     }
 
-    /// Compares the responses of both servers to GET requests. Repeats the requests while the responses differ, because
-    /// a real server publishes definitions with a delay.
-    async fn until_equal(
+    /// Compares both servers' responses to GET requests. Repeats the requests while
+    /// the responses differ, because a real server publishes definitions with a delay.
+    async fn compare_until_equal(
         &self,
         name: &str,
         paths: &[String],
@@ -65,7 +66,7 @@ impl Servers {
         comparison: &mut Comparison,
     ) -> anyhow::Result<()> {
         loop {
-            let [mut real, mut embedded] = self.look(paths).await?;
+            let [mut real, mut embedded] = self.get_from_both(paths).await?;
             without_shared(&mut real);
             without_shared(&mut embedded);
             let mut causes = Causes::default();
@@ -80,17 +81,17 @@ impl Servers {
     }
 }
 
-/// Waits up to ten seconds until the server has established the definition or rejected its names. Returns `true` if the
-/// definition exists.
-async fn settled(server: &Arc<Server>, name: &str) -> anyhow::Result<bool> {
+/// Waits up to ten seconds until the server has established a definition
+/// or rejected its names. Returns `true` if the definition exists.
+async fn wait_until_settled(server: &Arc<Server>, name: &str) -> anyhow::Result<bool> {
     let session = Session::new(server, "settled");
-    let deadline = Instant::now() + PATIENCE;
+    let deadline = Instant::now() + MAX_DELAY;
     loop {
         let Ok(definition) = session.get(&format!("{PATH}/{name}")).await else { return Ok(false) };
-        let is = |kind: &str, status: &str| {
+        let has_condition = |kind: &str, status: &str| {
             definition.at(&format!("/status/conditions/type={kind}/status")).and_then(Json::text) == Some(status)
         };
-        if is("Established", "True") || is("NamesAccepted", "False") {
+        if has_condition("Established", "True") || has_condition("NamesAccepted", "False") {
             return Ok(true);
         }
         if Instant::now() >= deadline {
@@ -100,7 +101,8 @@ async fn settled(server: &Arc<Server>, name: &str) -> anyhow::Result<bool> {
     }
 }
 
-fn versions(definition: &Manifest) -> Vec<String> {
+/// Returns a definition's group and served versions.
+fn served_versions(definition: &Manifest) -> Vec<String> {
     let group = definition.text("/spec/group");
     let Some(Json::Array(versions)) = definition.body.at("/spec/versions") else { return Vec::new() };
     let served = versions.iter().filter(|version| version.member("served") == Some(&Json::Bool(true)));
@@ -115,6 +117,6 @@ mod tests {
     fn versions_are_the_served_ones_with_their_group() {
         let body = r#"{"spec":{"group":"g.io","versions":[{"name":"v1","served":true},{"name":"v2","served":false}]}}"#;
         let definition = Manifest { place: String::new(), body: serde_json::from_str(body).expect("JSON") };
-        assert_eq!(versions(&definition), ["g.io/v1"]);
+        assert_eq!(served_versions(&definition), ["g.io/v1"]);
     }
 }

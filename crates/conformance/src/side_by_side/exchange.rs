@@ -108,11 +108,13 @@ impl Talk<'_> {
         let status = answer.and_then(|answer| answer.member("status")).map(Json::plain).unwrap_or_default();
         let succeeded = status.starts_with('2');
         let dry = done.note.as_deref() == Some("dry-run create");
-        let at = |pointer: &str| answer.and_then(|answer| answer.at(pointer)).filter(|_| succeeded);
-        if let Some(revision) = at("/body/metadata/resourceVersion").filter(|revision| revision.is_digits()) {
+        let answer_value = |pointer: &str| answer.and_then(|answer| answer.at(pointer)).filter(|_| succeeded);
+        if let Some(revision) = answer_value("/body/metadata/resourceVersion").filter(|revision| revision.is_digits()) {
             self.session.save("rv", revision);
         }
-        if let (Some(_), Some(name)) = (at("/body/metadata/generateName"), at("/body/metadata/name")) {
+        if let (Some(_), Some(name)) =
+            (answer_value("/body/metadata/generateName"), answer_value("/body/metadata/name"))
+        {
             self.session.save(if dry { "dry-name" } else { "name" }, name);
         }
         self.done.push(done);

@@ -4,11 +4,11 @@
 use crate::case::Step;
 use crate::json::Json;
 
-/// Replaces server-chosen values in all responses. Sorts the causes of a rejected custom resource, because a real
-/// server returns them in random order.
-pub(super) fn normalise(steps: &mut [Step], custom: bool) {
+/// Replaces chosen values in all responses. Sorts the causes of a rejected
+/// custom resource, because a real server returns them in random order.
+pub(super) fn normalise(steps: &mut [Step], is_custom_resource: bool) {
     for step in steps {
-        step.answer = step.answer.as_ref().map(|answer| value(answer, "", custom));
+        step.answer = step.answer.as_ref().map(|answer| normalised(answer, "", is_custom_resource));
     }
 }
 
@@ -17,12 +17,14 @@ pub(super) fn normalise(steps: &mut [Step], custom: bool) {
 pub(super) fn without_shared(steps: &mut [Step]) {
     for step in steps.iter_mut() {
         let is_openapi = step.path.as_ref().is_some_and(|path| path.starts_with("/openapi/"));
-        step.answer = step.answer.as_ref().map(|answer| if is_openapi { own(answer, false) } else { sorted(answer) });
+        step.answer = step.answer.as_ref().map(|answer| {
+            if is_openapi { without_shared_members(answer, false) } else { with_sorted_resources(answer) }
+        });
     }
 }
 
 /// Sorts a discovery document's resources by name. A real server lists custom resources in random order.
-fn sorted(json: &Json) -> Json {
+fn with_sorted_resources(json: &Json) -> Json {
     let Json::Object(members) = json else { return json.clone() };
     let sorted = members.iter().map(|(name, member)| match member {
         Json::Array(items) if name == "resources" => {
@@ -30,46 +32,51 @@ fn sorted(json: &Json) -> Json {
             items.sort_by_key(|item| item.member("name").map(Json::plain));
             (name.clone(), Json::Array(items))
         }
-        _ => (name.clone(), sorted(member)),
+        _ => (name.clone(), with_sorted_resources(member)),
     });
     Json::Object(sorted.collect())
 }
 
-fn own(json: &Json, in_paths: bool) -> Json {
+fn without_shared_members(json: &Json, in_paths: bool) -> Json {
     match json {
         Json::Object(members) => {
-            let shared =
+            let is_shared =
                 |name: &str| name.starts_with("io.k8s.") || name == "etag" || in_paths && name == "description";
-            let kept = members.iter().filter(|(name, _)| !shared(name));
-            Json::Object(kept.map(|(name, member)| (name.clone(), own(member, in_paths || name == "paths"))).collect())
+            let kept = members.iter().filter(|(name, _)| !is_shared(name));
+            Json::Object(
+                kept.map(|(name, member)| (name.clone(), without_shared_members(member, in_paths || name == "paths")))
+                    .collect(),
+            )
         }
-        Json::Array(items) => Json::Array(items.iter().map(|item| own(item, in_paths)).collect()),
+        Json::Array(items) => Json::Array(items.iter().map(|item| without_shared_members(item, in_paths)).collect()),
         other => other.clone(),
     }
 }
 
-fn value(json: &Json, key: &str, custom: bool) -> Json {
+fn normalised(json: &Json, key: &str, is_custom_resource: bool) -> Json {
     match json {
         Json::Object(members) => {
-            let dropped = |name: &str| match name {
-                "message" => custom && json.at("/details/causes").is_some(),
-                // The description of a table column comes from the API documentation.
+            let is_dropped = |name: &str| match name {
+                "message" => is_custom_resource && json.at("/details/causes").is_some(),
+                // A table column's description comes from the API documentation.
                 "description" => key == "columnDefinitions",
                 _ => false,
             };
-            let kept = members.iter().filter(|(name, _)| !dropped(name));
-            Json::Object(kept.map(|(name, member)| (name.clone(), value(member, name, custom))).collect())
+            let kept = members.iter().filter(|(name, _)| !is_dropped(name));
+            Json::Object(
+                kept.map(|(name, member)| (name.clone(), normalised(member, name, is_custom_resource))).collect(),
+            )
         }
         Json::Array(items) => {
-            let mut items: Vec<Json> = items.iter().map(|item| value(item, key, custom)).collect();
-            if key == "causes" && custom {
+            let mut items: Vec<Json> = items.iter().map(|item| normalised(item, key, is_custom_resource)).collect();
+            if key == "causes" && is_custom_resource {
                 items.sort_by_key(ToString::to_string);
             }
             Json::Array(items)
         }
         Json::Number(_) if matches!(key, "nodePort" | "healthCheckNodePort") => "<port>".into(),
         Json::Text(text) if matches!(key, "clusterIP" | "clusterIPs") && is_address(text) => "<address>".into(),
-        Json::Text(text) if key == "cells" => Json::Text(cell(text)),
+        Json::Text(text) if key == "cells" => Json::Text(masked_cell(text)),
         other => other.clone(),
     }
 }
@@ -80,7 +87,7 @@ fn is_address(text: &str) -> bool {
 }
 
 /// Replaces a table cell with an address, an age, or ports such as `80:30123/TCP`.
-fn cell(text: &str) -> String {
+fn masked_cell(text: &str) -> String {
     let is_age = text.strip_suffix('s').is_some_and(|number| number.parse::<u32>().is_ok());
     if is_address(text) {
         return "<address>".to_owned();
@@ -88,11 +95,11 @@ fn cell(text: &str) -> String {
     if is_age {
         return "<age>".to_owned();
     }
-    let port = |part: &str| match part.split_once(':').zip(part.split_once('/')) {
+    let masked_port = |part: &str| match part.split_once(':').zip(part.split_once('/')) {
         Some(((port, _), (_, protocol))) if port.parse::<u16>().is_ok() => format!("{port}:<port>/{protocol}"),
         _ => part.to_owned(),
     };
-    text.split(',').map(port).collect::<Vec<_>>().join(",")
+    text.split(',').map(masked_port).collect::<Vec<_>>().join(",")
 }
 
 #[cfg(test)]
