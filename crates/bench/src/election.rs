@@ -59,8 +59,8 @@ fn release(setting: &Setting) -> Sample {
     let (sample, seconds) =
         vacancies(setting, "release", setting.of(10, 2), setting.of(10, 2), |leader| leader.stop.cancel());
     sample
-        .with("ms, p50 of the hand-over", at(&seconds, 0.5) * 1e3)
-        .with("ms, p99 of the hand-over", at(&seconds, 0.99) * 1e3)
+        .with("ms, p50 of the hand-over", quantile(&seconds, 0.5) * 1e3)
+        .with("ms, p99 of the hand-over", quantile(&seconds, 0.99) * 1e3)
 }
 
 /// Repeatedly aborts the leader of three contenders, and measures the time until the next leader starts.
@@ -69,11 +69,11 @@ fn crash(setting: &Setting) -> Sample {
         vacancies(setting, "crash", setting.of(12, 2), setting.of(2, 1), |leader| leader.run.abort());
     sample
         .with("s, mean until the next leads", seconds.iter().sum::<f64>() / seconds.len() as f64)
-        .with("s, longest", at(&seconds, 1.0))
+        .with("s, longest", quantile(&seconds, 1.0))
 }
 
-/// Returns a quantile of sorted values. For example, a `share` of 0.5 selects the median.
-fn at(sorted: &[f64], share: f64) -> f64 {
+/// Returns a quantile of sorted values. For example, the `share` 0.5 selects the median.
+fn quantile(sorted: &[f64], share: f64) -> f64 {
     sorted[((sorted.len() as f64 * share).ceil() as usize).clamp(1, sorted.len()) - 1]
 }
 

@@ -12,10 +12,10 @@ pub(crate) fn columns(declared: &[Column], schema: &Value) -> Result<Vec<Value>,
     let age =
         Column { name: "Age", json_path: AGE, column_type: Some("date"), format: None, description: None, priority: 0 };
     let has_age = declared.is_empty() || declared.iter().any(|column| column.json_path == AGE);
-    declared.iter().chain((!has_age).then_some(&age)).map(|column| written(column, schema)).collect()
+    declared.iter().chain((!has_age).then_some(&age)).map(|column| column_json(column, schema)).collect()
 }
 
-fn written(column: &Column, schema: &Value) -> Result<Value, String> {
+fn column_json(column: &Column, schema: &Value) -> Result<Value, String> {
     let inferred = inferred(column.json_path, schema);
     let column_type = match (column.column_type, inferred) {
         (_, Err(NoType::Absent)) => {

@@ -63,9 +63,9 @@ fn has_type(schema: &Object, name: &str) -> bool {
 }
 
 fn is_int_or_string(variants: &[Object]) -> bool {
-    let is = |name: &str| variants.iter().any(|variant| has_type(variant, name));
+    let has_variant_of_type = |name: &str| variants.iter().any(|variant| has_type(variant, name));
     let others = |variant: &Object| !has_type(variant, "integer") && !has_type(variant, "string");
-    is("integer") && is("string") && !variants.iter().any(others)
+    has_variant_of_type("integer") && has_variant_of_type("string") && !variants.iter().any(others)
 }
 
 /// Ignores descriptions and titles.

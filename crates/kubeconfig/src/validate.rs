@@ -119,46 +119,56 @@ impl Report {
 
     fn context(&mut self, name: &str, context: &Context, config: &Kubeconfig) {
         self.file.clone_from(&context.origin);
-        let at = |member: &str| format!("contexts[{name:?}].{member}");
+        let member_path = |member: &str| format!("contexts[{name:?}].{member}");
         match context.cluster.as_str() {
-            "" => self.add(at("cluster"), "it is empty; set it to the name of a cluster"),
+            "" => self.add(member_path("cluster"), "it is empty; set it to the name of a cluster"),
             cluster if !config.clusters.contains_key(cluster) => {
-                self.add(at("cluster"), format!("cluster {cluster:?} does not exist; add it or choose another one"));
+                self.add(
+                    member_path("cluster"),
+                    format!("cluster {cluster:?} does not exist; add it or choose another one"),
+                );
             }
             _ => {}
         }
         // A context without a user is valid. The client then sends no credentials.
         let user = &context.user;
         if !user.is_empty() && !config.users.contains_key(user) {
-            self.add(at("user"), format!("user {user:?} does not exist; add it or choose another one"));
+            self.add(member_path("user"), format!("user {user:?} does not exist; add it or choose another one"));
         }
         if !context.namespace.is_empty() && !is_dns_label(&context.namespace) {
             let message =
                 "a namespace has at most 63 lower-case letters, digits and hyphens, and no hyphen at its ends";
-            self.add(at("namespace"), format!("{:?} is not a namespace: {message}", context.namespace));
+            self.add(member_path("namespace"), format!("{:?} is not a namespace: {message}", context.namespace));
         }
     }
 
     pub(crate) fn cluster(&mut self, name: &str, cluster: &ClusterInfo) {
         self.file.clone_from(&cluster.origin);
-        let at = |member: &str| format!("clusters[{name:?}].{member}");
+        let member_path = |member: &str| format!("clusters[{name:?}].{member}");
         if cluster.server.is_empty() {
-            // Without a server, the cluster's other fields are irrelevant.
-            return self.add(at("server"), "it is empty; set it to the URL of the API server");
+            // Report no other problems for a cluster without a server.
+            return self.add(member_path("server"), "it is empty; set it to the URL of the API server");
         }
         let has_ca = cluster.certificate_authority.is_some() || cluster.certificate_authority_data.is_some();
         if has_ca && !cluster.server.contains("://") {
             // Without a scheme, client-go uses http and silently drops the CA certificate and the credentials.
-            self.add(at("server"), format!("{:?} has no scheme; write https://{0}", redacted_url(&cluster.server)));
+            self.add(
+                member_path("server"),
+                format!("{:?} has no scheme; write https://{0}", redacted_url(&cluster.server)),
+            );
         }
         if has_ca && cluster.insecure_skip_tls_verify {
             let message = "it cannot be combined with a certificate authority; remove one of them";
-            self.add(at("insecure-skip-tls-verify"), message);
+            self.add(member_path("insecure-skip-tls-verify"), message);
         }
-        self.pair(&at("certificate-authority"), &cluster.certificate_authority, &cluster.certificate_authority_data);
+        self.pair(
+            &member_path("certificate-authority"),
+            &cluster.certificate_authority,
+            &cluster.certificate_authority_data,
+        );
         if !cluster.proxy_url.is_empty() && !is_proxy(&cluster.proxy_url) {
             let message = "a proxy is a URL with the scheme http, https or socks5, and a host";
-            self.add(at("proxy-url"), message);
+            self.add(member_path("proxy-url"), message);
         }
     }
 
@@ -178,31 +188,37 @@ impl Report {
 
     pub(crate) fn user(&mut self, name: &str, user: &AuthInfo) {
         self.file.clone_from(&user.origin);
-        let at = |member: &str| format!("users[{name:?}].{member}");
+        let member_path = |member: &str| format!("users[{name:?}].{member}");
         let has_certificate = user.client_certificate.is_some() || user.client_certificate_data.is_some();
         if has_certificate {
-            self.pair(&at("client-certificate"), &user.client_certificate, &user.client_certificate_data);
-            self.pair(&at("client-key"), &user.client_key, &user.client_key_data);
+            self.pair(&member_path("client-certificate"), &user.client_certificate, &user.client_certificate_data);
+            self.pair(&member_path("client-key"), &user.client_key, &user.client_key_data);
             if user.client_key.is_none() && user.client_key_data.is_none() {
-                self.add(at("client-key"), "a certificate needs its key; set client-key or client-key-data");
+                self.add(member_path("client-key"), "a certificate needs its key; set client-key or client-key-data");
             }
         }
         let has_token = user.token.is_some() || user.token_file.is_some();
         let has_basic = !user.username.is_empty() || user.password.is_some();
         if has_token && has_basic {
-            self.add(at("token"), "token and username/password exclude each other; remove one of them");
+            self.add(member_path("token"), "token and username/password exclude each other; remove one of them");
         }
         if let Some(exec) = &user.exec {
-            self.exec(&at("exec"), exec);
+            self.exec(&member_path("exec"), exec);
             if user.auth_provider.is_some() {
-                self.add(at("auth-provider"), "exec and auth-provider exclude each other; remove auth-provider");
+                self.add(
+                    member_path("auth-provider"),
+                    "exec and auth-provider exclude each other; remove auth-provider",
+                );
             }
         }
         let more = !user.impersonate_uid.is_empty()
             || !user.impersonate_groups.is_empty()
             || !user.impersonate_extra.is_empty();
         if user.impersonate.is_empty() && more {
-            self.add(at("as"), "as-uid, as-groups and as-user-extra require a user to impersonate; set \"as\"");
+            self.add(
+                member_path("as"),
+                "as-uid, as-groups and as-user-extra require a user to impersonate; set \"as\"",
+            );
         }
     }
 

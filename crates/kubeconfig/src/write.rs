@@ -155,9 +155,9 @@ fn apply(file: &mut Kubeconfig, before: &Kubeconfig, after: &Kubeconfig, path: &
         },
     );
     changes(&mut file.extensions, &before.extensions, &after.extensions, |_| is_main, |_| {});
-    let named = |members: &serde_json::Map<_, _>| members.clone().into_iter().collect::<BTreeMap<_, _>>();
-    let mut other = named(&file.other);
-    changes(&mut other, &named(&before.other), &named(&after.other), |_| is_main, |_| {});
+    let sorted_members = |members: &serde_json::Map<_, _>| members.clone().into_iter().collect::<BTreeMap<_, _>>();
+    let mut other = sorted_members(&file.other);
+    changes(&mut other, &sorted_members(&before.other), &sorted_members(&after.other), |_| is_main, |_| {});
     file.other = other.into_iter().collect();
     if is_main {
         if before.current_context != after.current_context {

@@ -133,16 +133,16 @@ fn value(schema: &Value, path: &str, depth: usize, random: &mut Rng) -> Result<V
 /// Returns an integer that satisfies the schema's bounds, or a string that satisfies its pattern, format and lengths. If the schema has
 /// none of these rules, returns a port or a percentage.
 fn int_or_string(schema: &Value, path: &str, random: &mut Rng) -> Result<Value, Unsatisfied> {
-    let has = |names: &[&str]| names.iter().any(|name| schema.get(*name).is_some());
+    let has_any = |names: &[&str]| names.iter().any(|name| schema.get(*name).is_some());
     if random.bool() {
-        if !has(&["minimum", "maximum", "multipleOf"]) {
+        if !has_any(&["minimum", "maximum", "multipleOf"]) {
             return Ok(random.u16(..).into());
         }
         let mut integer = schema.clone();
         integer["type"] = "integer".into();
         return Ok(number(&integer, random));
     }
-    if has(&["pattern", "format", "minLength", "maxLength"]) {
+    if has_any(&["pattern", "format", "minLength", "maxLength"]) {
         text(schema, random).map(Value::from).map_err(|why| Unsatisfied { path: path.into(), why })
     } else {
         Ok(format!("{}%", random.u8(..=100)).into())

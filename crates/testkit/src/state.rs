@@ -60,8 +60,8 @@ impl State {
         keys.sort();
         keys.dedup();
         for key in keys {
-            let of = |state: &Self| state.objects.get(key).cloned().unwrap_or_default();
-            let (wanted, present) = (of(expected), of(self));
+            let object_in = |state: &Self| state.objects.get(key).cloned().unwrap_or_default();
+            let (wanted, present) = (object_in(expected), object_in(self));
             match (wanted.as_slice(), present.as_slice()) {
                 ([wanted], [present]) => {
                     found.extend(

@@ -10,7 +10,7 @@ use pintle_metrics::InMemoryProvider;
 use tokio::task::JoinHandle;
 use tokio::time::sleep;
 
-use super::{Setting, at, cluster, election, own_name, runtime};
+use super::{Setting, cluster, election, own_name, quantile, runtime};
 use crate::meter::{Sample, Tally, measure};
 
 const SHARDS: u32 = 8;
@@ -65,7 +65,7 @@ pub(super) fn shards(setting: &Setting) -> Sample {
     let p99 = |moved: &[Moved]| {
         let mut seconds: Vec<f64> = moved.iter().map(|moved| moved.nobodys).collect();
         seconds.sort_by(f64::total_cmp);
-        if seconds.is_empty() { f64::NAN } else { at(&seconds, 0.99) }
+        if seconds.is_empty() { f64::NAN } else { quantile(&seconds, 0.99) }
     };
     sample
         .with("s that a shard is nobody's, p99, a replica lost", p99(&went))

@@ -43,9 +43,9 @@ impl<A: ObjectApi<Event>> CoreSink<A> {
         let mut nth = 1;
         loop {
             let error = match isolated(self.write(&correlated, patch.as_ref())).await {
-                Ok(stored) => return self.written(&correlated, &stored, patch.is_some()),
+                Ok(stored) => return self.record_write(&correlated, &stored, patch.is_some()),
                 Err(error) if patch.is_none() && is_own(&error, nth) => {
-                    return self.written(&correlated, &correlated.event, false);
+                    return self.record_write(&correlated, &correlated.event, false);
                 }
                 Err(error) => error,
             };
@@ -71,7 +71,7 @@ impl<A: ObjectApi<Event>> CoreSink<A> {
         self.api.create(&event, &options).await
     }
 
-    fn written(&mut self, correlated: &Correlated, stored: &Event, patched: bool) {
+    fn record_write(&mut self, correlated: &Correlated, stored: &Event, patched: bool) {
         self.correlator.stored(correlated, stored);
         if correlated.is_combined {
             self.counters.combined.add(1);
