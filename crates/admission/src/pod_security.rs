@@ -160,8 +160,8 @@ impl Standard {
 
 /// Formats violations with their details, separated by commas.
 pub fn detailed(violations: &[Violation]) -> String {
-    let one = |Violation { reason, detail }: &Violation| format!("{reason} ({detail})");
-    violations.iter().map(one).collect::<Vec<_>>().join(", ")
+    let describe = |Violation { reason, detail }: &Violation| format!("{reason} ({detail})");
+    violations.iter().map(describe).collect::<Vec<_>>().join(", ")
 }
 
 /// Formats violations without their details, separated by commas.

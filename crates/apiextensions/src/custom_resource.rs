@@ -6,10 +6,10 @@ use pintle_apimachinery::object::metadata;
 use pintle_apimachinery::request::webhook_calls::{ConversionWebhook, WebhookClient};
 use pintle_apimachinery::request::{Subresource, Verb};
 use pintle_json::Json;
-use pintle_kinds::{Conduct, Kind, ServedSubresource, compare_versions};
+use pintle_kinds::{Kind, KindFlags, ServedSubresource, compare_versions};
 use pintle_meta::{GroupVersion, GroupVersionKind, Scope};
 
-use super::custom_strategy::{Custom, Versions, published};
+use super::custom_strategy::{CustomStrategy, Versions, published};
 use super::naming::DefinitionNames;
 use super::pattern::Patterns;
 use super::prune;
@@ -27,11 +27,11 @@ pub fn kinds(definition: &Json) -> Vec<Kind> {
 }
 
 /// Returns the kind of an established definition's storage version, which need not be served.
-pub fn stored_kind(definition: &Json) -> Option<Kind> {
+pub fn storage_version_kind(definition: &Json) -> Option<Kind> {
     kinds_of(definition, |version| version.is_true("/storage")).pop()
 }
 
-fn kinds_of(definition: &Json, is_wanted: impl Fn(&Json) -> bool) -> Vec<Kind> {
+fn kinds_of(definition: &Json, is_selected: impl Fn(&Json) -> bool) -> Vec<Kind> {
     if !is_established(definition) {
         return Vec::new();
     }
@@ -40,12 +40,14 @@ fn kinds_of(definition: &Json, is_wanted: impl Fn(&Json) -> bool) -> Vec<Kind> {
     let schemas: Vec<_> = versions.iter().map(|version| schema(version, &mut patterns)).collect();
     let rules: Vec<_> =
         versions.iter().map(|version| version.at("/schema/openAPIV3Schema").and_then(RuleTree::read)).collect();
-    let storage = versions.iter().position(|version| version.is_true("/storage")).unwrap_or(0);
-    let Some(stored_name) = versions.get(storage).map(|version| version.text("/name")) else { return Vec::new() };
+    let storage_index = versions.iter().position(|version| version.is_true("/storage")).unwrap_or(0);
+    let Some(storage_version) = versions.get(storage_index).map(|version| version.text("/name")) else {
+        return Vec::new();
+    };
     let group = definition.text("/spec/group");
     let names = DefinitionNames::accepted(definition);
-    let text = super::hash(&definition["spec"]["versions"].to_string());
-    let stored = Arc::new(Versions {
+    let versions_hash = super::hash(&definition["spec"]["versions"].to_string());
+    let all_versions = Arc::new(Versions {
         definition: metadata::uid(definition).into(),
         api_versions: versions.iter().map(|version| format!("{group}/{}", version.text("/name"))).collect(),
         weight: patterns.weight()
@@ -53,11 +55,11 @@ fn kinds_of(definition: &Json, is_wanted: impl Fn(&Json) -> bool) -> Vec<Kind> {
             + rules.iter().flatten().map(RuleTree::weight).max().unwrap_or(0),
         schemas,
         rules,
-        at: storage,
+        storage_index,
         conversion: conversion(definition, &names.kind),
     });
-    let wanted = versions.iter().enumerate().filter(|(_, version)| is_wanted(version));
-    let made = wanted.map(|(at, version)| {
+    let selected = versions.iter().enumerate().filter(|(_, version)| is_selected(version));
+    let kinds = selected.map(|(index, version)| {
         let scope = if definition.text("/spec/scope") == "Cluster" { Scope::Cluster } else { Scope::Namespaced };
         Kind {
             group: group.into(),
@@ -69,35 +71,42 @@ fn kinds_of(definition: &Json, is_wanted: impl Fn(&Json) -> bool) -> Vec<Kind> {
             categories: names.categories.clone(),
             scope,
             verbs: VERBS.into(),
-            store: super::store(group, &names.plural),
-            stored_version: Some(GroupVersion::new(group, stored_name)),
+            stored_as: super::stored_as(group, &names.plural),
+            stored_version: Some(GroupVersion::new(group, storage_version)),
             subresources: subresources(version),
-            conduct: Conduct {
-                generation: true,
-                needs_version: true,
+            flags: KindFlags {
+                maintains_generation: true,
+                requires_resource_version: true,
                 status_keeps_metadata: true,
-                terminating: is_terminating(definition),
-                ..Conduct::default()
+                is_terminating: is_terminating(definition),
+                ..KindFlags::default()
             },
             resource_key: std::sync::OnceLock::new(),
             columns: std::sync::OnceLock::new(),
-            types: std::sync::OnceLock::new(),
-            strategy: Arc::new(Custom::new(version, at, Arc::clone(&stored), deprecation(definition, version), text)),
+            schema: std::sync::OnceLock::new(),
+            strategy: Arc::new(CustomStrategy::new(
+                version,
+                index,
+                Arc::clone(&all_versions),
+                deprecation(definition, version),
+                versions_hash,
+            )),
             plural: names.plural.clone(),
         }
     });
-    made.collect()
+    kinds.collect()
 }
 
 /// Returns the conversion webhook and the schemas of all versions, or `None` if the definition has no webhook.
 fn conversion(definition: &Json, kind: &str) -> Option<(Arc<ConversionWebhook>, Vec<Json>)> {
     let conversion = definition.at("/spec/conversion").filter(|conversion| conversion["strategy"] == "Webhook")?;
     let webhook = &conversion["webhook"];
-    let known = webhook.texts("/conversionReviewVersions").find(|version| matches!(*version, "v1" | "v1beta1"))?;
+    let review_version =
+        webhook.texts("/conversionReviewVersions").find(|version| matches!(*version, "v1" | "v1beta1"))?;
     // As in kube-apiserver, the conversion timeout is 30 s.
     let client = Arc::new(WebhookClient { timeout_seconds: 30, ..WebhookClient::read(webhook) });
     let schemas = definition.list("/spec/versions").map(published).collect();
-    Some((Arc::new(ConversionWebhook { client, kind: kind.into(), is_v1: known == "v1" }), schemas))
+    Some((Arc::new(ConversionWebhook { client, kind: kind.into(), is_v1: review_version == "v1" }), schemas))
 }
 
 fn schema(version: &Json, patterns: &mut Patterns) -> Structural {
@@ -107,8 +116,8 @@ fn schema(version: &Json, patterns: &mut Patterns) -> Structural {
 }
 
 fn deprecation(definition: &Json, version: &Json) -> Option<String> {
-    let flag = |version: &Json, key: &str| version[key] == true;
-    if !flag(version, "deprecated") {
+    let is_set = |version: &Json, key: &str| version[key] == true;
+    if !is_set(version, "deprecated") {
         return None;
     }
     if let Some(text) = version["deprecationWarning"].as_str() {
@@ -116,15 +125,15 @@ fn deprecation(definition: &Json, version: &Json) -> Option<String> {
     }
     let (group, kind) = (definition.text("/spec/group"), definition.text("/spec/names/kind"));
     let name = version.text("/name");
-    let mut better: Vec<&str> = definition
+    let mut newer: Vec<&str> = definition
         .list("/spec/versions")
-        .filter(|other| flag(other, "served") && !flag(other, "deprecated"))
+        .filter(|other| is_set(other, "served") && !is_set(other, "deprecated"))
         .map(|other| other.text("/name"))
         .filter(|other| compare_versions(other, name).is_lt())
         .collect();
-    better.sort_by(|a, b| compare_versions(a, b));
-    let instead = better.first().map_or_else(String::new, |other| format!("; use {group}/{other} {kind}"));
-    Some(format!("{group}/{name} {kind} is deprecated{instead}"))
+    newer.sort_by(|a, b| compare_versions(a, b));
+    let suggestion = newer.first().map_or_else(String::new, |other| format!("; use {group}/{other} {kind}"));
+    Some(format!("{group}/{name} {kind} is deprecated{suggestion}"))
 }
 
 fn subresources(version: &Json) -> Vec<ServedSubresource> {

@@ -29,20 +29,28 @@ pub(super) struct Versions {
     /// The cost of validating one object in the version with the most expensive
     /// validation. One unit is the time to process one byte of a body.
     pub(super) weight: usize,
-    /// The index of the storage version in the lists of this struct.
-    pub(super) at: usize,
+    /// The index of the storage version in the lists above.
+    pub(super) storage_index: usize,
     /// The conversion webhook, and the schemas of all versions as in the definition. `None` if a conversion changes only the `apiVersion`.
     pub(super) conversion: Option<(Arc<ConversionWebhook>, Vec<Json>)>,
 }
 
+impl Versions {
+    /// Returns a version's index, or the storage version's index if the definition has no such version.
+    fn index_of(&self, api_version: &str) -> usize {
+        self.api_versions.iter().position(|known| known == api_version).unwrap_or(self.storage_index)
+    }
+}
+
+/// The strategy of one version of a custom resource.
 #[derive(Clone)]
-pub(super) struct Custom {
-    stored: Arc<Versions>,
-    /// The version's index in the lists of `stored`.
-    at: usize,
+pub(super) struct CustomStrategy {
+    versions: Arc<Versions>,
+    /// This version's index in the lists of `versions`.
+    index: usize,
     has_status: bool,
     scale: Option<Scale>,
-    selectable: Vec<String>,
+    selectable_paths: Vec<String>,
     columns: Vec<Column>,
     cells: Vec<columns::Cell>,
     openapi: Json,
@@ -53,18 +61,18 @@ pub(super) struct Custom {
     calls: Option<WebhookCalls>,
 }
 
-impl Custom {
+impl CustomStrategy {
     pub(super) fn new(
         version: &Json,
-        at: usize,
-        stored: Arc<Versions>,
+        index: usize,
+        versions: Arc<Versions>,
         deprecation: Option<String>,
-        versions: u64,
+        versions_hash: u64,
     ) -> Self {
         let path = |key: &str| version.text(&format!("/subresources/scale/{key}")).to_owned();
         let (columns, cells) = columns::read(version);
         Self {
-            at,
+            index,
             has_status: version.has("/subresources/status"),
             scale: version.has("/subresources/scale").then(|| Scale {
                 spec_replicas: path("specReplicasPath"),
@@ -72,7 +80,7 @@ impl Custom {
                 label_selector: path("labelSelectorPath"),
                 is_declared: true,
             }),
-            selectable: version
+            selectable_paths: version
                 .list("/selectableFields")
                 .map(|field| field.text("/jsonPath").trim_start_matches('.').to_owned())
                 .collect(),
@@ -80,18 +88,18 @@ impl Custom {
             cells,
             openapi: published(version),
             deprecation,
-            form: super::hash(&(versions, &stored.api_versions, at)),
+            form: super::hash(&(versions_hash, &versions.api_versions, index)),
             calls: None,
-            stored,
+            versions,
         }
     }
 
     fn schema(&self) -> &Structural {
         static EMPTY: std::sync::OnceLock<Structural> = std::sync::OnceLock::new();
-        self.stored.schemas.get(self.at).unwrap_or_else(|| EMPTY.get_or_init(Structural::default))
+        self.versions.schemas.get(self.index).unwrap_or_else(|| EMPTY.get_or_init(Structural::default))
     }
 
-    fn errors(&self, object: &Json, old: Option<&Json>) -> FieldErrors {
+    fn validation_errors(&self, object: &Json, old: Option<&Json>) -> FieldErrors {
         let mut errors = validator::validate(self.schema(), object, old, "");
         // Validate `apiVersion` and `kind` even if they are unchanged.
         for key in ["apiVersion", "kind"] {
@@ -113,23 +121,23 @@ impl Custom {
 
     /// Evaluates the validation rules. Skips all rules if the object has an error that could make a rule fail.
     fn add_rule_errors(&self, errors: &mut FieldErrors, object: &Json, old: Option<&Json>) {
-        let Some(tree) = self.stored.rules.get(self.at).and_then(Option::as_ref) else { return };
+        let Some(tree) = self.versions.rules.get(self.index).and_then(Option::as_ref) else { return };
         // The metadata validation has already reported a missing name.
         let has_name = !metadata::name(object).is_empty();
-        if !has_name || errors.has_type(&BLOCKING) {
+        if !has_name || errors.has_type(&BLOCKING_ERROR_TYPES) {
             let why = "some validation rules were not checked because the object was invalid; correct the existing errors to complete \
                        validation";
             return errors.push(FieldError::invalid("<nil>", &Json::Null, why));
         }
-        let mut of_rules = rules::evaluate(tree, self.schema(), object, old);
-        of_rules.take_warnings().into_iter().for_each(|text| errors.warn(text));
-        errors.extend(of_rules);
+        let mut rule_errors = rules::evaluate(tree, self.schema(), object, old);
+        rule_errors.take_warnings().into_iter().for_each(|text| errors.warn(text));
+        errors.extend(rule_errors);
     }
 
     /// Converts an object with the definition's webhook. Returns `None` if there is no webhook or the conversion is missing.
     fn convert_by_webhook(&self, object: &Json, from: &str, to: &str) -> Option<Json> {
-        let (webhook, _) = self.stored.conversion.as_ref().filter(|_| from != to)?;
-        let mut converted = Json::clone(&*self.calls.as_ref()?.converted(webhook, object, from, to)?);
+        let (webhook, _) = self.versions.conversion.as_ref().filter(|_| from != to)?;
+        let mut converted = Json::clone(&*self.calls.as_ref()?.find_conversion(webhook, object, from, to)?);
         if let Some(version) = object["metadata"].get("resourceVersion") {
             metadata_mut(&mut converted).set("resourceVersion", version.clone());
         }
@@ -141,8 +149,8 @@ impl Custom {
     }
 }
 
-/// Validation rules are not evaluated after an error of one of these types.
-const BLOCKING: [FieldErrorType; 5] = [
+/// After an error of one of these types, no rule is evaluated.
+const BLOCKING_ERROR_TYPES: [FieldErrorType; 5] = [
     FieldErrorType::NotSupported,
     FieldErrorType::Required,
     FieldErrorType::TooLong,
@@ -150,12 +158,12 @@ const BLOCKING: [FieldErrorType; 5] = [
     FieldErrorType::TypeInvalid,
 ];
 
-/// Checks the number of replicas at a path of the scale subresource. Returns
-/// an error if there is a value that is not a valid number of replicas.
+/// Checks the number of replicas at a path of the scale subresource. Returns an error if there is a value that is not a valid
+/// number of replicas. As in kube-apiserver, the error for a value of the wrong type contains 0 instead of the value.
 fn replicas_error(path: &str, object: &Json) -> Option<FieldError> {
     let mut value = object;
-    let other_type = |value: &Json, wanted: &str| {
-        let found = match value {
+    let type_error = |value: &Json, expected: &str| {
+        let go_type = match value {
             Json::String(_) => "string",
             Json::Bool(_) => "bool",
             Json::Array(_) => "[]interface {}",
@@ -164,16 +172,16 @@ fn replicas_error(path: &str, object: &Json) -> Option<FieldError> {
             _ => "float64",
         };
         let text = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
-        let why = format!("{path} accessor error: {text} is of the type {found}, expected {wanted}");
+        let why = format!("{path} accessor error: {text} is of the type {go_type}, expected {expected}");
         Some(FieldError::invalid(path, &0.into(), why))
     };
     for part in path.trim_start_matches('.').split('.') {
         if !value.is_object() {
-            return other_type(value, "map[string]interface{}");
+            return type_error(value, "map[string]interface{}");
         }
         value = value.get(part).filter(|value| !value.is_null())?;
     }
-    let Some(replicas) = value.as_i64() else { return other_type(value, "int64") };
+    let Some(replicas) = value.as_i64() else { return type_error(value, "int64") };
     let why = match replicas {
         ..0 => "should be a non-negative integer".to_owned(),
         _ if replicas > i64::from(i32::MAX) => format!("should be less than or equal to {}", i32::MAX),
@@ -193,31 +201,33 @@ pub(super) fn published(version: &Json) -> Json {
     schema
 }
 
-impl fmt::Debug for Custom {
+impl fmt::Debug for CustomStrategy {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Custom").field("version", &self.stored.api_versions.get(self.at)).finish_non_exhaustive()
+        f.debug_struct("CustomStrategy")
+            .field("version", &self.versions.api_versions.get(self.index))
+            .finish_non_exhaustive()
     }
 }
 
-impl Conversion for Custom {
+impl Conversion for CustomStrategy {
     fn convert(&self, object: &Json, from: &str, to: &str) -> Option<Json> {
         self.convert_by_webhook(object, from, to)
     }
 
     fn schema(&self, api_version: &str, kind: &str) -> Option<Schema> {
-        let (_, schemas) = self.stored.conversion.as_ref()?;
-        let at = self.stored.api_versions.iter().position(|known| known == api_version)?;
-        Some(Schema::custom(kind, schemas.get(at)?))
+        let (_, schemas) = self.versions.conversion.as_ref()?;
+        let index = self.versions.api_versions.iter().position(|known| known == api_version)?;
+        Some(Schema::custom(kind, schemas.get(index)?))
     }
 }
 
-impl Strategy for Custom {
+impl Strategy for CustomStrategy {
     fn origin(&self) -> Origin {
         Origin::Custom
     }
 
     fn definition(&self) -> Option<&str> {
-        Some(&self.stored.definition)
+        Some(&self.versions.definition)
     }
 
     fn layout(&self) -> Layout {
@@ -235,8 +245,8 @@ impl Strategy for Custom {
     fn prune(&self, object: &mut Json) -> Vec<String> {
         default::normalise_numbers(object);
         let version = object.text("/apiVersion");
-        let at = self.stored.api_versions.iter().position(|known| known == version);
-        match at.and_then(|at| self.stored.schemas.get(at)) {
+        let at = self.versions.api_versions.iter().position(|known| known == version);
+        match at.and_then(|at| self.versions.schemas.get(at)) {
             Some(schema) => prune::prune(schema, object),
             // An object in an unknown version is rejected later.
             None => {
@@ -267,21 +277,21 @@ impl Strategy for Custom {
     }
 
     fn changes_generation(&self, new: &Json, old: &Json) -> bool {
-        let aside: &[&str] = if self.has_status {
+        let ignored: &[&str] = if self.has_status {
             &["apiVersion", "kind", "metadata", "status"]
         } else {
             &["apiVersion", "kind", "metadata"]
         };
-        differ_outside(new, old, aside)
+        differ_outside(new, old, ignored)
     }
 
     fn validate_create(&self, object: &Json) -> FieldErrors {
-        self.errors(object, None)
+        self.validation_errors(object, None)
     }
 
     fn validate_update(&self, new: &Json, old: &Json, part: Subresource) -> FieldErrors {
         if part != Subresource::Status {
-            return self.errors(new, Some(old));
+            return self.validation_errors(new, Some(old));
         }
         let mut errors = FieldErrors::default();
         if let (Some(schema), Some(status)) = (self.schema().properties.get("status"), new.get("status")) {
@@ -290,9 +300,9 @@ impl Strategy for Custom {
                 error.message = error.message.replace("status.", "");
                 error
             };
-            let before = old.get("status");
-            errors.extend(validator::validate(schema, status, before, "status").into_iter().map(shortened));
-            errors.extend(validator::duplicates(schema, status, before, "status"));
+            let old_status = old.get("status");
+            errors.extend(validator::validate(schema, status, old_status, "status").into_iter().map(shortened));
+            errors.extend(validator::duplicates(schema, status, old_status, "status"));
         }
         errors.extend(self.status_scale_errors(new));
         self.add_rule_errors(&mut errors, new, Some(old));
@@ -304,7 +314,7 @@ impl Strategy for Custom {
     }
 
     fn field_labels(&self) -> Option<Vec<&str>> {
-        Some(self.selectable.iter().map(String::as_str).collect())
+        Some(self.selectable_paths.iter().map(String::as_str).collect())
     }
 
     fn field(&self, object: &Json, label: &str) -> Option<String> {
@@ -312,13 +322,15 @@ impl Strategy for Custom {
     }
 
     fn to_stored(&self, mut object: Json) -> Json {
-        let versions = &self.stored.api_versions;
-        let (Some(own), Some(storage)) = (versions.get(self.at), versions.get(self.stored.at)) else { return object };
+        let names = &self.versions.api_versions;
+        let (Some(own), Some(storage)) = (names.get(self.index), names.get(self.versions.storage_index)) else {
+            return object;
+        };
         if let Some(converted) = self.convert_by_webhook(&object, own, storage) {
             object = converted;
-            self.stored
+            self.versions
                 .schemas
-                .get(self.stored.at)
+                .get(self.versions.storage_index)
                 .into_iter()
                 .for_each(|schema| drop(prune::prune(schema, &mut object)));
         }
@@ -327,57 +339,57 @@ impl Strategy for Custom {
     }
 
     fn conversion(&self) -> Option<&dyn Conversion> {
-        self.calls.as_ref().and(self.stored.conversion.as_ref()).map(|_| self as &dyn Conversion)
+        self.calls.as_ref().and(self.versions.conversion.as_ref()).map(|_| self as &dyn Conversion)
     }
 
     fn conversion_webhook(&self) -> Option<&WebhookClient> {
-        self.stored.conversion.as_ref().map(|(webhook, _)| &*webhook.client)
+        self.versions.conversion.as_ref().map(|(webhook, _)| &*webhook.client)
     }
 
     fn with_conversions(&self, calls: &WebhookCalls) -> Option<Arc<dyn Strategy>> {
-        self.stored.conversion.as_ref()?;
+        self.versions.conversion.as_ref()?;
         Some(Arc::new(Self { calls: Some(calls.clone()), ..self.clone() }))
     }
 
-    fn needs_webhook(&self, written: &str) -> bool {
-        let written = self.stored.api_versions.iter().position(|known| known == written).unwrap_or(self.stored.at);
-        self.calls.is_some() && self.stored.conversion.is_some() && written != self.at
+    fn needs_webhook(&self, stored_version: &str) -> bool {
+        let stored_index = self.versions.index_of(stored_version);
+        self.calls.is_some() && self.versions.conversion.is_some() && stored_index != self.index
     }
 
     fn form(&self) -> Form {
         Form::Checked(self.form)
     }
 
-    fn shown(&self, object: &Arc<Json>, written: &str) -> Arc<Json> {
-        let written = self.stored.api_versions.iter().position(|known| known == written).unwrap_or(self.stored.at);
-        let (Some(mine), own) = (self.stored.api_versions.get(self.at), self.schema()) else {
+    fn to_version(&self, object: &Arc<Json>, stored_version: &str) -> Arc<Json> {
+        let stored_index = self.versions.index_of(stored_version);
+        let Some(api_version) = self.versions.api_versions.get(self.index) else {
             return Arc::clone(object);
         };
         // The defaults come from the schema of the version that the writer used. The served version's schema only prunes unknown fields.
-        let Some(schema) = self.stored.schemas.get(written) else { return Arc::clone(object) };
+        let Some(schema) = self.versions.schemas.get(stored_index) else { return Arc::clone(object) };
         let fits = prune::is_pruned(schema, object) && default::is_defaulted(schema, object);
-        if fits && written == self.at {
+        if fits && stored_index == self.index {
             return Arc::clone(object);
         }
-        let mut shown = Json::clone(object);
+        let mut converted = Json::clone(object);
         if !fits {
-            prune::prune(schema, &mut shown);
-            default::drop_nulls(schema, &mut shown);
-            default::default(schema, &mut shown);
+            prune::prune(schema, &mut converted);
+            default::drop_nulls(schema, &mut converted);
+            default::default(schema, &mut converted);
         }
-        if written != self.at {
-            let from = &self.stored.api_versions[written];
-            if let Some(converted) = self.convert_by_webhook(&shown, from, mine) {
-                shown = converted;
+        if stored_index != self.index {
+            let from = &self.versions.api_versions[stored_index];
+            if let Some(answer) = self.convert_by_webhook(&converted, from, api_version) {
+                converted = answer;
             }
-            shown.set("apiVersion", mine.as_str());
-            prune::prune(own, &mut shown);
+            converted.set("apiVersion", api_version.as_str());
+            prune::prune(self.schema(), &mut converted);
         }
-        Arc::new(shown)
+        Arc::new(converted)
     }
 
     fn schema_weight(&self) -> usize {
-        self.stored.weight
+        self.versions.weight
     }
 
     fn openapi(&self) -> Option<&Json> {

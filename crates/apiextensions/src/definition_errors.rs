@@ -80,8 +80,8 @@ fn names_errors(object: &Json) -> FieldErrors {
     let mut errors = FieldErrors::default();
     let name = |key: &str| object.text(&format!("/spec/names/{key}")).to_owned();
     let label = |field: String, value: &str, prefix: &str| {
-        let why = name_errors(NameRule::OldLabel, &value.to_lowercase(), false);
-        let why = if prefix.is_empty() { name_errors(NameRule::OldLabel, value, false) } else { why };
+        let why = name_errors(NameRule::Rfc1035Label, &value.to_lowercase(), false);
+        let why = if prefix.is_empty() { name_errors(NameRule::Rfc1035Label, value, false) } else { why };
         why.into_iter()
             .map(|why| FieldError::invalid_text(field.as_str(), value, format!("{prefix}{why}")))
             .collect::<Vec<_>>()

@@ -120,7 +120,7 @@ fn types(members: &Map, path: FieldPath<'_>, errors: &mut FieldErrors) {
         } else if key == "apiVersion" && text.matches('/').count() > 1 {
             wrong(format!("unexpected GroupVersion string: {text}"));
         } else if key == "kind" {
-            let found = name_errors(NameRule::OldLabel, &text.to_lowercase(), false);
+            let found = name_errors(NameRule::Rfc1035Label, &text.to_lowercase(), false);
             if !found.is_empty() {
                 wrong(format!("may have mixed case, but should otherwise match: {}", found.join(",")));
             }

@@ -96,11 +96,11 @@ fn apply<'a>(step: &Hop, value: &'a Json) -> Vec<&'a Json> {
         }
         Hop::All => children(value),
         Hop::Where(path, comparison, wanted) => {
-            let holds = |item: &&Json| {
+            let matches_filter = |item: &&Json| {
                 let equal = find(path, item).first().is_some_and(|found| *found == wanted);
                 equal == (*comparison == FilterOperator::Equal)
             };
-            children(value).into_iter().filter(holds).collect()
+            children(value).into_iter().filter(matches_filter).collect()
         }
         Hop::Having(path) => children(value).into_iter().filter(|item| !find(path, item).is_empty()).collect(),
     }

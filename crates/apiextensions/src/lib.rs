@@ -47,7 +47,7 @@ use std::sync::Arc;
 use definition::Definition;
 use pintle_json::Json;
 
-pub use custom_resource::{kinds, stored_kind};
+pub use custom_resource::{kinds, storage_version_kind};
 pub use definition::CLEANUP;
 pub use definition_errors::rules::RuleCost;
 pub use definition_errors::rules::costs as rule_costs;
@@ -78,13 +78,13 @@ pub fn resource(definition: &Json) -> GroupResource {
 }
 
 /// Returns the store name of a definition's objects. No built-in kind has this name.
-pub fn store(group: &str, plural: &str) -> pintle_meta::GroupResource {
+pub fn stored_as(group: &str, plural: &str) -> pintle_meta::GroupResource {
     pintle_meta::GroupResource::new(group, format!("{CUSTOM}{plural}"))
 }
 
-/// Returns the member order of the objects with the store name `stored`.
-pub fn order(stored: &str) -> Order {
-    if stored.starts_with(CUSTOM) { Order::Sorted } else { Order::Declared }
+/// Returns the member order of the objects with the store name `stored_as`.
+pub fn member_order(stored_as: &str) -> Order {
+    if stored_as.starts_with(CUSTOM) { Order::Sorted } else { Order::Declared }
 }
 
 /// Returns `true` if the definition is established, so that its objects are served.

@@ -62,7 +62,7 @@ pub(crate) struct Limits {
 impl Structural {
     /// Reads a schema. `patterns` contains the patterns of the whole definition.
     pub(super) fn read(schema: &Json, patterns: &mut Patterns) -> Self {
-        let flag = |key: &str| schema[key] == true;
+        let is_set = |key: &str| schema[key] == true;
         let mut read_one = |schema: &Json| Self::read(schema, patterns);
         let mut schemas = |key: &str| schema.list(&format!("/{key}")).map(&mut read_one).collect();
         let (all_of, any_of, one_of) = (schemas("allOf"), schemas("anyOf"), schemas("oneOf"));
@@ -70,13 +70,13 @@ impl Structural {
         let mut read = Self {
             type_name: schema.text("/type").into(),
             format: schema.text("/format").into(),
-            nullable: flag("nullable"),
-            int_or_string: flag("x-kubernetes-int-or-string"),
-            preserve_unknown: flag("x-kubernetes-preserve-unknown-fields"),
-            embedded: flag("x-kubernetes-embedded-resource"),
+            nullable: is_set("nullable"),
+            int_or_string: is_set("x-kubernetes-int-or-string"),
+            preserve_unknown: is_set("x-kubernetes-preserve-unknown-fields"),
+            embedded: is_set("x-kubernetes-embedded-resource"),
             list_type: schema.text("/x-kubernetes-list-type").into(),
             list_map_keys: texts(schema, "/x-kubernetes-list-map-keys"),
-            default: schema.get("default").filter(|default| !default.is_null() || flag("nullable")).cloned(),
+            default: schema.get("default").filter(|default| !default.is_null() || is_set("nullable")).cloned(),
             properties: properties.map(|(name, schema)| (name.to_string(), read_one(schema))).collect(),
             additional: schema.get("additionalProperties").and_then(|additional| match additional {
                 Json::Bool(allowed) => Some(Additional::Allowed(*allowed)),
@@ -125,13 +125,13 @@ impl Limits {
     fn read(schema: &Json, patterns: &mut Patterns) -> Self {
         let number = |key: &str| schema[key].as_f64();
         let count = |key: &str| schema[key].as_u64();
-        let flag = |key: &str| schema[key] == true;
+        let is_set = |key: &str| schema[key] == true;
         Self {
             values: schema["enum"].as_array().filter(|values| !values.is_empty()).map(|values| Allowed::new(values)),
             minimum: number("minimum"),
-            exclusive_minimum: flag("exclusiveMinimum"),
+            exclusive_minimum: is_set("exclusiveMinimum"),
             maximum: number("maximum"),
-            exclusive_maximum: flag("exclusiveMaximum"),
+            exclusive_maximum: is_set("exclusiveMaximum"),
             multiple_of: number("multipleOf").filter(|factor| *factor != 0.0),
             min_length: count("minLength"),
             max_length: count("maxLength"),

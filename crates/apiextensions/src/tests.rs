@@ -255,8 +255,11 @@ fn other_versions_contain_only_fields_known_to_both() {
     definition["spec"]["versions"].as_array_mut().expect("versions").push(other);
     let kinds = kinds(&established(&definition));
     let stored = Arc::new(json!({"apiVersion": "example.com/v1", "kind": "Widget", "spec": {"a": "1", "b": "2"}}));
-    assert!(Arc::ptr_eq(&kinds[0].shown(&stored), &stored));
-    assert_eq!(*kinds[1].shown(&stored), json!({"apiVersion": "example.com/v2", "kind": "Widget", "spec": {"a": "1"}}));
+    assert!(Arc::ptr_eq(&kinds[0].to_version(&stored), &stored));
+    assert_eq!(
+        *kinds[1].to_version(&stored),
+        json!({"apiVersion": "example.com/v2", "kind": "Widget", "spec": {"a": "1"}})
+    );
 }
 
 #[test]
@@ -272,7 +275,7 @@ fn defaults_come_from_the_version_of_the_last_write() {
     definition["spec"]["versions"].as_array_mut().expect("versions").push(stored);
     let kinds = kinds(&established(&definition));
     let object = Arc::new(json!({"spec": {"a": "1"}}));
-    let spec = |written: &str| kinds[1].strategy.shown(&object, written)["spec"].clone();
+    let spec = |written: &str| kinds[1].strategy.to_version(&object, written)["spec"].clone();
     assert_eq!(spec("example.com/v1"), json!({"a": "1"}));
     for written in ["example.com/v2", "example.com/gone", ""] {
         assert_eq!(spec(written), json!({"a": "1", "c": "x"}), "{written:?}");
@@ -286,10 +289,10 @@ fn changed_schema_converts_stored_objects_again() {
         kinds(&established(&definition)).swap_remove(0)
     };
     let (old, new) = (served(json!({"a": {"type": "string"}})), served(json!({"b": {"type": "string"}})));
-    let stored = pintle_kinds::sample(&json!({"metadata": {}, "spec": {"a": "1"}}));
+    let stored = pintle_kinds::stored_for_tests(&json!({"metadata": {}, "spec": {"a": "1"}}));
     for _ in 0..2 {
-        assert_eq!(old.converted(&stored), None);
-        assert_eq!(new.shown_stored(&stored)["spec"], json!({}));
+        assert_eq!(old.convert_if_needed(&stored), None);
+        assert_eq!(new.decode_in_version(&stored)["spec"], json!({}));
     }
 }
 

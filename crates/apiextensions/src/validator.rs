@@ -17,81 +17,83 @@ pub(crate) fn validate(schema: &Structural, value: &Json, old: Option<&Json>, pa
     validate_within(schema, value, old, path, &mut { MAX_STEPS })
 }
 
-/// Validates one of several values that share a step limit. Subtracts the steps from `left`, which is the number of remaining steps.
+/// Validates one of several values that share a step limit. Subtracts the steps from `steps_left`, which is the number of remaining steps.
 pub(super) fn validate_within(
     schema: &Structural,
     value: &Json,
     old: Option<&Json>,
     path: &str,
-    left: &mut usize,
+    steps_left: &mut usize,
 ) -> FieldErrors {
-    let mut check = Validation { left: *left, ..Validation::default() };
-    check.value(schema, value, old, FieldPath::Start(path));
-    *left = check.left;
-    if check.left == 0 {
-        check.error_without_path(format_args!("{path:?} takes more than {MAX_STEPS} steps to validate"));
+    let mut check = Validation { steps_left: *steps_left, ..Validation::default() };
+    check.validate_value(schema, value, old, FieldPath::Start(path));
+    *steps_left = check.steps_left;
+    if check.steps_left == 0 {
+        check.report_without_path(format_args!("{path:?} takes more than {MAX_STEPS} steps to validate"));
     }
     check.errors
 }
 
 /// The maximum number of steps to validate an object. One step is the validation of a value against one schema, or
-/// [`STEP_OF_TEXT`] bytes of text in a value or an error. For example, a value is validated once for each branch of an `anyOf`,
+/// [`TEXT_BYTES_PER_STEP`] bytes of text in a value or an error. For example, a value is validated once for each branch of an `anyOf`,
 /// and nested branches multiply. Without a limit, validation could take hours even for schemas and objects of legal size.
 pub(super) const MAX_STEPS: usize = 5_000_000;
 /// The number of bytes of text that count as one step.
-const STEP_OF_TEXT: usize = 64;
+const TEXT_BYTES_PER_STEP: usize = 64;
 
 #[derive(Default)]
 struct Validation {
     errors: FieldErrors,
     visits: usize,
-    left: usize,
+    /// The number of remaining validation steps.
+    steps_left: usize,
 }
 
 impl Validation {
-    fn value(&mut self, schema: &Structural, value: &Json, old: Option<&Json>, path: FieldPath<'_>) {
+    fn validate_value(&mut self, schema: &Structural, value: &Json, old: Option<&Json>, path: FieldPath<'_>) {
         if !old.is_some_and(|old| is_unchanged(schema, value, old)) {
-            self.changed(schema, value, old, path);
+            self.validate_changed(schema, value, old, path);
         }
     }
 
-    fn changed(&mut self, schema: &Structural, value: &Json, old: Option<&Json>, path: FieldPath<'_>) {
+    /// Validates a value that differs from the old value.
+    fn validate_changed(&mut self, schema: &Structural, value: &Json, old: Option<&Json>, path: FieldPath<'_>) {
         self.visits += 1;
         self.spend(1);
-        if self.left == 0 {
+        if self.steps_left == 0 {
             return;
         }
         if value.is_null() && (schema.nullable || schema.type_name.is_empty() && !schema.int_or_string) {
             // kube-apiserver rejects null for every `enum`, even for an `enum` that contains null.
             if let Some(values) = &schema.limits.values {
-                self.unsupported(values.all(), value, path);
+                self.report_unsupported(values.all(), value, path);
             }
             return;
         }
         // Validation continues after a wrong type, unless the value is null.
-        if !self.is_of_type(schema, value, path) && value.is_null() {
+        if !self.check_type(schema, value, path) && value.is_null() {
             return;
         }
-        self.branches(schema, value, old, path);
+        self.validate_branches(schema, value, old, path);
         match value {
-            Json::String(text) => self.text(schema, text, path),
-            Json::Number(_) => self.number(schema, value, path),
-            Json::Array(items) => self.list(schema, items, old, path),
+            Json::String(text) => self.validate_text(schema, text, path),
+            Json::Number(_) => self.validate_number(schema, value, path),
+            Json::Array(items) => self.validate_list(schema, items, old, path),
             _ => {}
         }
-        self.one_of_values(&schema.limits, value, path);
+        self.validate_enum(&schema.limits, value, path);
         if let Json::Object(members) = value {
-            self.object(schema, members, old, path);
+            self.validate_object(schema, members, old, path);
         }
     }
 
     fn spend(&mut self, steps: usize) {
-        self.left = self.left.saturating_sub(steps);
+        self.steps_left = self.steps_left.saturating_sub(steps);
     }
 
     /// Returns `true` if the value's JSON type matches the schema, and reports an error otherwise. If the schema
     /// has a known format, the message contains the formats, because the Go library compares formats first.
-    fn is_of_type(&mut self, schema: &Structural, value: &Json, path: FieldPath<'_>) -> bool {
+    fn check_type(&mut self, schema: &Structural, value: &Json, path: FieldPath<'_>) -> bool {
         let (found, found_format) = type_of(value);
         let allowed: &[&str] = match schema.type_name.as_str() {
             _ if schema.int_or_string => &["integer", "string"],
@@ -112,57 +114,59 @@ impl Validation {
             _ => (allowed.join(","), found),
         };
         let why = format_args!("{path} in body must be of type {wanted}: \"{found}\"");
-        self.error(FieldErrorType::TypeInvalid, path, &found.into(), why);
+        self.report(FieldErrorType::TypeInvalid, path, &found.into(), why);
         false
     }
 
-    fn branches(&mut self, schema: &Structural, value: &Json, old: Option<&Json>, path: FieldPath<'_>) {
+    fn validate_branches(&mut self, schema: &Structural, value: &Json, old: Option<&Json>, path: FieldPath<'_>) {
         if !schema.any_of.is_empty() {
-            let (fitting, best) = self.alternatives(&schema.any_of, value, old, path);
+            let (fitting, best) = self.try_branches(&schema.any_of, value, old, path);
             if fitting == 0 {
-                self.error_without_path(format_args!("\"{path}\" must validate at least one schema (anyOf)"));
+                self.report_without_path(format_args!("\"{path}\" must validate at least one schema (anyOf)"));
                 self.errors.extend(best);
             }
         }
         if !schema.one_of.is_empty() {
-            const STEM: &str = "must validate one and only one schema (oneOf).";
-            match self.alternatives(&schema.one_of, value, old, path) {
+            const ONE_OF: &str = "must validate one and only one schema (oneOf).";
+            match self.try_branches(&schema.one_of, value, old, path) {
                 (0, best) => {
-                    self.error_without_path(format_args!("\"{path}\" {STEM} Found none valid"));
+                    self.report_without_path(format_args!("\"{path}\" {ONE_OF} Found none valid"));
                     self.errors.extend(best);
                 }
                 (1, _) => {}
-                (many, _) => self.error_without_path(format_args!("\"{path}\" {STEM} Found {many} valid alternatives")),
+                (many, _) => {
+                    self.report_without_path(format_args!("\"{path}\" {ONE_OF} Found {many} valid alternatives"))
+                }
             }
         }
         if !schema.all_of.is_empty() {
             let mut fitting = 0;
             for branch in &schema.all_of {
-                let errors = self.branch(branch, value, old, path).errors;
+                let errors = self.try_branch(branch, value, old, path).errors;
                 fitting += usize::from(errors.is_empty());
                 self.errors.extend(errors);
             }
             match fitting {
-                0 => self.error_without_path(format_args!(
+                0 => self.report_without_path(format_args!(
                     "\"{path}\" must validate all the schemas (allOf). None validated"
                 )),
                 some if some < schema.all_of.len() => {
-                    self.error_without_path(format_args!("\"{path}\" must validate all the schemas (allOf)"));
+                    self.report_without_path(format_args!("\"{path}\" must validate all the schemas (allOf)"));
                 }
                 _ => {}
             }
         }
         if let Some(not) = &schema.not
-            && self.branch(not, value, old, path).errors.is_empty()
+            && self.try_branch(not, value, old, path).errors.is_empty()
         {
-            self.error_without_path(format_args!("\"{path}\" must not validate the schema (not)"));
+            self.report_without_path(format_args!("\"{path}\" must not validate the schema (not)"));
         }
     }
 
-    /// Returns the number of matching branches. Also returns the errors of the branch whose validation visited the most values. If several
-    /// branches visited equally many values, returns the errors of the first such branch. All other errors are dropped immediately to save
-    /// memory.
-    fn alternatives(
+    /// Returns the number of matching branches. Also returns the errors of the branch whose
+    /// validation visited the most values. If several branches are equal in this respect, the
+    /// first one's errors are returned. All other errors are dropped immediately to save memory.
+    fn try_branches(
         &mut self,
         branches: &[Structural],
         value: &Json,
@@ -171,10 +175,10 @@ impl Validation {
     ) -> (usize, FieldErrors) {
         let (mut fitting, mut best) = (0, None::<Self>);
         for branch in branches {
-            let tried = self.branch(branch, value, old, path);
-            fitting += usize::from(tried.errors.is_empty());
-            if best.as_ref().is_none_or(|best| tried.visits > best.visits) {
-                best = Some(tried);
+            let attempt = self.try_branch(branch, value, old, path);
+            fitting += usize::from(attempt.errors.is_empty());
+            if best.as_ref().is_none_or(|best| attempt.visits > best.visits) {
+                best = Some(attempt);
             }
         }
         (fitting, best.map(|best| best.errors).unwrap_or_default())
@@ -182,38 +186,39 @@ impl Validation {
 
     /// Validates the value against a branch and returns the branch's errors.
     /// Steps in the branch count towards the limit of the whole validation.
-    fn branch(&mut self, schema: &Structural, value: &Json, old: Option<&Json>, path: FieldPath<'_>) -> Self {
-        let mut branch = Self { left: self.left, ..Self::default() };
-        branch.changed(schema, value, old, path);
-        self.left = branch.left;
+    fn try_branch(&mut self, schema: &Structural, value: &Json, old: Option<&Json>, path: FieldPath<'_>) -> Self {
+        let mut branch = Self { steps_left: self.steps_left, ..Self::default() };
+        branch.validate_changed(schema, value, old, path);
+        self.steps_left = branch.steps_left;
         branch
     }
 
-    fn text(&mut self, schema: &Structural, text: &str, path: FieldPath<'_>) {
+    fn validate_text(&mut self, schema: &Structural, text: &str, path: FieldPath<'_>) {
         let limits = &schema.limits;
-        self.spend(text.len() / STEP_OF_TEXT);
+        self.spend(text.len() / TEXT_BYTES_PER_STEP);
         let length = text.chars().count() as u64;
         let value = Json::from(text);
+        // As in kube-apiserver, the length is counted in code points, although the message says bytes.
         // Report only the first violation of `maxLength`, `minLength` and `pattern`.
         if let Some(most) = limits.max_length.filter(|most| length > *most) {
             let bytes = if most == 1 { "byte" } else { "bytes" };
             let message = format!("Too long: may not be more than {most} {bytes}");
-            self.add_error(|| FieldError::new(FieldErrorType::TooLong, path, message));
+            self.push_error(|| FieldError::new(FieldErrorType::TooLong, path, message));
         } else if let Some(least) = limits.min_length.filter(|least| length < *least) {
-            self.error(
+            self.report(
                 FieldErrorType::Invalid,
                 path,
                 &value,
                 format_args!("{path} in body should be at least {least} chars long"),
             );
         } else if let Some(pattern) = &limits.pattern {
-            let Some((matches, steps)) = pattern.matches(text, self.left) else {
-                self.left = 0;
+            let Some((matches, steps)) = pattern.matches(text, self.steps_left) else {
+                self.steps_left = 0;
                 return;
             };
             self.spend(steps);
             if !matches {
-                self.error(
+                self.report(
                     FieldErrorType::Invalid,
                     path,
                     &value,
@@ -224,16 +229,16 @@ impl Validation {
         if matches!(&*schema.type_name, "" | "string") && !formats::fits(&schema.format, text) {
             let format = &schema.format;
             let why = format_args!("{path} in body must be of type {format}: {value}");
-            self.error(FieldErrorType::TypeInvalid, path, &value, why);
+            self.report(FieldErrorType::TypeInvalid, path, &value, why);
         }
     }
 
-    fn number(&mut self, schema: &Structural, value: &Json, path: FieldPath<'_>) {
+    fn validate_number(&mut self, schema: &Structural, value: &Json, path: FieldPath<'_>) {
         let Some(number) = value.as_f64() else { return };
-        let whole = value.is_i64();
+        let is_i64 = value.is_i64();
         let fits = match (schema.type_name.as_str(), schema.format.as_str()) {
-            ("integer", "int32") => whole && value.as_i64().is_some_and(|number| i32::try_from(number).is_ok()),
-            ("integer", _) => whole || number.fract() == 0.0 && number.abs() < 9.2e18,
+            ("integer", "int32") => is_i64 && value.as_i64().is_some_and(|number| i32::try_from(number).is_ok()),
+            ("integer", _) => is_i64 || number.fract() == 0.0 && number.abs() < 9.2e18,
             ("number", "float") => number.abs() <= f64::from(f32::MAX),
             _ => true,
         };
@@ -242,44 +247,44 @@ impl Validation {
                 format @ ("int32" | "int64" | "float" | "double") => format!("with format {format}"),
                 _ => "(default format)".into(),
             };
-            self.error_without_path(format_args!(
+            self.report_without_path(format_args!(
                 "Checked value must be of type {} {format} in {path}",
                 schema.type_name
             ));
         }
         let limits = &schema.limits;
         if let Some(factor) = limits.multiple_of.filter(|factor| (number / factor).fract() != 0.0) {
-            self.error(
+            self.report(
                 FieldErrorType::Invalid,
                 path,
                 value,
                 format_args!("{path} in body should be a multiple of {factor}"),
             );
         }
-        let beyond = |most: &f64| if limits.exclusive_maximum { number >= *most } else { number > *most };
-        if let Some(most) = limits.maximum.filter(beyond) {
+        let is_above = |most: &f64| if limits.exclusive_maximum { number >= *most } else { number > *most };
+        if let Some(most) = limits.maximum.filter(is_above) {
             let bound = if limits.exclusive_maximum { "less than" } else { "less than or equal to" };
-            self.error(FieldErrorType::Invalid, path, value, format_args!("{path} in body should be {bound} {most}"));
+            self.report(FieldErrorType::Invalid, path, value, format_args!("{path} in body should be {bound} {most}"));
         }
-        let below = |least: &f64| if limits.exclusive_minimum { number <= *least } else { number < *least };
-        if let Some(least) = limits.minimum.filter(below) {
+        let is_below = |least: &f64| if limits.exclusive_minimum { number <= *least } else { number < *least };
+        if let Some(least) = limits.minimum.filter(is_below) {
             let bound = if limits.exclusive_minimum { "greater than" } else { "greater than or equal to" };
-            self.error(FieldErrorType::Invalid, path, value, format_args!("{path} in body should be {bound} {least}"));
+            self.report(FieldErrorType::Invalid, path, value, format_args!("{path} in body should be {bound} {least}"));
         }
     }
 
-    fn list(&mut self, schema: &Structural, items: &[Json], old: Option<&Json>, path: FieldPath<'_>) {
+    fn validate_list(&mut self, schema: &Structural, items: &[Json], old: Option<&Json>, path: FieldPath<'_>) {
         if let Some(item_schema) = &schema.items {
-            let before = old.and_then(Json::as_array).filter(|_| schema.list_type == "map");
-            let before = by_keys(schema, before.map_or(&[], |items| &items[..]));
+            let old_items = old.and_then(Json::as_array).filter(|_| schema.list_type == "map");
+            let old_items = by_keys(schema, old_items.map_or(&[], |items| &items[..]));
             for (at, item) in items.iter().enumerate() {
-                let old = if before.is_empty() { None } else { before.get(&keys(schema, item)).copied() };
-                self.value(item_schema, item, old, path.item(at));
+                let old = if old_items.is_empty() { None } else { old_items.get(&keys(schema, item)).copied() };
+                self.validate_value(item_schema, item, old, path.item(at));
             }
         }
         let (count, limits) = (items.len() as u64, &schema.limits);
         if let Some(least) = limits.min_items.filter(|least| count < *least) {
-            self.error(
+            self.report(
                 FieldErrorType::Invalid,
                 path,
                 &count.into(),
@@ -287,18 +292,24 @@ impl Validation {
             );
         }
         if let Some(most) = limits.max_items.filter(|most| count > *most) {
-            self.too_many(path, count, most);
+            self.report_too_many(path, count, most);
         }
     }
 
-    fn object(&mut self, schema: &Structural, members: &pintle_json::Map, old: Option<&Json>, path: FieldPath<'_>) {
+    fn validate_object(
+        &mut self,
+        schema: &Structural,
+        members: &pintle_json::Map,
+        old: Option<&Json>,
+        path: FieldPath<'_>,
+    ) {
         let (count, limits) = (members.len() as u64, &schema.limits);
         if let Some(least) = limits.min_properties.filter(|least| count < *least) {
             let why = format_args!("{path} in body should have at least {least} properties");
-            self.error(FieldErrorType::Invalid, path, &count.into(), why);
+            self.report(FieldErrorType::Invalid, path, &count.into(), why);
         }
         if let Some(most) = limits.max_properties.filter(|most| count > *most) {
-            self.too_many(path, count, most);
+            self.report_too_many(path, count, most);
         }
         for (name, member) in members {
             let member_schema = match (schema.properties.get(name.as_str()), &schema.additional) {
@@ -306,24 +317,24 @@ impl Validation {
                 (None, Some(Additional::Schema(schema))) => schema,
                 _ => continue,
             };
-            self.value(member_schema, member, old.and_then(|old| old.get(name)), path.member(name));
+            self.validate_value(member_schema, member, old.and_then(|old| old.get(name)), path.member(name));
         }
         self.spend(schema.required.len());
         for name in schema.required.iter().filter(|name| !members.contains_key(name)) {
-            self.add_error(|| FieldError::required(path.member(name), ""));
+            self.push_error(|| FieldError::required(path.member(name), ""));
         }
     }
 
-    fn one_of_values(&mut self, limits: &Limits, value: &Json, path: FieldPath<'_>) {
+    fn validate_enum(&mut self, limits: &Limits, value: &Json, path: FieldPath<'_>) {
         let Some(values) = &limits.values else { return };
-        self.spend(1 + weight::of_value(value) / STEP_OF_TEXT);
+        self.spend(1 + weight::of_value(value) / TEXT_BYTES_PER_STEP);
         if !values.has(value) {
-            self.unsupported(values.all(), value, path);
+            self.report_unsupported(values.all(), value, path);
         }
     }
 
-    fn unsupported(&mut self, supported: &[Json], value: &Json, path: FieldPath<'_>) {
-        self.add_error(|| {
+    fn report_unsupported(&mut self, supported: &[Json], value: &Json, path: FieldPath<'_>) {
+        self.push_error(|| {
             let texts = supported.iter().map(|value| value.as_str().map_or_else(|| value.to_string(), Into::into));
             let texts: Vec<String> = texts.collect();
             let texts: Vec<_> = texts.iter().map(String::as_str).collect();
@@ -331,39 +342,43 @@ impl Validation {
         });
     }
 
-    fn too_many(&mut self, path: FieldPath<'_>, count: u64, most: u64) {
+    fn report_too_many(&mut self, path: FieldPath<'_>, count: u64, most: u64) {
         let items = if most == 1 { "item" } else { "items" };
         let message = format!("Too many: {count}: must have at most {most} {items}");
-        self.add_error(|| FieldError::new(FieldErrorType::TooMany, path, message));
+        self.push_error(|| FieldError::new(FieldErrorType::TooMany, path, message));
     }
 
-    fn error(&mut self, reason: FieldErrorType, path: FieldPath<'_>, value: &Json, why: fmt::Arguments<'_>) {
-        self.add_error(|| FieldError::new(reason, path, format!("Invalid value: {value}: {why}")));
+    fn report(&mut self, reason: FieldErrorType, path: FieldPath<'_>, value: &Json, why: fmt::Arguments<'_>) {
+        self.push_error(|| FieldError::new(reason, path, format!("Invalid value: {value}: {why}")));
     }
 
-    /// Reports an error. The error's bytes count as steps, even if the error is discarded later, because a branch can report an error for
-    /// every value.
-    fn add_error(&mut self, error: impl FnOnce() -> FieldError) {
-        let before = self.errors.size();
-        self.errors.add(error);
-        self.spend((self.errors.size() - before) / STEP_OF_TEXT);
+    /// Reports an error. Its bytes count as steps, even if the error is
+    /// discarded later, because a branch can report an error for every value.
+    fn push_error(&mut self, make_error: impl FnOnce() -> FieldError) {
+        let old_size = self.errors.size();
+        self.errors.add(make_error);
+        self.spend((self.errors.size() - old_size) / TEXT_BYTES_PER_STEP);
     }
 
     /// Reports an error without a path, as the Go library does.
-    fn error_without_path(&mut self, why: fmt::Arguments<'_>) {
-        self.error(FieldErrorType::Invalid, FieldPath::Start("<nil>"), &"".into(), why);
+    fn report_without_path(&mut self, why: fmt::Arguments<'_>) {
+        self.report(FieldErrorType::Invalid, FieldPath::Start("<nil>"), &"".into(), why);
     }
 }
 
 /// Returns an error for each duplicate item in a list of type `set` or `map`. The error's path refers to the second occurrence.
 pub(crate) fn duplicates(schema: &Structural, value: &Json, old: Option<&Json>, path: &str) -> FieldErrors {
-    let found = |value: &Json| {
+    let duplicate_errors = |value: &Json| {
         let mut errors = FieldErrors::default();
         collect_duplicates(schema, value, FieldPath::Start(path), &mut errors);
         errors
     };
     // If the old value has duplicates, the new value may have any duplicates.
-    if old.is_some_and(|old| !found(old).is_empty()) { FieldErrors::default() } else { found(value) }
+    if old.is_some_and(|old| !duplicate_errors(old).is_empty()) {
+        FieldErrors::default()
+    } else {
+        duplicate_errors(value)
+    }
 }
 
 fn collect_duplicates(schema: &Structural, value: &Json, path: FieldPath<'_>, errors: &mut FieldErrors) {
@@ -407,12 +422,12 @@ fn duplicate_keys(schema: &Structural, items: &[Json], path: FieldPath<'_>, erro
         Json::Object(present.collect())
     };
     let keys: Vec<_> = items.iter().map(key).collect();
-    // If the list has a single key field, compare only the values of this field.
-    let seconds = match &schema.list_map_keys[..] {
+    // For a single key, compare only its values.
+    let duplicates = match &schema.list_map_keys[..] {
         [key] => second_occurrences(keys.iter().map(|present| present.get(key).unwrap_or(present))),
         _ => second_occurrences(keys.iter()),
     };
-    for at in seconds {
+    for at in duplicates {
         errors.add(|| FieldError::duplicate(path.item(at), &keys[at]));
     }
 }
@@ -467,9 +482,9 @@ mod tests {
 
     fn steps(schema: &Json, value: &Json) -> usize {
         let schema = Structural::read(schema, &mut Patterns::default());
-        let mut check = Validation { left: usize::MAX, ..Validation::default() };
-        check.value(&schema, value, None, FieldPath::Start(""));
-        usize::MAX - check.left
+        let mut check = Validation { steps_left: usize::MAX, ..Validation::default() };
+        check.validate_value(&schema, value, None, FieldPath::Start(""));
+        usize::MAX - check.steps_left
     }
 
     #[test]

@@ -19,7 +19,7 @@ pub struct Context<'a> {
     pub user: &'a User,
     /// Whether the request sets labels. If the request sets no
     /// labels, objects of some kinds get their pod template's labels.
-    pub labelled: bool,
+    pub has_labels: bool,
 }
 
 impl Context<'_> {

@@ -63,8 +63,8 @@ pub fn condition<'a>(object: &'a Json, kind: &str) -> Option<&'a Json> {
 
 /// Returns `true` if the status condition of type `kind` is `True`.
 pub fn holds(object: &Json, kind: &str) -> bool {
-    let is = |condition: &Json| condition.text("/type") == kind && condition.text("/status") == "True";
-    object.list("/status/conditions").any(is)
+    let is_true_condition = |condition: &Json| condition.text("/type") == kind && condition.text("/status") == "True";
+    object.list("/status/conditions").any(is_true_condition)
 }
 
 /// Sets a condition. Keeps `lastTransitionTime` if the condition's status does not change. Returns `true` if the object has changed.

@@ -31,11 +31,11 @@ impl<V> SharedMap<V> {
     }
 
     pub fn get(&self, name: &str) -> Option<&V> {
-        let mut at = self;
+        let mut subtree = self;
         loop {
-            let node = at.0.as_deref()?;
-            match side(name, node) {
-                Some(side) => at = &node.sides[side],
+            let node = subtree.0.as_deref()?;
+            match side_of(name, node) {
+                Some(side) => subtree = &node.sides[side],
                 None => return Some(&node.value),
             }
         }
@@ -71,7 +71,7 @@ impl<V: Clone> SharedMap<V> {
             self.0 = Some(Arc::new(MapNode { name: name.into(), value, size: 1, sides: Default::default() }));
             return;
         };
-        match side(name, node) {
+        match side_of(name, node) {
             Some(side) => node.sides[side].insert(name, value),
             None => node.value = value,
         }
@@ -80,7 +80,7 @@ impl<V: Clone> SharedMap<V> {
 
     pub fn remove(&mut self, name: &str) {
         let Some(node) = self.0.as_mut().map(Arc::make_mut) else { return };
-        match side(name, node) {
+        match side_of(name, node) {
             Some(side) => node.sides[side].remove(name),
             None => match node.sides[1].take_first() {
                 Some((name, value)) => (node.name, node.value) = (name, value),
@@ -104,19 +104,19 @@ impl<V: Clone> SharedMap<V> {
 
     fn balance(&mut self) {
         let Some(node) = self.0.as_mut().map(Arc::make_mut) else { return };
-        node.measure();
-        for (up, other) in [(0, 1), (1, 0)] {
-            if node.sides[up].weight() > MAX_RATIO * node.sides[other].weight() {
-                let [inner, outer] = [other, up].map(|side| node.sides[up].side(side).map_or(1, Self::weight));
+        node.update_size();
+        for (heavy, light) in [(0, 1), (1, 0)] {
+            if node.sides[heavy].weight() > MAX_RATIO * node.sides[light].weight() {
+                let [inner, outer] = [light, heavy].map(|side| node.sides[heavy].child(side).map_or(1, Self::weight));
                 if inner >= DOUBLE_RATIO * outer {
-                    node.sides[up].rotate(other);
+                    node.sides[heavy].rotate(light);
                 }
-                return self.rotate(up);
+                return self.rotate(heavy);
             }
         }
     }
 
-    fn side(&self, side: usize) -> Option<&Self> {
+    fn child(&self, side: usize) -> Option<&Self> {
         self.0.as_ref().map(|node| &node.sides[side])
     }
 
@@ -130,15 +130,15 @@ impl<V: Clone> SharedMap<V> {
         };
         let upper = Arc::make_mut(&mut new);
         lower.sides[side] = std::mem::take(&mut upper.sides[1 - side]);
-        lower.measure();
+        lower.update_size();
         upper.sides[1 - side] = Self(Some(old));
-        upper.measure();
+        upper.update_size();
         self.0 = Some(new);
     }
 }
 
 /// Returns the index in [`sides`](MapNode::sides) of the subtree for `name`, or `None` if the node itself has this name.
-fn side<V>(name: &str, node: &MapNode<V>) -> Option<usize> {
+fn side_of<V>(name: &str, node: &MapNode<V>) -> Option<usize> {
     match name.cmp(&node.name) {
         Ordering::Less => Some(0),
         Ordering::Greater => Some(1),
@@ -147,7 +147,7 @@ fn side<V>(name: &str, node: &MapNode<V>) -> Option<usize> {
 }
 
 impl<V> MapNode<V> {
-    fn measure(&mut self) {
+    fn update_size(&mut self) {
         self.size = 1 + self.sides.iter().map(SharedMap::size).sum::<usize>();
     }
 }
@@ -180,11 +180,11 @@ impl<V> SharedMap<V> {
 
     fn nodes(&self) -> Vec<&MapNode<V>> {
         let mut nodes: Vec<_> = self.0.as_deref().into_iter().collect();
-        let mut at = 0;
-        while let Some(node) = nodes.get(at) {
-            let below = node.sides.each_ref().map(|side| side.0.as_deref());
-            nodes.extend(below.into_iter().flatten());
-            at += 1;
+        let mut index = 0;
+        while let Some(node) = nodes.get(index) {
+            let children = node.sides.each_ref().map(|side| side.0.as_deref());
+            nodes.extend(children.into_iter().flatten());
+            index += 1;
         }
         nodes
     }

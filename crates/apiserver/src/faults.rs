@@ -11,7 +11,7 @@ use tokio::runtime::Handle;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-use self::rule::Armed;
+use self::rule::ArmedRule;
 
 /// The scripted faults of a server. The server applies the rules in the order in which they were added.
 #[derive(Debug)]
@@ -24,7 +24,7 @@ pub struct Faults {
 
 #[derive(Debug)]
 struct ArmedRules {
-    rules: Vec<Armed>,
+    rules: Vec<ArmedRule>,
     seed: u64,
     hits: Vec<u64>,
 }
@@ -114,7 +114,7 @@ impl Faults {
         inner.hits.push(0);
         // Each rule has its own random source, so the rules' random choices are independent of each other.
         let random = fastrand::Rng::with_seed(inner.seed.wrapping_add(id.0 as u64));
-        inner.rules.push(Armed::new(id, rule, random));
+        inner.rules.push(ArmedRule::new(id, rule, random));
         id
     }
 
@@ -151,7 +151,7 @@ impl Faults {
         let mut inner = self.lock();
         let ArmedRules { rules, hits, .. } = &mut *inner;
         for armed in rules.iter_mut() {
-            let matches = !armed.rule.fault.is_about_watch(request) && armed.fires(request);
+            let matches = !armed.rule.fault.affects_running_watch(request) && armed.try_fire(request);
             if !matches {
                 continue;
             }
@@ -168,7 +168,7 @@ impl Faults {
                 Fault::Expire | Fault::CutAfter(_) | Fault::CutMidFrame(_) | Fault::SilentAfter(_) => (),
             }
         }
-        rules.retain(|armed| !armed.is_over());
+        rules.retain(|armed| !armed.can_be_dropped());
         before
     }
 
@@ -178,22 +178,22 @@ impl Faults {
         let mut inner = self.lock();
         let ArmedRules { rules, hits, .. } = &mut *inner;
         let (mut ends, mut lags) = (None, None);
-        for armed in rules.iter_mut().filter(|armed| armed.rule.fault.is_about_watch(request)) {
+        for armed in rules.iter_mut().filter(|armed| armed.rule.fault.affects_running_watch(request)) {
             let is_lag = matches!(armed.rule.fault, Fault::Lag(_));
             let is_taken = if is_lag { lags.is_some() } else { ends.is_some() };
-            if is_taken || !armed.fires(request) {
+            if is_taken || !armed.try_fire(request) {
                 continue;
             }
             hits[armed.id.0] += 1;
             match armed.rule.fault {
-                Fault::Lag(lag) => lags = Some(Lagging { lag, until: armed.until(), lifted: armed.lifted() }),
+                Fault::Lag(lag) => lags = Some(Lagging { lag, until: armed.until(), lifted: armed.removed() }),
                 Fault::CutAfter(frames) => ends = Some(WatchFault::CutAfter(frames)),
                 Fault::CutMidFrame(frames) => ends = Some(WatchFault::CutMidFrame(frames)),
                 Fault::SilentAfter(frames) => ends = Some(WatchFault::SilentAfter(frames)),
                 _ => ends = Some(WatchFault::Expired),
             }
         }
-        rules.retain(|armed| !armed.is_over());
+        rules.retain(|armed| !armed.can_be_dropped());
         (ends, lags)
     }
 

@@ -83,7 +83,7 @@ impl Call {
         let call = Self {
             weight: 0,
             schema_weight: 0,
-            bodies: registry.bodies.clone(),
+            bodies: registry.body_budget.clone(),
             upgrade: head.extensions.remove(),
             socket: None,
             method: head.method,
@@ -215,7 +215,7 @@ async fn answer(
         Err(failure) => Err(failure),
     };
     let outcome = match outcome {
-        Ok(reply) => converted(&registry, call, reply).await,
+        Ok(reply) => convert_reply(&registry, call, reply).await,
         Err(failure) => Err(failure),
     };
     call.warnings.extend(call.requester.take_warnings());
@@ -237,7 +237,8 @@ async fn answer(
     (response, Ongoing { audited, socket: None, ends })
 }
 
-async fn converted(registry: &Registry, call: &Call, reply: Reply) -> Outcome<Reply> {
+/// Converts the reply's objects, if their kind has a conversion webhook.
+async fn convert_reply(registry: &Registry, call: &Call, reply: Reply) -> Outcome<Reply> {
     Ok(match reply {
         Reply::Object { code, kind, object, format } => {
             let object = registry.settled(&kind, object, &call.requester).await?;

@@ -83,9 +83,9 @@ enum TimeoutScope {
 }
 
 impl Live {
-    /// Makes `registry` read its objects from the upstream cluster. `registry` must be empty.
-    /// Background tasks are spawned on the current runtime.
-    pub(crate) fn over(
+    /// Makes `registry`, which must be empty, read its objects from the
+    /// upstream cluster. Background tasks are spawned on the current runtime.
+    pub(crate) fn new(
         upstream: Upstream,
         registry: Arc<Registry>,
         stop: CancellationToken,
@@ -96,7 +96,8 @@ impl Live {
         Arc::new(Self { registry, upstream, collections, complete, stop, tasks, runtime })
     }
 
-    pub(crate) async fn begin(self: &Arc<Self>) -> Result<(), Refusal> {
+    /// Loads the custom resource definitions and watches them.
+    pub(crate) async fn load_definitions(self: &Arc<Self>) -> Result<(), Refusal> {
         let kinds = self.registry.kinds();
         let Some(definitions) = kinds.group_kind("apiextensions.k8s.io", "CustomResourceDefinition") else {
             return Ok(());
@@ -135,11 +136,11 @@ impl Live {
 
     /// Loads the objects that a request needs, and determines which server must answer the request.
     async fn prepare(self: &Arc<Self>, method: &Method, uri: &Uri) -> Result<Route, Refusal> {
-        let reads = matches!(*method, Method::GET | Method::HEAD);
+        let is_read = matches!(*method, Method::GET | Method::HEAD);
         let path = match Target::parse(uri.path()) {
             Target::Resource(path) => path,
             // If a custom resource definition was written in the plan, only this server can create the discovery documents.
-            Target::Other(parts) if reads && !(is_discovery(&parts) && self.has_written_definitions()) => {
+            Target::Other(parts) if is_read && !(is_discovery(&parts) && self.has_written_definitions()) => {
                 return Ok(Route::Upstream(TimeoutScope::Whole));
             }
             Target::Other(_) | Target::Undeterminable => return Ok(Route::Local),
@@ -153,7 +154,7 @@ impl Live {
         let Some(kind) = kinds.resource(&path.group, &path.version, &path.resource) else {
             // Do not forward GET requests through a proxy, because they can have side effects.
             let is_proxy = path.old_proxy || path.resource == "proxy" || path.subresource == "proxy";
-            return if reads && !is_proxy {
+            return if is_read && !is_proxy {
                 Ok(Route::Upstream(timeout_scope(&path, uri)))
             } else {
                 Err(Refusal::unknown(&path.resource))
@@ -165,20 +166,20 @@ impl Live {
             return Err(Refusal::unknown(&path.full_resource()));
         }
         let is_computed = subresource == Subresource::Log || kind.strategy.computed_objects().is_some();
-        let is_question =
-            path.name.is_empty() && kind.strategy.post_handler(subresource).is_some_and(PostHandler::is_question);
-        if reads && is_computed {
+        let is_read_only_review =
+            path.name.is_empty() && kind.strategy.post_handler(subresource).is_some_and(PostHandler::is_read_only);
+        if is_read && is_computed {
             return Ok(Route::Upstream(timeout_scope(&path, uri)));
         }
-        if *method == Method::POST && is_question {
+        if *method == Method::POST && is_read_only_review {
             return Ok(Route::Upstream(TimeoutScope::Whole));
         }
-        let namespace = if kind.namespaced() { &*path.namespace } else { "" };
-        if !reads {
+        let namespace = if kind.is_namespaced() { &*path.namespace } else { "" };
+        if !is_read {
             self.load_dependencies(kind, subresource, namespace).await?;
         }
         match path.name.is_empty() || path.old_watch {
-            _ if kind.conduct.transient => (),
+            _ if kind.flags.is_transient => (),
             true => self.load_collection(kind, namespace).await?,
             false => self.load_object(kind, namespace, &path.name).await?,
         }
@@ -199,14 +200,14 @@ impl Live {
                 // Ignore 403 errors for the namespace. A client that may not read a namespace can still have permissions inside it.
                 Err(refusal) if refusal.code == 403 && self.registry.db.get(NAMESPACES, namespace).is_some() => (),
                 Err(refusal) if refusal.code == 403 => {
-                    self.mirror(namespaces, unknown_namespace(namespace));
+                    self.store_upstream_object(namespaces, unknown_namespace(namespace));
                 }
                 loaded => loaded?,
             }
         }
         for (group, kind) in kind.strategy.read_kinds(subresource) {
             let Some(kind) = kinds.group_kind(group, kind) else { continue };
-            match self.load_collection(kind, if kind.namespaced() { namespace } else { "" }).await {
+            match self.load_collection(kind, if kind.is_namespaced() { namespace } else { "" }).await {
                 Err(refusal) if refusal.code == 403 => (),
                 loaded => loaded?,
             }
@@ -216,19 +217,25 @@ impl Live {
 
     /// Loads one object, unless it was written in the plan or its collection is watched.
     async fn load_object(&self, kind: &Arc<Kind>, namespace: &str, name: &str) -> Result<(), Refusal> {
-        let collection = Collection { resource: kind.store.to_string().into(), namespace: namespace.into() };
-        let at = key(namespace, name);
-        let is_written = !self.registry.db.is_left_alone(&collection.resource, &at);
-        let Some(source) = self.source(kind).filter(|_| !is_written && !self.is_complete(&collection)) else {
+        let collection = Collection { resource: kind.stored_as.to_string().into(), namespace: namespace.into() };
+        let object_key = key(namespace, name);
+        let is_written = !self.registry.db.follows_upstream(&collection.resource, &object_key);
+        let Some(source) = self.storage_version_kind(kind).filter(|_| !is_written && !self.is_complete(&collection))
+        else {
             return Ok(());
         };
         match self.upstream.get(&upstream::object_path(&source, namespace, name)).await {
-            Ok(object) if is_named(&object, namespace, name) => self.mirror(&source, object),
-            Ok(_) => return Err(Refusal::wrong_object(&at)),
+            Ok(object) if is_named(&object, namespace, name) => self.store_upstream_object(&source, object),
+            Ok(_) => return Err(Refusal::wrong_object(&object_key)),
             Err(refusal) if refusal.is_absent(name) => {
                 let complete = self.complete.read().unwrap_or_else(PoisonError::into_inner);
-                if !is_in(&complete, &collection) {
-                    self.registry.db.show(&collection.resource, &at, UpstreamObject { at: 0, object: None }, false);
+                if !contains(&complete, &collection) {
+                    self.registry.db.show(
+                        &collection.resource,
+                        &object_key,
+                        UpstreamObject { at: 0, object: None },
+                        false,
+                    );
                 }
             }
             Err(refusal) => return Err(refusal),
@@ -238,8 +245,10 @@ impl Live {
 
     /// Loads a collection if it is not loaded yet. If the future is dropped, the load continues.
     async fn load_collection(self: &Arc<Self>, kind: &Arc<Kind>, namespace: &str) -> Result<(), Refusal> {
-        let collection = Collection { resource: kind.store.to_string().into(), namespace: namespace.into() };
-        let Some(source) = self.source(kind).filter(|_| !self.is_complete(&collection)) else { return Ok(()) };
+        let collection = Collection { resource: kind.stored_as.to_string().into(), namespace: namespace.into() };
+        let Some(source) = self.storage_version_kind(kind).filter(|_| !self.is_complete(&collection)) else {
+            return Ok(());
+        };
         let cell = self
             .collections
             .lock()
@@ -254,10 +263,10 @@ impl Live {
     }
 
     /// Copies an upstream object into the store. Ignores objects without a name.
-    fn mirror(&self, kind: &Arc<Kind>, object: Json) {
+    fn store_upstream_object(&self, kind: &Arc<Kind>, object: Json) {
         let (namespace, name) = (metadata::namespace(&object), metadata::name(&object));
-        let collection = Collection { resource: kind.store.to_string().into(), namespace: namespace.into() };
-        let at = version(&object);
+        let collection = Collection { resource: kind.stored_as.to_string().into(), namespace: namespace.into() };
+        let revision = version(&object);
         let key = key(namespace, name);
         if name.is_empty() {
             return tracing::warn!(resource = %collection.resource, "ignoring an object without a name from the upstream cluster");
@@ -265,19 +274,19 @@ impl Live {
         let object = kind.strategy.to_stored(crate::registry::typed(&kind.api_version(), &kind.kind, object));
         let draft = self.registry.db.draft(&collection.resource, &object);
         let complete = self.complete.read().unwrap_or_else(PoisonError::into_inner);
-        let shown = UpstreamObject { at, object: Some(draft) };
-        self.registry.db.show(&collection.resource, &key, shown, is_in(&complete, &collection));
+        let upstream_object = UpstreamObject { at: revision, object: Some(draft) };
+        self.registry.db.show(&collection.resource, &key, upstream_object, contains(&complete, &collection));
     }
 
     /// Returns the kind in the storage version of the upstream cluster, in which the plan reads
     /// the upstream objects. Returns `None` if the resource's definition was created in the plan.
-    fn source(&self, kind: &Arc<Kind>) -> Option<Arc<Kind>> {
+    fn storage_version_kind(&self, kind: &Arc<Kind>) -> Option<Arc<Kind>> {
         let kinds = self.registry.kinds();
         let mut version = kind.stored_version.as_ref().map(|stored| stored.version.clone());
         if kind.origin() == Origin::Custom {
             let name = format!("{}.{}", kind.plural, kind.group);
-            if !self.registry.db.is_left_alone(DEFINITIONS, &name) {
-                let definition = self.registry.db.base(DEFINITIONS, &name)?.decode();
+            if !self.registry.db.follows_upstream(DEFINITIONS, &name) {
+                let definition = self.registry.db.upstream_object(DEFINITIONS, &name)?.decode();
                 let versions = definition.list("/spec/versions");
                 let mut stored = versions.filter(|version| version["storage"] == true);
                 version = stored.next().map(|version| version.text("/name").to_owned());
@@ -288,7 +297,7 @@ impl Live {
     }
 
     fn is_complete(&self, collection: &Collection) -> bool {
-        is_in(&self.complete.read().unwrap_or_else(PoisonError::into_inner), collection)
+        contains(&self.complete.read().unwrap_or_else(PoisonError::into_inner), collection)
     }
 
     fn has_written_definitions(&self) -> bool {
@@ -300,7 +309,8 @@ fn is_named(object: &Json, namespace: &str, name: &str) -> bool {
     object.text("/metadata/namespace") == namespace && object.text("/metadata/name") == name
 }
 
-fn is_in(complete: &HashSet<Collection>, collection: &Collection) -> bool {
+/// Returns `true` if `complete` contains this collection, or the resource's collection across all namespaces.
+fn contains(complete: &HashSet<Collection>, collection: &Collection) -> bool {
     complete.contains(collection) || complete.contains(&Collection { namespace: String::new(), ..collection.clone() })
 }
 

@@ -148,7 +148,7 @@ impl Plan {
         let server =
             ApiServer::start_with_upstream(config, Some(Upstream::new(live))).await.map_err(PlanError::Server)?;
         if let Some(live) = server.live() {
-            live.begin().await.map_err(|refusal| PlanError::Cluster { why: refusal.message() })?;
+            live.load_definitions().await.map_err(|refusal| PlanError::Cluster { why: refusal.message() })?;
         }
         server.settle().await;
         Ok(Self { server })

@@ -71,15 +71,15 @@ pub(crate) struct Registry {
     pub(crate) audit: AuditLog,
     pub(crate) metrics: Metrics,
     pub(crate) health: Health,
-    pub(crate) bodies: Arc<BodyBudget>,
+    pub(crate) body_budget: Arc<BodyBudget>,
     pub(crate) documents: Arc<Documents>,
     pub(crate) offload_permits: OffloadPermits,
     /// The admission plugins, in the order in which they run.
-    pub(crate) chain: Vec<Arc<dyn Plugin>>,
+    pub(crate) admission_chain: Vec<Arc<dyn Plugin>>,
     /// The served kinds. The lock is held only while the `Arc` is cloned or replaced.
     kinds: RwLock<Arc<Kinds>>,
     /// Prevents concurrent changes to `kinds`.
-    changing_kinds: Mutex<()>,
+    kinds_change_lock: Mutex<()>,
     random: Mutex<fastrand::Rng>,
 }
 
@@ -93,7 +93,7 @@ impl Registry {
             ..History::default()
         };
         let db = Db::new(config.first_revision, history, draft, clock.clone());
-        let db = Arc::new(db.keeping_trees_of(pintle_builtin::is_read_often));
+        let db = Arc::new(db.keeping_trees_of(pintle_builtin::caches_decoded));
         let kinds = if config.coordinated_leader_election {
             pintle_builtin::coordinated_kinds()
         } else {
@@ -110,14 +110,14 @@ impl Registry {
             flows: Flows::default(),
             faults: Faults::new(config.seed.unwrap_or(0)),
             health: Health::default(),
-            bodies: Arc::new(BodyBudget::new(config.body_bytes)),
+            body_budget: Arc::new(BodyBudget::new(config.body_bytes)),
             audit: AuditLog::new(config.audit),
             metrics: Metrics::default(),
             documents: Arc::new(if config.offload { Documents::default() } else { Documents::inline() }),
             offload_permits: if config.offload { OffloadPermits::default() } else { OffloadPermits::inline() },
-            chain: admission_chain::chain(),
+            admission_chain: admission_chain::chain(),
             kinds: RwLock::new(Arc::new(pintle_apiextensions::with_definition_strategy(kinds))),
-            changing_kinds: Mutex::default(),
+            kinds_change_lock: Mutex::default(),
             random: Mutex::new(random),
             config,
         }
@@ -130,7 +130,7 @@ impl Registry {
 
     /// Changes the served kinds. Requests in flight continue to use the old set. Readers do not wait while `change` runs.
     pub(crate) fn change_kinds(&self, change: impl FnOnce(&mut Kinds)) {
-        let _turn = self.changing_kinds.lock().unwrap_or_else(PoisonError::into_inner);
+        let _guard = self.kinds_change_lock.lock().unwrap_or_else(PoisonError::into_inner);
         let mut new = Kinds::clone(&self.kinds());
         change(&mut new);
         let mut kinds = self.kinds.write().unwrap_or_else(PoisonError::into_inner);
@@ -149,7 +149,7 @@ impl Registry {
     }
 
     pub(crate) fn context<'a>(&'a self, user: &'a User) -> Context<'a> {
-        Context { now: self.clock.now(), cluster: &*self.db, user, labelled: true }
+        Context { now: self.clock.now(), cluster: &*self.db, user, has_labels: true }
     }
 
     pub(crate) fn uuid(&self) -> String {
@@ -168,13 +168,13 @@ impl Registry {
         format!("{base}{suffix}")
     }
 
-    pub(crate) fn with_random<R>(&self, f: impl FnOnce(&mut fastrand::Rng) -> R) -> R {
-        f(&mut self.random.lock().unwrap_or_else(PoisonError::into_inner))
+    pub(crate) fn with_random<R>(&self, generate: impl FnOnce(&mut fastrand::Rng) -> R) -> R {
+        generate(&mut self.random.lock().unwrap_or_else(PoisonError::into_inner))
     }
 }
 
 pub(crate) fn draft(interner: &Arc<Interner>, resource: &str, object: &Json) -> Draft {
-    Draft::new(interner, object, pintle_apiextensions::order(resource), pintle_builtin::claims(resource, object))
+    Draft::new(interner, object, pintle_apiextensions::member_order(resource), pintle_builtin::claims(resource, object))
         .selectable(pintle_builtin::selectable(resource, object))
 }
 

@@ -134,7 +134,7 @@ impl ApiServer {
         let registry = Arc::new(Registry::new(config, tokens));
         let (stop, tasks) = (CancellationToken::new(), TaskTracker::new());
         let live = match upstream {
-            Some(upstream) => Some(Live::over(upstream, registry.clone(), stop.clone(), tasks.clone())),
+            Some(upstream) => Some(Live::new(upstream, registry.clone(), stop.clone(), tasks.clone())),
             None => {
                 bootstrap::bootstrap(&registry, address);
                 None

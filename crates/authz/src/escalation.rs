@@ -210,7 +210,7 @@ mod tests {
     fn check(rules: Json, plural: &str, new: Json, old: Option<Json>) -> Result<(), String> {
         let user = User { name: "u".into(), groups: ["g".to_owned(), "h".to_owned()].into(), ..User::default() };
         let kind = pintle_builtin::kinds().resource(RBAC_GROUP, "v1", plural).expect("a built-in kind").clone();
-        let namespace = if kind.namespaced() { "n" } else { "" };
+        let namespace = if kind.is_namespaced() { "n" } else { "" };
         let target = RequestTarget::new(kind, namespace, "a");
         let (authorizer, db) = (Authorizer::default(), cluster(rules));
         let granted = check_grant(authorizer.rules_in(&db), &user, &target, &new, old.as_ref());

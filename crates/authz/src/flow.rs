@@ -185,9 +185,9 @@ impl FlowSubject {
             ("User", name, _) => Self::User(name.into()),
             ("Group", _, name) => Self::Group(name.into()),
             ("ServiceAccount", ..) => {
-                let of = |field: &str| subject.text(&format!("/serviceAccount/{field}")).to_owned();
-                let prefix = format!("system:serviceaccount:{}:", of("namespace"));
-                match of("name").as_str() {
+                let account_text = |field: &str| subject.text(&format!("/serviceAccount/{field}")).to_owned();
+                let prefix = format!("system:serviceaccount:{}:", account_text("namespace"));
+                match account_text("name").as_str() {
                     "*" => Self::Accounts(prefix.into()),
                     name => Self::User(format!("{prefix}{name}").into()),
                 }

@@ -90,7 +90,7 @@ fn errors(object: &Json) -> FieldErrors {
             FieldError::required("spec.group", "only v1 may have an empty group and it better be legacy kube")
         })
         .name("spec.group", NameRule::Subdomain);
-    for why in name_errors(NameRule::OldLabel, version, false) {
+    for why in name_errors(NameRule::Rfc1035Label, version, false) {
         check = check.invalid_text_if(true, "spec.version", version, why);
     }
     for (field, most) in [("groupPriorityMinimum", 20_000), ("versionPriority", 1000)] {

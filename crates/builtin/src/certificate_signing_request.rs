@@ -164,14 +164,14 @@ fn requested_duration(request: &Json) -> Json {
 }
 
 fn conditions_cell(request: &Json) -> Json {
-    let is = |kind: &str| condition(request, kind).is_some();
+    let has_condition = |kind: &str| condition(request, kind).is_some();
     let mut condition = match () {
-        () if is("Denied") => "Denied",
-        () if is("Approved") => "Approved",
+        () if has_condition("Denied") => "Denied",
+        () if has_condition("Approved") => "Approved",
         () => "Pending",
     }
     .to_owned();
-    if is("Failed") {
+    if has_condition("Failed") {
         condition.push_str(",Failed");
     }
     if !request.text("/status/certificate").is_empty() {

@@ -121,7 +121,7 @@ impl Strategy for V1 {
         Form::Converted
     }
 
-    fn shown(&self, stored: &Arc<Json>, _: &str) -> Arc<Json> {
+    fn to_version(&self, stored: &Arc<Json>, _: &str) -> Arc<Json> {
         Arc::new(conversion::to_old(stored))
     }
 
@@ -161,22 +161,22 @@ fn targets(object: &Json) -> String {
                 "Object" => "object",
                 _ => "external",
             };
-            let wanted = |key: &str| metric.at(&format!("/{member}/target/{key}"));
+            let target_value = |key: &str| metric.at(&format!("/{member}/target/{key}"));
             let now = |key: &str| {
                 let value = current.get(at).and_then(|metric| metric.at(&format!("/{member}/current/{key}")));
                 value.map_or_else(|| "<unknown>".into(), |value| text(Some(value)))
             };
             let name = metric.text(&format!("/{member}/name"));
             let label = if name.is_empty() { String::new() } else { format!("{name}: ") };
-            if let Some(share) = wanted("averageUtilization") {
+            if let Some(share) = target_value("averageUtilization") {
                 let unknown = now("averageUtilization") == "<unknown>";
                 let percent = if unknown { "" } else { "%" };
                 format!("{label}{}{percent}/{}%", now("averageUtilization"), text(Some(share)))
-            } else if let Some(amount) = wanted("averageValue") {
+            } else if let Some(amount) = target_value("averageValue") {
                 let average = if matches!(member, "object" | "external") { " (avg)" } else { "" };
                 format!("{label}{}/{}{average}", now("averageValue"), text(Some(amount)))
             } else {
-                format!("{label}{}/{}", now("value"), text(wanted("value")))
+                format!("{label}{}/{}", now("value"), text(target_value("value")))
             }
         })
         .collect();

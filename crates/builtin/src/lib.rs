@@ -5,7 +5,7 @@
 //! - [`kinds`] returns the registry of all built-in kinds, as [`Kinds`](pintle_kinds::Kinds). The table `src/builtin.txt`
 //!   contains their names and flags. Each kind has a [`Strategy`](pintle_kinds::Strategy) with its rules.
 //! - [`selectable`] and [`claims`] return the values by which a store indexes an object.
-//!   [`is_read_often`] returns whether a store should keep a resource's objects in decoded form.
+//!   [`caches_decoded`] returns whether a store should keep a resource's objects in decoded form.
 //! - [`token_status`], [`access_status`] and [`rules_status`] build the `status` of token and access reviews.
 //!
 //! Custom resources are in `pintle-apiextensions`. The crate accesses no store and sends no requests.
@@ -50,4 +50,4 @@ pub use authentication::token_status;
 pub use authorization::{access_status, rules_status};
 pub use certificate_signing_request::fuzz as fuzz_certification_request;
 use default_class::default_class;
-pub use served_kinds::{claims, coordinated_kinds, is_read_often, kinds, selectable};
+pub use served_kinds::{caches_decoded, claims, coordinated_kinds, kinds, selectable};

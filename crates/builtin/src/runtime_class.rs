@@ -25,8 +25,8 @@ impl Strategy for RuntimeClass {
         let scheduling = &object["scheduling"];
         let (tolerations, mut seen) = (scheduling.list("/tolerations"), HashSet::new());
         let twice = tolerations.enumerate().filter(|(_, toleration)| {
-            let of = |member: &str| toleration.text(member).to_owned();
-            !seen.insert([of("/key"), of("/operator"), of("/value"), of("/effect")])
+            let member_text = |member: &str| toleration.text(member).to_owned();
+            !seen.insert([member_text("/key"), member_text("/operator"), member_text("/value"), member_text("/effect")])
         });
         let twice =
             twice.map(|(at, toleration)| FieldError::duplicate(format!("scheduling.tolerations[{at}]"), toleration));

@@ -7,7 +7,7 @@ use pintle_apimachinery::request::{Subresource, Verb};
 use pintle_apimachinery::validate::NameRule;
 use pintle_json::Json;
 use pintle_kinds::object_meta::MetadataChecks;
-use pintle_kinds::{Conduct, Form, Kind, Kinds, Plain, Pods, ScaleBody, ServedSubresource, Strategy};
+use pintle_kinds::{Form, Kind, KindFlags, Kinds, Plain, PodRelation, ScaleBody, ServedSubresource, Strategy};
 use pintle_meta::{GroupResource, GroupVersion, GroupVersionKind, Scope};
 
 use super::{
@@ -42,14 +42,17 @@ fn read(line: &'static str) -> Option<Kind> {
     let mut columns = line.split("  ").map(str::trim).filter(|column| !column.is_empty());
     let version: GroupVersion = columns.next()?.parse().ok()?;
     let (kind, plural, scope, verbs) = (columns.next()?, columns.next()?, columns.next()?, columns.next()?);
-    let (short, categories, conduct) = (columns.next()?, columns.next()?, columns.next()?);
+    let (short, categories, flags) = (columns.next()?, columns.next()?, columns.next()?);
     let subresources = columns.next().unwrap_or_default();
     let verbs = if verbs == "all" { Verb::ALL.into() } else { verbs_of(verbs) };
-    let says = |word: &str| conduct.split(',').any(|known| known == word);
-    let value = |name: &str| conduct.split(',').find_map(|word| word.strip_prefix(name)?.strip_prefix('='));
+    let has_flag = |word: &str| flags.split(',').any(|known| known == word);
+    let value = |name: &str| flags.split(',').find_map(|word| word.strip_prefix(name)?.strip_prefix('='));
     let stored: Option<GroupVersion> = value("stored").and_then(|version| version.parse().ok());
-    let stored_version =
-        if says("transient") || says("readonly") { None } else { Some(stored.unwrap_or_else(|| version.clone())) };
+    let stored_version = if has_flag("transient") || has_flag("readonly") {
+        None
+    } else {
+        Some(stored.unwrap_or_else(|| version.clone()))
+    };
     let store = match (version.group.as_str(), kind) {
         ("events.k8s.io", "Event") => GroupResource::new("", "events"),
         (group, _) => GroupResource::new(group, plural),
@@ -61,31 +64,31 @@ fn read(line: &'static str) -> Option<Kind> {
         categories: list(categories),
         scope: if scope == "cluster" { Scope::Cluster } else { Scope::Namespaced },
         verbs,
-        store,
+        stored_as: store,
         stored_version,
         subresources: subresources.split_whitespace().filter_map(|text| subresource(text, &version)).collect(),
-        conduct: Conduct {
-            generation: says("generation"),
-            creates_on_update: says("upsert"),
-            needs_version: says("versioned"),
-            returns_deleted: says("returned"),
-            graceful: says("graceful"),
-            orphans: says("orphans"),
-            transient: says("transient"),
-            terminating: false,
+        flags: KindFlags {
+            maintains_generation: has_flag("generation"),
+            creates_on_update: has_flag("upsert"),
+            requires_resource_version: has_flag("versioned"),
+            returns_deleted_object: has_flag("returned"),
+            supports_grace_period: has_flag("graceful"),
+            orphans_by_default: has_flag("orphans"),
+            is_transient: has_flag("transient"),
+            is_terminating: false,
             name_rule: name_rule(value("names")),
             metadata_checks: metadata_checks(value("checks")),
-            checks_metadata_last: says("metadatalast"),
-            status_keeps_metadata: says("statusonly"),
-            keeps_sent_status: says("sentstatus"),
-            is_report: says("report"),
-            is_read_often: says("readoften"),
-            waits_for_dependents: says("dependents"),
+            checks_metadata_last: has_flag("metadatalast"),
+            status_keeps_metadata: has_flag("statusonly"),
+            allows_status_on_create: has_flag("sentstatus"),
+            is_report: has_flag("report"),
+            caches_decoded: has_flag("readoften"),
+            foreground_unless_orphaning: has_flag("dependents"),
             pods: pods(value("pods")),
         },
         resource_key: OnceLock::new(),
         columns: OnceLock::new(),
-        types: OnceLock::new(),
+        schema: OnceLock::new(),
         strategy: strategy(&version.group, &version.version, kind),
         kind: kind.into(),
         plural: plural.into(),
@@ -115,12 +118,12 @@ fn metadata_checks(word: Option<&str>) -> MetadataChecks {
     }
 }
 
-fn pods(word: Option<&'static str>) -> Pods {
+fn pods(word: Option<&'static str>) -> PodRelation {
     match word {
-        Some("self") => Pods::Themselves,
-        Some("inside") => Pods::Inside,
-        Some(template) => Pods::MadeFrom(template),
-        None => Pods::Unrelated,
+        Some("self") => PodRelation::Pod,
+        Some("inside") => PodRelation::Namespace,
+        Some(template) => PodRelation::Template(template),
+        None => PodRelation::Unrelated,
     }
 }
 
@@ -129,7 +132,7 @@ fn of_stored(resource: &str) -> Option<&'static Kind> {
     static KINDS: OnceLock<HashMap<String, Kind>> = OnceLock::new();
     let kinds = KINDS.get_or_init(|| {
         let stored = all(false).filter(|kind| kind.strategy.form() == Form::Stored);
-        stored.map(|kind| (kind.store.to_string(), kind)).collect()
+        stored.map(|kind| (kind.stored_as.to_string(), kind)).collect()
     });
     kinds.get(resource)
 }
@@ -148,8 +151,8 @@ pub fn claims(resource: &str, object: &Json) -> Vec<String> {
 }
 
 /// Returns `true` if many requests read the objects with the store name `resource`. The store keeps such objects in decoded form.
-pub fn is_read_often(resource: &str) -> bool {
-    of_stored(resource).is_some_and(|kind| kind.conduct.is_read_often)
+pub fn caches_decoded(resource: &str) -> bool {
+    of_stored(resource).is_some_and(|kind| kind.flags.caches_decoded)
 }
 
 fn strategy(group: &str, version: &str, kind: &str) -> Arc<dyn Strategy> {

@@ -33,10 +33,10 @@ pub(super) fn fractional_bytes(amounts: Option<&Json>, name: &str, path: &str) -
 
 /// Warns about a claim's storage requests and limits. `path` is the path of `spec`.
 pub(super) fn claim(spec: &Json, path: &str) -> Vec<String> {
-    let of = |side: &str| {
+    let storage_warning = |side: &str| {
         fractional_bytes(spec.at(&format!("/resources/{side}")), "storage", &format!("{path}.resources.{side}"))
     };
-    ["requests", "limits"].into_iter().filter_map(of).collect()
+    ["requests", "limits"].into_iter().filter_map(storage_warning).collect()
 }
 
 pub(super) fn ips(object: &Json, pointer: &str, path: &str) -> Vec<String> {

@@ -30,7 +30,7 @@ fn resource(kind: &Kind) -> Json {
         "responseKind": own_kind(kind, &kind.kind),
         "scope": if kind.scope == Scope::Cluster { "Cluster" } else { "Namespaced" },
         "singularResource": kind.singular,
-        "verbs": kind.shown_verbs(),
+        "verbs": kind.discovery_verbs(),
     });
     for (key, names) in [("shortNames", &kind.short_names), ("categories", &kind.categories)] {
         if !names.is_empty() {

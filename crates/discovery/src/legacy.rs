@@ -65,9 +65,9 @@ fn resources(kind: &Kind) -> Vec<Json> {
     let mut entry = json!({
         "name": kind.plural,
         "singularName": kind.singular,
-        "namespaced": kind.namespaced(),
+        "namespaced": kind.is_namespaced(),
         "kind": kind.kind,
-        "verbs": kind.shown_verbs(),
+        "verbs": kind.discovery_verbs(),
     });
     for (key, names) in [("shortNames", &kind.short_names), ("categories", &kind.categories)] {
         if !names.is_empty() {
@@ -82,7 +82,7 @@ fn resources(kind: &Kind) -> Vec<Json> {
         let mut entry = json!({
             "name": format!("{}/{}", kind.plural, subresource.subresource.name()),
             "singularName": "",
-            "namespaced": kind.namespaced(),
+            "namespaced": kind.is_namespaced(),
             "kind": subresource.kind.as_ref().map_or(&kind.kind, |gvk| &gvk.kind),
             "verbs": subresource.verbs,
         });

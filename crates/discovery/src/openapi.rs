@@ -39,7 +39,7 @@ pub(super) fn version(custom: bool) -> &'static str {
 fn schemas(kinds: &[Arc<Kind>], custom: bool) -> Map {
     let mut names = if custom { Vec::new() } else { vec!["meta.APIResourceList"] };
     // Objects of some kinds, such as reviews, are not stored.
-    let stored = kinds.iter().any(|kind| kind.allows(Verb::List));
+    let stored = kinds.iter().any(|kind| kind.supports(Verb::List));
     if stored {
         names.extend(["meta.ObjectMeta", "meta.ListMeta", "meta.Status", "meta.DeleteOptions"]);
     }
@@ -58,7 +58,7 @@ fn schemas(kinds: &[Arc<Kind>], custom: bool) -> Map {
             kind_schemas::complete(kind, &mut schema);
             schemas.insert(name, schema);
         }
-        if kind.allows(Verb::List) {
+        if kind.supports(Verb::List) {
             schemas.insert(list_schema_name(kind), kind_schemas::list(kind));
         }
     }

@@ -29,19 +29,22 @@ struct PathItem<'a> {
 pub(super) fn paths(kind: &Kind) -> Vec<(String, Json)> {
     let root = kind.group_version().path();
     let everywhere = format!("{root}/{}", kind.plural);
-    let collection =
-        if kind.namespaced() { format!("{root}/namespaces/{{namespace}}/{}", kind.plural) } else { everywhere.clone() };
+    let collection = if kind.is_namespaced() {
+        format!("{root}/namespaces/{{namespace}}/{}", kind.plural)
+    } else {
+        everywhere.clone()
+    };
     let object = format!("{collection}/{{name}}");
     let item = |path: String, verbs: &[Verb]| PathItem {
         kind,
         path,
         subresource: Subresource::None,
-        verbs: verbs.iter().copied().filter(|verb| kind.allows(*verb)).collect(),
+        verbs: verbs.iter().copied().filter(|verb| kind.supports(*verb)).collect(),
         schema: schema_name(kind),
         gvk: gvk(&kind.gvk()),
     };
     let mut places = Vec::new();
-    if kind.namespaced() {
+    if kind.is_namespaced() {
         places.push(item(everywhere, &[List]));
     }
     places.push(item(collection, &[List, Create, DeleteCollection]));
@@ -111,7 +114,7 @@ impl PathItem<'_> {
         let catch_all = is_catch_all(self.kind);
         let response = match verb {
             List | Verb::Watch => list_schema_name(self.kind),
-            Delete if self.kind.conduct.returns_deleted => self.schema.clone(),
+            Delete if self.kind.flags.returns_deleted_object => self.schema.clone(),
             Delete | DeleteCollection => STATUS_SCHEMA.to_owned(),
             _ => self.schema.clone(),
         };
@@ -169,7 +172,7 @@ impl PathItem<'_> {
         let (verb, rest) = if verb == DeleteCollection { ("delete", "Collection") } else { (word(verb), "") };
         let scope = if self.path.contains("{namespace}") { "Namespaced" } else { "" };
         let subresource = camel(self.subresource.name(), true);
-        let all = if self.kind.namespaced() && scope.is_empty() { "ForAllNamespaces" } else { "" };
+        let all = if self.kind.is_namespaced() && scope.is_empty() { "ForAllNamespaces" } else { "" };
         let kind = camel(&self.kind.kind, scope.is_empty());
         format!("{verb}{}{rest}{scope}{kind}{subresource}{all}", prefix(&self.kind.group_version()))
     }

@@ -41,7 +41,7 @@ pub(super) fn list_schema_name(kind: &Kind) -> String {
 
 pub(super) fn built_in_schema_name(gvk: &GroupVersionKind) -> String {
     match built_in(gvk) {
-        Some(Type::Struct { of, .. }) => name(&of),
+        Some(Type::Struct { struct_type, .. }) => name(&struct_type),
         _ => gvk.kind.clone(),
     }
 }

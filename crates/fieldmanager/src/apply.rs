@@ -170,8 +170,8 @@ fn run(
     mut managers: Managers,
     ctx: &WriteContext<'_>,
 ) -> Result<(Json, bool, Managers), ApplyError> {
-    let of = ctx.schema.root();
-    let errors = check(of, applied);
+    let ty = ctx.schema.root();
+    let errors = check(ty, applied);
     if !errors.is_empty() {
         let name = |field: &str| applied.text(&format!("/metadata/{field}"));
         let text = match &errors[..] {
@@ -186,7 +186,7 @@ fn run(
             ctx.schema.kind()
         )));
     }
-    let merged = merge(of, Some(live), Some(applied))
+    let merged = merge(ty, Some(live), Some(applied))
         .map_err(|why| ApplyError::Typed(format!("failed to merge config: {why}")))?
         .unwrap_or_else(|| Json::Object(Map::new()));
     let id = ManagerId {
@@ -195,7 +195,7 @@ fn run(
         api_version: String::new(),
         subresource: ctx.subresource.into(),
     };
-    let mut set = field_set(of, applied);
+    let mut set = field_set(ty, applied);
     set.cut(&ctx.ignored());
     let last = managers.0.get(&id).cloned();
     managers.0.retain(|known, managed| *known == id || ctx.serves(&managed.api_version));
@@ -248,11 +248,11 @@ fn prune_in(
     managers: &Managers,
     ctx: &WriteContext<'_>,
 ) -> Option<Json> {
-    let of = view.schema.root();
-    let all = |value: &Json| field_set(of, value).with_named_fields(Some(of));
-    let last = last.set.with_named_fields(Some(of));
-    let mut pruned = remove(of, merged, &last);
-    // Removing a path can also remove fields of other managers below the path. Restore these fields.
+    let ty = view.schema.root();
+    let all = |value: &Json| field_set(ty, value).with_named_fields(Some(ty));
+    let last = last.set.with_named_fields(Some(ty));
+    let mut pruned = remove(ty, merged, &last);
+    // A removed path can contain fields of other managers, which are restored here.
     let mut owned: BTreeMap<&str, Set> = BTreeMap::new();
     for managed in managers.0.values() {
         let version =
@@ -266,7 +266,7 @@ fn prune_in(
         let convert =
             |object: &Json| view.convert_back(object).and_then(|object| other.converted(&object).map(Cow::into_owned));
         let kept = if own(version) {
-            keep_owned(of, merged, &pruned, &owned)
+            keep_owned(ty, merged, &pruned, &owned)
         } else {
             let kept = keep_owned(other.schema.root(), &convert(merged)?, &convert(&pruned)?, &owned);
             other.convert_back(&kept).and_then(|kept| view.converted(&kept).map(Cow::into_owned))?
@@ -276,16 +276,17 @@ fn prune_in(
     // Keep fields without an owner, unless the manager applied them earlier.
     let mut dangling = all(merged);
     dangling.subtract(&all(&pruned));
-    Some(remove(of, merged, &dangling.intersection(&last)))
+    Some(remove(ty, merged, &dangling.intersection(&last)))
 }
 
-fn keep_owned(of: &Type, merged: &Json, pruned: &Json, owned: &Set) -> Json {
-    let all = |value: &Json| field_set(of, value).with_named_fields(Some(of));
+/// Returns `pruned` with the values of `merged` whose paths are in `owned`.
+fn keep_owned(ty: &Type, merged: &Json, pruned: &Json, owned: &Set) -> Json {
+    let all = |value: &Json| field_set(ty, value).with_named_fields(Some(ty));
     let mut kept = all(pruned);
-    kept.extend(owned.with_named_fields(Some(of)));
+    kept.extend(owned.with_named_fields(Some(ty)));
     let mut gone = all(merged);
     gone.subtract(&kept);
-    remove(of, merged, &gone)
+    remove(ty, merged, &gone)
 }
 
 /// Returns the fields with the same value in kubectl's last-applied annotation and in the live object.

@@ -38,9 +38,9 @@ impl Comparison {
 
     /// Compares two values at the same path element. `step` creates this path element,
     /// and is called only if the values differ, because most values are equal.
-    fn below(&mut self, step: impl FnOnce() -> PathElement, of: &Type, old: Option<&Json>, new: Option<&Json>) {
+    fn below(&mut self, step: impl FnOnce() -> PathElement, ty: &Type, old: Option<&Json>, new: Option<&Json>) {
         let mut below = Self::default();
-        let marks = value(of, old, new, &mut below);
+        let marks = value(ty, old, new, &mut below);
         let is_equal = !marks.any() && [&below.added, &below.modified, &below.removed].into_iter().all(Set::is_empty);
         if is_equal {
             return;
@@ -64,9 +64,9 @@ impl Comparison {
     }
 }
 
-pub(crate) fn compare(of: &Type, old: &Json, new: &Json) -> Comparison {
+pub(crate) fn compare(ty: &Type, old: &Json, new: &Json) -> Comparison {
     let mut found = Comparison::default();
-    value(of, Some(old), Some(new), &mut found);
+    value(ty, Some(old), Some(new), &mut found);
     found
 }
 
@@ -79,8 +79,8 @@ pub(super) enum Shape {
     Scalar,
 }
 
-pub(super) fn shape(of: &Type, value: &Json) -> Shape {
-    match (of, value) {
+pub(super) fn shape(ty: &Type, value: &Json) -> Shape {
+    match (ty, value) {
         (Type::Struct { .. } | Type::Map(_), _) => Shape::Map,
         (Type::List(_), _) => Shape::List,
         (Type::Scalar(_), _) => Shape::Scalar,
@@ -90,8 +90,9 @@ pub(super) fn shape(of: &Type, value: &Json) -> Shape {
     }
 }
 
-pub(super) fn atomic_map(of: &Type) -> bool {
-    match of {
+/// Returns `true` if server-side apply treats a map of this type as one value with a single set of owners.
+pub(super) fn atomic_map(ty: &Type) -> bool {
+    match ty {
         Type::Struct { atomic, .. } => *atomic,
         Type::Map(map) => map.atomic,
         _ => false,
@@ -100,16 +101,16 @@ pub(super) fn atomic_map(of: &Type) -> bool {
 
 /// Returns the type of a list. Returns `None` if server-side apply
 /// treats the list as one value with a single set of owners.
-pub(super) fn keyed(of: &Type) -> Option<&ListType> {
-    match of {
+pub(super) fn keyed(ty: &Type) -> Option<&ListType> {
+    match ty {
         Type::List(list) if list.topology != Topology::Atomic => Some(list),
         _ => None,
     }
 }
 
 /// Returns the type of an object member, or [`Type::Any`] if the type does not declare it.
-pub(super) fn member<'a>(of: &'a Type, name: &str) -> &'a Type {
-    of.child(name).unwrap_or(&Type::Any)
+pub(super) fn member<'a>(ty: &'a Type, name: &str) -> &'a Type {
+    ty.child(name).unwrap_or(&Type::Any)
 }
 
 pub(super) fn is_empty_or_absent(value: Option<&Json>) -> bool {
@@ -146,20 +147,20 @@ impl Marks {
     }
 }
 
-/// Compares two values. Adds the differences inside the values to `found`.
-fn value(of: &Type, old: Option<&Json>, new: Option<&Json>, found: &mut Comparison) -> Marks {
+/// Compares two values. Adds the differences inside them to `found`.
+fn value(ty: &Type, old: Option<&Json>, new: Option<&Json>, found: &mut Comparison) -> Marks {
     let mut marks = Marks::default();
     let leaf = match (old, new) {
         (None, None) => return marks,
         (Some(Json::Null) | None, Some(other)) | (Some(other), Some(Json::Null) | None) => {
-            shaped(of, shape(of, other), old, new, found, &mut marks)
+            shaped(ty, shape(ty, other), old, new, found, &mut marks)
         }
         (Some(before), Some(after)) => {
-            let (before, after) = (shape(of, before), shape(of, after));
+            let (before, after) = (shape(ty, before), shape(ty, after));
             if before != after {
-                shaped(of, before, old, new, found, &mut marks);
+                shaped(ty, before, old, new, found, &mut marks);
             }
-            shaped(of, after, old, new, found, &mut marks)
+            shaped(ty, after, old, new, found, &mut marks)
         }
     };
     if !leaf {
@@ -171,7 +172,7 @@ fn value(of: &Type, old: Option<&Json>, new: Option<&Json>, found: &mut Comparis
 
 /// Compares two values with the given shape. Returns `true` if the values were compared as a whole.
 fn shaped(
-    of: &Type,
+    ty: &Type,
     shape: Shape,
     old: Option<&Json>,
     new: Option<&Json>,
@@ -182,14 +183,14 @@ fn shaped(
         Shape::Map => {
             let (before, after) = (old.and_then(Json::as_object), new.and_then(Json::as_object));
             let empty = before.is_none_or(|map| map.is_empty()) && after.is_none_or(|map| map.is_empty());
-            if !atomic_map(of) && !empty {
+            if !atomic_map(ty) && !empty {
                 for (name, value) in before.into_iter().flatten() {
                     let new = after.and_then(|map| map.get(name));
-                    found.below(|| PathElement::Field(name.clone()), member(of, name), Some(value), new);
+                    found.below(|| PathElement::Field(name.clone()), member(ty, name), Some(value), new);
                 }
                 for (name, value) in after.into_iter().flatten() {
                     if before.is_none_or(|map| !map.contains_key(name)) {
-                        found.below(|| PathElement::Field(name.clone()), member(of, name), None, Some(value));
+                        found.below(|| PathElement::Field(name.clone()), member(ty, name), None, Some(value));
                     }
                 }
                 return false;
@@ -198,7 +199,7 @@ fn shaped(
         Shape::List => {
             let (before, after) = (old.and_then(Json::as_array), new.and_then(Json::as_array));
             let empty = before.is_none_or(Vec::is_empty) && after.is_none_or(Vec::is_empty);
-            if let Some(list) = keyed(of).filter(|_| !empty) {
+            if let Some(list) = keyed(ty).filter(|_| !empty) {
                 items(list, before, after, found);
                 return false;
             }
@@ -213,33 +214,33 @@ fn shaped(
     true
 }
 
-fn items(of: &ListType, old: Option<&Vec<Json>>, new: Option<&Vec<Json>>, found: &mut Comparison) {
+fn items(ty: &ListType, old: Option<&Vec<Json>>, new: Option<&Vec<Json>>, found: &mut Comparison) {
     let mut by_step: BTreeMap<PathElement, [Vec<&Json>; 2]> = BTreeMap::new();
     for (side, items) in [old, new].into_iter().enumerate() {
         for item in items.into_iter().flatten() {
-            // Ignore list items that cannot be identified.
-            if let Ok(step) = PathElement::of_item(of, item) {
+            // Ignore items without an identity.
+            if let Ok(step) = PathElement::of_item(ty, item) {
                 by_step.entry(step).or_default()[side].push(item);
             }
         }
     }
     for (step, [old, new]) in by_step {
         match (&old[..], &new[..]) {
-            ([_] | [], [_] | []) => found.below(|| step, &of.item, old.first().copied(), new.first().copied()),
-            // Compare all duplicates of a list item as one value.
+            ([_] | [], [_] | []) => found.below(|| step, &ty.item, old.first().copied(), new.first().copied()),
+            // Duplicate list items are compared like one value.
             ([_, _, ..], [_, _, ..]) => {
                 let is_equal = old.len() == new.len() && old.iter().zip(&new).all(|(old, new)| equal(old, new));
                 found.mark(&step, Marks { modified: !is_equal, ..Marks::default() });
             }
             ([_, _, ..], new) => {
                 if let Some(new) = new.first() {
-                    found.below(|| step.clone(), &of.item, None, Some(new));
+                    found.below(|| step.clone(), &ty.item, None, Some(new));
                 }
                 found.mark(&step, Marks { removed: true, ..Marks::default() });
             }
             (old, [_, _, ..]) => {
                 if let Some(old) = old.first() {
-                    found.below(|| step.clone(), &of.item, Some(old), None);
+                    found.below(|| step.clone(), &ty.item, Some(old), None);
                 }
                 found.mark(&step, Marks { added: true, ..Marks::default() });
             }

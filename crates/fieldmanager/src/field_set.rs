@@ -10,31 +10,32 @@ use super::compare::{Shape, atomic_map, keyed, member, shape};
 use super::path_element::PathElement;
 use super::set::Set;
 
-pub(crate) fn field_set(of: &Type, value: &Json) -> Set {
+/// Returns the paths of the fields that an applied object sets.
+pub(crate) fn field_set(ty: &Type, value: &Json) -> Set {
     let mut set = Set::default();
-    claim(of, value, &mut set);
+    claim(ty, value, &mut set);
     set
 }
 
 /// Adds the paths of the fields that are set inside a value. Returns `true` if the value's own path must be added, too.
-fn claim(of: &Type, value: &Json, set: &mut Set) -> bool {
-    match shape(of, value) {
+fn claim(ty: &Type, value: &Json, set: &mut Set) -> bool {
+    match shape(ty, value) {
         Shape::Scalar => true,
-        Shape::Map if atomic_map(of) => true,
+        Shape::Map if atomic_map(ty) => true,
         Shape::Map => {
             for (name, value) in value.members("") {
                 let mut below = Set::default();
-                let whole = claim(member(of, name), value, &mut below);
+                let whole = claim(member(ty, name), value, &mut below);
                 let is_empty = value.is_null() || value.as_object().is_some_and(|map| map.is_empty());
                 let step = PathElement::Field(name.clone());
-                if whole || is_empty || !of.names(name) {
+                if whole || is_empty || !ty.names(name) {
                     set.insert(std::slice::from_ref(&step));
                 }
                 set.extend_below(step, below);
             }
             false
         }
-        Shape::List => match keyed(of) {
+        Shape::List => match keyed(ty) {
             None => true,
             Some(list) => {
                 claim_items(list, value.as_array().map_or(&[], Vec::as_slice), set);
@@ -44,10 +45,10 @@ fn claim(of: &Type, value: &Json, set: &mut Set) -> bool {
     }
 }
 
-fn claim_items(of: &ListType, items: &[Json], set: &mut Set) {
+fn claim_items(ty: &ListType, items: &[Json], set: &mut Set) {
     let mut by_step: BTreeMap<PathElement, Vec<&Json>> = BTreeMap::new();
     for item in items {
-        if let Ok(step) = PathElement::of_item(of, item) {
+        if let Ok(step) = PathElement::of_item(ty, item) {
             by_step.entry(step).or_default().push(item);
         }
     }
@@ -56,20 +57,20 @@ fn claim_items(of: &ListType, items: &[Json], set: &mut Set) {
         // Duplicate list items share one set of owners.
         if let [item] = items[..] {
             let mut below = Set::default();
-            claim(&of.item, item, &mut below);
+            claim(&ty.item, item, &mut below);
             set.extend_below(step, below);
         }
     }
 }
 
 /// Returns the errors in an applied object, with the messages of Go's library. Empty if the object fits its schema.
-pub(super) fn check(of: &Type, value: &Json) -> Vec<String> {
-    errors(of, value, Nulls::Fit)
+pub(super) fn check(ty: &Type, value: &Json) -> Vec<String> {
+    errors(ty, value, Nulls::Fit)
 }
 
 /// Returns the errors in an apply configuration from a CEL expression, in which Go's library does not recognize null.
-pub(super) fn check_cel_value(of: &Type, value: &Json) -> Vec<String> {
-    errors(of, value, Nulls::Differ)
+pub(super) fn check_cel_value(ty: &Type, value: &Json) -> Vec<String> {
+    errors(ty, value, Nulls::Differ)
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -79,9 +80,9 @@ enum Nulls {
     Differ,
 }
 
-fn errors(of: &Type, value: &Json, nulls: Nulls) -> Vec<String> {
+fn errors(ty: &Type, value: &Json, nulls: Nulls) -> Vec<String> {
     let mut errors = ValidationErrors { nulls, all: Vec::new(), bytes: 0 };
-    check_value(of, value, &mut String::new(), &mut errors);
+    check_value(ty, value, &mut String::new(), &mut errors);
     errors.all
 }
 
@@ -105,18 +106,18 @@ impl ValidationErrors {
     }
 }
 
-fn check_value(of: &Type, value: &Json, path: &mut String, errors: &mut ValidationErrors) {
-    match (shape(of, value), value) {
+fn check_value(ty: &Type, value: &Json, path: &mut String, errors: &mut ValidationErrors) {
+    match (shape(ty, value), value) {
         (_, Json::Null) if errors.nulls == Nulls::Fit => {}
         (Shape::Scalar, Json::Null) => {
-            if let Type::Scalar(scalar) = of {
+            if let Type::Scalar(scalar) = ty {
                 check_null(*scalar).into_iter().for_each(|what| errors.push(path, &what));
             }
         }
         (Shape::Map, Json::Null) => errors.push(path, "expected map, got &{NULL_VALUE}"),
         (Shape::List, Json::Null) => errors.push(path, "expected list, got &{NULL_VALUE}"),
         (Shape::Scalar, value) => {
-            if let Type::Scalar(scalar) = of {
+            if let Type::Scalar(scalar) = ty {
                 check_scalar(*scalar, value).into_iter().for_each(|what| errors.push(path, &what));
             }
         }
@@ -124,9 +125,9 @@ fn check_value(of: &Type, value: &Json, path: &mut String, errors: &mut Validati
             for (name, value) in members {
                 let length = path.len();
                 path.push_str(&format!(".{name}"));
-                match of.child(name) {
-                    Some(of) => check_value(of, value, path, errors),
-                    None if matches!(of, Type::Struct { .. }) => {
+                match ty.child(name) {
+                    Some(ty) => check_value(ty, value, path, errors),
+                    None if matches!(ty, Type::Struct { .. }) => {
                         errors.push(path, "field not declared in schema");
                     }
                     None => {}
@@ -136,7 +137,7 @@ fn check_value(of: &Type, value: &Json, path: &mut String, errors: &mut Validati
         }
         (Shape::Map, value) => errors.push(path, &format!("expected map, got &{{{}}}", go_text(value))),
         (Shape::List, Json::Array(items)) => {
-            if let Type::List(list) = of {
+            if let Type::List(list) = ty {
                 check_items(list, items, path, errors);
             }
         }
@@ -144,12 +145,12 @@ fn check_value(of: &Type, value: &Json, path: &mut String, errors: &mut Validati
     }
 }
 
-fn check_items(of: &ListType, items: &[Json], path: &mut String, errors: &mut ValidationErrors) {
-    let associative = of.topology != pintle_schema::Topology::Atomic;
+fn check_items(ty: &ListType, items: &[Json], path: &mut String, errors: &mut ValidationErrors) {
+    let associative = ty.topology != pintle_schema::Topology::Atomic;
     let mut seen = BTreeSet::new();
     for (at, item) in items.iter().enumerate() {
         let step = if associative {
-            match PathElement::of_item(of, item) {
+            match PathElement::of_item(ty, item) {
                 Ok(step) => step,
                 Err(why) => {
                     errors.push(path, &format!("element {at}: {why}"));
@@ -165,7 +166,7 @@ fn check_items(of: &ListType, items: &[Json], path: &mut String, errors: &mut Va
             errors.push(path, &format!("duplicate entries for key {text}"));
         }
         path.push_str(&text);
-        check_value(&of.item, item, path, errors);
+        check_value(&ty.item, item, path, errors);
         path.truncate(length);
     }
 }

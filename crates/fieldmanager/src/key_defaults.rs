@@ -12,15 +12,15 @@ const MAX_DEFAULTS: usize = 32 << 20;
 /// Returns `true` if the default values in the paths of an object's list items stay within the
 /// limit. A list item's path contains the default value of each key field that the item omits.
 /// Without a limit, the paths of a small object could need an unbounded amount of memory.
-pub(super) fn is_within_limit(of: &Type, object: &Json) -> bool {
-    take(of, object, &mut { MAX_DEFAULTS }).is_some()
+pub(super) fn is_within_limit(ty: &Type, object: &Json) -> bool {
+    take(ty, object, &mut { MAX_DEFAULTS }).is_some()
 }
 
-fn take(of: &Type, value: &Json, left: &mut usize) -> Option<()> {
+fn take(ty: &Type, value: &Json, left: &mut usize) -> Option<()> {
     match value {
-        Json::Object(members) => members.iter().try_for_each(|(name, value)| take(member(of, name), value, left)),
+        Json::Object(members) => members.iter().try_for_each(|(name, value)| take(member(ty, name), value, left)),
         Json::Array(items) => {
-            let Some(list) = keyed(of) else { return Some(()) };
+            let Some(list) = keyed(ty) else { return Some(()) };
             let keys = if let Topology::Keyed(keys) = &list.topology { &keys[..] } else { &[] };
             let defaults: Vec<_> = keys
                 .iter()

@@ -14,16 +14,16 @@ use super::set::Set;
 /// # Errors
 ///
 /// Returns an error if a list item cannot be identified, or if a list in `applied` contains duplicate items.
-pub(super) fn merge(of: &Type, live: Option<&Json>, applied: Option<&Json>) -> Result<Option<Json>, String> {
+pub(super) fn merge(ty: &Type, live: Option<&Json>, applied: Option<&Json>) -> Result<Option<Json>, String> {
     let like = match (live, applied) {
         (None, None) => return Ok(None),
-        (Some(live), Some(Json::Null) | None) => shape(of, live),
-        (_, Some(applied)) => shape(of, applied),
+        (Some(live), Some(Json::Null) | None) => shape(ty, live),
+        (_, Some(applied)) => shape(ty, applied),
     };
     let whole = || applied.or(live).cloned();
     match like {
         Shape::Scalar => Ok(whole()),
-        Shape::Map if atomic_map(of) || (is_empty_or_absent(live) && is_empty_or_absent(applied)) => Ok(whole()),
+        Shape::Map if atomic_map(ty) || (is_empty_or_absent(live) && is_empty_or_absent(applied)) => Ok(whole()),
         Shape::Map => {
             let (live, applied) = (live.and_then(Json::as_object), applied.and_then(Json::as_object));
             let mut out = Map::new();
@@ -33,13 +33,13 @@ pub(super) fn merge(of: &Type, live: Option<&Json>, applied: Option<&Json>) -> R
                     continue;
                 }
                 let (live, applied) = (live.and_then(|map| map.get(name)), applied.and_then(|map| map.get(name)));
-                if let Some(value) = merge(member(of, name), live, applied)? {
+                if let Some(value) = merge(member(ty, name), live, applied)? {
                     out.insert(name.clone(), value);
                 }
             }
             Ok((!out.is_empty()).then_some(Json::Object(out)))
         }
-        Shape::List => match keyed(of) {
+        Shape::List => match keyed(ty) {
             Some(list) if !(is_empty_or_absent(live) && is_empty_or_absent(applied)) => {
                 let merged = merge_items(list, items(live), items(applied))?;
                 Ok((!merged.is_empty()).then_some(Json::Array(merged)))
@@ -58,11 +58,11 @@ fn items(list: Option<&Json>) -> &[Json] {
 /// - If both items have the same identity, they are merged.
 /// - If the live item occurs later in the applied list, it is skipped and merged when the applied list reaches it.
 /// - If the live item does not occur in the applied list, it is copied.
-/// - Otherwise, the applied item is added. If the live list contains the same item, both items are merged.
-fn merge_items(of: &ListType, live: &[Json], applied: &[Json]) -> Result<Vec<Json>, String> {
+/// - Otherwise, the applied item is added, merged with the same item of the live list, if any.
+fn merge_items(ty: &ListType, live: &[Json], applied: &[Json]) -> Result<Vec<Json>, String> {
     let steps = |items: &[Json]| -> Result<Vec<PathElement>, String> {
         let steps = items.iter().enumerate();
-        steps.map(|(at, item)| PathElement::of_item(of, item).map_err(|why| format!("element {at}: {why}"))).collect()
+        steps.map(|(at, item)| PathElement::of_item(ty, item).map_err(|why| format!("element {at}: {why}"))).collect()
     };
     let (old, new) = (steps(live)?, steps(applied)?);
     let mut applied_steps = BTreeSet::new();
@@ -81,7 +81,7 @@ fn merge_items(of: &ListType, live: &[Json], applied: &[Json]) -> Result<Vec<Jso
     let (mut live_index, mut applied_index) = (0, 0);
     while live_index < old.len() || applied_index < new.len() {
         if live_index < old.len() && applied_index < new.len() && old[live_index] == new[applied_index] {
-            out.extend(merge(&of.item, counterpart(&old[live_index]), Some(&applied[applied_index]))?);
+            out.extend(merge(&ty.item, counterpart(&old[live_index]), Some(&applied[applied_index]))?);
             emitted.insert(&new[applied_index]);
             shared.next();
             live_index += 1;
@@ -98,7 +98,7 @@ fn merge_items(of: &ListType, live: &[Json], applied: &[Json]) -> Result<Vec<Jso
         }
         if live_index < old.len() {
             if !applied_steps.contains(&old[live_index]) {
-                out.extend(merge(&of.item, Some(&live[live_index]), None)?);
+                out.extend(merge(&ty.item, Some(&live[live_index]), None)?);
                 live_index += 1;
                 continue;
             }
@@ -107,7 +107,7 @@ fn merge_items(of: &ListType, live: &[Json], applied: &[Json]) -> Result<Vec<Jso
             }
         }
         if applied_index < new.len() {
-            out.extend(merge(&of.item, counterpart(&new[applied_index]), Some(&applied[applied_index]))?);
+            out.extend(merge(&ty.item, counterpart(&new[applied_index]), Some(&applied[applied_index]))?);
             emitted.insert(&new[applied_index]);
             shared.next_if(|next| **next == new[applied_index]);
             applied_index += 1;
@@ -118,9 +118,9 @@ fn merge_items(of: &ListType, live: &[Json], applied: &[Json]) -> Result<Vec<Jso
 
 /// Removes paths. If only paths inside members or items are removed, the result is a map or
 /// list, which may be empty. If all members or items themselves are removed, the result is null.
-pub(super) fn remove(of: &Type, value: &Json, paths: &Set) -> Json {
-    match (shape(of, value), value) {
-        (Shape::Map, Json::Object(members)) if !members.is_empty() && !atomic_map(of) => {
+pub(super) fn remove(ty: &Type, value: &Json, paths: &Set) -> Json {
+    match (shape(ty, value), value) {
+        (Shape::Map, Json::Object(members)) if !members.is_empty() && !atomic_map(ty) => {
             let mut out = Map::new();
             let mut removed_below = false;
             for (name, value) in members {
@@ -131,7 +131,7 @@ pub(super) fn remove(of: &Type, value: &Json, paths: &Set) -> Json {
                 let value = match paths.below(&step) {
                     Some(below) => {
                         removed_below = true;
-                        remove_within(member(of, name), value, below)
+                        remove_within(member(ty, name), value, below)
                     }
                     None => value.clone(),
                 };
@@ -140,7 +140,7 @@ pub(super) fn remove(of: &Type, value: &Json, paths: &Set) -> Json {
             if out.is_empty() && !removed_below { Json::Null } else { Json::Object(out) }
         }
         (Shape::List, Json::Array(items)) if !items.is_empty() => {
-            let Some(list) = keyed(of) else { return Json::Null };
+            let Some(list) = keyed(ty) else { return Json::Null };
             let mut out = Vec::new();
             let mut removed_below = false;
             for item in items {
@@ -163,8 +163,8 @@ pub(super) fn remove(of: &Type, value: &Json, paths: &Set) -> Json {
     }
 }
 
-fn remove_within(of: &Type, value: &Json, paths: &Set) -> Json {
-    match (remove(of, value, paths), value) {
+fn remove_within(ty: &Type, value: &Json, paths: &Set) -> Json {
+    match (remove(ty, value, paths), value) {
         (Json::Null, Json::Object(_)) => Json::Object(Map::new()),
         (Json::Null, Json::Array(_)) => Json::Array(Vec::new()),
         (left, _) => left,

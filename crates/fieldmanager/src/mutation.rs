@@ -18,8 +18,8 @@ use super::merge::merge;
 /// - the configuration contains a list, map or struct that server-side apply treats as one value;
 /// - a list item cannot be identified, for example because it has none of its key fields.
 pub fn merge_configuration(schema: &Schema, live: &Json, configuration: &Json) -> Result<Json, String> {
-    let of = schema.root();
-    let errors = check_cel_value(of, configuration);
+    let ty = schema.root();
+    let errors = check_cel_value(ty, configuration);
     if !errors.is_empty() {
         let text = match &errors[..] {
             [one] => one.clone(),
@@ -27,42 +27,43 @@ pub fn merge_configuration(schema: &Schema, live: &Json, configuration: &Json) -
         };
         return Err(format!("failed to convert patch object to typed object: {text}"));
     }
-    let mut undeclared = check(of, live).into_iter().filter(|error| error.ends_with("field not declared in schema"));
+    let mut undeclared = check(ty, live).into_iter().filter(|error| error.ends_with("field not declared in schema"));
     if let Some(error) = undeclared.next() {
         return Err(format!("failed to convert original object to typed object: {error}"));
     }
     let mut atomic = Vec::new();
-    find_atomic(of, configuration, &mut String::new(), &mut atomic);
+    find_atomic(ty, configuration, &mut String::new(), &mut atomic);
     if !atomic.is_empty() {
         let fields = atomic.join(", ");
         return Err(format!("invalid ApplyConfiguration: may not mutate atomic arrays, maps or structs: {fields}"));
     }
-    let is_within_limit = |object: &Json| key_defaults::is_within_limit(of, object);
+    let is_within_limit = |object: &Json| key_defaults::is_within_limit(ty, object);
     if !is_within_limit(configuration) || !is_within_limit(live) {
         return Err("failed to merge patch: list items omit too many keys that have defaults".into());
     }
-    let merged = merge(of, Some(live), Some(configuration)).map_err(|why| format!("failed to merge patch: {why}"))?;
+    let merged = merge(ty, Some(live), Some(configuration)).map_err(|why| format!("failed to merge patch: {why}"))?;
     Ok(merged.unwrap_or_else(|| Json::Object(Map::new())))
 }
 
-fn find_atomic(of: &Type, value: &Json, path: &mut String, found: &mut Vec<String>) {
+/// Adds the path of each list, map or struct that server-side apply treats as one value.
+fn find_atomic(ty: &Type, value: &Json, path: &mut String, found: &mut Vec<String>) {
     let length = path.len();
     match value {
         Json::Object(members) => {
-            if atomic_map(of) {
+            if atomic_map(ty) {
                 found.push(path.clone());
             }
             for (name, value) in members {
                 // Values inside the members of a map are allowed, because the schema does not declare these members.
-                if let Some(field) = of.field(name) {
+                if let Some(field) = ty.field(name) {
                     path.push('.');
                     path.push_str(name);
-                    find_atomic(&field.of, value, path, found);
+                    find_atomic(&field.ty, value, path, found);
                     path.truncate(length);
                 }
             }
         }
-        Json::Array(items) => match keyed(of) {
+        Json::Array(items) => match keyed(ty) {
             None => found.push(path.clone()),
             Some(list) => {
                 for (at, item) in items.iter().enumerate() {

@@ -169,16 +169,16 @@ impl Set {
         both
     }
 
-    /// Returns the set's paths, and the path of each struct field that contains one of the set's paths.
-    pub fn with_named_fields(&self, of: Option<&Type>) -> Self {
+    /// Returns the set's paths, and the path of each struct field that contains one of them.
+    pub fn with_named_fields(&self, ty: Option<&Type>) -> Self {
         let mut all = Self { members: self.members.clone(), children: BTreeMap::new() };
         for (step, below) in &self.children {
-            let inner = match (step, of) {
-                (PathElement::Field(name), Some(of)) => {
-                    if of.names(name) {
+            let inner = match (step, ty) {
+                (PathElement::Field(name), Some(ty)) => {
+                    if ty.names(name) {
                         all.members.insert(step.clone());
                     }
-                    of.child(name)
+                    ty.child(name)
                 }
                 (PathElement::Key(_), Some(Type::List(list))) => Some(&list.item),
                 _ => None,

@@ -137,7 +137,7 @@ pub fn object(kind: &Arc<Kind>, body: &RawBody, validation: FieldValidation) -> 
         schema::decode(&body.bytes, format, &expected).map_err(|error| Failure::bad_request(error.to_string()))?;
     let unconvertible = || kind.strategy.unconvertible(&decoded.object);
     if let Some(why) = malformed(kind, &decoded.object).or_else(unconvertible) {
-        return Err(Failure::bad_request(schema::handled(&expected, &why)));
+        return Err(Failure::bad_request(schema::cannot_be_handled(&expected, &why)));
     }
     decoded.findings.extend(unknown(kind, &mut decoded.object));
     if validation == FieldValidation::Strict
@@ -240,7 +240,7 @@ impl<'a> Patcher<'a> {
         let applied = self.manager.apply(self.kind, live, source, self.subresource)?;
         let validation = self.manager.options.field_validation;
         if validation == FieldValidation::Strict
-            && let Some(words) = schema::strict_words(findings)
+            && let Some(words) = schema::strict_decoding_error(findings)
         {
             let words = words.trim_start_matches("strict decoding error: ");
             return Err(Failure::bad_request(format!(
@@ -293,7 +293,7 @@ impl<'a> Patcher<'a> {
         findings.append(&mut decoded.findings);
         findings.extend(unknown(self.kind, &mut decoded.object));
         if self.manager.options.field_validation == FieldValidation::Strict
-            && let Some(why) = schema::strict_words(&findings)
+            && let Some(why) = schema::strict_decoding_error(&findings)
         {
             return Err(invalid(why));
         }
@@ -307,7 +307,7 @@ impl<'a> Patcher<'a> {
     fn check_types(&self, patch: &PatchBody, patched: &mut Json, invalid: &dyn Fn(String) -> Failure) -> Outcome<()> {
         let api_version = self.kind.api_version();
         let Some(members) = patched.as_object_mut() else {
-            return Err(invalid(schema::no_type_meta(patched)));
+            return Err(invalid(schema::not_an_object_message(patched)));
         };
         let text = |name: &str| members[name].text("").to_owned();
         let (version, kind) = (text("apiVersion"), text("kind"));

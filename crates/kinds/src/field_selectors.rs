@@ -35,7 +35,7 @@ pub fn selects_fields(selector: &FieldSelector, kind: &Kind, stored: &Stored) ->
 /// no conversion are cached, either when the object is written or when a value is first needed.
 fn field<'a>(kind: &Kind, stored: &'a Stored, label: &str) -> Cow<'a, str> {
     let strategy = &kind.strategy;
-    if let Some(shown) = kind.converted(stored) {
+    if let Some(shown) = kind.convert_if_needed(stored) {
         return strategy.field(&shown, label).unwrap_or_default().into();
     }
     let labels = strategy.field_labels().unwrap_or_default();
@@ -58,7 +58,7 @@ pub fn unknown_field(selector: &FieldSelector, kind: &Kind) -> Option<String> {
     let labels = kind.strategy.field_labels();
     let known = |label: &str| match label {
         "metadata.name" => true,
-        "metadata.namespace" => labels.is_none() || kind.namespaced(),
+        "metadata.namespace" => labels.is_none() || kind.is_namespaced(),
         label => labels.as_ref().is_some_and(|labels| labels.contains(&kind.strategy.field_label(label))),
     };
     let label = selector.requirements().iter().map(|requirement| requirement.field()).find(|label| !known(label))?;

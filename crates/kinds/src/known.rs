@@ -99,7 +99,7 @@ impl Kinds {
         // A custom resource's store name consists of a prefix and the plural name.
         let plural = store.resource.rsplit('/').next().unwrap_or_default();
         let known = self.group(&store.group).and_then(|group| group.by_plural.get(plural));
-        known.into_iter().flat_map(|kinds| kinds.iter()).filter(move |kind| kind.store == *store)
+        known.into_iter().flat_map(|kinds| kinds.iter()).filter(move |kind| kind.stored_as == *store)
     }
 
     /// Returns all kinds: built-in kinds, and then custom kinds sorted by group.

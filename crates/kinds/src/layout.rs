@@ -55,7 +55,7 @@ impl Kind {
             Some(openapi) => Some(Arc::new(Schema::custom(&self.kind, openapi))),
             None => Schema::builtin(&self.api_version(), &self.kind).map(Arc::new),
         };
-        self.types.get_or_init(read).clone()
+        self.schema.get_or_init(read).clone()
     }
 
     /// Converts an object to the JSON that Go would write.

@@ -64,7 +64,7 @@ pub use request_target::RequestTarget;
 pub use scale::Scale;
 pub use scale_body::ScaleBody;
 pub use strategy::{Plain, Strategy};
-pub use strategy_types::{ExtraPermission, Form, Origin, PlainFinalizers, Pods, Routing, Stream, StreamAnswer};
+pub use strategy_types::{ExtraPermission, Form, Origin, PlainFinalizers, PodRelation, Routing, Stream, StreamAnswer};
 pub use token_grant::{Bound, Named, TokenGrant};
 
 /// The API group of the RBAC kinds.
@@ -92,19 +92,18 @@ pub struct Kind {
     /// The supported verbs, in the order of the discovery document.
     pub verbs: Vec<Verb>,
     /// The store name of the objects. Two kinds that serve the same objects in different forms have the same store name.
-    pub store: GroupResource,
-    /// The version in which objects are stored, or `None` if the objects are not stored. Discovery documents contain a hash of this
-    /// version.
+    pub stored_as: GroupResource,
+    /// The version in which objects are stored, or `None` if they are not stored. The hash in discovery documents is computed from it.
     pub stored_version: Option<GroupVersion>,
     pub subresources: Vec<ServedSubresource>,
-    pub conduct: Conduct,
+    pub flags: KindFlags,
     pub strategy: Arc<dyn Strategy>,
-    /// The key of `store`. Computed on first use.
+    /// The key of `stored_as`. Computed on first use.
     pub resource_key: OnceLock<ResourceKey>,
     /// The columns of the kind's tables. Computed on first use.
     pub columns: OnceLock<Option<Vec<table::Column>>>,
     /// The schema of the objects. Loaded on first use.
-    pub types: OnceLock<Option<Arc<Schema>>>,
+    pub schema: OnceLock<Option<Arc<Schema>>>,
 }
 
 /// A served subresource, such as `status`.
@@ -118,23 +117,23 @@ pub struct ServedSubresource {
 
 /// Flags that control how the generic handlers treat a kind.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Conduct {
+pub struct KindFlags {
     /// The server maintains `metadata.generation`, which starts at 1 and increases by 1 with each change of the desired state.
-    pub generation: bool,
+    pub maintains_generation: bool,
     /// A PUT creates an object that does not exist.
     pub creates_on_update: bool,
     /// A PUT must contain a resourceVersion.
-    pub needs_version: bool,
+    pub requires_resource_version: bool,
     /// A DELETE responds with the deleted object instead of a Status.
-    pub returns_deleted: bool,
+    pub returns_deleted_object: bool,
     /// DELETE options can contain a grace period.
-    pub graceful: bool,
+    pub supports_grace_period: bool,
     /// A DELETE without a propagation policy orphans the dependents.
-    pub orphans: bool,
+    pub orphans_by_default: bool,
     /// A POST responds with a computed object, which is not stored.
-    pub transient: bool,
+    pub is_transient: bool,
     /// The custom resource's definition is being deleted. Creates are rejected.
-    pub terminating: bool,
+    pub is_terminating: bool,
     /// The validation rule for `metadata.name`.
     pub name_rule: NameRule,
     /// The metadata checks that the kind's own update validation repeats.
@@ -144,15 +143,15 @@ pub struct Conduct {
     /// Status writes keep all stored metadata except the managed fields.
     pub status_keeps_metadata: bool,
     /// Creates can set the status even if there is a subresource `/status`.
-    pub keeps_sent_status: bool,
-    /// The objects are only reports, such as events. A plan (a dry run against a live cluster) does not list changes of such objects.
+    pub allows_status_on_create: bool,
+    /// The objects are only reports, such as events. Plans do not list changes of reports.
     pub is_report: bool,
     /// The store caches decoded objects of this kind, which are often read while objects of other kinds are processed.
-    pub is_read_often: bool,
-    /// The delete option `orphanDependents=false` starts a foreground deletion.
-    pub waits_for_dependents: bool,
+    pub caches_decoded: bool,
+    /// A DELETE with `orphanDependents=false` uses the propagation policy `Foreground` instead of `Background`.
+    pub foreground_unless_orphaning: bool,
     /// How the objects are related to pods.
-    pub pods: Pods,
+    pub pods: PodRelation,
 }
 
 impl Kind {
@@ -170,20 +169,20 @@ impl Kind {
             categories: Vec::new(),
             scope: Scope::Namespaced,
             verbs: Vec::new(),
-            store: GroupResource::default(),
+            stored_as: GroupResource::default(),
             stored_version: None,
             subresources: Vec::new(),
-            conduct: Conduct::default(),
+            flags: KindFlags::default(),
             strategy,
             resource_key: OnceLock::new(),
             columns: OnceLock::new(),
-            types: OnceLock::new(),
+            schema: OnceLock::new(),
         }
     }
 
     /// Returns the kind in another version with the same schema. This version exists only in request and response bodies.
     pub fn with_version(self, version: &str) -> Self {
-        Self { types: OnceLock::from(self.schema()), version: version.into(), ..self }
+        Self { schema: OnceLock::from(self.schema()), version: version.into(), ..self }
     }
 
     pub fn origin(&self) -> Origin {
@@ -201,7 +200,7 @@ impl Kind {
 
     /// Returns the store key of the objects.
     pub fn resource_key(&self) -> &ResourceKey {
-        self.resource_key.get_or_init(|| self.store.to_string().into())
+        self.resource_key.get_or_init(|| self.stored_as.to_string().into())
     }
 
     pub fn gvk(&self) -> GroupVersionKind {
@@ -213,24 +212,25 @@ impl Kind {
         GroupResource::new(&self.group, &self.plural)
     }
 
-    pub fn namespaced(&self) -> bool {
+    pub fn is_namespaced(&self) -> bool {
         self.scope == Scope::Namespaced
     }
 
     /// Returns a 422 failure for an object of this kind.
     pub fn invalid(&self, name: &str, errors: FieldErrors) -> Failure {
         // As in kube-apiserver, errors about events name the core group for both API groups.
-        Failure::invalid_named(&self.store.group, &self.kind, name, errors)
+        Failure::invalid_named(&self.stored_as.group, &self.kind, name, errors)
     }
 
     /// Returns the verbs for discovery documents. While a custom resource's
     /// definition is being deleted, create, patch and update are omitted.
-    pub fn shown_verbs(&self) -> Vec<Verb> {
-        let goes = |verb: &Verb| matches!(verb, Verb::Create | Verb::Patch | Verb::Update);
-        self.verbs.iter().copied().filter(|verb| !self.conduct.terminating || !goes(verb)).collect()
+    pub fn discovery_verbs(&self) -> Vec<Verb> {
+        let is_rejected =
+            |verb: &Verb| self.flags.is_terminating && matches!(verb, Verb::Create | Verb::Patch | Verb::Update);
+        self.verbs.iter().copied().filter(|verb| !is_rejected(verb)).collect()
     }
 
-    pub fn allows(&self, verb: Verb) -> bool {
+    pub fn supports(&self, verb: Verb) -> bool {
         self.verbs.contains(&verb)
     }
 
@@ -251,35 +251,35 @@ impl Kind {
     /// Returns the paths of fields that a write to the subresource cannot change.
     pub fn reset_fields(&self, subresource: Subresource) -> reset::Reset {
         self.strategy.reset_fields(subresource).unwrap_or_else(|| match subresource {
-            Subresource::Status if self.conduct.status_keeps_metadata => reset::ALL_BUT_STATUS,
+            Subresource::Status if self.flags.status_keeps_metadata => reset::ALL_BUT_STATUS,
             _ => reset::usual(subresource, self.splits_status()),
         })
     }
 
     /// Converts a stored object to this version.
-    pub fn shown(&self, object: &Arc<Json>) -> Arc<Json> {
-        self.strategy.shown(object, object.text("/apiVersion"))
+    pub fn to_version(&self, object: &Arc<Json>) -> Arc<Json> {
+        self.strategy.to_version(object, object.text("/apiVersion"))
     }
 
     /// Converts a stored object to this version. Returns `None` if the object needs no conversion.
-    pub fn converted(&self, stored: &Stored) -> Option<Json> {
-        if self.is_shown_as_stored(stored) {
+    pub fn convert_if_needed(&self, stored: &Stored) -> Option<Json> {
+        if self.needs_no_conversion(stored) {
             return None;
         }
         let object = Arc::new(stored.decode());
-        let shown = self.strategy.shown(&object, stored.version());
+        let converted = self.strategy.to_version(&object, stored.version());
         if let Form::Checked(form) = self.strategy.form()
-            && Arc::ptr_eq(&shown, &object)
+            && Arc::ptr_eq(&converted, &object)
         {
-            stored.note_fit(form);
+            stored.mark_as_fitting(form);
             return None;
         }
         drop(object);
-        Some(Arc::unwrap_or_clone(shown))
+        Some(Arc::unwrap_or_clone(converted))
     }
 
     /// Returns `true` if the object is known to need no conversion.
-    fn is_shown_as_stored(&self, stored: &Stored) -> bool {
+    fn needs_no_conversion(&self, stored: &Stored) -> bool {
         match self.strategy.form() {
             Form::Stored => true,
             Form::Checked(form) => stored.fits(form),
@@ -288,13 +288,13 @@ impl Kind {
     }
 
     /// Returns the cost of converting the object, or 0 if it needs no conversion. One unit is the time to process one byte of a body.
-    pub fn showing_weight(&self, stored: &Stored) -> usize {
-        if self.is_shown_as_stored(stored) { 0 } else { stored.weight().max(self.strategy.schema_weight()) }
+    pub fn conversion_cost(&self, stored: &Stored) -> usize {
+        if self.needs_no_conversion(stored) { 0 } else { stored.weight().max(self.strategy.schema_weight()) }
     }
 
-    /// Returns the stored object in this version.
-    pub fn shown_stored(&self, stored: &Stored) -> Json {
-        self.converted(stored).unwrap_or_else(|| stored.decode())
+    /// Decodes a stored object and converts it to this version.
+    pub fn decode_in_version(&self, stored: &Stored) -> Json {
+        self.convert_if_needed(stored).unwrap_or_else(|| stored.decode())
     }
 }
 
@@ -305,7 +305,7 @@ impl std::fmt::Debug for Kind {
 }
 
 /// Returns a stored `v1` object that belongs to no store, for tests.
-pub fn sample(object: &Json) -> Stored {
+pub fn stored_for_tests(object: &Json) -> Stored {
     let mut object = object.clone();
     object["apiVersion"] = "v1".into();
     Stored::of(Draft::new(&Default::default(), &object, MemberOrder::Declared, Vec::new()))

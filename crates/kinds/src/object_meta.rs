@@ -24,20 +24,21 @@ pub fn check_types(kind: &Kind, object: &Json) -> Outcome<()> {
     if !kind.needs_types() {
         return Ok(());
     }
-    let says = |name: &str| object[name].text("");
-    let wrong = |field: &str, wanted: &str| FieldError::invalid_text(field, says(field), format!("must be {wanted}"));
+    let member_text = |name: &str| object[name].text("");
+    let wrong =
+        |field: &str, wanted: &str| FieldError::invalid_text(field, member_text(field), format!("must be {wanted}"));
     let api_version = kind.api_version();
     let mut errors = FieldErrors::default();
-    if says("apiVersion") != api_version {
+    if member_text("apiVersion") != api_version {
         errors.push(wrong("apiVersion", &api_version));
     }
-    if says("kind") != kind.kind {
+    if member_text("kind") != kind.kind {
         errors.push(wrong("kind", &kind.kind));
     }
     if errors.is_empty() {
         Ok(())
     } else {
-        Err(Failure::invalid_named(&kind.group, says("kind"), metadata::name(object), errors))
+        Err(Failure::invalid_named(&kind.group, member_text("kind"), metadata::name(object), errors))
     }
 }
 
@@ -45,7 +46,7 @@ pub fn check_types(kind: &Kind, object: &Json) -> Outcome<()> {
 pub fn errors(kind: &Kind, object: &Json) -> FieldErrors {
     let empty = Map::new();
     let metadata = object["metadata"].as_object().unwrap_or(&empty);
-    let mut errors = names(kind.conduct.name_rule, metadata);
+    let mut errors = names(kind.flags.name_rule, metadata);
     errors.required_if(metadata["name"].text("").is_empty(), "metadata.name", "name or generateName is required");
     errors.extend(contents(kind, metadata));
     errors
@@ -74,7 +75,7 @@ pub fn update_errors(kind: &Kind, new: &Json, old: &Json, subresource: Subresour
     let whole = || contents(kind, &new);
     let update = || -> FieldErrors { [changes.clone(), standard(plain, &new)].into_iter().flatten().collect() };
     let generic = [common(&new), qualified(&new), exclusive(&new), changes.clone()];
-    let checks = if subresource == Subresource::None { kind.conduct.metadata_checks } else { MetadataChecks::Update };
+    let checks = if subresource == Subresource::None { kind.flags.metadata_checks } else { MetadataChecks::Update };
     let of_kind = match checks {
         MetadataChecks::Update => vec![update()],
         MetadataChecks::Whole => vec![whole()],
@@ -242,8 +243,8 @@ fn standard(plain: PlainFinalizers, metadata: &Map) -> FieldErrors {
 }
 
 fn exclusive(metadata: &Map) -> FieldErrors {
-    let has = |finalizer: &str| finalizer_names(metadata).any(|name| name == finalizer);
-    if !has("orphan") || !has("foregroundDeletion") {
+    let has_finalizer = |finalizer: &str| finalizer_names(metadata).any(|name| name == finalizer);
+    if !has_finalizer("orphan") || !has_finalizer("foregroundDeletion") {
         return FieldErrors::default();
     }
     let why = "finalizer orphan and foregroundDeletion cannot be both set";

@@ -36,7 +36,7 @@ pub trait PostHandler: Sync {
     fn task(&self, context: &Context<'_>, target: &RequestTarget, sent: &Json, dry_run: bool) -> Outcome<Task>;
 
     /// Returns `true` if the request only asks for information and changes no object.
-    fn is_question(&self) -> bool {
+    fn is_read_only(&self) -> bool {
         false
     }
 }

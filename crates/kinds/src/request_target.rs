@@ -56,7 +56,7 @@ impl RequestTarget {
     /// Sets a missing namespace to the namespace in the URL. Fails if the object has a
     /// different namespace. For cluster-scoped kinds, removes the object's namespace.
     pub fn settle_namespace(&self, object: &mut Json) -> Outcome<()> {
-        if !self.kind.namespaced() {
+        if !self.kind.is_namespaced() {
             metadata_mut(object).unset("namespace");
             return Ok(());
         }

@@ -33,13 +33,13 @@ pub fn check(kind: &Kind, key: &str, object: &Json) -> Outcome<()> {
 /// Returns the object's size in the store.
 pub fn stored(kind: &Kind, object: &Json) -> usize {
     match kind.schema().filter(|_| kind.has_protobuf()) {
-        Some(schema) => content(object, schema.root()),
-        None => json(object),
+        Some(schema) => content_length(object, schema.root()),
+        None => json_length(object),
     }
 }
 
 /// Returns the length of a value's JSON encoding in bytes.
-fn json(value: &Json) -> usize {
+fn json_length(value: &Json) -> usize {
     struct Length(usize);
     impl io::Write for Length {
         fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
@@ -58,19 +58,23 @@ fn json(value: &Json) -> usize {
 }
 
 /// Returns the length of a value's protobuf encoding in bytes, without the field's own tag and length prefix.
-fn content(value: &Json, of: &Type) -> usize {
-    match (of, value) {
+fn content_length(value: &Json, ty: &Type) -> usize {
+    match (ty, value) {
         (_, Json::Null) => 0,
-        (Type::Struct { of, .. }, Json::Object(members)) => {
-            let fields = members.iter().map(|(name, value)| match (of.field(name), value) {
+        (Type::Struct { struct_type, .. }, Json::Object(members)) => {
+            let fields = members.iter().map(|(name, value)| match (struct_type.field(name), value) {
                 (Some(field), Json::Array(items)) => {
-                    items.iter().map(|item| framed(content(item, item_of(&field.of)))).sum()
+                    items.iter().map(|item| field_length(content_length(item, item_type(&field.ty)))).sum()
                 }
-                (Some(field), Json::Object(entries)) if matches!(field.of, Type::Map(_)) => entries
+                (Some(field), Json::Object(entries)) if matches!(field.ty, Type::Map(_)) => entries
                     .iter()
-                    .map(|(key, value)| framed(framed(key.len()) + framed(content(value, item_of(&field.of)))))
+                    .map(|(key, value)| {
+                        field_length(
+                            field_length(key.len()) + field_length(content_length(value, item_type(&field.ty))),
+                        )
+                    })
                     .sum(),
-                (Some(field), value) => framed(content(value, &field.of)),
+                (Some(field), value) => field_length(content_length(value, &field.ty)),
                 (None, _) => 0,
             });
             fields.sum()
@@ -79,15 +83,16 @@ fn content(value: &Json, of: &Type) -> usize {
         (Type::Scalar(Scalar::Time | Scalar::MicroTime), _) => 6,
         (Type::Scalar(scalar), Json::String(text)) if *scalar != Scalar::Raw => text.len(),
         (Type::Scalar(scalar), Json::Number(number)) if *scalar != Scalar::Raw => {
-            number.as_u64().map_or(10, |number| varint(usize::try_from(number).unwrap_or(usize::MAX)))
+            number.as_u64().map_or(10, |number| varint_length(usize::try_from(number).unwrap_or(usize::MAX)))
         }
         (Type::Scalar(scalar), Json::Bool(_)) if *scalar != Scalar::Raw => 1,
-        (_, value) => json(value),
+        (_, value) => json_length(value),
     }
 }
 
-fn item_of(of: &Type) -> &Type {
-    match of {
+/// Returns the type of list items or map values.
+fn item_type(ty: &Type) -> &Type {
+    match ty {
         Type::List(list) => &list.item,
         Type::Map(map) => &map.value,
         other => other,
@@ -95,11 +100,11 @@ fn item_of(of: &Type) -> &Type {
 }
 
 /// Returns a protobuf field's length with its tag and length prefix.
-fn framed(content: usize) -> usize {
-    1 + varint(content) + content
+fn field_length(content_length: usize) -> usize {
+    1 + varint_length(content_length) + content_length
 }
 
-fn varint(number: usize) -> usize {
+fn varint_length(number: usize) -> usize {
     (usize::BITS - number.leading_zeros()).div_ceil(7).max(1) as usize
 }
 
@@ -110,7 +115,7 @@ mod tests {
     #[test]
     fn varint_uses_seven_bits_per_byte() {
         for (number, bytes) in [(0, 1), (127, 1), (128, 2), (16_383, 2), (16_384, 3)] {
-            assert_eq!(varint(number), bytes, "{number}");
+            assert_eq!(varint_length(number), bytes, "{number}");
         }
     }
 }

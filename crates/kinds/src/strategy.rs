@@ -192,8 +192,9 @@ pub trait Strategy: Send + Sync {
         Form::Stored
     }
 
-    /// Converts a stored object to this version. `written` is the `apiVersion` of the last write, or empty if the last write is unknown.
-    fn shown(&self, stored: &Arc<Json>, _written: &str) -> Arc<Json> {
+    /// Converts a stored object to this version. `stored_version` is the `apiVersion` of the last
+    /// write, or empty if it is unknown.
+    fn to_version(&self, stored: &Arc<Json>, _stored_version: &str) -> Arc<Json> {
         Arc::clone(stored)
     }
 
@@ -213,9 +214,9 @@ pub trait Strategy: Send + Sync {
         None
     }
 
-    /// Returns `true` if a webhook must convert an object that was written in the version `written`.
+    /// Returns `true` if a webhook must convert an object that is stored in the version `stored_version`.
     /// Only strategies from [`with_conversions`](Self::with_conversions) can return `true`.
-    fn needs_webhook(&self, _written: &str) -> bool {
+    fn needs_webhook(&self, _stored_version: &str) -> bool {
         false
     }
 

@@ -46,15 +46,15 @@ pub enum PlainFinalizers {
 
 /// How a kind's objects are related to pods.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Pods {
+pub enum PodRelation {
     #[default]
     Unrelated,
     /// The objects are pods.
-    Themselves,
+    Pod,
     /// The objects are workloads, whose pods are created from the template at this JSON pointer.
-    MadeFrom(&'static str),
+    Template(&'static str),
     /// The objects are namespaces, whose labels select the Pod Security Standards for their pods.
-    Inside,
+    Namespace,
 }
 
 /// A subresource that streams data or connects to the object, such as `exec` or `log`.

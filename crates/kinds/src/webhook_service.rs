@@ -23,7 +23,7 @@ pub fn review_version_errors<'a>(versions: impl Iterator<Item = &'a str>, field:
             errors.push(FieldError::invalid_text(at, version, "duplicate version"));
             continue;
         }
-        let why = name_errors(NameRule::OldLabel, version, false);
+        let why = name_errors(NameRule::Rfc1035Label, version, false);
         errors.extend(why.iter().map(|why| FieldError::invalid_text(at.as_str(), version, why)));
     }
     errors

@@ -21,8 +21,9 @@ pub(super) fn table() -> &'static BuiltinTypes {
 }
 
 impl BuiltinTypes {
-    pub(super) fn at(&self, at: u16) -> &Struct {
-        &self.structs[usize::from(at)]
+    /// Returns the struct at `index` in the type table.
+    pub(super) fn struct_at(&self, index: u16) -> &Struct {
+        &self.structs[usize::from(index)]
     }
 
     /// Returns the type of a kind's objects. `version` has the form `version` or `group/version`.
@@ -33,7 +34,7 @@ impl BuiltinTypes {
     /// Returns each kind's version and name, keyed by the name of its
     /// type. Types that do not belong to a kind are not included.
     pub(super) fn types_of_kinds(&self) -> HashMap<&'static str, (&'static str, &'static str)> {
-        self.kinds.iter().map(|(kind, of)| (*of, *kind)).collect()
+        self.kinds.iter().map(|(kind, ty)| (*ty, *kind)).collect()
     }
 
     #[cfg(test)]
@@ -51,7 +52,7 @@ impl BuiltinTypes {
     /// Returns the struct with the qualified name `name`, such as `meta.ObjectMeta`.
     pub(super) fn named(&self, name: &str) -> Option<Type> {
         let at = *self.names.get(name)?;
-        Some(Type::Struct { of: StructRef::built_in(at), atomic: self.atomic[usize::from(at)] })
+        Some(Type::Struct { struct_type: StructRef::built_in(at), atomic: self.atomic[usize::from(at)] })
     }
 
     fn read(text: &'static str) -> Self {
@@ -61,8 +62,8 @@ impl BuiltinTypes {
         for line in lines().filter(|line| !line.starts_with([' '])) {
             let mut words = line.split(' ');
             match (words.next(), words.next(), words.next(), words.next()) {
-                (Some("kind"), Some(version), Some(kind), Some(of)) => {
-                    table.kinds.insert((version, kind), of);
+                (Some("kind"), Some(version), Some(kind), Some(ty)) => {
+                    table.kinds.insert((version, kind), ty);
                 }
                 (Some(name), atomic, ..) => {
                     table.names.insert(name, table.atomic.len() as u16);
@@ -94,12 +95,12 @@ impl BuiltinTypes {
     /// Parses a line of the type table with the form `name[!] type [words]`.
     fn field(&self, line: &str) -> Option<Field> {
         let mut words = line.split(' ');
-        let (name, of) = (words.next()?, words.next()?);
+        let (name, ty) = (words.next()?, words.next()?);
         let (name, always) = name.strip_suffix('!').map_or((name, false), |name| (name, true));
-        let (of, pointer) = of.strip_prefix('*').map_or((of, false), |of| (of, true));
+        let (ty, pointer) = ty.strip_prefix('*').map_or((ty, false), |ty| (ty, true));
         let mut field = Field {
             name: name.into(),
-            of: self.parse_type(of)?,
+            ty: self.parse_type(ty)?,
             pointer,
             always,
             required: false,
@@ -109,15 +110,15 @@ impl BuiltinTypes {
         for word in words {
             match word.split_once('=').unwrap_or((word, "")) {
                 ("map", keys) => {
-                    field.of = field.of.with_topology(Topology::Keyed(keys.split(',').map(list_key).collect()));
+                    field.ty = field.ty.with_topology(Topology::Keyed(keys.split(',').map(list_key).collect()));
                 }
                 (number, _) if number.starts_with('#') => {
                     field.number = number[1..].split('.').filter_map(|part| part.parse().ok()).collect();
                 }
                 ("required", _) => field.required = true,
-                ("set", _) => field.of = field.of.with_topology(Topology::Set),
-                ("atomic", _) => field.of = field.of.with_atomic(true),
-                ("granular", _) => field.of = field.of.with_atomic(false),
+                ("set", _) => field.ty = field.ty.with_topology(Topology::Set),
+                ("atomic", _) => field.ty = field.ty.with_atomic(true),
+                ("granular", _) => field.ty = field.ty.with_atomic(false),
                 ("merge", _) => field.merge.lists = true,
                 ("replace", _) => field.merge.replace = true,
                 ("retainKeys", _) => field.merge.retain_keys = true,
@@ -173,12 +174,12 @@ mod tests {
     #[test]
     fn every_line_of_the_table_is_parsed() {
         let fields = TEXT.lines().filter(|line| line.starts_with(' ')).count();
-        assert_eq!(table().structs.iter().map(|of| of.fields.len()).sum::<usize>(), fields);
+        assert_eq!(table().structs.iter().map(|ty| ty.fields.len()).sum::<usize>(), fields);
         assert_eq!(table().structs.len(), table().atomic.len());
         for (key, name) in &table().kinds {
             assert!(table().named(name).is_some(), "{key:?}: no type {name}");
         }
-        let most = table().structs.iter().map(|of| of.fields.len()).max();
+        let most = table().structs.iter().map(|ty| ty.fields.len()).max();
         assert!(most <= Some(128), "`StructFields` has 128 bits for the fields seen");
         for line in TEXT.lines().filter(|line| line.starts_with(' ')) {
             for word in line[1..].split(' ').skip(2).filter(|word| !word.starts_with('#')) {

@@ -8,17 +8,18 @@ use serde_json::Error;
 use super::Schema;
 use super::decoded::{BodyError, Decoded};
 use super::fields::zero;
+use super::object_sink::ObjectSink;
 use super::reader::{Reader, Typed, Untyped};
-use super::sink::{take, take_json};
-use super::whole::Whole;
+use super::sink::{feed, feed_json};
 use crate::finding::StrictFinding;
 use crate::types::Type;
 
-pub(super) fn read<'de>(from: impl Deserializer<'de, Error = Error>, of: &Type) -> Result<Decoded, BodyError> {
+/// Reads a value of the type `of`.
+pub(super) fn read<'de>(from: impl Deserializer<'de, Error = Error>, ty: &Type) -> Result<Decoded, BodyError> {
     let mut reader = Reader::default();
-    let value = take(from, Typed { reader: &mut reader, of, at: None, earlier: None }).map_err(broken)?;
-    let findings = reader.findings()?;
-    Ok(Decoded { object: value.unwrap_or_else(|| zero(of)), findings })
+    let value = feed(from, Typed { reader: &mut reader, ty, path: None, earlier: None }).map_err(broken)?;
+    let findings = reader.into_findings()?;
+    Ok(Decoded { object: value.unwrap_or_else(|| zero(ty)), findings })
 }
 
 pub(super) fn read_object<'de>(
@@ -28,16 +29,16 @@ pub(super) fn read_object<'de>(
     if !schema.is_custom() {
         return read(from, schema.root());
     }
-    let mut reader = Reader::of(schema);
-    let object = take(from, Whole { reader: &mut reader, schema, type_meta: None }).map_err(broken)?;
-    Ok(Decoded { object, findings: reader.findings()? })
+    let mut reader = Reader::new(schema);
+    let object = feed(from, ObjectSink { reader: &mut reader, schema, type_meta: None }).map_err(broken)?;
+    Ok(Decoded { object, findings: reader.into_findings()? })
 }
 
 /// Reads arbitrary JSON and keeps all numbers unchanged. Reports only duplicate members.
 pub(super) fn read_verbatim(body: &[u8]) -> Result<(Json, Vec<StrictFinding>), String> {
     let mut reader = Reader::verbatim();
-    let value = take_json(body, Untyped { reader: &mut reader, at: None, quiet: false })?;
-    Ok((value, reader.repetitions()))
+    let value = feed_json(body, Untyped { reader: &mut reader, path: None, ignores_duplicates: false })?;
+    Ok((value, reader.into_duplicates()))
 }
 
 /// Converts a deserializer's error. Deserializing from a [`JsonNode`] tree never fails.

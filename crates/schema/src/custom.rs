@@ -16,7 +16,7 @@ pub(super) fn root(structural: &Json) -> Type {
 
 fn node(schema: &Json) -> Type {
     let is_set = |name: &str| schema[name].as_bool() == Some(true);
-    let of = if is_set("x-kubernetes-int-or-string") {
+    let ty = if is_set("x-kubernetes-int-or-string") {
         Type::Scalar(Scalar::Untyped)
     } else {
         match schema["type"].as_str() {
@@ -29,7 +29,7 @@ fn node(schema: &Json) -> Type {
             _ => Type::Any,
         }
     };
-    if is_set("x-kubernetes-embedded-resource") { embedded(of) } else { of }
+    if is_set("x-kubernetes-embedded-resource") { embedded(ty) } else { ty }
 }
 
 fn object(schema: &Json, preserve: bool) -> Type {
@@ -41,8 +41,8 @@ fn object(schema: &Json, preserve: bool) -> Type {
     }
     let properties = schema["properties"].as_object();
     let fields = properties.into_iter().flatten().map(|(name, schema)| field(name, node(schema))).collect();
-    let of = StructRef::custom(Struct::new("", fields, preserve.then_some(Type::Any)));
-    Type::Struct { of, atomic }
+    let struct_type = StructRef::custom(Struct::new("", fields, preserve.then_some(Type::Any)));
+    Type::Struct { struct_type, atomic }
 }
 
 fn list(schema: &Json) -> Type {
@@ -61,26 +61,26 @@ fn list(schema: &Json) -> Type {
     Type::List(Arc::new(ListType { item: items.map_or(Type::Any, node), topology }))
 }
 
-/// Adds the fields `apiVersion`, `kind` and `metadata` to a struct. The custom resource's metadata schema is ignored,
-/// because this schema can only restrict names.
-fn embedded(of: Type) -> Type {
-    let (fields, rest, atomic) = match &of {
-        Type::Struct { of, atomic } => (&of.fields[..], of.rest.clone(), *atomic),
+/// Adds the fields `apiVersion`, `kind` and `metadata` to a struct. The custom
+/// resource's metadata schema is ignored, because it can only restrict names.
+fn embedded(ty: Type) -> Type {
+    let (fields, rest, atomic) = match &ty {
+        Type::Struct { struct_type, atomic } => (&struct_type.fields[..], struct_type.rest.clone(), *atomic),
         Type::Any => (&[][..], Some(Type::Any), false),
         other => return other.clone(),
     };
     let own = fields.iter().filter(|field| !["apiVersion", "kind", "metadata"].contains(&field.name.as_str()));
-    let mut all: Vec<Field> = own.map(|known| field(&known.name, known.of.clone())).collect();
+    let mut all: Vec<Field> = own.map(|known| field(&known.name, known.ty.clone())).collect();
     all.push(field("apiVersion", Type::Scalar(Scalar::String)));
     all.push(field("kind", Type::Scalar(Scalar::String)));
     all.push(field("metadata", object_meta()));
-    Type::Struct { of: StructRef::custom(Struct::new("", all, rest)), atomic }
+    Type::Struct { struct_type: StructRef::custom(Struct::new("", all, rest)), atomic }
 }
 
-fn field(name: &str, of: Type) -> Field {
+fn field(name: &str, ty: Type) -> Field {
     Field {
         name: name.into(),
-        of,
+        ty,
         pointer: true,
         always: false,
         required: false,

@@ -17,8 +17,8 @@ impl Descriptions {
             if field.is_none() {
                 types = name.split(',').collect();
             }
-            for of in &types {
-                all.insert((*of, if field.is_some() { name } else { "" }), text);
+            for ty in &types {
+                all.insert((*ty, if field.is_some() { name } else { "" }), text);
             }
         }
         Self(all)
@@ -28,8 +28,8 @@ impl Descriptions {
         self.0.get(&(name, "")).copied().filter(|text| !text.is_empty())
     }
 
-    pub(super) fn of_field(&self, of: &str, field: &str) -> Option<&'static str> {
-        self.0.get(&(of, field)).or_else(|| self.0.get(&("*", field))).copied()
+    pub(super) fn of_field(&self, ty: &str, field: &str) -> Option<&'static str> {
+        self.0.get(&(ty, field)).or_else(|| self.0.get(&("*", field))).copied()
     }
 }
 
@@ -47,15 +47,16 @@ mod tests {
         let descriptions = Descriptions::read();
         let mut missing = Vec::new();
         for (version, kind) in table().kinds() {
-            let Some(Type::Struct { of, .. }) = table().kind(version, kind) else { continue };
-            if descriptions.of_type(of.name).is_none() && !of.name.starts_with("apidiscovery.") {
-                missing.push(of.name.to_owned());
+            let Some(Type::Struct { struct_type, .. }) = table().kind(version, kind) else { continue };
+            if descriptions.of_type(struct_type.name).is_none() && !struct_type.name.starts_with("apidiscovery.") {
+                missing.push(struct_type.name.to_owned());
             }
         }
         for name in table().names() {
-            let Some(Type::Struct { of, .. }) = table().named(name) else { continue };
+            let Some(Type::Struct { struct_type, .. }) = table().named(name) else { continue };
             let common = COMPLETE.contains(&name.split('.').next().unwrap_or_default());
-            let fields = of.fields.iter().filter(|field| common && descriptions.of_field(name, &field.name).is_none());
+            let fields =
+                struct_type.fields.iter().filter(|field| common && descriptions.of_field(name, &field.name).is_none());
             missing.extend(fields.map(|field| format!("{name}.{}", field.name)));
         }
         missing.sort();
@@ -66,12 +67,12 @@ mod tests {
     #[test]
     fn every_description_belongs_to_a_type_or_field() {
         let descriptions = Descriptions::read();
-        for (of, field) in descriptions.0.keys().filter(|(of, _)| *of != "*") {
-            let Some(Type::Struct { of: known, .. }) = table().named(of) else { panic!("no type {of}") };
+        for (ty, field) in descriptions.0.keys().filter(|(ty, _)| *ty != "*") {
+            let Some(Type::Struct { struct_type: known, .. }) = table().named(ty) else { panic!("no type {ty}") };
             let shared = TEXT.lines().any(|line| {
-                line.starts_with(of) && line[of.len()..].starts_with(',') || line.contains(&format!(",{of}"))
+                line.starts_with(ty) && line[ty.len()..].starts_with(',') || line.contains(&format!(",{ty}"))
             });
-            assert!(field.is_empty() || known.field(field).is_some() || shared, "{of} has no field {field}");
+            assert!(field.is_empty() || known.field(field).is_some() || shared, "{ty} has no field {field}");
         }
     }
 }

@@ -7,7 +7,7 @@ use serde::forward_to_deserialize_any;
 use serde_json::{Error, Number};
 
 use super::go_json::plain_number;
-use super::sink::{Seed, Single, Sink, take_json};
+use super::sink::{Primitive, Seed, Sink, feed_json};
 
 /// A parsed JSON text. Objects keep the order of all members, including duplicate members.
 #[derive(Clone, Debug, PartialEq)]
@@ -35,7 +35,7 @@ impl JsonNode {
     ///
     /// Fails if the text is not JSON. The error message is similar to Go's.
     pub fn from_json(body: &[u8]) -> Result<Self, String> {
-        take_json(body, AsWritten)
+        feed_json(body, AsWritten)
     }
 
     /// Converts the node to a value. The last value of a duplicate member is kept. Numbers are
@@ -64,7 +64,7 @@ impl JsonNode {
     }
 
     /// Returns Go's name for the value's JSON type.
-    pub fn shape(&self) -> &'static str {
+    pub fn json_type(&self) -> &'static str {
         match self {
             Self::Null => "null",
             Self::Bool(_) => "bool",
@@ -82,12 +82,12 @@ pub(super) struct AsWritten;
 impl Sink for AsWritten {
     type Out = JsonNode;
 
-    fn single(self, found: Single<'_>) -> JsonNode {
+    fn primitive(self, found: Primitive<'_>) -> JsonNode {
         match found {
-            Single::Null => JsonNode::Null,
-            Single::Bool(value) => JsonNode::Bool(value),
-            Single::Number(number) => JsonNode::Number(number),
-            Single::Text(text) => JsonNode::String(text.into_owned()),
+            Primitive::Null => JsonNode::Null,
+            Primitive::Bool(value) => JsonNode::Bool(value),
+            Primitive::Number(number) => JsonNode::Number(number),
+            Primitive::Text(text) => JsonNode::String(text.into_owned()),
         }
     }
 

@@ -12,7 +12,9 @@ pub enum StrictFinding {
     Unknown(String),
     /// A member occurs more than once in the same object.
     Duplicate(String),
-    /// A complete message, about a duplicate YAML key or a field of a JSON patch.
+    /// A YAML map contains a key more than once. The text is a complete message with the line.
+    DuplicateYamlKey(String),
+    /// A complete message about a field of a JSON patch.
     Other(String),
 }
 
@@ -21,13 +23,16 @@ const MAX_FINDINGS: usize = 100;
 /// The maximum total length of a body's findings, in bytes. A limit is needed because a single path can be as long as the body.
 const MAX_FINDINGS_LENGTH: usize = 4 << 20;
 
-/// Adds a finding. Does nothing if the finding is a duplicate, or if the number or the total length of the findings has reached its limit.
-pub fn note(findings: &mut Vec<StrictFinding>, finding: impl FnOnce() -> StrictFinding) {
+/// Adds a finding, unless it is a duplicate or the number or total length of the findings has reached its limit.
+pub fn push_finding(findings: &mut Vec<StrictFinding>, make_finding: impl FnOnce() -> StrictFinding) {
     let length = |finding: &StrictFinding| match finding {
-        StrictFinding::Unknown(text) | StrictFinding::Duplicate(text) | StrictFinding::Other(text) => text.len(),
+        StrictFinding::Unknown(text)
+        | StrictFinding::Duplicate(text)
+        | StrictFinding::DuplicateYamlKey(text)
+        | StrictFinding::Other(text) => text.len(),
     };
     if findings.len() < MAX_FINDINGS && findings.iter().map(length).sum::<usize>() < MAX_FINDINGS_LENGTH {
-        let finding = finding();
+        let finding = make_finding();
         if !findings.contains(&finding) {
             findings.push(finding);
         }
@@ -39,7 +44,7 @@ impl fmt::Display for StrictFinding {
         match self {
             Self::Unknown(path) => write!(f, "unknown field {path:?}"),
             Self::Duplicate(path) => write!(f, "duplicate field {path:?}"),
-            Self::Other(text) => f.write_str(text),
+            Self::DuplicateYamlKey(text) | Self::Other(text) => f.write_str(text),
         }
     }
 }
@@ -48,11 +53,11 @@ impl fmt::Display for StrictFinding {
 #[derive(Clone, Copy)]
 pub(super) struct FieldPath<'a> {
     pub(super) parent: Option<&'a FieldPath<'a>>,
-    pub(super) step: PathStep<'a>,
+    pub(super) segment: PathSegment<'a>,
 }
 
 #[derive(Clone, Copy)]
-pub(super) enum PathStep<'a> {
+pub(super) enum PathSegment<'a> {
     /// A field that the struct's type declares.
     Field(&'a Struct, &'a Field),
     /// Any other member.
@@ -63,43 +68,43 @@ pub(super) enum PathStep<'a> {
 
 impl FieldPath<'_> {
     /// Returns the path with list indices, such as `spec.containers[0].name`.
-    pub(super) fn path(&self) -> String {
-        let mut path = String::new();
-        self.write(&mut path);
-        path
+    pub(super) fn to_text(self) -> String {
+        let mut text = String::new();
+        self.write(&mut text);
+        text
     }
 
-    fn write(&self, path: &mut String) {
+    fn write(&self, text: &mut String) {
         if let Some(parent) = self.parent {
-            parent.write(path);
+            parent.write(text);
         }
-        let name = match self.step {
-            PathStep::Field(_, field) => field.name.as_str(),
-            PathStep::Member(name) => name,
-            PathStep::Item(at) => {
+        let name = match self.segment {
+            PathSegment::Field(_, field) => field.name.as_str(),
+            PathSegment::Member(name) => name,
+            PathSegment::Item(index) => {
                 // Writing to a string cannot fail.
-                let _ = write!(path, "[{at}]");
+                let _ = write!(text, "[{index}]");
                 return;
             }
         };
-        if !path.is_empty() {
-            path.push('.');
+        if !text.is_empty() {
+            text.push('.');
         }
-        path.push_str(name);
+        text.push_str(name);
     }
 
     /// Returns the path as in Go's errors, such as `PodSpec.spec.containers`. The text is the name of the struct that
     /// contains the last field, followed by the names of all fields on the path. List indices and map keys are omitted.
-    pub(super) fn field(&self) -> Option<String> {
+    pub(super) fn go_path(&self) -> Option<String> {
         let mut names = Vec::new();
         let mut innermost = None;
         let mut next = Some(self);
-        while let Some(place) = next {
-            if let PathStep::Field(of, field) = place.step {
-                innermost = innermost.or(Some(of));
+        while let Some(path) = next {
+            if let PathSegment::Field(struct_type, field) = path.segment {
+                innermost = innermost.or(Some(struct_type));
                 names.push(field.name.as_str());
             }
-            next = place.parent;
+            next = path.parent;
         }
         names.reverse();
         Some(format!("{}.{}", innermost?.short_name(), names.join(".")))

@@ -4,7 +4,7 @@
 
 use pintle_json::{Json, json};
 
-use crate::codec::{BodyFormat, Expected, decode};
+use crate::decode::{BodyFormat, Expected, decode};
 use crate::patch::PatchBody;
 use crate::protobuf::{self, Enveloped};
 use crate::{Schema, read_yaml, write_yaml};

@@ -33,9 +33,9 @@
 use pintle_json::Json;
 
 mod builtin_types;
-mod codec;
 mod convert;
 mod custom;
+mod decode;
 mod decoded;
 mod descriptions;
 mod document;
@@ -44,6 +44,7 @@ mod finding;
 #[cfg(any(test, fuzzing))]
 pub mod fuzz;
 mod go_json;
+mod object_sink;
 pub mod openapi;
 pub mod patch;
 pub mod protobuf;
@@ -52,13 +53,15 @@ mod reader;
 mod scalar;
 mod sink;
 mod types;
-mod whole;
 mod yaml;
 
-pub use codec::{BodyFormat, Expected, check_version, decode, handled, no_type_meta, strict_error, strict_words};
+pub use decode::{
+    BodyFormat, Expected, cannot_be_handled, check_version, decode, not_an_object_message, strict_decoding_error,
+    strict_error,
+};
 pub use decoded::{BodyError, Decoded};
 pub use document::JsonNode;
-pub use finding::{StrictFinding, note};
+pub use finding::{StrictFinding, push_finding};
 pub use types::{Field, ListKey, ListType, MapType, Merge, Scalar, Struct, StructRef, Topology, Type, Union};
 
 /// The maximum nesting depth of lists and objects in a request body. Code that reads, writes or drops a value

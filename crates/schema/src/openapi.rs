@@ -21,17 +21,17 @@ pub const PLACE: &str = "#/components/schemas/";
 pub fn schemas<'a>(types: impl IntoIterator<Item = &'a Type>) -> Map {
     let mut schemas =
         Schemas { descriptions: Descriptions::read(), made: Map::new(), pending: Vec::new(), defaults: HashMap::new() };
-    for of in types {
-        schemas.refer(of);
+    for struct_type in types {
+        schemas.refer(struct_type);
     }
     let kinds = table().types_of_kinds();
-    while let Some(of) = schemas.pending.pop() {
-        let schema = schemas.of_struct(&of, kinds.get(of.name));
-        schemas.made.insert(name(&of), schema);
+    while let Some(struct_type) = schemas.pending.pop() {
+        let schema = schemas.of_struct(&struct_type, kinds.get(struct_type.name));
+        schemas.made.insert(name(&struct_type), schema);
     }
     for (place, value) in schemas.defaults {
         if let Some(property) =
-            schemas.made.get_mut(&place.of).and_then(|schema| schema["properties"].get_mut(&place.field))
+            schemas.made.get_mut(&place.schema).and_then(|schema| schema["properties"].get_mut(&place.field))
         {
             property["default"] = value;
         }
@@ -40,9 +40,9 @@ pub fn schemas<'a>(types: impl IntoIterator<Item = &'a Type>) -> Map {
 }
 
 /// Returns the schema name of a built-in struct, such as `io.k8s.api.core.v1.Pod`.
-pub fn name(of: &Struct) -> String {
-    let Some((group, version)) = of.group_version() else { return of.name.into() };
-    let short = of.short_name();
+pub fn name(struct_type: &Struct) -> String {
+    let Some((group, version)) = struct_type.group_version() else { return struct_type.name.into() };
+    let short = struct_type.short_name();
     match group {
         "meta" => format!("{MACHINERY}.apis.meta.{version}.{short}"),
         "apiextensions" => format!("{EXTENSIONS}.{version}.{short}"),
@@ -63,25 +63,27 @@ struct Schemas {
 
 #[derive(PartialEq, Eq, Hash)]
 struct SchemaField {
-    of: String,
+    schema: String,
     field: String,
 }
 
 impl Schemas {
-    fn of_struct(&mut self, of: &Struct, kind: Option<&(&str, &str)>) -> Json {
-        let properties: Map = of.fields.iter().map(|field| (field.name.clone(), self.of_field(of, field))).collect();
+    fn of_struct(&mut self, struct_type: &Struct, kind: Option<&(&str, &str)>) -> Json {
+        let properties: Map =
+            struct_type.fields.iter().map(|field| (field.name.clone(), self.of_field(struct_type, field))).collect();
         let mut schema = json!({"type": "object"});
-        if let Some(description) = self.descriptions.of_type(of.name) {
+        if let Some(description) = self.descriptions.of_type(struct_type.name) {
             schema["description"] = description.into();
         }
         if !properties.is_empty() {
             schema["properties"] = properties.into();
         }
-        let required: Vec<_> = of.fields.iter().filter(|field| field.required).map(|field| &*field.name).collect();
+        let required: Vec<_> =
+            struct_type.fields.iter().filter(|field| field.required).map(|field| &*field.name).collect();
         if !required.is_empty() {
             schema["required"] = required.into();
         }
-        if is_atomic(of) {
+        if is_atomic(struct_type) {
             schema["x-kubernetes-map-type"] = "atomic".into();
         }
         if let Some((version, kind)) = kind {
@@ -91,16 +93,16 @@ impl Schemas {
         schema
     }
 
-    fn of_field(&mut self, of: &Struct, field: &Field) -> Json {
-        let mut schema = match field.of {
+    fn of_field(&mut self, struct_type: &Struct, field: &Field) -> Json {
+        let mut schema = match field.ty {
             // `fieldsV1` is the only field of type `Any` with a named schema.
             Type::Any if field.name == "fieldsV1" => {
                 self.named(format!("{MACHINERY}.apis.meta.v1.FieldsV1"), json!({"type": "object"}))
             }
-            _ => self.of_type(&field.of),
+            _ => self.of_type(&field.ty),
         };
         let mut extra = extensions(field);
-        if let Some(description) = self.descriptions.of_field(of.name, &field.name) {
+        if let Some(description) = self.descriptions.of_field(struct_type.name, &field.name) {
             extra.insert("description", description.into());
         }
         if !extra.is_empty() {
@@ -113,22 +115,22 @@ impl Schemas {
         schema
     }
 
-    fn of_type(&mut self, of: &Type) -> Json {
-        match of {
+    fn of_type(&mut self, ty: &Type) -> Json {
+        match ty {
             Type::Any => self.named(format!("{EXTENSIONS}.v1.JSON"), json!({})),
             Type::Scalar(scalar) => self.of_scalar(*scalar),
-            Type::Struct { .. } => self.refer(of),
+            Type::Struct { .. } => self.refer(ty),
             Type::Map(map) => json!({"type": "object", "additionalProperties": self.of_type(&map.value)}),
             Type::List(list) => self.of_list(list),
             Type::Union(union) => {
                 // The document must contain the schema of JSONSchemaProps, although the union's schema has no reference to JSONSchemaProps.
                 self.refer(&table().named("apiextensions.JSONSchemaProps").unwrap_or(Type::Any));
-                let of = match union {
+                let alternative = match union {
                     Union::Bool => "Bool",
                     Union::List => "Array",
                     Union::Strings => "StringArray",
                 };
-                self.named(format!("{EXTENSIONS}.v1.JSONSchemaPropsOr{of}"), json!({}))
+                self.named(format!("{EXTENSIONS}.v1.JSONSchemaPropsOr{alternative}"), json!({}))
             }
         }
     }
@@ -144,10 +146,11 @@ impl Schemas {
         if !keys.is_empty() {
             schema["x-kubernetes-list-map-keys"] = keys.iter().map(|key| &*key.name).collect();
         }
-        if let Type::Struct { of, .. } = &list.item {
+        if let Type::Struct { struct_type, .. } = &list.item {
             let defaults = keys.iter().filter_map(|key| Some((&key.name, key.default.clone()?)));
-            self.defaults
-                .extend(defaults.map(|(field, value)| (SchemaField { of: name(of), field: field.clone() }, value)));
+            self.defaults.extend(
+                defaults.map(|(field, value)| (SchemaField { schema: name(struct_type), field: field.clone() }, value)),
+            );
         }
         schema
     }
@@ -178,14 +181,14 @@ impl Schemas {
     }
 
     /// Returns a reference to a struct's schema. If the schema does not exist yet, the struct becomes pending.
-    fn refer(&mut self, of: &Type) -> Json {
-        let Type::Struct { of, .. } = of else { return json!({}) };
-        let name = name(of);
+    fn refer(&mut self, ty: &Type) -> Json {
+        let Type::Struct { struct_type, .. } = ty else { return json!({}) };
+        let name = name(struct_type);
         let reference = reference(&name);
         if !name.is_empty() && !self.made.contains_key(&name) {
             // Insert the name first, because the struct can refer to itself.
             self.made.insert(name, Json::Null);
-            self.pending.push(of.clone());
+            self.pending.push(struct_type.clone());
         }
         reference
     }
@@ -207,8 +210,10 @@ fn extensions(field: &Field) -> Map {
     let Merge { lists, replace, retain_keys, key } = &field.merge;
     let strategies = [(*lists, "merge"), (*replace, "replace"), (*retain_keys, "retainKeys")];
     let strategies: Vec<_> = strategies.iter().filter(|(extra, _)| *extra).map(|(_, strategy)| *strategy).collect();
-    let map_type = match &field.of {
-        Type::Struct { of, atomic } if *atomic != is_atomic(of) => Some(if *atomic { "atomic" } else { "granular" }),
+    let map_type = match &field.ty {
+        Type::Struct { struct_type, atomic } if *atomic != is_atomic(struct_type) => {
+            Some(if *atomic { "atomic" } else { "granular" })
+        }
         Type::Map(map) if map.atomic => Some("atomic"),
         _ => None,
     };
@@ -222,8 +227,8 @@ fn extensions(field: &Field) -> Map {
 
 /// Returns `true` if server-side apply treats the struct as one value, so that all its
 /// fields have the same owners. A field can override this setting for its own value.
-fn is_atomic(of: &Struct) -> bool {
-    matches!(table().named(of.name), Some(Type::Struct { atomic: true, .. }))
+fn is_atomic(struct_type: &Struct) -> bool {
+    matches!(table().named(struct_type.name), Some(Type::Struct { atomic: true, .. }))
 }
 
 #[cfg(test)]

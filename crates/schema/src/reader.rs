@@ -8,9 +8,9 @@ use serde::de::{MapAccess, SeqAccess};
 use super::Schema;
 use super::decoded::BodyError;
 use super::fields::{StructFields, survives_null, zero};
-use super::finding::{FieldPath, PathStep, StrictFinding, note};
+use super::finding::{FieldPath, PathSegment, StrictFinding, push_finding};
 use super::scalar::ScalarError;
-use super::sink::{Name, Seed, Single, Sink};
+use super::sink::{Name, Primitive, Seed, Sink};
 use super::types::{Scalar, Type, Union};
 
 /// Collects findings and the first error while a body is read.
@@ -21,8 +21,8 @@ pub(super) struct Reader {
     /// reported after the findings about duplicate members. `None` for built-in kinds.
     unknown: Option<Vec<StrictFinding>>,
     /// The total length of all path texts built so far, in bytes, including paths that no finding contains.
-    written: usize,
-    /// The first error about a value. Reading continues after this error, because a later syntax error takes precedence.
+    path_bytes: usize,
+    /// The first error about a value. Reading continues after it, because a later syntax error takes precedence.
     error: Option<BodyError>,
     /// Whether numbers in values without a type stay unchanged.
     verbatim: bool,
@@ -31,11 +31,11 @@ pub(super) struct Reader {
     cut_off: BTreeMap<String, Vec<Json>>,
 }
 
-/// The maximum of [`Reader::written`]. Beyond this limit, the reader builds no paths and reports no findings.
-const MAX_WRITTEN: usize = 16 << 20;
+/// The maximum of [`Reader::path_bytes`]. Beyond this limit, the reader builds no paths and reports no findings.
+const MAX_PATH_BYTES: usize = 16 << 20;
 
 impl Reader {
-    pub(super) fn of(schema: &Schema) -> Self {
+    pub(super) fn new(schema: &Schema) -> Self {
         Self { unknown: schema.is_custom().then(Vec::new), ..Self::default() }
     }
 
@@ -44,55 +44,55 @@ impl Reader {
     }
 
     /// Returns the findings, or the first error if the body cannot be decoded.
-    pub(super) fn findings(mut self) -> Result<Vec<StrictFinding>, BodyError> {
+    pub(super) fn into_findings(mut self) -> Result<Vec<StrictFinding>, BodyError> {
         for finding in self.unknown.into_iter().flatten() {
-            note(&mut self.findings, || finding);
+            push_finding(&mut self.findings, || finding);
         }
         self.error.map_or(Ok(self.findings), Err)
     }
 
     /// Returns the findings without checking for errors. Call this method only if no value can have an error.
-    pub(super) fn repetitions(self) -> Vec<StrictFinding> {
+    pub(super) fn into_duplicates(self) -> Vec<StrictFinding> {
         self.findings
     }
 
-    pub(super) fn repeated(&mut self, place: FieldPath<'_>) {
-        find(&mut self.findings, &mut self.written, StrictFinding::Duplicate, place);
+    pub(super) fn report_duplicate(&mut self, path: FieldPath<'_>) {
+        add_finding(&mut self.findings, &mut self.path_bytes, StrictFinding::Duplicate, path);
     }
 
-    pub(super) fn unknown(&mut self, place: FieldPath<'_>) {
+    pub(super) fn report_unknown(&mut self, path: FieldPath<'_>) {
         let findings = self.unknown.as_mut().unwrap_or(&mut self.findings);
-        find(findings, &mut self.written, StrictFinding::Unknown, place);
+        add_finding(findings, &mut self.path_bytes, StrictFinding::Unknown, path);
     }
 
-    /// Takes the items that a list lost because the list occurred again with fewer items. In Go, the slice only becomes shorter, so these
-    /// items reappear when the list occurs again with more items. Returns no items if the list did not occur earlier.
-    fn take_cut_off(&mut self, at: Option<&FieldPath<'_>>, came_before: bool) -> Vec<Json> {
+    /// Takes the items that a list lost because it occurred again with fewer items. In Go, the slice only becomes shorter, so
+    /// these items reappear when the list occurs again with more items. Returns no items if the list did not occur earlier.
+    fn take_cut_off(&mut self, path: Option<&FieldPath<'_>>, occurred_before: bool) -> Vec<Json> {
         if self.cut_off.is_empty() {
             return Vec::new();
         }
-        let cut_off = self.place(at).and_then(|place| self.cut_off.remove(&place));
-        cut_off.filter(|_| came_before).unwrap_or_default()
+        let cut_off = self.path_text(path).and_then(|path| self.cut_off.remove(&path));
+        cut_off.filter(|_| occurred_before).unwrap_or_default()
     }
 
     /// Stores a list's lost items, because the list may occur again.
-    fn keep_cut_off(&mut self, at: Option<&FieldPath<'_>>, items: Vec<Json>) {
+    fn keep_cut_off(&mut self, path: Option<&FieldPath<'_>>, items: Vec<Json>) {
         if !items.is_empty()
-            && let Some(place) = self.place(at)
+            && let Some(path) = self.path_text(path)
         {
-            self.cut_off.insert(place, items);
+            self.cut_off.insert(path, items);
         }
     }
 
-    /// Returns the path as text. Once the path texts exceed `MAX_WRITTEN` bytes in total, returns `None` and drops all items in `cut_off`.
-    fn place(&mut self, at: Option<&FieldPath<'_>>) -> Option<String> {
-        if self.written >= MAX_WRITTEN {
+    /// Returns the path as text. Once the path texts exceed `MAX_PATH_BYTES` bytes in total, returns `None` and drops all items in `cut_off`.
+    fn path_text(&mut self, path: Option<&FieldPath<'_>>) -> Option<String> {
+        if self.path_bytes >= MAX_PATH_BYTES {
             self.cut_off.clear();
             return None;
         }
-        let place = at.map(FieldPath::path).unwrap_or_default();
-        self.written += place.len();
-        Some(place)
+        let text = path.map(|path| path.to_text()).unwrap_or_default();
+        self.path_bytes += text.len();
+        Some(text)
     }
 
     fn fail(&mut self, why: impl FnOnce() -> String) {
@@ -100,27 +100,27 @@ impl Reader {
     }
 
     /// Returns `true` if the body is a custom resource, for which duplicate members are reported even in values without a type.
-    pub(super) fn is_of_custom(&self) -> bool {
+    pub(super) fn is_custom_resource(&self) -> bool {
         self.unknown.is_some()
     }
 
     /// Returns a [`Sink`] for a value without a type.
-    pub(super) fn untyped_sink<'r>(&'r mut self, at: Option<&'r FieldPath<'r>>) -> Untyped<'r> {
-        Untyped { quiet: !self.is_of_custom(), reader: self, at }
+    pub(super) fn untyped_sink<'r>(&'r mut self, path: Option<&'r FieldPath<'r>>) -> Untyped<'r> {
+        Untyped { ignores_duplicates: !self.is_custom_resource(), reader: self, path }
     }
 }
 
-fn find(
+fn add_finding(
     findings: &mut Vec<StrictFinding>,
-    written: &mut usize,
-    finding: fn(String) -> StrictFinding,
-    place: FieldPath<'_>,
+    path_bytes: &mut usize,
+    to_finding: fn(String) -> StrictFinding,
+    path: FieldPath<'_>,
 ) {
-    if *written < MAX_WRITTEN {
-        note(findings, || {
-            let path = place.path();
-            *written += path.len();
-            finding(path)
+    if *path_bytes < MAX_PATH_BYTES {
+        push_finding(findings, || {
+            let path = path.to_text();
+            *path_bytes += path.len();
+            to_finding(path)
         });
     }
 }
@@ -128,8 +128,8 @@ fn find(
 /// A [`Sink`] for a value of a known type. The result is `None` if the value is null.
 pub(super) struct Typed<'r> {
     pub(super) reader: &'r mut Reader,
-    pub(super) of: &'r Type,
-    pub(super) at: Option<&'r FieldPath<'r>>,
+    pub(super) ty: &'r Type,
+    pub(super) path: Option<&'r FieldPath<'r>>,
     /// The value of an earlier occurrence of the same struct field or list
     /// item. A new struct is decoded into the fields of an earlier struct.
     pub(super) earlier: Option<&'r mut Json>,
@@ -138,58 +138,58 @@ pub(super) struct Typed<'r> {
 impl Sink for Typed<'_> {
     type Out = Option<Json>;
 
-    fn single(mut self, found: Single<'_>) -> Option<Json> {
-        let rejected = match (found, self.of) {
-            (Single::Null, _) => return None,
+    fn primitive(mut self, found: Primitive<'_>) -> Option<Json> {
+        let rejected = match (found, self.ty) {
+            (Primitive::Null, _) => return None,
             (found, Type::Any) => return Some(found.into_value()),
-            (Single::Bool(value), Type::Union(Union::Bool)) => return Some(value.into()),
+            (Primitive::Bool(value), Type::Union(Union::Bool)) => return Some(value.into()),
             (found, Type::Scalar(scalar)) => match scalar.read(found) {
                 Ok(value) => return Some(value),
                 Err(rejected) => rejected,
             },
             (found, _) => ScalarError::Type(found),
         };
-        match (rejected, self.of) {
+        match (rejected, self.ty) {
             (ScalarError::Form(text), _) => self.reader.fail(|| text),
             (
-                ScalarError::Type(Single::Number(number)),
+                ScalarError::Type(Primitive::Number(number)),
                 Type::Scalar(Scalar::Int32 | Scalar::Int64 | Scalar::IntOrString),
             ) => self.mismatch(&format!("number {number}")),
-            (ScalarError::Type(found), _) => self.mismatch(found.shape()),
+            (ScalarError::Type(found), _) => self.mismatch(found.json_type()),
         }
         None
     }
 
     fn list<'de, A: SeqAccess<'de>>(mut self, items: A) -> Result<Option<Json>, A::Error> {
-        match self.of {
+        match self.ty {
             Type::List(list) => self.items(&list.item, items),
             Type::Union(Union::List) => self.without_earlier().items(&json_schema(), items),
             Type::Union(Union::Strings) => self.without_earlier().items(&Type::Scalar(Scalar::String), items),
             Type::Any => self.untyped().list(items),
-            Type::Scalar(Scalar::Untyped | Scalar::Raw) => self.reader.untyped_sink(self.at).list(items),
+            Type::Scalar(Scalar::Untyped | Scalar::Raw) => self.reader.untyped_sink(self.path).list(items),
             _ => {
                 self.mismatch("array");
-                self.reader.untyped_sink(self.at).list(items)
+                self.reader.untyped_sink(self.path).list(items)
             }
         }
         .map(Some)
     }
 
     fn map<'de, A: MapAccess<'de>>(mut self, members: A) -> Result<Option<Json>, A::Error> {
-        match self.of {
-            Type::Struct { of, .. } => {
+        match self.ty {
+            Type::Struct { struct_type, .. } => {
                 let earlier = self.earlier.and_then(Json::as_object_mut).map(std::mem::take);
-                StructFields::new(self.reader, of, self.at).over(earlier).all(members)
+                StructFields::new(self.reader, struct_type, self.path).starting_with(earlier).read_all(members)
             }
             Type::Map(map) => self.entries(&map.value, members),
             Type::Union(_) => {
-                return Typed { reader: self.reader, of: &json_schema(), at: self.at, earlier: None }.map(members);
+                return Typed { reader: self.reader, ty: &json_schema(), path: self.path, earlier: None }.map(members);
             }
             Type::Any => self.untyped().map(members),
-            Type::Scalar(Scalar::Untyped | Scalar::Raw) => self.reader.untyped_sink(self.at).map(members),
+            Type::Scalar(Scalar::Untyped | Scalar::Raw) => self.reader.untyped_sink(self.path).map(members),
             _ => {
                 self.mismatch("object");
-                self.reader.untyped_sink(self.at).map(members)
+                self.reader.untyped_sink(self.path).map(members)
             }
         }
         .map(Some)
@@ -198,7 +198,7 @@ impl Sink for Typed<'_> {
 
 impl<'r> Typed<'r> {
     fn untyped(self) -> Untyped<'r> {
-        Untyped { reader: self.reader, at: self.at, quiet: false }
+        Untyped { reader: self.reader, path: self.path, ignores_duplicates: false }
     }
 
     fn without_earlier(self) -> Self {
@@ -206,44 +206,44 @@ impl<'r> Typed<'r> {
     }
 
     /// Reads the items of a list. As in Go, the items of a repeated list are decoded into the earlier items.
-    fn items<'de, A: SeqAccess<'de>>(self, of: &Type, mut items: A) -> Result<Json, A::Error> {
+    fn items<'de, A: SeqAccess<'de>>(self, ty: &Type, mut items: A) -> Result<Json, A::Error> {
         let mut earlier = self.earlier.and_then(Json::as_array_mut).map(std::mem::take).unwrap_or_default();
-        let mut cut_off = self.reader.take_cut_off(self.at, !earlier.is_empty());
+        let mut cut_off = self.reader.take_cut_off(self.path, !earlier.is_empty());
         let mut list = Vec::new();
         loop {
-            let at = list.len();
-            if at == earlier.len() {
+            let index = list.len();
+            if index == earlier.len() {
                 earlier.extend(cut_off.pop());
             }
-            let place = FieldPath { parent: self.at, step: PathStep::Item(at) };
-            let survives_null = earlier.get(at).is_some_and(|item| survives_null(of, item));
-            let item = Seed(Typed { reader: self.reader, of, at: Some(&place), earlier: earlier.get_mut(at) });
+            let path = FieldPath { parent: self.path, segment: PathSegment::Item(index) };
+            let survives_null = earlier.get(index).is_some_and(|item| survives_null(ty, item));
+            let item = Seed(Typed { reader: self.reader, ty, path: Some(&path), earlier: earlier.get_mut(index) });
             match items.next_element_seed(item)? {
-                Some(None) if survives_null => list.extend(earlier.get_mut(at).map(std::mem::take)),
-                Some(item) => list.push(item.unwrap_or_else(|| zero(of))),
+                Some(None) if survives_null => list.extend(earlier.get_mut(index).map(std::mem::take)),
+                Some(item) => list.push(item.unwrap_or_else(|| zero(ty))),
                 None => break,
             }
         }
         // For an empty list, Go creates a new slice and loses the earlier items.
         if !list.is_empty() {
             cut_off.extend(earlier.drain(list.len().min(earlier.len())..).rev());
-            self.reader.keep_cut_off(self.at, cut_off);
+            self.reader.keep_cut_off(self.path, cut_off);
         }
         Ok(list.into())
     }
 
-    fn entries<'de, A: MapAccess<'de>>(self, of: &Type, mut members: A) -> Result<Json, A::Error> {
+    fn entries<'de, A: MapAccess<'de>>(self, ty: &Type, mut members: A) -> Result<Json, A::Error> {
         let mut out = Map::new();
         while let Some(Name(name)) = members.next_key()? {
-            let place = FieldPath { parent: self.at, step: PathStep::Member(&name) };
+            let path = FieldPath { parent: self.path, segment: PathSegment::Member(&name) };
             if out.contains_key(&name) {
-                self.reader.repeated(place);
+                self.reader.report_duplicate(path);
             }
-            let value = Typed { reader: self.reader, of, at: Some(&place), earlier: None };
+            let value = Typed { reader: self.reader, ty, path: Some(&path), earlier: None };
             let value = members.next_value_seed(Seed(value))?;
-            let value = match of {
+            let value = match ty {
                 Type::Scalar(Scalar::Bytes) => value.unwrap_or_else(|| "".into()),
-                of => value.unwrap_or_else(|| zero(of)),
+                ty => value.unwrap_or_else(|| zero(ty)),
             };
             out.insert(name, value);
         }
@@ -251,11 +251,11 @@ impl<'r> Typed<'r> {
     }
 
     fn mismatch(&mut self, found: &str) {
-        let (of, at) = (self.of, self.at);
+        let (ty, path) = (self.ty, self.path);
         self.reader.fail(|| {
-            let place =
-                at.and_then(FieldPath::field).map_or_else(|| "value".into(), |field| format!("struct field {field}"));
-            format!("json: cannot unmarshal {found} into Go {place} of type {}", go_type(of))
+            let go_path = path.and_then(FieldPath::go_path);
+            let target = go_path.map_or_else(|| "value".into(), |path| format!("struct field {path}"));
+            format!("json: cannot unmarshal {found} into Go {target} of type {}", go_type(ty))
         });
     }
 }
@@ -263,23 +263,23 @@ impl<'r> Typed<'r> {
 /// A [`Sink`] for JSON of any shape, which reports duplicate members.
 pub(super) struct Untyped<'r> {
     pub(super) reader: &'r mut Reader,
-    pub(super) at: Option<&'r FieldPath<'r>>,
+    pub(super) path: Option<&'r FieldPath<'r>>,
     /// Whether duplicate members are ignored instead of reported.
-    pub(super) quiet: bool,
+    pub(super) ignores_duplicates: bool,
 }
 
 impl Sink for Untyped<'_> {
     type Out = Json;
 
-    fn single(self, found: Single<'_>) -> Json {
+    fn primitive(self, found: Primitive<'_>) -> Json {
         if self.reader.verbatim { found.into_verbatim() } else { found.into_value() }
     }
 
     fn list<'de, A: SeqAccess<'de>>(self, mut items: A) -> Result<Json, A::Error> {
         let mut list = Vec::new();
         loop {
-            let place = FieldPath { parent: self.at, step: PathStep::Item(list.len()) };
-            let item = Untyped { reader: self.reader, at: Some(&place), quiet: self.quiet };
+            let path = FieldPath { parent: self.path, segment: PathSegment::Item(list.len()) };
+            let item = Untyped { reader: self.reader, path: Some(&path), ignores_duplicates: self.ignores_duplicates };
             match items.next_element_seed(Seed(item))? {
                 Some(item) => list.push(item),
                 None => return Ok(list.into()),
@@ -290,11 +290,11 @@ impl Sink for Untyped<'_> {
     fn map<'de, A: MapAccess<'de>>(self, mut members: A) -> Result<Json, A::Error> {
         let mut out = Map::new();
         while let Some(Name(name)) = members.next_key()? {
-            let place = FieldPath { parent: self.at, step: PathStep::Member(&name) };
-            if !self.quiet && out.contains_key(&name) {
-                self.reader.repeated(place);
+            let path = FieldPath { parent: self.path, segment: PathSegment::Member(&name) };
+            if !self.ignores_duplicates && out.contains_key(&name) {
+                self.reader.report_duplicate(path);
             }
-            let value = Untyped { reader: self.reader, at: Some(&place), quiet: self.quiet };
+            let value = Untyped { reader: self.reader, path: Some(&path), ignores_duplicates: self.ignores_duplicates };
             let value = members.next_value_seed(Seed(value))?;
             out.insert(name, value);
         }
@@ -306,11 +306,11 @@ fn json_schema() -> Type {
     super::named("apiextensions.JSONSchemaProps")
 }
 
-fn go_type(of: &Type) -> String {
-    match of {
+fn go_type(ty: &Type) -> String {
+    match ty {
         Type::Any => "interface {}".into(),
         Type::Scalar(scalar) => scalar.go_name().into(),
-        Type::Struct { of, .. } => of.go_name(),
+        Type::Struct { struct_type, .. } => struct_type.go_name(),
         Type::Map(map) => format!("map[string]{}", go_type(&map.value)),
         Type::List(list) => format!("[]{}", go_type(&list.item)),
         Type::Union(_) => "v1.JSONSchemaProps".into(),

@@ -8,13 +8,13 @@ use jiff::{Timestamp, Unit};
 use pintle_json::Json;
 
 use super::quantity;
-use super::sink::Single;
+use super::sink::Primitive;
 use super::types::Scalar;
 
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum ScalarError<'a> {
     /// The value has the wrong JSON type or is out of range.
-    Type(Single<'a>),
+    Type(Primitive<'a>),
     /// The value is a text in the wrong format. Contains Go's error.
     Form(String),
 }
@@ -48,22 +48,22 @@ impl Scalar {
     }
 
     /// Reads a value other than null and returns it as Go writes it.
-    pub(super) fn read(self, found: Single<'_>) -> Result<Json, ScalarError<'_>> {
+    pub(super) fn read(self, found: Primitive<'_>) -> Result<Json, ScalarError<'_>> {
         match (self, found) {
-            (Self::String | Self::IntOrString | Self::Duration, Single::Text(text)) => Ok(text.into()),
-            (Self::Bool, Single::Bool(value)) => Ok(value.into()),
+            (Self::String | Self::IntOrString | Self::Duration, Primitive::Text(text)) => Ok(text.into()),
+            (Self::Bool, Primitive::Bool(value)) => Ok(value.into()),
             (Self::Int32 | Self::IntOrString, found) => match whole(&found).and_then(|value| i32::try_from(value).ok())
             {
                 Some(value) => Ok(value.into()),
                 None => Err(ScalarError::Type(found)),
             },
             (Self::Int64, found) => whole(&found).map(Into::into).ok_or(ScalarError::Type(found)),
-            (Self::Number, found @ Single::Number(_)) | (Self::Untyped | Self::Raw, found) => Ok(found.into_value()),
-            (Self::Quantity | Self::ResourceQuantity, Single::Text(text)) => self.amount(&text),
-            (Self::Quantity | Self::ResourceQuantity, Single::Number(number)) => self.amount(&number.to_string()),
-            (Self::Time, Single::Text(text)) => time(&text),
-            (Self::MicroTime, Single::Text(text)) => micro_time(&text),
-            (Self::Bytes, Single::Text(text)) => bytes(text),
+            (Self::Number, found @ Primitive::Number(_)) | (Self::Untyped | Self::Raw, found) => Ok(found.into_value()),
+            (Self::Quantity | Self::ResourceQuantity, Primitive::Text(text)) => self.amount(&text),
+            (Self::Quantity | Self::ResourceQuantity, Primitive::Number(number)) => self.amount(&number.to_string()),
+            (Self::Time, Primitive::Text(text)) => time(&text),
+            (Self::MicroTime, Primitive::Text(text)) => micro_time(&text),
+            (Self::Bytes, Primitive::Text(text)) => bytes(text),
             (_, found) => Err(ScalarError::Type(found)),
         }
     }
@@ -78,9 +78,9 @@ impl Scalar {
 }
 
 /// Returns the number as an integer, or `None` if it has a decimal point or an exponent.
-fn whole(found: &Single<'_>) -> Option<i64> {
+fn whole(found: &Primitive<'_>) -> Option<i64> {
     match found {
-        Single::Number(number) if !number.is_f64() => number.as_i64(),
+        Primitive::Number(number) if !number.is_f64() => number.as_i64(),
         _ => None,
     }
 }
@@ -161,9 +161,9 @@ mod tests {
             (Scalar::Bool, json!("true"), None),
         ] {
             let found = match &value {
-                Json::Bool(value) => Single::Bool(*value),
-                Json::Number(number) => Single::Number(number.clone()),
-                other => Single::Text(other.as_str().unwrap().into()),
+                Json::Bool(value) => Primitive::Bool(*value),
+                Json::Number(number) => Primitive::Number(number.clone()),
+                other => Primitive::Text(other.as_str().unwrap().into()),
             };
             assert_eq!(scalar.read(found).ok(), read, "{scalar:?} {value}");
         }

@@ -15,7 +15,7 @@ pub(super) trait Sink: Sized {
     /// The result for a value.
     type Out;
 
-    fn single(self, found: Single<'_>) -> Self::Out;
+    fn primitive(self, found: Primitive<'_>) -> Self::Out;
 
     /// Receives a list as an iterator over its items.
     fn list<'de, A: SeqAccess<'de>>(self, items: A) -> Result<Self::Out, A::Error>;
@@ -26,7 +26,7 @@ pub(super) trait Sink: Sized {
 
 /// A value without nested values.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) enum Single<'a> {
+pub(super) enum Primitive<'a> {
     Null,
     Bool(bool),
     /// A number. The number is a float if its text has a decimal point or an exponent.
@@ -34,7 +34,7 @@ pub(super) enum Single<'a> {
     Text(Cow<'a, str>),
 }
 
-impl Single<'_> {
+impl Primitive<'_> {
     /// Converts the scalar to a JSON value without changing numbers.
     pub(super) fn into_verbatim(self) -> Json {
         match self {
@@ -46,7 +46,7 @@ impl Single<'_> {
     }
 
     /// Returns Go's name for the value's JSON type.
-    pub(super) fn shape(&self) -> &'static str {
+    pub(super) fn json_type(&self) -> &'static str {
         match self {
             Self::Null => "null",
             Self::Bool(_) => "bool",
@@ -65,7 +65,7 @@ impl Single<'_> {
 }
 
 /// Returns Go's name for the JSON type of `value`.
-pub(crate) fn shape(value: &Json) -> &'static str {
+pub(crate) fn json_type(value: &Json) -> &'static str {
     match value {
         Json::Null => "null",
         Json::Bool(_) => "bool",
@@ -81,16 +81,16 @@ pub(crate) fn shape(value: &Json) -> &'static str {
 /// # Errors
 ///
 /// Fails if the text is not JSON. The error message is similar to Go's.
-pub(super) fn take_json<S: Sink>(body: &[u8], sink: S) -> Result<S::Out, String> {
+pub(super) fn feed_json<S: Sink>(body: &[u8], sink: S) -> Result<S::Out, String> {
     // Parse valid UTF-8 directly, because a lossy conversion is much slower and rarely needed.
     let text = std::str::from_utf8(body).map_or_else(|_| String::from_utf8_lossy(body), Cow::Borrowed);
-    let whole = if text.contains("\\ud") || text.contains("\\uD") {
+    let replaced = if text.contains("\\ud") || text.contains("\\uD") {
         Cow::Owned(replace_lone_surrogates(&text))
     } else {
         Cow::Borrowed(&*text)
     };
-    let mut json = serde_json::Deserializer::from_str(&whole);
-    let result = take(&mut json, sink).and_then(|out| json.end().map(|()| out));
+    let mut json = serde_json::Deserializer::from_str(&replaced);
+    let result = feed(&mut json, sink).and_then(|out| json.end().map(|()| out));
     result.map_err(|error| go_error(&error, &text))
 }
 
@@ -99,7 +99,7 @@ pub(super) fn take_json<S: Sink>(body: &[u8], sink: S) -> Result<S::Out, String>
 /// # Errors
 ///
 /// Fails if the deserializer fails. Sinks never fail.
-pub(super) fn take<'de, S: Sink>(from: impl Deserializer<'de, Error = Error>, sink: S) -> Result<S::Out, Error> {
+pub(super) fn feed<'de, S: Sink>(from: impl Deserializer<'de, Error = Error>, sink: S) -> Result<S::Out, Error> {
     Seed(sink).deserialize(from)
 }
 
@@ -127,19 +127,19 @@ impl<'de, S: Sink> Visitor<'de> for Seed<S> {
     }
 
     fn visit_unit<E>(self) -> Result<S::Out, E> {
-        Ok(self.0.single(Single::Null))
+        Ok(self.0.primitive(Primitive::Null))
     }
 
     fn visit_bool<E>(self, value: bool) -> Result<S::Out, E> {
-        Ok(self.0.single(Single::Bool(value)))
+        Ok(self.0.primitive(Primitive::Bool(value)))
     }
 
     fn visit_i64<E>(self, value: i64) -> Result<S::Out, E> {
-        Ok(self.0.single(Single::Number(value.into())))
+        Ok(self.0.primitive(Primitive::Number(value.into())))
     }
 
     fn visit_u64<E>(self, value: u64) -> Result<S::Out, E> {
-        Ok(self.0.single(Single::Number(value.into())))
+        Ok(self.0.primitive(Primitive::Number(value.into())))
     }
 
     fn visit_i128<E: serde::de::Error>(self, value: i128) -> Result<S::Out, E> {
@@ -151,15 +151,15 @@ impl<'de, S: Sink> Visitor<'de> for Seed<S> {
     }
 
     fn visit_f64<E>(self, value: f64) -> Result<S::Out, E> {
-        Ok(self.0.single(Number::from_f64(value).map_or(Single::Null, Single::Number)))
+        Ok(self.0.primitive(Number::from_f64(value).map_or(Primitive::Null, Primitive::Number)))
     }
 
     fn visit_str<E>(self, text: &str) -> Result<S::Out, E> {
-        Ok(self.0.single(Single::Text(text.into())))
+        Ok(self.0.primitive(Primitive::Text(text.into())))
     }
 
     fn visit_string<E>(self, text: String) -> Result<S::Out, E> {
-        Ok(self.0.single(Single::Text(text.into())))
+        Ok(self.0.primitive(Primitive::Text(text.into())))
     }
 
     fn visit_seq<A: SeqAccess<'de>>(self, items: A) -> Result<S::Out, A::Error> {
@@ -167,18 +167,18 @@ impl<'de, S: Sink> Visitor<'de> for Seed<S> {
     }
 
     fn visit_map<A: MapAccess<'de>>(self, members: A) -> Result<S::Out, A::Error> {
-        self.take(MapOrNumber::of(members)?)
+        self.visit(MapOrNumber::of(members)?)
     }
 }
 
 impl<S: Sink> Seed<S> {
-    fn take<'de, A: MapAccess<'de>>(self, found: MapOrNumber<'de, A>) -> Result<S::Out, A::Error> {
+    fn visit<'de, A: MapAccess<'de>>(self, found: MapOrNumber<'de, A>) -> Result<S::Out, A::Error> {
         match found {
             MapOrNumber::Map(members) => self.0.map(members),
             // The number is out of range. Without its feature `arbitrary_precision`, `serde_json` already rejects numbers that are out of
             // range.
             MapOrNumber::Number(number) if number.as_f64().is_none() => Err(A::Error::custom("number out of range")),
-            MapOrNumber::Number(number) => Ok(self.0.single(Single::Number(number))),
+            MapOrNumber::Number(number) => Ok(self.0.primitive(Primitive::Number(number))),
         }
     }
 }
@@ -194,7 +194,7 @@ mod tests {
     fn number_passed_as_a_map_is_read() {
         let read = |text: &str| {
             let members = [("$serde_json::private::Number", text.to_owned())].into_iter();
-            Seed(AsWritten).take(MapOrNumber::peek(MapDeserializer::<_, Error>::new(members), true)?)
+            Seed(AsWritten).visit(MapOrNumber::peek(MapDeserializer::<_, Error>::new(members), true)?)
         };
         for text in ["1", "-7", "1.5", "18446744073709551615"] {
             assert_eq!(read(text), Ok(JsonNode::Number(text.parse().unwrap())));

@@ -17,7 +17,7 @@ pub enum Type {
     /// A map with known fields.
     Struct {
         /// The struct with the fields.
-        of: StructRef,
+        struct_type: StructRef,
         /// Whether server-side apply treats the struct as one value, so that all its fields have the same owners.
         atomic: bool,
     },
@@ -163,11 +163,11 @@ impl Struct {
 
     /// Returns the field `name`.
     pub fn field(&self, name: &str) -> Option<&Field> {
-        self.fields.get(self.place(name)?)
+        self.fields.get(self.field_index(name)?)
     }
 
     /// Returns the index of the field `name` in `fields`.
-    pub fn place(&self, name: &str) -> Option<usize> {
+    pub fn field_index(&self, name: &str) -> Option<usize> {
         let found = self.by_name.binary_search_by(|(length, at)| {
             length.cmp(&name.len()).then_with(|| self.fields[*at].name.as_str().cmp(name))
         });
@@ -181,8 +181,8 @@ pub struct Field {
     /// The JSON name of the field.
     pub name: String,
     /// The type of the field's value.
-    pub of: Type,
-    /// Whether Go distinguishes an absent value from an empty value.
+    pub ty: Type,
+    /// Whether Go distinguishes an absent value from an empty one.
     pub pointer: bool,
     /// Whether Go writes the field even if its value is empty.
     pub always: bool,
@@ -221,12 +221,12 @@ enum StructHome {
 }
 
 impl StructRef {
-    pub(crate) fn built_in(at: u16) -> Self {
-        Self(StructHome::BuiltIn(at))
+    pub(crate) fn built_in(index: u16) -> Self {
+        Self(StructHome::BuiltIn(index))
     }
 
-    pub(crate) fn custom(of: Struct) -> Self {
-        Self(StructHome::Custom(Arc::new(of)))
+    pub(crate) fn custom(struct_type: Struct) -> Self {
+        Self(StructHome::Custom(Arc::new(struct_type)))
     }
 }
 
@@ -235,8 +235,8 @@ impl Deref for StructRef {
 
     fn deref(&self) -> &Struct {
         match &self.0 {
-            StructHome::BuiltIn(at) => builtin_types::table().at(*at),
-            StructHome::Custom(of) => of,
+            StructHome::BuiltIn(index) => builtin_types::table().struct_at(*index),
+            StructHome::Custom(struct_type) => struct_type,
         }
     }
 }
@@ -254,7 +254,9 @@ impl Type {
     pub fn child(&self, key: &str) -> Option<&Type> {
         match self {
             Self::Any => Some(self),
-            Self::Struct { of, .. } => of.field(key).map(|field| &field.of).or(of.rest.as_ref()),
+            Self::Struct { struct_type, .. } => {
+                struct_type.field(key).map(|field| &field.ty).or(struct_type.rest.as_ref())
+            }
             Self::Map(map) => Some(&map.value),
             Self::Scalar(_) | Self::List(_) | Self::Union(_) => None,
         }
@@ -262,13 +264,13 @@ impl Type {
 
     /// Returns `true` if the type is a struct with a field `key`. Returns `false` for maps.
     pub fn names(&self, key: &str) -> bool {
-        matches!(self, Self::Struct { of, .. } if of.field(key).is_some())
+        matches!(self, Self::Struct { struct_type, .. } if struct_type.field(key).is_some())
     }
 
     /// Returns the field `name` if the type is a struct.
     pub fn field(&self, name: &str) -> Option<&Field> {
         match self {
-            Self::Struct { of, .. } => of.field(name),
+            Self::Struct { struct_type, .. } => struct_type.field(name),
             _ => None,
         }
     }
@@ -286,7 +288,7 @@ impl Type {
     /// Sets whether server-side apply treats a struct or map as one value, so that all its members have the same owners.
     pub(super) fn with_atomic(self, atomic: bool) -> Self {
         match self {
-            Self::Struct { of, .. } => Self::Struct { of, atomic },
+            Self::Struct { struct_type, .. } => Self::Struct { struct_type, atomic },
             Self::Map(map) => Self::Map(Arc::new(MapType { value: map.value.clone(), atomic })),
             other => other,
         }

@@ -33,9 +33,9 @@ const MAX_ALIASED: usize = 16 << 20;
 
 /// Reads the first document of a YAML body. Each duplicate key is a finding, and the key's last value is kept.
 pub(super) fn read(body: &[u8]) -> Yaml {
-    // Errors about values that JSON cannot represent have no prefix `yaml: `, because Go's JSON encoder reports these errors.
-    let by = |why: &str| if why.starts_with("json: ") { "" } else { "yaml: " };
-    first(body).map_err(|why| format!("{CONVERSION}{}{why}", by(&why)))
+    // Values that JSON cannot represent have no prefix `yaml: `, because Go's JSON encoder reports them.
+    let prefix = |why: &str| if why.starts_with("json: ") { "" } else { "yaml: " };
+    first(body).map_err(|why| format!("{CONVERSION}{}{why}", prefix(&why)))
 }
 
 fn first(body: &[u8]) -> Yaml {
@@ -133,7 +133,7 @@ impl YamlMembers {
         };
         let text = format!("line {}: key {} already set in map", place.line, place.shown);
         (self.members[at].1, self.places[at]) = (node, place);
-        Some(StrictFinding::Other(text))
+        Some(StrictFinding::DuplicateYamlKey(text))
     }
 }
 

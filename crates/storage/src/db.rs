@@ -311,7 +311,7 @@ impl Db {
                 followers.notify(change, self.max_lag);
             }
             if let Some(mirror) = &mut inner.mirror {
-                mirror.note(change);
+                mirror.record_change(change);
             }
             inner.notify_multi(change);
             self.revision.send_replace(change.revision());

@@ -301,7 +301,7 @@ impl Stored {
     }
 
     /// Records that the stored bytes need no conversion to the form with this number.
-    pub fn note_fit(&self, form: u64) {
+    pub fn mark_as_fitting(&self, form: u64) {
         self.derived().fits.store(form, Ordering::Relaxed);
     }
 

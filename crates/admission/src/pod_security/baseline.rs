@@ -184,11 +184,11 @@ pub(super) fn unmasked_proc(pod: &PodView<'_>, _: Version) -> Option<Violation> 
 fn se_linux(pod: &PodView<'_>, version: Version) -> Option<Violation> {
     let (mut types, mut sets_user, mut sets_role) = (BTreeSet::new(), false, false);
     let described = pod.describe_matching(|context| {
-        let of = |member: &str| context.text(&format!("/seLinuxOptions/{member}"));
-        let (user, role) = (!of("user").is_empty(), !of("role").is_empty());
-        let has_bad_type = !is_known(SE_LINUX_TYPES, of("type"), version);
+        let option_text = |member: &str| context.text(&format!("/seLinuxOptions/{member}"));
+        let (user, role) = (!option_text("user").is_empty(), !option_text("role").is_empty());
+        let has_bad_type = !is_known(SE_LINUX_TYPES, option_text("type"), version);
         if has_bad_type {
-            types.insert(of("type").to_owned());
+            types.insert(option_text("type").to_owned());
         }
         sets_user |= user;
         sets_role |= role;

@@ -85,13 +85,13 @@ fn run_as_non_root(pod: &PodView<'_>, version: Version) -> Option<Violation> {
         return None;
     }
     const REASON: &str = "runAsNonRoot != true";
-    let is = |context: &Json, wanted: bool| context.get("runAsNonRoot") == Some(&Json::Bool(wanted));
-    let described = pod.describe_matching(|context| is(context, false));
+    let has_run_as_non_root = |context: &Json, wanted: bool| context.get("runAsNonRoot") == Some(&Json::Bool(wanted));
+    let described = pod.describe_matching(|context| has_run_as_non_root(context, false));
     if !described.is_empty() {
         let detail = format!("{} must not set securityContext.runAsNonRoot=false", described.join(" and "));
         return Some(Violation { reason: REASON, detail });
     }
-    if pod.whole.at("/spec/securityContext").is_some_and(|context| is(context, true)) {
+    if pod.whole.at("/spec/securityContext").is_some_and(|context| has_run_as_non_root(context, true)) {
         return None;
     }
     let containers = named("container", &pod.container_names(|container| !sets(container, "/runAsNonRoot")))?;

@@ -50,10 +50,10 @@ pub fn matches(resources: &Json, candidates: &[Candidate<'_>], matched: &Matched
     let considered = if is_exact { &candidates[..candidates.len().min(1)] } else { candidates };
     // The request's version takes precedence. Among the other versions, the first matching rule decides.
     let position = |rules: &str| {
-        let of = |candidates: &[Candidate<'_>]| {
+        let first_match = |candidates: &[Candidate<'_>]| {
             resources.list(rules).find_map(|rule| candidates.iter().position(|candidate| rule_matches(rule, candidate)))
         };
-        of(&considered[..considered.len().min(1)]).or_else(|| of(considered))
+        first_match(&considered[..considered.len().min(1)]).or_else(|| first_match(considered))
     };
     if position("/excludeResourceRules").is_some() {
         return None;
@@ -65,7 +65,7 @@ pub fn matches(resources: &Json, candidates: &[Candidate<'_>], matched: &Matched
 }
 
 fn rule_matches(rule: &Json, candidate: &Candidate<'_>) -> bool {
-    let has = |list: &str, value: &str| rule.texts(list).any(|item| item == "*" || item == value);
+    let list_contains = |list: &str, value: &str| rule.texts(list).any(|item| item == "*" || item == value);
     let scope = match rule.text("/scope") {
         "Namespaced" => candidate.is_namespaced,
         "Cluster" => !candidate.is_namespaced,
@@ -75,9 +75,9 @@ fn rule_matches(rule: &Json, candidate: &Candidate<'_>) -> bool {
         rule.list("/resourceNames").next().is_none() || rule.texts("/resourceNames").any(|name| name == candidate.name)
     };
     scope
-        && has("/operations", candidate.operation)
-        && has("/apiGroups", candidate.group)
-        && has("/apiVersions", candidate.version)
+        && list_contains("/operations", candidate.operation)
+        && list_contains("/apiGroups", candidate.group)
+        && list_contains("/apiVersions", candidate.version)
         && rule.texts("/resources").any(|pattern| resource_matches(pattern, candidate))
         && names()
 }
@@ -145,18 +145,18 @@ mod tests {
         let candidates = [candidate("v1beta1", "deployments", ""), candidate("v1", "deployments", "")];
         let object = json!({"metadata": {"labels": {"a": "b"}}});
         let matched = Matched { object: Some(&object), old_object: None, namespace: None };
-        let of = |extra: Json| {
+        let first_match = |extra: Json| {
             let mut resources = json!({"resourceRules": [rule(&["deployments"])]});
             for (name, value) in extra.members("") {
                 resources.set(name.as_str(), value.clone());
             }
             matches(&resources, &candidates, &matched)
         };
-        assert_eq!(of(json!({})), Some(1));
-        assert_eq!(of(json!({"matchPolicy": "Exact"})), None);
-        assert_eq!(of(json!({"excludeResourceRules": [rule(&["*"])]})), None);
-        assert_eq!(of(json!({"objectSelector": {"matchLabels": {"a": "b"}}})), Some(1));
-        assert_eq!(of(json!({"objectSelector": {"matchLabels": {"a": "c"}}})), None);
-        assert_eq!(of(json!({"resourceRules": []})), Some(0));
+        assert_eq!(first_match(json!({})), Some(1));
+        assert_eq!(first_match(json!({"matchPolicy": "Exact"})), None);
+        assert_eq!(first_match(json!({"excludeResourceRules": [rule(&["*"])]})), None);
+        assert_eq!(first_match(json!({"objectSelector": {"matchLabels": {"a": "b"}}})), Some(1));
+        assert_eq!(first_match(json!({"objectSelector": {"matchLabels": {"a": "c"}}})), None);
+        assert_eq!(first_match(json!({"resourceRules": []})), Some(0));
     }
 }

@@ -49,7 +49,7 @@ impl CompiledPolicy {
             }
         };
         let decoded = schema.read(changed).map_err(|error| undecodable(error.to_string()))?;
-        match pintle_schema::strict_words(&decoded.findings) {
+        match pintle_schema::strict_decoding_error(&decoded.findings) {
             Some(words) => Err(undecodable(words)),
             None => Ok(decoded.object),
         }

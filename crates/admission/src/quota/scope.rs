@@ -62,10 +62,10 @@ fn attributes_classes(claim: &Json) -> Vec<&str> {
 
 fn reaches_other_namespaces(pod: &Json) -> bool {
     ["podAffinity", "podAntiAffinity"].iter().any(|side| {
-        let of = |when: &str| format!("/spec/affinity/{side}/{when}DuringSchedulingIgnoredDuringExecution");
-        let weighted = of("preferred");
+        let affinity_path = |when: &str| format!("/spec/affinity/{side}/{when}DuringSchedulingIgnoredDuringExecution");
+        let weighted = affinity_path("preferred");
         let preferred = pod.list(&weighted).filter_map(|weighted| weighted.get("podAffinityTerm"));
-        pod.list(&of("required"))
+        pod.list(&affinity_path("required"))
             .chain(preferred)
             .any(|term| term.list("/namespaces").next().is_some() || term.has("/namespaceSelector"))
     })

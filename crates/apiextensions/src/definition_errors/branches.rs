@@ -46,7 +46,7 @@ pub(super) fn each(schema: &Json, path: FieldPath<'_>, mut visit: impl FnMut(&Js
 /// Reports errors inside a branch. The branch's `anyOf` may contain types only if `is_int_or_string` is true.
 fn inside(schema: &Json, path: FieldPath<'_>, is_int_or_string: bool, errors: &mut FieldErrors) {
     let mut forbid = |key: &str, why: &str| errors.add(|| FieldError::forbidden(path.member(key), why));
-    let flag = |key: &str| schema[key] == true;
+    let is_set = |key: &str| schema[key] == true;
     for key in ["description", "type", "title"] {
         if !schema.text(&format!("/{key}")).is_empty() {
             forbid(key, "must be empty to be structural");
@@ -58,12 +58,12 @@ fn inside(schema: &Json, path: FieldPath<'_>, is_int_or_string: bool, errors: &m
     if schema.has("/default") {
         forbid("default", "must be undefined to be structural");
     }
-    if flag("nullable") {
+    if is_set("nullable") {
         forbid("nullable", "must be false to be structural");
     }
     for key in ["x-kubernetes-preserve-unknown-fields", "x-kubernetes-embedded-resource", "x-kubernetes-int-or-string"]
     {
-        if flag(key) {
+        if is_set(key) {
             forbid(key, "must be false to be structural");
         }
     }

@@ -56,8 +56,8 @@ enum Position {
 
 /// Reports errors that do not depend on structural schemas.
 fn plain(schema: &Json, path: FieldPath<'_>, patterns: &mut Patterns, errors: &mut FieldErrors) {
-    let flag = |key: &str| schema[key] == true;
-    if flag("uniqueItems") {
+    let is_set = |key: &str| schema[key] == true;
+    if is_set("uniqueItems") {
         let why = "uniqueItems cannot be set to true since the runtime complexity becomes quadratic";
         errors.add(|| FieldError::forbidden(path.member("uniqueItems"), why));
     }
@@ -232,12 +232,12 @@ fn keyed(items: &Json, keys: &[&str], path: FieldPath<'_>, errors: &mut FieldErr
 /// Reports violations of the rules for structural schemas. Each schema outside
 /// of a branch needs a type. A branch may contain only value validations.
 fn is_structural(schema: &Json, path: FieldPath<'_>, place: Position, errors: &mut FieldErrors) {
-    let flag = |key: &str| schema[key] == true;
+    let is_set = |key: &str| schema[key] == true;
     let type_name = schema.text("/type");
     let more = schema.get("additionalProperties").is_some_and(|more| !more.is_null());
-    if flag(EMBEDDED) {
+    if is_set(EMBEDDED) {
         embedded(schema, path, more, errors);
-    } else if type_name.is_empty() && !flag(INT_OR_STRING) && !flag(PRESERVE) {
+    } else if type_name.is_empty() && !is_set(INT_OR_STRING) && !is_set(PRESERVE) {
         let why = match place {
             Position::Root => "must not be empty at the root",
             Position::Field => "must not be empty for specified object fields",
@@ -245,14 +245,14 @@ fn is_structural(schema: &Json, path: FieldPath<'_>, place: Position, errors: &m
         };
         errors.add(|| FieldError::required(path.member("type"), why));
     }
-    for key in [PRESERVE, EMBEDDED].into_iter().filter(|key| flag(INT_OR_STRING) && flag(key)) {
+    for key in [PRESERVE, EMBEDDED].into_iter().filter(|key| is_set(INT_OR_STRING) && is_set(key)) {
         let why = "must be false if x-kubernetes-int-or-string is true";
         errors.add(|| FieldError::invalid(path.member(key), &Json::Bool(true), why));
     }
     if place == Position::Root && more {
         errors.add(|| FieldError::forbidden(path.member("additionalProperties"), "must not be used at the root"));
     }
-    if place == Position::Root || flag(EMBEDDED) {
+    if place == Position::Root || is_set(EMBEDDED) {
         types_of_resource(schema, path, errors);
     }
     branches::errors(schema, path, errors);

@@ -48,16 +48,17 @@ pub(super) fn all(object: &Json) -> FieldErrors {
 }
 
 fn name_error(field: &str, name: &str) -> Option<FieldError> {
-    let why = name_errors(NameRule::OldLabel, name, false);
+    let why = name_errors(NameRule::Rfc1035Label, name, false);
     (!why.is_empty()).then(|| FieldError::invalid_text(field, name, why.join(",")))
 }
 
 /// Returns the errors of schemas, subresources, columns and selectable fields. A value that all versions share is checked once.
 fn parts(versions: &[&Json]) -> FieldErrors {
     let mut errors = FieldErrors::default();
-    let same = |pointer: &str| versions.windows(2).all(|pair| pair[0].at(pointer) == pair[1].at(pointer));
+    let is_same_in_all_versions =
+        |pointer: &str| versions.windows(2).all(|pair| pair[0].at(pointer) == pair[1].at(pointer));
     let each = |pointer: &'static str, hoisted: &str, own: &str| {
-        let hoist = same(pointer);
+        let hoist = is_same_in_all_versions(pointer);
         let count = if hoist { versions.len().min(1) } else { versions.len() };
         let place = |at: usize| if hoist { hoisted.to_owned() } else { format!("spec.versions[{at}].{own}") };
         let found: Vec<_> =
@@ -77,7 +78,7 @@ fn parts(versions: &[&Json]) -> FieldErrors {
     for (version, path) in each("/subresources", "spec.subresources", "subresources") {
         errors.extend(scale(version, &path));
     }
-    if versions.len() > 1 && same(SCHEMA) && !same("/selectableFields") {
+    if versions.len() > 1 && is_same_in_all_versions(SCHEMA) && !is_same_in_all_versions("/selectableFields") {
         let with = versions.iter().enumerate().filter(|(_, version)| version.has("/selectableFields"));
         let why = "may only be set when `version.schema.openAPIV3Schema` is not included";
         errors.extend(

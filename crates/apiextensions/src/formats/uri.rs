@@ -22,17 +22,17 @@ pub(super) fn is_request_uri(text: &str) -> bool {
 
 /// Splits the text into a scheme, which may be empty, and the rest. Returns `None` if the text begins with a colon.
 fn scheme(text: &str) -> Option<(&str, &str)> {
-    let none = Some(("", text));
+    let without_scheme = Some(("", text));
     for (at, c) in text.char_indices() {
         match c {
             'a'..='z' | 'A'..='Z' => {}
             '0'..='9' | '+' | '-' | '.' if at > 0 => {}
             ':' if at == 0 => return None,
             ':' => return Some((&text[..at], &text[at + 1..])),
-            _ => return none,
+            _ => return without_scheme,
         }
     }
-    none
+    without_scheme
 }
 
 fn is_authority(scheme: &str, authority: &str) -> bool {
@@ -40,8 +40,8 @@ fn is_authority(scheme: &str, authority: &str) -> bool {
         Some((user, host)) => (user, host),
         None => ("", authority),
     };
-    let in_user = |c: char| c.is_ascii_alphanumeric() || "-._:~!$&'()*+,;=%@".contains(c);
-    user.chars().all(in_user) && is_escaped(user) && is_host(scheme, host)
+    let is_user_char = |c: char| c.is_ascii_alphanumeric() || "-._:~!$&'()*+,;=%@".contains(c);
+    user.chars().all(is_user_char) && is_escaped(user) && is_host(scheme, host)
 }
 
 fn is_host(scheme: &str, host: &str) -> bool {
@@ -75,8 +75,8 @@ fn is_port(text: &str) -> bool {
 
 /// Returns `true` if a host may contain these characters. Only percent signs and non-ASCII bytes may be percent-encoded.
 fn is_host_text(host: &str) -> bool {
-    let beyond = |escape: &str| escape.starts_with("25") || escape.starts_with(|c: char| c > '7');
-    host.chars().all(may_be_in_host) && is_escaped(host) && host.split('%').skip(1).all(beyond)
+    let is_allowed = |escape: &str| escape.starts_with("25") || escape.starts_with(|c: char| c > '7');
+    host.chars().all(may_be_in_host) && is_escaped(host) && host.split('%').skip(1).all(is_allowed)
 }
 
 fn may_be_in_host(c: char) -> bool {
@@ -85,6 +85,6 @@ fn may_be_in_host(c: char) -> bool {
 
 /// Returns `true` if two hexadecimal digits follow each percent sign.
 fn is_escaped(text: &str) -> bool {
-    let escape = |rest: &str| rest.bytes().take(2).filter(u8::is_ascii_hexdigit).count() == 2;
-    text.split('%').skip(1).all(escape)
+    let has_hex_digits = |rest: &str| rest.bytes().take(2).filter(u8::is_ascii_hexdigit).count() == 2;
+    text.split('%').skip(1).all(has_hex_digits)
 }

@@ -53,8 +53,8 @@ impl Clause {
 
     /// Returns the requested transformation. The fields are empty if the clause requests no transformation.
     pub fn transform(&self) -> RequestedTransform {
-        let of = |name| self.parameter(name).unwrap_or_default().to_owned();
-        RequestedTransform { name: of("as"), group: of("g"), version: of("v") }
+        let parameter_text = |name| self.parameter(name).unwrap_or_default().to_owned();
+        RequestedTransform { name: parameter_text("as"), group: parameter_text("g"), version: parameter_text("v") }
     }
 
     /// Returns `true` if the clause requests an indented response.

@@ -64,10 +64,10 @@ impl Requester {
     /// Fails if a webhook conversion that the request needs is missing or has failed. In both cases, the request must not write.
     pub fn check_conversions(&self) -> Outcome<()> {
         let Some(calls) = &self.webhooks else { return Ok(()) };
-        if let Some(why) = calls.take_failed() {
+        if let Some(why) = calls.take_conversion_error() {
             return Err(Failure::plain(500, why));
         }
-        if calls.is_missing() { Err(Failure::waiting()) } else { Ok(()) }
+        if calls.has_missing() { Err(Failure::waiting()) } else { Ok(()) }
     }
 
     /// Returns the uid for a new object. If a webhook call interrupts the request, the next attempt to process the request gets the same

@@ -22,7 +22,7 @@ pub enum Subresource {
 }
 
 impl Subresource {
-    const BELOW: [Self; 14] = [
+    const ALL_BUT_NONE: [Self; 14] = [
         Self::Approval,
         Self::Attach,
         Self::Binding,
@@ -44,7 +44,7 @@ impl Subresource {
         if name.is_empty() {
             return Some(Self::None);
         }
-        Self::BELOW.into_iter().find(|subresource| subresource.name() == name)
+        Self::ALL_BUT_NONE.into_iter().find(|subresource| subresource.name() == name)
     }
 
     /// Returns `true` if this subresource responds with streams without a fixed end.

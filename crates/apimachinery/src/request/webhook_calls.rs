@@ -71,7 +71,7 @@ pub struct ConversionWebhook {
 
 /// An object that a webhook must convert. The type does not implement `Debug`, because the object can contain a Secret.
 #[derive(Clone)]
-pub struct WantedConversion {
+pub struct MissingConversion {
     pub webhook: Arc<ConversionWebhook>,
     pub from: String,
     pub to: String,
@@ -96,40 +96,40 @@ pub struct WebhookCalls(Arc<Mutex<Calls>>);
 #[derive(Default)]
 struct Calls {
     answers: HashMap<WebhookCall, WebhookAnswer>,
-    missing: Vec<WebhookCall>,
-    /// Conversion results or errors, by the requested version and the object's JSON.
+    missing_calls: Vec<WebhookCall>,
+    /// The results of conversions, or the reasons why they failed. The keys are the requested version and the object's JSON.
     conversions: HashMap<(String, String), Result<Arc<Json>, String>>,
-    wanted: Vec<WantedConversion>,
-    /// The error of the first failed conversion that an attempt needed.
-    failed: Option<String>,
+    missing_conversions: Vec<MissingConversion>,
+    /// Why a conversion first failed, among the conversions that an attempt needed.
+    conversion_error: Option<String>,
     uid: Option<String>,
     now: Option<Timestamp>,
     generated_names: Vec<String>,
 }
 
 impl WebhookCalls {
-    /// Returns the webhook's response to a call. If there is no response yet, records the call and returns `None`.
-    pub fn ask(&self, call: WebhookCall) -> Option<WebhookAnswer> {
+    /// Returns the answer to a call. If there is none yet, records the call and returns `None`.
+    pub fn find_answer(&self, call: WebhookCall) -> Option<WebhookAnswer> {
         let mut calls = self.calls();
         if let Some(answer) = calls.answers.get(&call) {
             return Some(answer.clone());
         }
-        calls.missing.push(call);
+        calls.missing_calls.push(call);
         None
     }
 
-    /// Removes and returns the calls for which the last attempt had no response.
-    pub fn take_missing(&self) -> Vec<WebhookCall> {
-        std::mem::take(&mut self.calls().missing)
+    /// Takes the calls whose answers the last attempt lacked.
+    pub fn take_missing_calls(&self) -> Vec<WebhookCall> {
+        std::mem::take(&mut self.calls().missing_calls)
     }
 
-    pub fn add(&self, call: WebhookCall, answer: WebhookAnswer) {
+    pub fn add_answer(&self, call: WebhookCall, answer: WebhookAnswer) {
         self.calls().answers.insert(call, answer);
     }
 
-    /// Returns the webhook's conversion of the object to the version `to`, without its original metadata. Returns `None` if the object is
-    /// not converted yet or the conversion failed. Without a conversion, the request must not write.
-    pub fn converted(
+    /// Returns the webhook's conversion of the object to the version `to`, without its original metadata. Returns
+    /// `None` if the object is not converted yet or the conversion failed. In both cases, the attempt must not write.
+    pub fn find_conversion(
         &self,
         webhook: &Arc<ConversionWebhook>,
         object: &Json,
@@ -147,41 +147,41 @@ impl WebhookCalls {
             Some(Ok(converted)) => Some(converted.clone()),
             Some(Err(why)) => {
                 let why = why.clone();
-                calls.failed.get_or_insert(why);
+                calls.conversion_error.get_or_insert(why);
                 None
             }
             None => {
                 let (webhook, from, to) = (webhook.clone(), from.to_owned(), to.to_owned());
-                calls.wanted.push(WantedConversion { webhook, from, to, object: Arc::new(sent) });
+                calls.missing_conversions.push(MissingConversion { webhook, from, to, object: Arc::new(sent) });
                 None
             }
         }
     }
 
-    /// Removes and returns the conversions that the last attempt needed and that are not available yet.
-    pub fn take_wanted(&self) -> Vec<WantedConversion> {
-        std::mem::take(&mut self.calls().wanted)
+    /// Takes the conversions that the last attempt lacked.
+    pub fn take_missing_conversions(&self) -> Vec<MissingConversion> {
+        std::mem::take(&mut self.calls().missing_conversions)
     }
 
-    pub fn add_conversion(&self, wanted: &WantedConversion, result: Result<Arc<Json>, String>) {
-        self.calls().conversions.insert((wanted.to.clone(), wanted.object.to_string()), result);
+    pub fn add_conversion(&self, conversion: &MissingConversion, result: Result<Arc<Json>, String>) {
+        self.calls().conversions.insert((conversion.to.clone(), conversion.object.to_string()), result);
     }
 
-    /// Returns `true` if the last attempt needed a response or a conversion that is not available yet.
-    pub fn is_missing(&self) -> bool {
+    /// Returns `true` if the last attempt lacked an answer or a conversion.
+    pub fn has_missing(&self) -> bool {
         let calls = self.calls();
-        !calls.missing.is_empty() || !calls.wanted.is_empty()
+        !calls.missing_calls.is_empty() || !calls.missing_conversions.is_empty()
     }
 
-    /// Removes and returns the error of a conversion that the request needed.
-    pub fn take_failed(&self) -> Option<String> {
-        self.calls().failed.take()
+    /// Takes the reason why a needed conversion failed.
+    pub fn take_conversion_error(&self) -> Option<String> {
+        self.calls().conversion_error.take()
     }
 
     /// Forgets all conversions. A watch calls this method after each event.
     pub fn forget_conversions(&self) {
         let mut calls = self.calls();
-        (calls.conversions, calls.wanted, calls.failed) = Default::default();
+        (calls.conversions, calls.missing_conversions, calls.conversion_error) = Default::default();
     }
 
     /// Returns the uid for a new object. All attempts to process the request get the same uid.
@@ -232,13 +232,13 @@ mod tests {
     #[test]
     fn call_is_missing_until_it_is_answered() {
         let calls = WebhookCalls::default();
-        assert!(calls.ask(call("a")).is_none());
-        let missing = calls.take_missing();
+        assert!(calls.find_answer(call("a")).is_none());
+        let missing = calls.take_missing_calls();
         assert_eq!(missing.len(), 1);
-        calls.add(missing[0].clone(), WebhookAnswer { uid: "u".into(), body: Ok("b".into()) });
-        assert!(calls.ask(call("a")).is_some_and(|answer| answer.uid == "u"));
-        assert!(calls.ask(call("b")).is_none(), "another review has another answer");
-        assert_eq!(calls.take_missing().len(), 1);
+        calls.add_answer(missing[0].clone(), WebhookAnswer { uid: "u".into(), body: Ok("b".into()) });
+        assert!(calls.find_answer(call("a")).is_some_and(|answer| answer.uid == "u"));
+        assert!(calls.find_answer(call("b")).is_none(), "another review has another answer");
+        assert_eq!(calls.take_missing_calls().len(), 1);
     }
 
     #[test]

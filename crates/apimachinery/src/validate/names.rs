@@ -15,7 +15,7 @@ pub enum NameRule {
     /// A DNS label (RFC 1123) of at most 63 bytes, which may begin with a digit.
     Label,
     /// A DNS label (RFC 1035) of at most 63 bytes, which begins with a letter.
-    OldLabel,
+    Rfc1035Label,
     /// A segment of a URL path.
     PathSegment,
     /// An IP address in canonical form.
@@ -26,42 +26,42 @@ pub enum NameRule {
 
 const LABEL: &str = "a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', and must start and end \
                      with an alphanumeric character";
-const OLD_LABEL: &str = "a DNS-1035 label must consist of lower case alphanumeric characters or '-', start with an alphabetic \
+const RFC_1035_LABEL: &str = "a DNS-1035 label must consist of lower case alphanumeric characters or '-', start with an alphabetic \
                          character, and end with an alphanumeric character";
 const SUBDOMAIN: &str = "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', and must \
                          start and end with an alphanumeric character";
 const LABEL_PATTERN: &str = "[a-z0-9]([-a-z0-9]*[a-z0-9])?";
 
-/// Returns a message for each rule that `name` violates. If `prefix` is
+/// Returns a message for each rule that `name` violates. If `is_prefix` is
 /// true, `name` is the prefix of a generated name and may end with `-`.
-pub fn name_errors(rule: NameRule, name: &str, prefix: bool) -> Vec<String> {
-    let masked;
+pub fn name_errors(rule: NameRule, name: &str, is_prefix: bool) -> Vec<String> {
+    let masked_name;
     // A trailing dash is valid, because a generated suffix follows. kube-apiserver does not validate the byte before the dash either.
-    let start = if prefix && name.ends_with('-') { name.len().checked_sub(2) } else { None };
+    let start = if is_prefix && name.ends_with('-') { name.len().checked_sub(2) } else { None };
     let name = match start.and_then(|end| name.get(..end)) {
         Some(start) => {
-            masked = format!("{start}a");
-            &masked[..]
+            masked_name = format!("{start}a");
+            &masked_name[..]
         }
         None => name,
     };
     match rule {
         NameRule::Subdomain => subdomain_errors(name, 253),
-        NameRule::ShortSubdomain(most) => {
+        NameRule::ShortSubdomain(max_length) => {
             let mut errors = subdomain_errors(name, 253);
-            if name.len() > most {
-                errors.push(format!("must be no more than {most} characters"));
+            if name.len() > max_length {
+                errors.push(format!("must be no more than {max_length} characters"));
             }
             errors
         }
         NameRule::Label => label_errors(name),
-        NameRule::OldLabel => old_label_errors(name),
+        NameRule::Rfc1035Label => rfc_1035_label_errors(name),
         NameRule::IpAddress => match name.parse::<IpAddr>() {
             Ok(address) if address.to_string() == name => Vec::new(),
             Ok(_) => vec!["must be a canonical format IP address".into()],
             Err(_) => vec![format!("ParseAddr({name:?}): unable to parse IP")],
         },
-        NameRule::PathSegment => path_segment_errors(name, prefix),
+        NameRule::PathSegment => path_segment_errors(name, is_prefix),
         NameRule::ConfigKey => config_key_errors(name),
     }
 }
@@ -71,10 +71,10 @@ pub fn annotation_key_errors(key: &str) -> Vec<String> {
     label_key_faults(&key.to_lowercase())
 }
 
-fn subdomain_errors(name: &str, most: usize) -> Vec<String> {
-    let mut errors = too_long(name, most);
-    let label = |part: &str| !part.is_empty() && is_word(part, b"-") && !has_upper(part);
-    if !name.split('.').all(label) {
+fn subdomain_errors(name: &str, max_length: usize) -> Vec<String> {
+    let mut errors = too_long(name, max_length);
+    let is_label = |part: &str| !part.is_empty() && is_word(part, b"-") && !has_upper(part);
+    if !name.split('.').all(is_label) {
         errors.push(format!(
             "{SUBDOMAIN} (e.g. 'example.com', regex used for validation is '{LABEL_PATTERN}(\\.{LABEL_PATTERN})*')"
         ));
@@ -100,19 +100,19 @@ fn is_subdomain_alone(name: &str) -> bool {
     name.contains('.') && subdomain_errors(name, usize::MAX).is_empty()
 }
 
-fn old_label_errors(name: &str) -> Vec<String> {
+fn rfc_1035_label_errors(name: &str) -> Vec<String> {
     let mut errors = too_long(name, 63);
     if !name.starts_with(|c: char| c.is_ascii_lowercase()) || !is_word(name, b"-") || has_upper(name) {
         errors.push(format!(
-            "{OLD_LABEL} (e.g. 'my-name',  or 'abc-123', regex used for validation is '[a-z]([-a-z0-9]*[a-z0-9])?')"
+            "{RFC_1035_LABEL} (e.g. 'my-name',  or 'abc-123', regex used for validation is '[a-z]([-a-z0-9]*[a-z0-9])?')"
         ));
     }
     errors
 }
 
-fn path_segment_errors(name: &str, prefix: bool) -> Vec<String> {
+fn path_segment_errors(name: &str, is_prefix: bool) -> Vec<String> {
     let mut errors = Vec::new();
-    if !prefix && (name == "." || name == "..") {
+    if !is_prefix && (name == "." || name == "..") {
         return vec![format!("may not be '{name}'")];
     }
     for forbidden in ['/', '%'] {
@@ -124,15 +124,15 @@ fn path_segment_errors(name: &str, prefix: bool) -> Vec<String> {
 }
 
 fn config_key_errors(key: &str) -> Vec<String> {
-    const FORM: &str = "a valid config key must consist of alphanumeric characters, '-', '_' or '.' (e.g. 'key.name',  or 'KEY_NAME',  \
+    const CONFIG_KEY: &str = "a valid config key must consist of alphanumeric characters, '-', '_' or '.' (e.g. 'key.name',  or 'KEY_NAME',  \
                         or 'key-name', regex used for validation is '[-._a-zA-Z0-9]+')";
-    let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
+    let is_allowed = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
     let mut errors = Vec::new();
     if key.len() > 253 {
         errors.push("must be no more than 253 characters".to_owned());
     }
-    if key.is_empty() || !key.chars().all(plain) {
-        errors.push(FORM.to_owned());
+    if key.is_empty() || !key.chars().all(is_allowed) {
+        errors.push(CONFIG_KEY.to_owned());
     }
     match key {
         "." => errors.push("must not be '.'".to_owned()),
@@ -143,16 +143,16 @@ fn config_key_errors(key: &str) -> Vec<String> {
     errors
 }
 
-fn too_long(name: &str, most: usize) -> Vec<String> {
-    if name.len() > most { vec![format!("must be no more than {most} characters")] } else { Vec::new() }
+fn too_long(name: &str, max_length: usize) -> Vec<String> {
+    if name.len() > max_length { vec![format!("must be no more than {max_length} characters")] } else { Vec::new() }
 }
 
 /// Returns `true` if `text` is empty, or consists of ASCII letters, digits and `others`, and begins and ends with a letter or digit.
 fn is_word(text: &str, others: &[u8]) -> bool {
     let bytes = text.as_bytes();
-    let edge = |byte: Option<&u8>| byte.is_none_or(u8::is_ascii_alphanumeric);
-    edge(bytes.first())
-        && edge(bytes.last())
+    let is_valid_edge = |byte: Option<&u8>| byte.is_none_or(u8::is_ascii_alphanumeric);
+    is_valid_edge(bytes.first())
+        && is_valid_edge(bytes.last())
         && bytes.iter().all(|byte| byte.is_ascii_alphanumeric() || others.contains(byte))
 }
 

@@ -27,7 +27,9 @@ const EMPTYING_POLL: Duration = Duration::from_millis(100);
 
 #[derive(Debug, Default)]
 pub(crate) struct Definitions {
-    known: BTreeMap<String, DefinitionGroup>,
+    /// The cached definitions by API group.
+    groups: BTreeMap<String, DefinitionGroup>,
+    /// The definitions that have changed since they were cached.
     changed: BTreeSet<Key>,
     terminating: BTreeSet<Key>,
     /// The served resources, each with the definition that the server used when it last updated the API.
@@ -37,7 +39,8 @@ pub(crate) struct Definitions {
 #[derive(Debug, Default)]
 struct DefinitionGroup {
     definitions: BTreeMap<Key, CachedDefinition>,
-    taken: Taken,
+    /// The names that definitions have reserved.
+    reserved_names: Taken,
     /// The definitions that wait for a name until the definition that reserved it is deleted.
     waiting: BTreeSet<Key>,
 }
@@ -60,7 +63,7 @@ impl Controller for Definitions {
     }
 
     fn resync(&mut self, registry: &Registry) {
-        self.changed.extend(self.known.values().flat_map(|group| group.definitions.keys()).cloned());
+        self.changed.extend(self.groups.values().flat_map(|group| group.definitions.keys()).cloned());
         self.changed.extend(all(registry, DEFINITIONS).map(|(key, _)| key));
     }
 
@@ -72,7 +75,7 @@ impl Controller for Definitions {
         let mut waiting = false;
         for key in self.terminating.clone() {
             let Some(outline) = self.definition(&key).map(|definition| definition.outline.clone()) else { continue };
-            if registry.db.is_left_alone(DEFINITIONS, &key) {
+            if registry.db.follows_upstream(DEFINITIONS, &key) {
                 continue; // In a plan, the upstream cluster deletes the definition.
             }
             waiting |= !self.delete_objects(registry, &outline).await;
@@ -81,7 +84,8 @@ impl Controller for Definitions {
     }
 }
 
-fn group(key: &str) -> &str {
+/// Returns the group in a definition's key `PLURAL.GROUP`.
+fn group_of(key: &str) -> &str {
     key.split_once('.').map_or("", |(_, group)| group)
 }
 
@@ -93,14 +97,14 @@ impl Definitions {
 
     fn serve_changed(&mut self, registry: &Arc<Registry>) {
         let mut changed = std::mem::take(&mut self.changed);
-        changed.iter().for_each(|key| self.read(registry, key));
+        changed.iter().for_each(|key| self.refresh(registry, key));
         for key in self.unsettled(&changed) {
             let settled =
-                self.known.get_mut(group(&key)).and_then(|group| group.settle(&key, &registry.clock.now_text()));
+                self.groups.get_mut(group_of(&key)).and_then(|group| group.settle(&key, &registry.clock.now_text()));
             if let Some(settled) = settled {
-                self.serve_settled(registry, &key, &settled);
+                self.serve_newly_established(registry, &key, &settled);
                 self.write_status(registry, &settled);
-                self.read(registry, &key);
+                self.refresh(registry, &key);
                 changed.insert(key);
             }
         }
@@ -108,42 +112,43 @@ impl Definitions {
     }
 
     fn definition(&self, key: &Key) -> Option<&CachedDefinition> {
-        self.known.get(group(key))?.definitions.get(key)
+        self.groups.get(group_of(key))?.definitions.get(key)
     }
 
-    fn read(&mut self, registry: &Registry, key: &Key) {
+    /// Updates the cached definition from the store.
+    fn refresh(&mut self, registry: &Registry, key: &Key) {
         self.terminating.remove(key);
-        let of_group = self.known.entry(group(key).to_owned()).or_default();
-        of_group.forget(key);
+        let group = self.groups.entry(group_of(key).to_owned()).or_default();
+        group.remove(key);
         match registry.db.get(DEFINITIONS, key) {
             Some(stored) => {
                 let outline = Arc::new(stored.only(DEFINITION_OUTLINE));
                 if pintle_apiextensions::is_terminating(&outline) {
                     self.terminating.insert(key.clone());
                 }
-                of_group.put(key, CachedDefinition { stored, outline });
+                group.insert(key, CachedDefinition { stored, outline });
             }
-            None if of_group.definitions.is_empty() => drop(self.known.remove(group(key))),
+            None if group.definitions.is_empty() => drop(self.groups.remove(group_of(key))),
             None => (),
         }
     }
 
     /// Returns the changed definitions and the definitions in the same groups that wait for a name, sorted by creation time.
     fn unsettled(&self, changed: &BTreeSet<Key>) -> Vec<Key> {
-        let groups: BTreeSet<&str> = changed.iter().map(|key| group(key)).collect();
-        let waiting = groups.iter().filter_map(|group| self.known.get(*group)).flat_map(|group| &group.waiting);
+        let groups: BTreeSet<&str> = changed.iter().map(|key| group_of(key)).collect();
+        let waiting = groups.iter().filter_map(|group| self.groups.get(*group)).flat_map(|group| &group.waiting);
         let keys: BTreeSet<&Key> = changed.iter().chain(waiting).collect();
         let mut keys: Vec<&Key> = keys.into_iter().collect();
         keys.sort_by_cached_key(|key| {
-            let made = self.definition(key)?.outline["metadata"]["creationTimestamp"].as_str()?;
-            Some(made.to_owned())
+            let creation_time = self.definition(key)?.outline["metadata"]["creationTimestamp"].as_str()?;
+            Some(creation_time.to_owned())
         });
         keys.into_iter().cloned().collect()
     }
 
     fn serve(&mut self, registry: &Registry, key: &Key) {
         let plural = key.split_once('.').map_or(&**key, |(plural, _)| plural);
-        let resource = GroupResource::new(group(key), plural);
+        let resource = GroupResource::new(group_of(key), plural);
         let established =
             self.definition(key).filter(|definition| pintle_apiextensions::is_established(&definition.outline));
         let Some(definition) = established.map(|definition| definition.stored.clone()) else {
@@ -154,7 +159,7 @@ impl Definitions {
 
     /// Serves the kinds of a definition that becomes established. Must run before the
     /// status is written, so that a client that observes the status can use the resource.
-    fn serve_settled(&mut self, registry: &Registry, key: &Key, settled: &Json) {
+    fn serve_newly_established(&mut self, registry: &Registry, key: &Key, settled: &Json) {
         let resource = pintle_apiextensions::resource(settled);
         if pintle_apiextensions::is_established(settled)
             && !self.served.contains_key(&resource)
@@ -172,31 +177,31 @@ impl Definitions {
             return;
         }
         let (old, new) = (old.map(|old| old.decode()), definition.decode());
-        let is_same = |path: &str| old.as_ref().is_some_and(|old| old.at(path) == new.at(path));
-        let still = old
+        let is_unchanged = |path: &str| old.as_ref().is_some_and(|old| old.at(path) == new.at(path));
+        let has_same_state = old
             .as_ref()
             .is_some_and(|old| pintle_apiextensions::is_terminating(old) == pintle_apiextensions::is_terminating(&new));
-        let same = ["/metadata/uid", "/spec", "/status/acceptedNames"].into_iter().all(is_same);
-        if same && still {
+        let has_same_kinds = ["/metadata/uid", "/spec", "/status/acceptedNames"].into_iter().all(is_unchanged);
+        if has_same_kinds && has_same_state {
             return;
         }
-        let renew = || registry.db.renew(&stored(&resource).to_string().into());
+        let drop_change_log = || registry.db.renew(&store_name(&resource).to_string().into());
         // A new resource must start without the changes of an earlier resource with the same name. Drop the change log before the
         // resource is served. Dropping the log later would end the watches of clients.
         if old.is_none() {
-            renew();
+            drop_change_log();
         }
         let kinds = pintle_apiextensions::kinds(&new);
         registry.change_kinds(|known| known.replace_custom(&resource, kinds));
-        if old.is_some() && !is_same("/spec") {
-            renew();
+        if old.is_some() && !is_unchanged("/spec") {
+            drop_change_log();
         }
     }
 
     fn withdraw(&mut self, registry: &Registry, resource: &GroupResource) {
         if self.served.remove(resource).is_some() {
             registry.change_kinds(|kinds| kinds.replace_custom(resource, Vec::new()));
-            registry.db.renew(&stored(resource).to_string().into());
+            registry.db.renew(&store_name(resource).to_string().into());
         }
     }
 
@@ -207,20 +212,22 @@ impl Definitions {
             return true;
         }
         let kinds = registry.kinds();
-        let store = stored(&resource);
+        let store = store_name(&resource);
         let objects = all(registry, &store.to_string());
-        // A deleted definition can have objects even if none of its versions is served. Delete such objects through the storage version.
-        let of_unserved = || pintle_apiextensions::stored_kind(&self.served.get(&resource)?.decode()).map(Arc::new);
+        // A deleted definition can have objects even if none of its versions is
+        // served. In this case, delete the objects through the storage version.
+        let storage_version_kind =
+            || pintle_apiextensions::storage_version_kind(&self.served.get(&resource)?.decode()).map(Arc::new);
         let established = self.served.contains_key(&resource) && objects.left() > 0;
-        let kind = established.then(|| kinds.store(&store).cloned().or_else(of_unserved)).flatten();
+        let kind = established.then(|| kinds.store(&store).cloned().or_else(storage_version_kind)).flatten();
         let Some(kind) = kind else {
-            self.finish(registry, definition);
+            self.remove_finalizer(registry, definition);
             return true;
         };
         for (_, object) in objects {
             // Stop if the definition was recreated with the same name. The new definition keeps the remaining objects.
-            let now = registry.db.get(DEFINITIONS, metadata::name(definition));
-            if !now.is_some_and(|now| now.uid() == metadata::uid(definition) && now.is_deleting()) {
+            let current = registry.db.get(DEFINITIONS, metadata::name(definition));
+            if !current.is_some_and(|current| current.uid() == metadata::uid(definition) && current.is_deleting()) {
                 return true;
             }
             if !object.is_deleting() {
@@ -237,7 +244,7 @@ impl Definitions {
             }
         }
         if all(registry, &store.to_string()).left() == 0 {
-            self.finish(registry, definition);
+            self.remove_finalizer(registry, definition);
             return true;
         }
         let mut updated = definition.clone();
@@ -251,16 +258,16 @@ impl Definitions {
         false
     }
 
-    /// Removes the controller's finalizer. If no other finalizer remains, the write deletes the definition. The server stops serving the
-    /// resource before the write, so a client that observes the deletion can no longer use the resource.
-    fn finish(&mut self, registry: &Arc<Registry>, definition: &Json) {
+    /// Removes the controller's finalizer. The write deletes the definition if no other finalizer remains. The server stops serving
+    /// the resource before the write, so a client that observes the deletion can no longer use the resource.
+    fn remove_finalizer(&mut self, registry: &Arc<Registry>, definition: &Json) {
         if finalizers(definition).count() == 1 {
             self.withdraw(registry, &pintle_apiextensions::resource(definition));
         }
         let make = |live: Option<&Json>| {
             let mut new = live.cloned().unwrap_or_default();
             if metadata::uid(&new) != metadata::uid(definition) || !metadata::is_deleting(&new) {
-                return Err(changed_meanwhile(definition));
+                return Err(conflict(definition));
             }
             let finalizers: Vec<Json> =
                 finalizers(&new).filter(|name| name.as_str() != Some(pintle_apiextensions::CLEANUP)).cloned().collect();
@@ -276,7 +283,7 @@ impl Definitions {
         let make = |live: Option<&Json>| {
             let mut new = live.cloned().unwrap_or_default();
             if new.text("/metadata/resourceVersion") != settled.text("/metadata/resourceVersion") {
-                return Err(changed_meanwhile(settled));
+                return Err(conflict(settled));
             }
             new["status"] = settled["status"].clone();
             Ok(new)
@@ -299,17 +306,17 @@ impl Definitions {
 }
 
 impl DefinitionGroup {
-    fn put(&mut self, key: &Key, definition: CachedDefinition) {
-        self.taken.add(&definition.outline);
+    fn insert(&mut self, key: &Key, definition: CachedDefinition) {
+        self.reserved_names.add(&definition.outline);
         if !pintle_apiextensions::has_accepted_names(&definition.outline) {
             self.waiting.insert(key.clone());
         }
         self.definitions.insert(key.clone(), definition);
     }
 
-    fn forget(&mut self, key: &Key) {
+    fn remove(&mut self, key: &Key) {
         if let Some(old) = self.definitions.remove(key) {
-            self.taken.remove(&old.outline);
+            self.reserved_names.remove(&old.outline);
             self.waiting.remove(key);
         }
     }
@@ -318,19 +325,19 @@ impl DefinitionGroup {
     fn settle(&mut self, key: &Key, now: &str) -> Option<Json> {
         let outline = self.definitions.get(key)?.outline.clone();
         // Remove the definition's own names first, because it does not conflict with itself.
-        self.taken.remove(&outline);
-        let settled = pintle_apiextensions::settle(&outline, &self.taken, now);
-        self.taken.add(&outline);
+        self.reserved_names.remove(&outline);
+        let settled = pintle_apiextensions::settle(&outline, &self.reserved_names, now);
+        self.reserved_names.add(&outline);
         settled
     }
 }
 
-fn changed_meanwhile(definition: &Json) -> Failure {
+fn conflict(definition: &Json) -> Failure {
     Failure::modified(&GroupResource::new(EXTENSIONS_GROUP, "customresourcedefinitions"), metadata::name(definition))
 }
 
-fn stored(resource: &GroupResource) -> GroupResource {
-    pintle_apiextensions::store(&resource.group, &resource.resource)
+fn store_name(resource: &GroupResource) -> GroupResource {
+    pintle_apiextensions::stored_as(&resource.group, &resource.resource)
 }
 
 fn finalizers(definition: &Json) -> impl Iterator<Item = &Json> {
@@ -375,7 +382,7 @@ mod tests {
         };
         let stored = || registry.db.get(DEFINITIONS, &key).expect("an existing definition").decode()["status"].clone();
         let read = |definitions: &mut Definitions| {
-            definitions.read(&registry, &key);
+            definitions.refresh(&registry, &key);
             let mut outline = Json::clone(&definitions.definition(&key).expect("a cached definition").outline);
             outline["status"].set("conditions", json!([{"type": "Established", "status": "True"}]));
             outline
@@ -405,9 +412,9 @@ mod tests {
         let registry = Arc::new(Registry::new(ApiServerConfig::default(), None));
         let (mut definitions, key) = (Definitions::default(), Key::from("widgets.e.com"));
         registry.db.put(&DEFINITIONS.into(), &key, Expect::Absent, terminating("2")).expect("absent");
-        definitions.finish(&registry, &terminating("1"));
+        definitions.remove_finalizer(&registry, &terminating("1"));
         assert!(registry.db.get(DEFINITIONS, &key).is_some(), "the UIDs differ");
-        definitions.finish(&registry, &terminating("2"));
+        definitions.remove_finalizer(&registry, &terminating("2"));
         assert!(registry.db.get(DEFINITIONS, &key).is_none());
     }
 
@@ -417,9 +424,9 @@ mod tests {
         let (mut definitions, key) = (Definitions::default(), Key::from("widgets.e.com"));
         let put = |expect, object| registry.db.put(&DEFINITIONS.into(), &key, expect, object).expect("as expected");
         let first = put(Expect::Absent, terminating("1")).revision();
-        definitions.read(&registry, &key);
+        definitions.refresh(&registry, &key);
         definitions.serve(&registry, &key);
-        let store = stored(&GroupResource::new("e.com", "widgets")).to_string();
+        let store = store_name(&GroupResource::new("e.com", "widgets")).to_string();
         for name in ["a", "b", "c"] {
             let (at, object) =
                 (Key::from(format!("default/{name}")), json!({"metadata": {"name": name, "namespace": "default"}}));

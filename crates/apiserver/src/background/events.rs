@@ -53,7 +53,9 @@ impl Controller for Expiry {
         while let Some(first) = self.due.first_entry().filter(|first| first.get().0 <= now) {
             let (revision, (_, key)) = first.remove_entry();
             // In a plan, the upstream cluster deletes its expired events.
-            if !registry.db.is_left_alone(EVENTS, &key) && registry.db.remove(&EVENTS.into(), &key, revision).is_err() {
+            if !registry.db.follows_upstream(EVENTS, &key)
+                && registry.db.remove(&EVENTS.into(), &key, revision).is_err()
+            {
                 tracing::trace!(key = &*key, "kept an Event that was written while it expired");
             }
             tokio::task::yield_now().await;

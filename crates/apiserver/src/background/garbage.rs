@@ -61,11 +61,11 @@ impl Controller for Collector {
     fn resync(&mut self, registry: &Registry) {
         *self = Self::default();
         let kinds = registry.kinds();
-        let stores: BTreeSet<String> = kinds.kinds().map(|kind| kind.store.to_string()).collect();
+        let stores: BTreeSet<String> = kinds.kinds().map(|kind| kind.stored_as.to_string()).collect();
         for resource in stores {
             let resource: ResourceKey = resource.into();
             for (key, stored) in all(registry, &resource) {
-                self.note(&(resource.clone(), key), None, Some(&stored));
+                self.record_change(&(resource.clone(), key), None, Some(&stored));
             }
         }
     }
@@ -73,7 +73,7 @@ impl Controller for Collector {
     fn observe(&mut self, change: &Change) -> bool {
         let at = (change.resource().clone(), change.key.clone());
         let new = (change.kind != ChangeKind::Deleted).then_some(&*change.new);
-        self.note(&at, change.old.as_deref(), new);
+        self.record_change(&at, change.old.as_deref(), new);
         if change.kind == ChangeKind::Deleted {
             self.blocked.remove(&*change.new.uid());
             let dependents = self.dependents.get(&*change.new.uid());
@@ -126,7 +126,7 @@ impl Controller for Collector {
 }
 
 impl Collector {
-    fn note(&mut self, at: &Location, old: Option<&Stored>, new: Option<&Stored>) {
+    fn record_change(&mut self, at: &Location, old: Option<&Stored>, new: Option<&Stored>) {
         let references = |object: Option<&Stored>| object.map(Stored::owner_references).unwrap_or_default();
         let owners = |references: &[Json]| -> BTreeSet<String> {
             references.iter().map(|reference| reference.text("/uid").to_owned()).collect()
@@ -183,8 +183,8 @@ impl Collector {
         let Some((kind, (resource, key))) = resolve(registry, &kinds, at) else { return Ok(Processed::Done) };
         offload::work_on(registry.db.weight(&resource, &key)).await;
         let Some(stored) = registry.db.get(&resource, &key) else { return Ok(Processed::Done) };
-        // In a plan, the upstream cluster collects garbage after its own deletions.
-        if stored.is_deleting() && registry.db.is_left_alone(&resource, &key) {
+        // In a plan, the upstream cluster collects the garbage of its own deletions.
+        if stored.is_deleting() && registry.db.follows_upstream(&resource, &key) {
             return Ok(Processed::Done);
         }
         if stored.revision() > observed {
@@ -266,7 +266,7 @@ impl Collector {
         object: &Stored,
         observed: u64,
     ) -> Outcome<Processed> {
-        if target.kind.conduct.is_report {
+        if target.kind.flags.is_report {
             return Ok(Processed::Done);
         }
         let references = object.owner_references();
@@ -326,7 +326,7 @@ fn resolve(registry: &Registry, kinds: &Kinds, (resource, key): Location) -> Opt
     let (group, name) = group_kind.split_once('/')?;
     let kind = kinds.group_kind(group, name)?;
     let store: ResourceKey = kind.resource_key().clone();
-    let key = if kind.namespaced() { key } else { key.rsplit('/').next().unwrap_or_default().into() };
+    let key = if kind.is_namespaced() { key } else { key.rsplit('/').next().unwrap_or_default().into() };
     registry.db.get(&store, &key)?;
     Some((kind.clone(), (store, key)))
 }

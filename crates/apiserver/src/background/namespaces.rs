@@ -61,7 +61,7 @@ impl Controller for Cleaner {
 
     async fn work(&mut self, registry: &Arc<Registry>, _: u64) -> Option<Instant> {
         // In a plan, the upstream cluster empties the namespaces that were deleted there.
-        self.due.retain(|name, _| !registry.db.is_left_alone(NAMESPACES, name));
+        self.due.retain(|name, _| !registry.db.follows_upstream(NAMESPACES, name));
         let now = Instant::now();
         let due: Vec<String> = self.due.iter().filter(|(_, at)| **at <= now).map(|(name, _)| name.clone()).collect();
         for name in due {
@@ -106,10 +106,11 @@ fn is_terminating(registry: &Registry, namespace: &Stored) -> bool {
 /// Deletes a namespace's contents and returns the remaining objects. Returns `None` if the namespace is no longer terminating.
 async fn empty(registry: &Arc<Registry>, namespace: &Stored) -> Option<Vec<Remaining>> {
     let kinds = registry.kinds();
-    let is_content = |kind: &&Arc<Kind>| kind.namespaced() && !kind.conduct.transient && kind.allows(Verb::Delete);
+    let is_content =
+        |kind: &&Arc<Kind>| kind.is_namespaced() && !kind.flags.is_transient && kind.supports(Verb::Delete);
     let mut known = HashSet::new();
-    let mut stores: Vec<_> = kinds.kinds().filter(|kind| is_content(kind) && known.insert(&kind.store)).collect();
-    stores.sort_by_key(|kind| !kind.conduct.graceful);
+    let mut stores: Vec<_> = kinds.kinds().filter(|kind| is_content(kind) && known.insert(&kind.stored_as)).collect();
+    stores.sort_by_key(|kind| !kind.flags.supports_grace_period);
     let mut remaining = Vec::new();
     for kind in stores {
         delete_all(registry, kind, namespace).await;
@@ -120,7 +121,7 @@ async fn empty(registry: &Arc<Registry>, namespace: &Stored) -> Option<Vec<Remai
         if !left.is_empty() {
             let finalizers = left.iter().flat_map(|object| object.finalizers()).collect();
             remaining.push(Remaining { resource: kind.resource().to_string(), count: left.len(), finalizers });
-            if kind.conduct.graceful && left.iter().any(|pod| pod.grace_seconds().unwrap_or(0) > 0) {
+            if kind.flags.supports_grace_period && left.iter().any(|pod| pod.grace_seconds().unwrap_or(0) > 0) {
                 break;
             }
         }

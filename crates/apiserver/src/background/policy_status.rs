@@ -30,7 +30,7 @@ const POLICIES: &str = "validatingadmissionpolicies.admissionregistration.k8s.io
 /// The field manager with which kube-controller-manager writes the status.
 const MANAGER: &str = "validatingadmissionpolicy-status-controller";
 /// The number of expressions after which the controller yields to other tasks.
-const BATCH: usize = 64;
+const EXPRESSIONS_PER_TURN: usize = 64;
 /// The maximum number of schemas that are cached for later checks. A large schema takes about 1 MiB.
 const MAX_SCHEMAS: usize = 32;
 
@@ -42,22 +42,24 @@ pub(super) struct PolicyStatus {
     /// The changed policies. The value is `true` if the policy must be checked again, even if its current generation was already checked.
     due: BTreeMap<Key, bool>,
     definitions: BTreeSet<Key>,
-    changed_at: u64,
+    /// The revision of the latest change to a definition.
+    changed_revision: u64,
     /// The revision up to which the CustomResourceDefinition controller has updated the served kinds.
-    served_at: watch::Receiver<u64>,
+    served_revision: watch::Receiver<u64>,
+    /// Makes the CustomResourceDefinition controller update `served_revision`.
     wake: watch::Sender<()>,
 }
 
 impl PolicyStatus {
-    pub(super) fn new(served_at: watch::Receiver<u64>, wake: watch::Sender<()>) -> Self {
-        Self { due: BTreeMap::new(), definitions: BTreeSet::new(), changed_at: 0, served_at, wake }
+    pub(super) fn new(served_revision: watch::Receiver<u64>, wake: watch::Sender<()>) -> Self {
+        Self { due: BTreeMap::new(), definitions: BTreeSet::new(), changed_revision: 0, served_revision, wake }
     }
 
     async fn wait_for_kinds(&mut self) {
         self.wake.send_replace(());
-        let changed_at = self.changed_at;
+        let changed_revision = self.changed_revision;
         // The wait fails only if the server is stopping.
-        drop(self.served_at.wait_for(|served_at| *served_at >= changed_at).await);
+        drop(self.served_revision.wait_for(|served_revision| *served_revision >= changed_revision).await);
     }
 
     fn add_affected(&mut self, registry: &Registry) {
@@ -83,14 +85,14 @@ impl Controller for PolicyStatus {
             POLICIES => drop(self.due.entry(change.key.clone()).or_default()),
             _ => {
                 self.definitions.insert(change.key.clone());
-                self.changed_at = self.changed_at.max(change.new.revision());
+                self.changed_revision = self.changed_revision.max(change.new.revision());
             }
         }
         true
     }
 
     fn resync(&mut self, registry: &Registry) {
-        self.changed_at = registry.db.revision();
+        self.changed_revision = registry.db.revision();
         self.due.extend(all(registry, POLICIES).map(|(key, _)| (key, true)));
     }
 
@@ -110,17 +112,17 @@ impl Controller for PolicyStatus {
         let kinds = registry.kinds();
         let kind = kinds.group_kind(GROUP, "ValidatingAdmissionPolicy")?;
         let mut checks = Checks::new(&kinds);
-        for (name, again) in due {
+        for (name, must_recheck) in due {
             let Some(stored) = registry.db.get(POLICIES, &name) else { continue };
             let policy = Policy::new(&stored);
-            if policy.is_checked() && !again {
+            if policy.is_checked() && !must_recheck {
                 continue;
             }
-            let checked = checks.check(&policy.spec).await;
-            if policy.is_checked() && policy.status.get("typeChecking") == Some(&checked) {
+            let type_checking = checks.check(&policy.spec).await;
+            if policy.is_checked() && policy.status.get("typeChecking") == Some(&type_checking) {
                 continue;
             }
-            if let Err(failure) = write(registry, kind, &name, policy.generation, &checked) {
+            if let Err(failure) = write_status(registry, kind, &name, policy.generation, &type_checking) {
                 tracing::debug!(%name, message = failure.status.message, "cannot write the status of a policy");
             }
         }
@@ -175,17 +177,17 @@ impl<'k> Checks<'k> {
             let kind = self.kinds.kind(group, version, name)?.clone();
             self.schema(&kind, TypeName::Parameters)
         });
-        'kinds: for kind in self.matched.of(spec).await {
+        'kinds: for kind in self.matched.matching(spec).await {
             yield_and_offload().await;
             let Some(schema) = self.schema(kind, TypeName::Objects) else { continue };
             let params = params.as_ref().map(Option::as_ref);
             let Some(environment) = check.environment(&schema, params) else { break };
             let gvk = kind.gvk();
-            for at in 0..check.fields() {
-                if at % BATCH == 0 {
+            for field in 0..check.fields() {
+                if field % EXPRESSIONS_PER_TURN == 0 {
                     yield_and_offload().await;
                 }
-                if !check.check(at, &gvk, &environment) {
+                if !check.check(field, &gvk, &environment) {
                     break 'kinds;
                 }
             }
@@ -212,19 +214,25 @@ async fn yield_and_offload() {
 }
 
 /// Applies the status. If the spec has changed since the check, the change triggers another check.
-fn write(registry: &Registry, kind: &Arc<Kind>, name: &str, generation: i64, checked: &Json) -> Outcome<()> {
+fn write_status(
+    registry: &Registry,
+    kind: &Arc<Kind>,
+    name: &str,
+    generation: i64,
+    type_checking: &Json,
+) -> Outcome<()> {
     let applied = json!({
         "apiVersion": kind.api_version(),
         "kind": kind.kind,
         "metadata": {"name": name},
-        "status": {"observedGeneration": generation, "typeChecking": checked},
+        "status": {"observedGeneration": generation, "typeChecking": type_checking},
     });
     let options = WriteOptions { field_manager: MANAGER.into(), force: true, ..WriteOptions::default() };
-    let by = Writer::new(&options, "", registry.clock.now_text());
+    let writer = Writer::new(&options, "", registry.clock.now_text());
     let make = |live: Option<&Json>| match live {
-        Some(live) => by.apply(kind, Some(live), &applied, Subresource::Status),
+        Some(live) => writer.apply(kind, Some(live), &applied, Subresource::Status),
         None => Err(Failure::not_found(&kind.resource(), name)),
     };
     let target = RequestTarget { subresource: Subresource::Status, ..RequestTarget::new(kind.clone(), "", name) };
-    registry.update(&target, &UpdateSource::Apply(&make), &by).map(drop)
+    registry.update(&target, &UpdateSource::Apply(&make), &writer).map(drop)
 }

@@ -157,7 +157,7 @@ impl Offline {
             let why: Vec<_> = failed.map(|condition| condition.text("/message")).collect();
             return Err(Rejection::invalid(format!("the definition {name} is not served: {}", why.join("; "))));
         }
-        if let Some(kind) = pintle_apiextensions::stored_kind(&stored) {
+        if let Some(kind) = pintle_apiextensions::storage_version_kind(&stored) {
             self.default_type = DefaultType { api_version: kind.api_version(), kind: kind.kind };
         }
         Ok(Defined { name: name.into(), rules: pintle_apiextensions::rule_costs(&stored), warnings: checked.warnings })
@@ -206,7 +206,7 @@ impl Offline {
         }
         let mut value = new.with_defaults(&self.default_type, &target.name).value;
         let kind = self.kind(&value)?;
-        if kind.store != target.kind.store {
+        if kind.stored_as != target.kind.stored_as {
             let why = format!("a {} cannot be updated to a {}", target.kind.kind, kind.kind);
             return Err(Rejection::invalid(why));
         }
@@ -298,7 +298,7 @@ impl Offline {
 
 fn target(kind: &Arc<Kind>, object: &Json) -> RequestTarget {
     let namespace = match metadata::namespace(object) {
-        _ if !kind.namespaced() => "",
+        _ if !kind.is_namespaced() => "",
         "" => "default",
         namespace => namespace,
     };

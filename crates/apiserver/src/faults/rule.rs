@@ -70,8 +70,8 @@ pub enum Fault {
 }
 
 impl Fault {
-    /// Faults that are not about a watch apply before the server processes the request.
-    pub(super) fn is_about_watch(&self, request: &Request<'_>) -> bool {
+    /// Returns `true` if the fault applies to a running watch. All other faults apply before the server processes the request.
+    pub(super) fn affects_running_watch(&self, request: &Request<'_>) -> bool {
         match self {
             Self::Expire | Self::CutAfter(_) | Self::CutMidFrame(_) | Self::SilentAfter(_) => true,
             Self::Lag(_) => request.verb == Some(RequestVerb::Watch),
@@ -205,7 +205,8 @@ impl Rule {
     }
 
     fn matches(&self, request: &Request<'_>) -> bool {
-        let same = |wanted: &Option<String>, found: &str| wanted.as_ref().is_none_or(|wanted| wanted == found);
+        let fits =
+            |expected: &Option<String>, actual: &str| expected.as_ref().is_none_or(|expected| expected == actual);
         let is_read = matches!(request.verb, Some(RequestVerb::Get | RequestVerb::List)) && !request.version.is_empty();
         let is_affected = match self.fault {
             Fault::Stale(_) => is_read,
@@ -214,62 +215,65 @@ impl Rule {
         };
         is_affected
             && self.verb.is_none_or(|verb| request.verb == Some(verb))
-            && same(&self.group, request.group)
-            && same(&self.resource, request.resource)
-            && same(&self.subresource, request.subresource)
-            && same(&self.namespace, request.namespace)
-            && same(&self.name, request.name)
-            && same(&self.user, request.user)
+            && fits(&self.group, request.group)
+            && fits(&self.resource, request.resource)
+            && fits(&self.subresource, request.subresource)
+            && fits(&self.namespace, request.namespace)
+            && fits(&self.name, request.name)
+            && fits(&self.user, request.user)
             && self.user_agent.as_ref().is_none_or(|prefix| request.user_agent.starts_with(prefix))
     }
 }
 
 #[derive(Debug)]
-pub(super) struct Armed {
+pub(super) struct ArmedRule {
     pub(super) id: RuleId,
     pub(super) rule: Rule,
     random: fastrand::Rng,
-    added: Instant,
-    passed: u32,
-    fired: u32,
+    added_at: Instant,
+    /// The number of matching requests that were ignored because of [`Rule::after`].
+    ignored_matches: u32,
+    fire_count: u32,
     /// A token that is cancelled when the rule is removed, so that the rule's lagging watches catch up.
-    lifted: CancellationToken,
-    _lifts: DropGuard,
+    removed: CancellationToken,
+    _cancel_on_drop: DropGuard,
 }
 
-impl Armed {
+impl ArmedRule {
     pub(super) fn new(id: RuleId, rule: Rule, random: fastrand::Rng) -> Self {
-        let lifted = CancellationToken::new();
-        let _lifts = lifted.clone().drop_guard();
-        Self { id, rule, random, added: Instant::now(), passed: 0, fired: 0, lifted, _lifts }
+        let removed = CancellationToken::new();
+        let _cancel_on_drop = removed.clone().drop_guard();
+        Self { id, rule, random, added_at: Instant::now(), ignored_matches: 0, fire_count: 0, removed, _cancel_on_drop }
     }
 
-    pub(super) fn fires(&mut self, request: &Request<'_>) -> bool {
-        if self.is_spent() || !self.rule.matches(request) || self.added.elapsed() < self.rule.from {
+    /// Returns `true` if the rule fires for `request`, and updates the counters.
+    pub(super) fn try_fire(&mut self, request: &Request<'_>) -> bool {
+        if self.is_spent() || !self.rule.matches(request) || self.added_at.elapsed() < self.rule.from {
             return false;
         }
-        if self.passed < self.rule.after {
-            self.passed += 1;
+        if self.ignored_matches < self.rule.after {
+            self.ignored_matches += 1;
             return false;
         }
         if self.rule.probability < 1.0 && self.random.f64() >= self.rule.probability {
             return false;
         }
-        self.fired += 1;
+        self.fire_count += 1;
         true
     }
 
     fn is_spent(&self) -> bool {
-        self.rule.times.is_some_and(|times| self.fired >= times) || self.is_past()
+        self.rule.times.is_some_and(|times| self.fire_count >= times) || self.is_expired()
     }
 
-    fn is_past(&self) -> bool {
-        self.rule.until.is_some_and(|until| self.added.elapsed() >= until)
+    fn is_expired(&self) -> bool {
+        self.rule.until.is_some_and(|until| self.added_at.elapsed() >= until)
     }
 
-    pub(super) fn is_over(&self) -> bool {
+    /// Returns `true` if the rule can no longer fire and can be dropped.
+    pub(super) fn can_be_dropped(&self) -> bool {
         match self.rule.fault {
-            Fault::Lag(_) => self.is_past(),
+            Fault::Lag(_) => self.is_expired(),
             _ => self.is_spent(),
         }
     }
@@ -277,10 +281,11 @@ impl Armed {
     /// Returns the time at which the rule expires. Returns `None` if the rule
     /// never expires, or if the expiry is too far in the future for an `Instant`.
     pub(super) fn until(&self) -> Option<Instant> {
-        self.added.checked_add(self.rule.until?)
+        self.added_at.checked_add(self.rule.until?)
     }
 
-    pub(super) fn lifted(&self) -> CancellationToken {
-        self.lifted.clone()
+    /// Returns a token that is cancelled when the rule is removed.
+    pub(super) fn removed(&self) -> CancellationToken {
+        self.removed.clone()
     }
 }

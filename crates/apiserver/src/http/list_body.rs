@@ -129,7 +129,7 @@ impl ListBody {
     fn weight(&self) -> usize {
         let is_plain = self.transform.is_none() && matches!(self.encoding, ListEncoding::Json { indent: None });
         let shown = |stored: &Stored| {
-            let shown = self.kind.showing_weight(stored);
+            let shown = self.kind.conversion_cost(stored);
             if is_plain { shown } else { shown.max(stored.weight()) }
         };
         self.objects.as_ref().map_or(0, |objects| objects.weight(shown))

@@ -38,42 +38,42 @@ pub(super) async fn serve(registry: &Registry, call: &Call, rest: &[String]) -> 
         ["v3"] if !call.path.ends_with('/') => DocumentScope::Index,
         ["v3", "api", version] => DocumentScope::Version(GroupVersion::new("", version), form),
         ["v3", "apis", group, version] => DocumentScope::Version(GroupVersion::new(group, version), form),
-        ["v3", ..] => return Ok(nothing(404)),
+        ["v3", ..] => return Ok(empty_reply(404)),
         _ => return Err(Failure::page_not_found()),
     };
     let Some(document) = registry.documents.find(&registry.kinds(), scope.clone()).await? else {
-        return Ok(nothing(404));
+        return Ok(empty_reply(404));
     };
     let media = match form {
         DocumentForm::Json => JSON_DOCUMENT,
         DocumentForm::Protobuf => proto[1],
     };
     Ok(match scope {
-        DocumentScope::Index | DocumentScope::Listing(_) => index(document),
-        _ if requested.is_none() => nothing(406),
+        DocumentScope::Index | DocumentScope::Listing(_) => index_reply(document),
+        _ if requested.is_none() => empty_reply(406),
         DocumentScope::All(_) => {
             offload::work_on(document.bytes.len()).await;
-            v2(call, document, media)
+            v2_reply(call, document, media)
         }
-        DocumentScope::Version(..) => v3(call, document, media),
+        DocumentScope::Version(..) => v3_reply(call, document, media),
     })
 }
 
-fn index(document: Document) -> Reply {
+fn index_reply(document: Document) -> Reply {
     let mut headers = HeaderMap::new();
     headers.insert(CONTENT_TYPE, HeaderValue::from_static("text/plain; charset=utf-8"));
-    whole(headers, document.bytes)
+    reply_with_length(headers, document.bytes)
 }
 
-fn v3(call: &Call, document: Document, media: &'static str) -> Reply {
+fn v3_reply(call: &Call, document: Document, media: &'static str) -> Reply {
     let Document { tag: hash, bytes: body } = document;
     let requested = call.query.text("hash");
     let mut headers = HeaderMap::new();
-    insert(&mut headers, ETAG, &format!("\"{hash}\""));
+    insert_header(&mut headers, ETAG, &format!("\"{hash}\""));
     headers.insert(VARY, HeaderValue::from_static("Accept"));
     headers.insert(CONTENT_TYPE, HeaderValue::from_static(media));
     if !requested.is_empty() && requested != &*hash {
-        insert(&mut headers, LOCATION, &format!("{}?hash={hash}", call.path));
+        insert_header(&mut headers, LOCATION, &format!("{}?hash={hash}", call.path));
         return Reply::Raw { code: 301, headers, body: Bytes::new() };
     }
     if requested == &*hash {
@@ -84,13 +84,13 @@ fn v3(call: &Call, document: Document, media: &'static str) -> Reply {
         headers.remove(CONTENT_TYPE);
         return Reply::Raw { code: 304, headers, body: Bytes::new() };
     }
-    whole(headers, body)
+    reply_with_length(headers, body)
 }
 
-fn v2(call: &Call, document: Document, media: &'static str) -> Reply {
+fn v2_reply(call: &Call, document: Document, media: &'static str) -> Reply {
     let Document { tag: hash, bytes: body } = document;
     let mut headers = HeaderMap::new();
-    insert(&mut headers, ETAG, &format!("\"{hash}\""));
+    insert_header(&mut headers, ETAG, &format!("\"{hash}\""));
     headers.insert(VARY, HeaderValue::from_static("Accept"));
     headers.append(VARY, HeaderValue::from_static("Accept-Encoding"));
     if matches_tag(call, &hash) {
@@ -98,7 +98,7 @@ fn v2(call: &Call, document: Document, media: &'static str) -> Reply {
     }
     headers.insert(CONTENT_TYPE, HeaderValue::from_static(media));
     match gzip::accepts_gzip(call.header(ACCEPT_ENCODING)).then(|| gzip::gzip(&body)).flatten() {
-        None => whole(headers, body),
+        None => reply_with_length(headers, body),
         Some(gzipped) => {
             headers.insert(CONTENT_ENCODING, HeaderValue::from_static("gzip"));
             Reply::Raw { code: 200, headers, body: gzipped }
@@ -106,8 +106,8 @@ fn v2(call: &Call, document: Document, media: &'static str) -> Reply {
     }
 }
 
-/// Returns a document with a `Content-Length` header. Other long responses are sent without this header.
-fn whole(mut headers: HeaderMap, body: Bytes) -> Reply {
+/// Returns a document with `Content-Length`, which other long responses do not have.
+fn reply_with_length(mut headers: HeaderMap, body: Bytes) -> Reply {
     headers.insert(CONTENT_LENGTH, body.len().into());
     Reply::Raw { code: 200, headers, body }
 }
@@ -117,10 +117,10 @@ fn whole(mut headers: HeaderMap, body: Bytes) -> Reply {
 fn requested_form(call: &Call, proto: &[&str]) -> Option<DocumentForm> {
     let clauses = accept::clauses(call.header(ACCEPT));
     clauses.iter().filter(|clause| matches!(&*clause.kind, "*" | "application")).find_map(|clause| {
-        let is = |media: &&str| media.strip_prefix("application/") == Some(&clause.subtype);
+        let is_requested = |media: &&str| media.strip_prefix("application/") == Some(&clause.subtype);
         match () {
-            () if clause.subtype == "*" || is(&JSON_DOCUMENT) => Some(DocumentForm::Json),
-            () if proto.iter().any(is) => Some(DocumentForm::Protobuf),
+            () if clause.subtype == "*" || is_requested(&JSON_DOCUMENT) => Some(DocumentForm::Json),
+            () if proto.iter().any(is_requested) => Some(DocumentForm::Protobuf),
             () => None,
         }
     })
@@ -135,11 +135,11 @@ fn matches_tag(call: &Call, hash: &str) -> bool {
         .any(|tag| tag == hash || tag == "*")
 }
 
-fn nothing(code: u16) -> Reply {
+fn empty_reply(code: u16) -> Reply {
     Reply::Raw { code, headers: HeaderMap::new(), body: Bytes::new() }
 }
 
-fn insert(headers: &mut HeaderMap, name: http::HeaderName, value: &str) {
+fn insert_header(headers: &mut HeaderMap, name: http::HeaderName, value: &str) {
     if let Ok(value) = HeaderValue::from_str(value) {
         headers.insert(name, value);
     }

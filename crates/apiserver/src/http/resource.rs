@@ -142,14 +142,14 @@ fn route(registry: &Registry, call: &Call, path: &ResourcePath) -> Outcome<Reque
     if has_routes && (path.old_proxy || (path.old_watch && !is_watched)) {
         return Err(absent());
     }
-    if path.in_namespace != (kind.namespaced() && !path.namespace.is_empty()) {
+    if path.in_namespace != (kind.is_namespaced() && !path.namespace.is_empty()) {
         return Err(absent());
     }
     if path.name.is_empty() && !path.subresource.is_empty() {
         return Err(absent());
     }
     let (method, collection) = (&call.method, path.name.is_empty());
-    let across = kind.namespaced() && path.namespace.is_empty();
+    let across = kind.is_namespaced() && path.namespace.is_empty();
     // With a single route for all methods, a request to a `/watch` path is a watch, regardless of its method.
     let is_watch = path.old_watch && !has_routes;
     let may_list = !path.old_proxy && (is_watch || matches!(*method, Method::GET | Method::HEAD));
@@ -168,7 +168,7 @@ fn route(registry: &Registry, call: &Call, path: &ResourcePath) -> Outcome<Reque
     let target = RequestTarget {
         kind: kind.clone(),
         // Namespaces are cluster-scoped. In the path of a Namespace, the namespace is the object's name.
-        namespace: if kind.namespaced() { path.namespace.clone() } else { String::new() },
+        namespace: if kind.is_namespaced() { path.namespace.clone() } else { String::new() },
         name: path.name.clone(),
         subresource,
     };

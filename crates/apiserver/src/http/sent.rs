@@ -93,7 +93,7 @@ pub(super) fn manager<'a>(
         return manager;
     }
     let kinds = registry.kinds();
-    let versions = kinds.versions_of(&target.kind.store).map(|kind| kind.api_version());
+    let versions = kinds.versions_of(&target.kind.stored_as).map(|kind| kind.api_version());
     manager.with_served_versions(versions.collect())
 }
 

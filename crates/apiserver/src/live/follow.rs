@@ -12,7 +12,7 @@ use pintle_storage::{Range, UpstreamObject};
 use tokio::time::Instant;
 
 use super::upstream::{Refusal, collection_path, encoded};
-use super::{Collection, Live, is_in, version};
+use super::{Collection, Live, contains, version};
 
 const PAGE: usize = 500;
 const WATCH_SECONDS: u64 = 300;
@@ -55,7 +55,7 @@ impl Live {
             };
             for object in page["items"].as_array_mut().map(std::mem::take).into_iter().flatten() {
                 listed.insert(key(metadata::namespace(&object), metadata::name(&object)));
-                self.mirror(kind, object);
+                self.store_upstream_object(kind, object);
             }
             match page.text("/metadata/continue") {
                 "" => {
@@ -146,9 +146,14 @@ impl Live {
                 let (namespace, name) = (metadata::namespace(&object), metadata::name(&object));
                 let shown = UpstreamObject { at: version(&object), object: None };
                 let complete = self.complete.read().unwrap_or_else(PoisonError::into_inner);
-                self.registry.db.show(&collection.resource, &key(namespace, name), shown, is_in(&complete, collection));
+                self.registry.db.show(
+                    &collection.resource,
+                    &key(namespace, name),
+                    shown,
+                    contains(&complete, collection),
+                );
             }
-            "ADDED" | "MODIFIED" => self.mirror(kind, object.clone()),
+            "ADDED" | "MODIFIED" => self.store_upstream_object(kind, object.clone()),
             _ => (),
         }
         if let Some(version) = object["metadata"]["resourceVersion"].as_str() {

@@ -51,7 +51,7 @@ impl Live {
         // Do not forward the body of a read request. The body has no meaning, and the client may never send all of it.
         let body = match head.method {
             Method::GET | Method::HEAD => Bytes::new(),
-            _ => self.registry.bodies.read(body).await.map_err(|unread| Refusal::unreadable_body(&unread))?,
+            _ => self.registry.body_budget.read(body).await.map_err(|unread| Refusal::unreadable_body(&unread))?,
         };
         let target = head.uri.path_and_query().map_or("/", |target| target.as_str());
         let mut forwarded = Request::new(Full::new(body));

@@ -107,7 +107,7 @@ impl PlannedChange {
         // `apiVersion` from before the plan, or else the kind's `apiVersion`.
         let versions = [Some(any), base].into_iter().flatten().map(|stored| stored.version().to_string());
         let version = versions.chain(known.map(|kind| kind.api_version())).find(|version| !version.is_empty());
-        if known.is_some_and(|kind| kind.conduct.is_report) {
+        if known.is_some_and(|kind| kind.flags.is_report) {
             return None;
         }
         let tree = |stored: Option<&Stored>| stored.map_or(Json::Null, Stored::decode);

@@ -17,7 +17,7 @@ use pintle_apimachinery::request::{Requester, Subresource};
 use pintle_authz::{Attributes, Decision};
 use pintle_json::Json;
 use pintle_kinds::writer::{OWN_MANAGER, Writer};
-use pintle_kinds::{ExtraPermission, Pods, RequestTarget};
+use pintle_kinds::{ExtraPermission, PodRelation, RequestTarget};
 use pintle_meta::GroupResource;
 use pintle_storage::Charge;
 
@@ -46,9 +46,9 @@ pub(super) fn chain() -> Vec<Arc<dyn Plugin>> {
 pub(super) fn admit(registry: &Registry, request: &mut AdmissionRequest<'_>) -> Outcome<()> {
     let mut runs = Runs::default();
     let mut admitted = admit_once(registry, request, &mut runs);
-    if admitted.is_ok() && (runs.policies.is_second_needed() || runs.webhooks.is_second_needed()) {
-        runs.policies.begin_second();
-        runs.webhooks.begin_second();
+    if admitted.is_ok() && (runs.policies.needs_second_run() || runs.webhooks.needs_second_run()) {
+        runs.policies.begin_second_run();
+        runs.webhooks.begin_second_run();
         admitted = admit_once(registry, request, &mut runs);
     }
     admitted.inspect_err(|refused| log_refusal(request, refused))
@@ -61,7 +61,7 @@ struct Runs {
 }
 
 fn admit_once(registry: &Registry, request: &mut AdmissionRequest<'_>, runs: &mut Runs) -> Outcome<()> {
-    registry.chain.iter().try_for_each(|plugin| plugin.admit(registry, request))?;
+    registry.admission_chain.iter().try_for_each(|plugin| plugin.admit(registry, request))?;
     policies::mutate(registry, request, &mut runs.policies)?;
     policies::call_mutating(registry, request, &mut runs.webhooks)
 }
@@ -69,7 +69,7 @@ fn admit_once(registry: &Registry, request: &mut AdmissionRequest<'_>, runs: &mu
 /// Runs validating admission. Returns the quota updates that must be committed together with the object.
 pub(super) fn validate(registry: &Registry, request: &AdmissionRequest<'_>) -> Outcome<Vec<Charge>> {
     let mut charges = Vec::new();
-    for plugin in &registry.chain {
+    for plugin in &registry.admission_chain {
         charges.extend(plugin.validate(registry, request).inspect_err(|refused| log_refusal(request, refused))?);
     }
     Ok(charges)
@@ -121,7 +121,7 @@ struct LimitRanges;
 
 impl LimitRanges {
     fn of(registry: &Registry, target: &RequestTarget, attempt: &Attempt<'_>) -> Vec<Arc<Json>> {
-        if target.kind.namespaced() && limits::applies(attempt) {
+        if target.kind.is_namespaced() && limits::applies(attempt) {
             registry.db.objects(&GroupResource::new("", "limitranges"), Some(&target.namespace))
         } else {
             Vec::new()
@@ -132,7 +132,7 @@ impl LimitRanges {
 impl Plugin for LimitRanges {
     fn admit(&self, registry: &Registry, request: &mut AdmissionRequest<'_>) -> Outcome<()> {
         let target = request.target;
-        if target.kind.conduct.pods != Pods::Themselves {
+        if target.kind.flags.pods != PodRelation::Pod {
             return Ok(());
         }
         let ranges = attempt(request, &target.kind.resource()).map(|attempt| Self::of(registry, target, &attempt));
@@ -168,7 +168,7 @@ impl Plugin for FurtherRights {
             return Ok(Vec::new());
         };
         let ExtraPermission { verb, resource, names, refusal } = right;
-        let has = |name: &String| {
+        let is_allowed_for = |name: &String| {
             let path = ResourcePath {
                 group: kind.group.clone(),
                 version: "*".into(),
@@ -179,7 +179,7 @@ impl Plugin for FurtherRights {
             let attributes = Attributes::Resource { verb, path: &path, name };
             matches!(pintle_authz::decide(registry.rbac(), &request.by.user, &attributes), Decision::Allowed(_))
         };
-        if names.iter().any(has) {
+        if names.iter().any(is_allowed_for) {
             Ok(Vec::new())
         } else {
             Err(Failure::forbidden(&kind.resource(), metadata::name(new), &refusal))
@@ -196,7 +196,7 @@ impl Plugin for Quotas {
         let (kind, namespace) = (&request.target.kind, &request.target.namespace);
         let resource = kind.resource();
         let attempt = attempt(request, &resource);
-        let Some(attempt) = attempt.filter(|attempt| kind.namespaced() && quota::applies(attempt)) else {
+        let Some(attempt) = attempt.filter(|attempt| kind.is_namespaced() && quota::applies(attempt)) else {
             return Ok(Vec::new());
         };
         let refuse = |why: String| Failure::forbidden(&resource, metadata::name(attempt.object), &why);
@@ -229,7 +229,7 @@ fn charge(registry: &Registry, namespace: &str, quota: &Json, used: Json) -> Out
     }
     let options = WriteOptions::default();
     let by = Writer::new(&options, OWN_MANAGER, registry.clock.now_text());
-    let mut write = Write { target: &target, old: Some(&old), new, by: &by, how: How::Put, labelled: false };
+    let mut write = Write { target: &target, old: Some(&old), new, by: &by, how: How::Put, has_labels: false };
     registry.receive(&mut write)?;
     let value = registry.complete(write)?.object;
     let at = super::list::parse_number(quota.text("/metadata/resourceVersion"))?;
@@ -241,7 +241,7 @@ fn charge(registry: &Registry, namespace: &str, quota: &Json, used: Json) -> Out
 /// Returns the attributes that limit ranges and quotas check. Returns `None` if the request does not write an object.
 fn attempt<'a>(request: &'a AdmissionRequest<'_>, resource: &'a GroupResource) -> Option<Attempt<'a>> {
     let target = request.target;
-    let writes = matches!(request.operation, Operation::Create | Operation::Update) && !target.kind.conduct.transient;
+    let writes = matches!(request.operation, Operation::Create | Operation::Update) && !target.kind.flags.is_transient;
     let object = request.new.as_deref().filter(|_| writes)?;
     Some(Attempt { resource, subresource: target.subresource, object, old: request.old })
 }

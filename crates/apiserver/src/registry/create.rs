@@ -27,7 +27,7 @@ const CHECK_TRIES: usize = 64;
 struct Received {
     object: Json,
     version: String,
-    labelled: bool,
+    has_labels: bool,
 }
 
 impl Registry {
@@ -85,9 +85,9 @@ impl Registry {
         self.check_is_open(&RequestTarget { name: named.into(), ..target.clone() })?;
         let version = object.text("/metadata/resourceVersion").to_owned();
         wipe(&mut object, how);
-        let mut write = Write { target, old: None, new: object, by, how, labelled: false };
+        let mut write = Write { target, old: None, new: object, by, how, has_labels: false };
         self.receive(&mut write)?;
-        Ok(Received { object: write.new, version, labelled: write.labelled })
+        Ok(Received { object: write.new, version, has_labels: write.has_labels })
     }
 
     fn try_create(
@@ -98,8 +98,8 @@ impl Registry {
         by: &Writer<'_>,
     ) -> Outcome<Result<Written, Refused>> {
         let kind = &target.kind;
-        let Received { object: new, version, labelled } = received;
-        let Complete { object: new, charges } = self.complete(Write { target, old: None, new, by, how, labelled })?;
+        let Received { object: new, version, has_labels } = received;
+        let Complete { object: new, charges } = self.complete(Write { target, old: None, new, by, how, has_labels })?;
         let target = &RequestTarget { name: metadata::name(&new).into(), ..target.clone() };
         if how == How::Post && !by.options.dry_run && version.parse().is_ok_and(|version: u64| version > 0) {
             let why = "resourceVersion should not be set on objects to be created";
@@ -111,7 +111,7 @@ impl Registry {
             return Ok(Err(Refused::Mismatch(Some(found))));
         }
         if by.options.dry_run {
-            let mut shown = Json::clone(&kind.shown(&Arc::new(stored)));
+            let mut shown = Json::clone(&kind.to_version(&Arc::new(stored)));
             by.requester().check_conversions()?;
             if !version.is_empty() && version != "0" {
                 metadata_mut(&mut shown).set("resourceVersion", version);
@@ -119,8 +119,9 @@ impl Registry {
             return Ok(Ok(Written { object: Served::value(kind, shown), created: true }));
         }
         self.warn_of_no_effect(target, &stored, by);
-        let is_open =
-            |now: &Present| is_defined(now, kind) && (!kind.namespaced() || namespace_is_open(now, &target.namespace));
+        let is_open = |now: &Present| {
+            is_defined(now, kind) && (!kind.is_namespaced() || namespace_is_open(now, &target.namespace))
+        };
         by.requester().check_time()?;
         let committed = self.commit(target, Expect::Absent, how, stored, charges, is_open)?;
         Ok(committed.map(|change| Written { object: Served::of_result(kind, &change.new), created: true }))
@@ -138,7 +139,7 @@ impl Registry {
                 Failure::page_not_found()
             });
         }
-        if kind.namespaced() { self.check_namespace_is_open(kind, &target.namespace, &target.name) } else { Ok(()) }
+        if kind.is_namespaced() { self.check_namespace_is_open(kind, &target.namespace, &target.name) } else { Ok(()) }
     }
 
     pub(super) fn check_namespace_is_open(&self, kind: &Kind, namespace: &str, name: &str) -> Outcome<()> {

@@ -43,7 +43,7 @@ impl Registry {
         let kind = &target.kind;
         self.delete_if(target, options, |stored| {
             by.check_time()?;
-            let old = typed(&kind.api_version(), &kind.kind, kind.shown_stored(stored));
+            let old = typed(&kind.api_version(), &kind.kind, kind.decode_in_version(stored));
             by.check_conversions()?;
             self.run_admission(AdmissionRequest {
                 operation: Operation::Delete,
@@ -98,12 +98,12 @@ impl Registry {
         let marks = is_first && kind.strategy.mark_terminating(&mut new, &self.clock.now_text());
         let held = marks || !metadata::finalizers(&new).is_empty() || kind.strategy.is_held(&new);
         // With a grace period, clients can always observe the terminating object before it is removed.
-        let was_marked = !kind.conduct.graceful || !is_first && metadata::grace_seconds(old) == Some(0);
+        let was_marked = !kind.flags.supports_grace_period || !is_first && metadata::grace_seconds(old) == Some(0);
         if !held && grace == 0 && was_marked {
             // A dry run returns the object with the changes from the delete options. A real deletion
             // removes the object, so the changed object is never stored.
             return if options.dry_run && new != *old {
-                Some(Deleted::Object(shown(kind, new)))
+                Some(Deleted::Object(to_served(kind, new)))
             } else {
                 self.remove(target, stored, options.dry_run)
             };
@@ -116,7 +116,7 @@ impl Registry {
         let gone = !held && grace == 0;
         let answer = |object: Served| if gone { Deleted::Object(object) } else { Deleted::Held(object) };
         if options.dry_run {
-            return Some(answer(shown(kind, new)));
+            return Some(answer(to_served(kind, new)));
         }
         let marked = if changed {
             self.db.put_leaving(&target.resource_key(), &target.key(), stored.revision(), new).ok()?.new.clone()
@@ -137,7 +137,7 @@ impl Registry {
             let change = self.db.remove(&target.resource_key(), &target.key(), stored.revision()).ok()?;
             Served::of_result(kind, &change.new)
         };
-        if kind.conduct.returns_deleted {
+        if kind.flags.returns_deleted_object {
             return Some(Deleted::Object(shown));
         }
         let GroupResource { group, resource } = kind.resource();
@@ -179,7 +179,7 @@ impl Registry {
 fn is_pending(kind: &Kind, object: &Json, options: &DeleteOptions) -> bool {
     let seconds = |grace: i64| if grace < 0 { 1 } else { grace };
     let left = metadata::grace_seconds(object).map_or(0, seconds);
-    let waits = kind.conduct.graceful && metadata::is_deleting(object) && left > 0;
+    let waits = kind.flags.supports_grace_period && metadata::is_deleting(object) && left > 0;
     waits && options.grace_seconds.is_none_or(|grace| seconds(grace) >= left)
 }
 
@@ -191,9 +191,9 @@ pub(super) fn is_removable(kind: &Kind, object: &Json) -> bool {
         && !kind.strategy.is_held(object)
 }
 
-/// Converts an object from its stored form to the version of `kind`. The object can be missing in the store.
-fn shown(kind: &Kind, object: Json) -> Served {
-    Served::value(kind, Arc::unwrap_or_clone(kind.shown(&Arc::new(object))))
+/// Converts an object from its stored form to the version of `kind`. The object need not be in the store.
+fn to_served(kind: &Kind, object: Json) -> Served {
+    Served::value(kind, Arc::unwrap_or_clone(kind.to_version(&Arc::new(object))))
 }
 
 fn earlier_end(old: &Json, grace: i64) -> Option<String> {
@@ -205,21 +205,21 @@ fn earlier_end(old: &Json, grace: i64) -> Option<String> {
 
 fn finalizers_for(kind: &Kind, object: &Json, options: &DeleteOptions) -> Vec<String> {
     let present: Vec<String> = metadata::finalizers(object).into_iter().map(str::to_owned).collect();
-    // Objects that only report information, such as events, have no dependents, so the propagation policy has no effect.
-    if kind.conduct.is_report {
+    // Objects that only report information, such as events, have no dependents, so the propagation policy is ignored.
+    if kind.flags.is_report {
         return present;
     }
     let requested = match (options.orphan_dependents, options.propagation) {
         (Some(true), _) => Some(PropagationPolicy::Orphan),
-        (Some(false), _) if kind.conduct.waits_for_dependents => Some(PropagationPolicy::Foreground),
+        (Some(false), _) if kind.flags.foreground_unless_orphaning => Some(PropagationPolicy::Foreground),
         (Some(false), _) => Some(PropagationPolicy::Background),
         (None, propagation) => propagation,
     };
-    let has = |name: &str| present.iter().any(|known| known == name);
+    let has_finalizer = |name: &str| present.iter().any(|known| known == name);
     let policy = requested.unwrap_or_else(|| match () {
-        () if has(ORPHAN_FINALIZER) => PropagationPolicy::Orphan,
-        () if has(FOREGROUND_FINALIZER) => PropagationPolicy::Foreground,
-        () if kind.conduct.orphans => PropagationPolicy::Orphan,
+        () if has_finalizer(ORPHAN_FINALIZER) => PropagationPolicy::Orphan,
+        () if has_finalizer(FOREGROUND_FINALIZER) => PropagationPolicy::Foreground,
+        () if kind.flags.orphans_by_default => PropagationPolicy::Orphan,
         () => PropagationPolicy::Background,
     });
     let wanted = match policy {
@@ -228,7 +228,8 @@ fn finalizers_for(kind: &Kind, object: &Json, options: &DeleteOptions) -> Vec<St
         PropagationPolicy::Orphan => Some(ORPHAN_FINALIZER),
     };
     let of_policy = |name: &str| matches!(name, ORPHAN_FINALIZER | FOREGROUND_FINALIZER);
-    if present.iter().filter(|name| of_policy(name)).all(|name| Some(name.as_str()) == wanted) && wanted.is_none_or(has)
+    if present.iter().filter(|name| of_policy(name)).all(|name| Some(name.as_str()) == wanted)
+        && wanted.is_none_or(has_finalizer)
     {
         return present;
     }

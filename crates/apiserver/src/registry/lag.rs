@@ -10,7 +10,7 @@ use crate::faults::{Lag, View};
 
 impl Registry {
     pub(crate) fn view_revision(&self, kind: &Kind, view: View) -> u64 {
-        let resource = kind.store.to_string();
+        let resource = kind.stored_as.to_string();
         self.db.read(|store| {
             let version = match view {
                 View::At(version) => return version,

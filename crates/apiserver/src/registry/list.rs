@@ -62,7 +62,7 @@ impl Selection {
 
     /// Returns the cost of matching an object. One unit is the time to process one byte of a body.
     pub(crate) fn weight(&self, stored: &Stored) -> usize {
-        if self.fields.is_everything() { 0 } else { self.kind.showing_weight(stored) }
+        if self.fields.is_everything() { 0 } else { self.kind.conversion_cost(stored) }
     }
 
     /// Returns the cost of matching an object during a scan, including its labels, because a large object can consist mostly of labels.
@@ -90,7 +90,7 @@ impl Selection {
     }
 
     fn single_name(&self) -> Option<&str> {
-        self.name().filter(|_| !self.kind.namespaced() || !self.namespace.is_empty())
+        self.name().filter(|_| !self.kind.is_namespaced() || !self.namespace.is_empty())
     }
 
     pub(crate) fn name(&self) -> Option<&str> {
@@ -170,7 +170,7 @@ impl Registry {
             return found;
         }
         let stored = self.stored(target, stale)?;
-        offload::work_on(target.kind.showing_weight(&stored)).await;
+        offload::work_on(target.kind.conversion_cost(&stored)).await;
         Ok(Served::of_result(&target.kind, &stored))
     }
 
@@ -310,7 +310,7 @@ fn too_old(options: &ListOptions, start: Option<&str>) -> Failure {
 
 /// Returns `true` if kube-apiserver reads the kind's objects only from etcd, and never from the watch cache.
 pub(crate) fn is_uncached(kind: &Kind) -> bool {
-    kind.conduct.is_report
+    kind.flags.is_report
 }
 
 /// Parses a list's resource version, which must be an integer. An empty string means 0.

@@ -12,5 +12,6 @@ pub(super) struct Write<'a> {
     pub(super) new: Json,
     pub(super) by: &'a Writer<'a>,
     pub(super) how: How,
-    pub(super) labelled: bool,
+    /// Whether the object in the request had labels.
+    pub(super) has_labels: bool,
 }

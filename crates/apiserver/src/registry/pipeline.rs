@@ -29,7 +29,7 @@ impl Registry {
     /// Runs the phases before the kind's own rules: sets defaults and managed
     /// fields, runs mutating admission, and checks for privilege escalation.
     pub(super) fn receive(&self, write: &mut Write<'_>) -> Outcome<()> {
-        write.labelled = write.new.at("/metadata/labels").is_some_and(|labels| !labels.is_empty());
+        write.has_labels = write.new.at("/metadata/labels").is_some_and(|labels| !labels.is_empty());
         write.target.kind.strategy.defaults(&mut write.new);
         write.track();
         self.admit(write)?;
@@ -92,7 +92,7 @@ impl Registry {
             metadata.set("uid", requester.uid(|| self.uuid()));
             let now = requester.now(|| self.clock.now());
             metadata.set("creationTimestamp", pintle_meta::Time(now).to_string());
-            if write.target.kind.conduct.generation {
+            if write.target.kind.flags.maintains_generation {
                 metadata.set("generation", 1);
             }
             return;
@@ -105,7 +105,7 @@ impl Registry {
         let (kind, subresource, new) = (&write.target.kind, write.subresource(), &mut write.new);
         let requester = write.by.requester();
         let now = requester.now(|| self.clock.now());
-        let context = Context { labelled: write.labelled, now, ..self.context(&requester.user) };
+        let context = Context { has_labels: write.has_labels, now, ..self.context(&requester.user) };
         match write.old {
             None => kind.strategy.prepare_for_create(&context, new),
             Some(old) => kind.strategy.prepare_for_update(&context, new, old, subresource),
@@ -160,7 +160,7 @@ impl<'a> Write<'a> {
         let kind = &self.target.kind;
         let new = &mut self.new;
         match (self.old, self.target.subresource) {
-            (None, _) if kind.splits_status() && !kind.conduct.keeps_sent_status => new.unset("status"),
+            (None, _) if kind.splits_status() && !kind.flags.allows_status_on_create => new.unset("status"),
             (Some(old), Subresource::Status) => keep_all_but_status(new, old, kind),
             (Some(old), Subresource::None) if kind.splits_status() => restore_member(new, old, "status"),
             _ => (),
@@ -174,7 +174,7 @@ impl<'a> Write<'a> {
         let metadata = metadata_mut(&mut self.new);
         match metadata::generation(old) {
             Some(stored) => {
-                metadata.set("generation", stored.wrapping_add(i64::from(kind.conduct.generation && changes)))
+                metadata.set("generation", stored.wrapping_add(i64::from(kind.flags.maintains_generation && changes)))
             }
             None => metadata.unset("generation"),
         };
@@ -186,7 +186,7 @@ impl<'a> Write<'a> {
         let errors = match self.old {
             None => {
                 let own = kind.strategy.validate_create(&self.new);
-                let first_own = kind.conduct.checks_metadata_last && !own.is_empty();
+                let first_own = kind.flags.checks_metadata_last && !own.is_empty();
                 let of_metadata = || pintle_kinds::object_meta::errors(kind, &self.new);
                 [if first_own { FieldErrors::default() } else { of_metadata() }, own]
             }
@@ -238,8 +238,8 @@ fn keep_identity(new: &mut Json, old: &Json) {
 fn keep_all_but_status(new: &mut Json, old: &Json, kind: &Kind) {
     let managed = new.at("/metadata/managedFields").cloned();
     let status_fields = ["status", "apiVersion", "kind", "metadata"];
-    restore_except(new, old, if kind.conduct.status_keeps_metadata { &status_fields[..3] } else { &status_fields });
-    if kind.conduct.status_keeps_metadata
+    restore_except(new, old, if kind.flags.status_keeps_metadata { &status_fields[..3] } else { &status_fields });
+    if kind.flags.status_keeps_metadata
         && let Some(metadata) = new.get_mut("metadata")
     {
         match managed {

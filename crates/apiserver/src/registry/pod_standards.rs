@@ -12,7 +12,7 @@ use pintle_apimachinery::request::{Requester, Subresource};
 use pintle_apimachinery::validate::FieldErrors;
 use pintle_builtin::NAMESPACES;
 use pintle_json::Json;
-use pintle_kinds::{Pods, RequestTarget};
+use pintle_kinds::{PodRelation, RequestTarget};
 use pintle_storage::{Charge, Range, Stored};
 
 use super::Registry;
@@ -78,12 +78,12 @@ fn subject<'a>(request: &'a AdmissionRequest<'_>) -> Option<(StandardsTarget<'a>
     if !matches!(request.operation, Operation::Create | Operation::Update) {
         return None;
     }
-    let subject = match (target.kind.conduct.pods, target.subresource) {
-        (Pods::Themselves, Subresource::None | Subresource::EphemeralContainers | Subresource::Resize) => {
+    let subject = match (target.kind.flags.pods, target.subresource) {
+        (PodRelation::Pod, Subresource::None | Subresource::EphemeralContainers | Subresource::Resize) => {
             request.old.is_none_or(|old| changes_containers(new, old)).then_some(StandardsTarget::Pod)?
         }
-        (Pods::Inside, Subresource::None) => StandardsTarget::Namespace,
-        (Pods::MadeFrom(pointer), Subresource::None) => {
+        (PodRelation::Namespace, Subresource::None) => StandardsTarget::Namespace,
+        (PodRelation::Template(pointer), Subresource::None) => {
             StandardsTarget::Template(new.at(pointer).filter(|template| !template.is_null())?)
         }
         _ => return None,
@@ -219,7 +219,7 @@ mod tests {
     fn existing_pods_are_checked_up_to_the_limits() {
         let pod = |at: usize| {
             let pod = json!({"metadata": {"name": format!("p{at:05}")}, "spec": {"hostPID": true, "containers": []}});
-            Arc::new(pintle_kinds::sample(&pod))
+            Arc::new(pintle_kinds::stored_for_tests(&pod))
         };
         let (baseline, _) = Policy::of(|label| label.ends_with("/enforce").then_some("baseline"));
         let first = |pods: usize, most: usize| {
@@ -245,7 +245,7 @@ mod tests {
         let pod = |at: usize| {
             let owner = json!({"uid": "u", "controller": at.is_multiple_of(2)});
             let metadata = json!({"name": at.to_string(), "ownerReferences": [owner]});
-            Arc::new(pintle_kinds::sample(&json!({"metadata": metadata})))
+            Arc::new(pintle_kinds::stored_for_tests(&json!({"metadata": metadata})))
         };
         let names = |pods: Vec<Arc<Stored>>| pods.iter().map(|pod| pod.name().into_owned()).collect::<Vec<_>>();
         let mut looked = 0;

@@ -33,7 +33,7 @@ impl Registry {
     ) -> Outcome<Option<Json>> {
         let mut sent =
             if target.subresource == Subresource::None { with_managed_fields(target, sent, by) } else { sent };
-        if target.kind.namespaced() && !post_handler.is_question() {
+        if target.kind.is_namespaced() && !post_handler.is_read_only() {
             self.check_namespace_is_open(&target.kind, &target.namespace, &target.name)?;
         }
         post_handler.defaults(&mut sent);
@@ -177,7 +177,7 @@ fn attributes_of<'a>(target: &'a RequestTarget, sent: &'a mut Json, by: &'a Writ
 /// action. The other phases of the write pipeline are for stored objects.
 fn with_managed_fields(target: &RequestTarget, mut new: Json, by: &Writer<'_>) -> Json {
     new.unset("status");
-    let mut write = Write { target, old: None, new, by, how: How::Post, labelled: false };
+    let mut write = Write { target, old: None, new, by, how: How::Post, has_labels: false };
     write.track();
     write.new
 }

@@ -31,13 +31,13 @@ impl Registry {
             if !stored.version().is_empty() {
                 new.set("apiVersion", stored.version());
             }
-            let written = match () {
+            let result = match () {
                 () if dry_run => return Ok(None),
                 () if delete::is_removable(&target.kind, &new) => self.db.remove(&resource, &key, stored.revision()),
                 () if !differs => return Ok(None),
                 () => self.commit(target, Expect::At(stored.revision()), How::Patch, new, Vec::new(), |_| true)?,
             };
-            if let Ok(change) = written {
+            if let Ok(change) = result {
                 return Ok(Some(change.revision()));
             }
         }

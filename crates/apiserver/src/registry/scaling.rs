@@ -19,7 +19,7 @@ impl Registry {
             Some(stored) => Served::stored(&target.kind, &stored),
             None => object,
         };
-        Ok(served(of(target)?.read(&object.typed())?))
+        Ok(served(scale_paths(target)?.read(&object.typed())?))
     }
 
     pub(crate) async fn update_scale(
@@ -29,7 +29,7 @@ impl Registry {
         make: &(dyn Fn(&Json) -> Outcome<Json> + Sync),
         manager: &Writer<'_>,
     ) -> Outcome<Written> {
-        let paths = of(target)?;
+        let paths = scale_paths(target)?;
         self.write_scale(target, manager, &|live| {
             let present = paths.present(live);
             let mut scale = make(&present)?;
@@ -48,7 +48,7 @@ impl Registry {
         applied: &Json,
         manager: &Writer<'_>,
     ) -> Outcome<Written> {
-        let paths = of(target)?;
+        let paths = scale_paths(target)?;
         let kind = ScaleBody::kind();
         self.write_scale(target, manager, &|live| {
             let present = with_managed_fields(paths.present(live), live, paths);
@@ -67,7 +67,7 @@ impl Registry {
         manager: &Writer<'_>,
         make: &(dyn Fn(&Json) -> Outcome<Json> + Sync),
     ) -> Outcome<Written> {
-        let paths = of(target)?;
+        let paths = scale_paths(target)?;
         let change = |live: Option<&Json>| {
             let live = live.ok_or_else(|| Failure::not_found(&target.kind.resource(), &target.name))?;
             Ok(scaled(&target.kind, paths, live, &make(live)?))
@@ -80,7 +80,7 @@ impl Registry {
     }
 }
 
-fn of(target: &RequestTarget) -> Outcome<&Scale> {
+fn scale_paths(target: &RequestTarget) -> Outcome<&Scale> {
     target.kind.strategy.scale().ok_or_else(Failure::no_such_resource)
 }
 

@@ -32,7 +32,7 @@ enum ServedContent {
 
 impl Served {
     pub(crate) fn stored(kind: &Kind, stored: &Arc<Stored>) -> Self {
-        let content = match kind.converted(stored) {
+        let content = match kind.convert_if_needed(stored) {
             Some(value) => return Self::value(kind, value),
             None => ServedContent::Stored(stored.clone()),
         };

@@ -94,7 +94,7 @@ impl Registry {
         let Some(stored) = self.db.get(&target.resource_key(), &target.key()) else {
             return self.update_absent(target, source, by);
         };
-        let old = typed(&kind.api_version(), &kind.kind, kind.shown_stored(&stored));
+        let old = typed(&kind.api_version(), &kind.kind, kind.decode_in_version(&stored));
         let mut new = match source {
             UpdateSource::Put(body) => Json::clone(body),
             UpdateSource::Patch(make) | UpdateSource::Apply(make) => {
@@ -104,7 +104,7 @@ impl Registry {
             }
         };
         target.settle_namespace(&mut new)?;
-        let mut write = Write { target, old: Some(&old), new, by, how, labelled: false };
+        let mut write = Write { target, old: Some(&old), new, by, how, has_labels: false };
         self.receive(&mut write)?;
         self.check_versions(target, &mut write.new, &old, how)?;
         let complete = self.complete(write)?;
@@ -125,7 +125,7 @@ impl Registry {
     ) -> Outcome<Result<Written, Refused>> {
         let kind = &target.kind;
         match source {
-            UpdateSource::Put(body) if kind.conduct.creates_on_update => {
+            UpdateSource::Put(body) if kind.flags.creates_on_update => {
                 if !metadata::uid(body).is_empty() {
                     return Err(target.uid_conflict(metadata::uid(body), ""));
                 }
@@ -159,9 +159,9 @@ impl Registry {
         let current = old.text("/metadata/resourceVersion").to_owned();
         let number = if version.is_empty() { 0 } else { super::list::parse_number(&version)? };
         if number == 0 {
-            // A patch changes a copy of the stored object, which has a resourceVersion. If the
-            // resourceVersion is missing, the patch has removed it.
-            if kind.conduct.needs_version {
+            // A patch changes a copy of the stored object, which has a resourceVersion.
+            // A missing resourceVersion means that the patch has removed it.
+            if kind.flags.requires_resource_version {
                 let why = "must be specified for an update";
                 let error = FieldError::invalid("metadata.resourceVersion", &Json::from(0), why);
                 return Err(Failure::invalid_named(
@@ -200,7 +200,7 @@ impl Registry {
                 return Ok(Ok(Served::value(kind, new)));
             }
             // As in kube-apiserver, a dry run also converts the object to the storage version and back.
-            let shown = kind.shown(&Arc::new(kind.strategy.to_stored(new)));
+            let shown = kind.to_version(&Arc::new(kind.strategy.to_stored(new)));
             by.requester().check_conversions()?;
             return Ok(Ok(Served::value(kind, Arc::unwrap_or_clone(shown))));
         }

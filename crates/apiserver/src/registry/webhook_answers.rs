@@ -18,7 +18,7 @@ use super::Registry;
 use super::list::ListReply;
 use super::served::Served;
 use pintle_apimachinery::request::webhook_calls::{
-    WantedConversion, WebhookAnswer, WebhookCall, WebhookCalls, WebhookClient,
+    MissingConversion, WebhookAnswer, WebhookCall, WebhookCalls, WebhookClient,
 };
 
 /// The maximum number of attempts to process a request. Each attempt may need the response of a further webhook.
@@ -100,7 +100,7 @@ impl Registry {
         while let Some(found) = objects.scan_next() {
             tokio::task::yield_now().await;
             if let Some(stored) = found.filter(|stored| kind.strategy.needs_webhook(stored.version())) {
-                drop(kind.converted(&stored));
+                drop(kind.convert_if_needed(&stored));
                 batch += stored.weight();
             }
             if batch > LARGEST_BATCH {
@@ -114,7 +114,7 @@ impl Registry {
         while let Some(found) = objects.scan_next() {
             tokio::task::yield_now().await;
             if let Some(stored) = found.filter(|stored| kind.strategy.needs_webhook(stored.version())) {
-                drop(kind.converted(&stored));
+                drop(kind.convert_if_needed(&stored));
             }
         }
         by.check_conversions()
@@ -133,31 +133,31 @@ impl Registry {
     async fn call_missing(&self, by: &Requester) -> Outcome<()> {
         let Some(calls) = &by.webhooks else { return Ok(()) };
         by.check_time()?;
-        let wanted = calls.take_wanted();
+        let wanted = calls.take_missing_conversions();
         if !wanted.is_empty() {
             // This attempt has passed unconverted objects to the other webhooks.
             // The next attempt calls these webhooks with converted objects.
-            drop(calls.take_missing());
+            drop(calls.take_missing_calls());
             self.convert(calls, wanted).await;
             offload::work_on(offload::ALWAYS).await;
             return Ok(());
         }
         let answers =
-            calls.take_missing().into_iter().map(async |call| (call.clone(), self.call(call, by.deadline).await));
+            calls.take_missing_calls().into_iter().map(async |call| (call.clone(), self.call(call, by.deadline).await));
         for (call, answer) in join_all(answers).await {
-            calls.add(call, answer);
+            calls.add_answer(call, answer);
         }
         // The next attempt takes as long as the first attempt.
         offload::work_on(offload::ALWAYS).await;
         Ok(())
     }
 
-    /// Requests conversions from the webhooks. One call to a webhook converts all objects that have the same old and new version.
-    async fn convert(&self, calls: &WebhookCalls, mut wanted: Vec<WantedConversion>) {
+    /// Requests conversions from the webhooks. One call converts all objects with the same versions.
+    async fn convert(&self, calls: &WebhookCalls, mut wanted: Vec<MissingConversion>) {
         let mut seen = HashSet::new();
         wanted.retain(|wanted| seen.insert((wanted.to.clone(), wanted.object.to_string())));
         while let Some(first) = wanted.first().cloned() {
-            let alike = |other: &WantedConversion| {
+            let alike = |other: &MissingConversion| {
                 other.webhook == first.webhook && (&other.from, &other.to) == (&first.from, &first.to)
             };
             let (group, others): (Vec<_>, Vec<_>) = wanted.into_iter().partition(alike);

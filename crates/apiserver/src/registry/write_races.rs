@@ -48,7 +48,7 @@ fn server(act: fn(&Registry, &RequestTarget), times: usize) -> Registry {
     let mut registry = Registry::new(ApiServerConfig::default(), None);
     let namespace = json!({"metadata": {"name": "default"}});
     registry.db.put(&"namespaces".into(), "default", Expect::Absent, namespace).expect("absent");
-    registry.chain.push(Arc::new(ConcurrentRequest { act, left: AtomicUsize::new(times) }));
+    registry.admission_chain.push(Arc::new(ConcurrentRequest { act, left: AtomicUsize::new(times) }));
     registry
 }
 

@@ -65,7 +65,7 @@ fn create(registry: &Arc<Registry>, object: Json) -> Outcome<()> {
         return Err(pintle_apimachinery::failure::Failure::bad_request(message));
     };
     let namespace = match object["metadata"]["namespace"].as_str() {
-        _ if !kind.namespaced() => "",
+        _ if !kind.is_namespaced() => "",
         Some(namespace) => namespace,
         None => "default",
     };

@@ -169,7 +169,7 @@ impl WitnessedServer {
     async fn start() -> Self {
         let witness = Arc::new(Witness::default());
         let mut registry = Registry::new(ApiServerConfig::default(), None);
-        registry.chain.push(witness.clone());
+        registry.admission_chain.push(witness.clone());
         let registry = Arc::new(registry);
         let (address, stop) = (SocketAddr::new(Ipv4Addr::LOCALHOST.into(), 1), CancellationToken::new());
         bootstrap(&registry, address);

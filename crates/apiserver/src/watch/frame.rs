@@ -38,7 +38,7 @@ impl FrameShape {
 
     /// Returns the cost of encoding an object. One unit is the time to process one byte of a body.
     pub(super) fn weight(&self, stored: &Stored, kind: &Kind) -> usize {
-        let shown = kind.showing_weight(stored);
+        let shown = kind.conversion_cost(stored);
         let is_plain = self.transform.is_none() && self.media != Media::Protobuf;
         if is_plain { shown } else { shown.max(stored.weight()) }
     }

@@ -39,8 +39,8 @@ pub(super) fn policy(object: &Json, is_mutating: bool) -> FieldErrors {
             .required_one_of("reinvocationPolicy", &["IfNeeded", "Never"])
             .done();
     }
-    let has = |list: &str| spec.list(list).next().is_some();
-    if !has("/validations") && !has("/auditAnnotations") {
+    let has_items = |list: &str| spec.list(list).next().is_some();
+    if !has_items("/validations") && !has_items("/auditAnnotations") {
         let why = "validations or auditAnnotations must contain at least one item";
         return check.required_because("validations", why).required_because("auditAnnotations", why).done();
     }
@@ -60,7 +60,7 @@ pub(super) fn status(object: &Json) -> FieldErrors {
 fn param_kind(kind: Check<'_>) -> Check<'_> {
     let (api_version, name) = (kind.object().text("/apiVersion"), kind.object().text("/kind"));
     let mut kind = kind.required_if(api_version.is_empty(), "apiVersion", "");
-    let labels = |value: &str| name_errors(NameRule::OldLabel, value, false).join(",");
+    let labels = |value: &str| name_errors(NameRule::Rfc1035Label, value, false).join(",");
     if api_version.split('/').count() > 2 {
         let why = format!("unexpected GroupVersion string: {api_version}");
         kind = kind.invalid_text_if(true, "apiVersion", api_version, why);

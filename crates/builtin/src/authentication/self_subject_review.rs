@@ -23,7 +23,7 @@ impl PostHandler for SelfSubjectReview {
         Ok(Task::Answer(json!({"metadata": metadata, "status": {"userInfo": user_info(context.user)}})))
     }
 
-    fn is_question(&self) -> bool {
+    fn is_read_only(&self) -> bool {
         true
     }
 }

@@ -32,7 +32,7 @@ impl PostHandler for TokenReview {
         Ok(Task::Ask(Box::new(Question::Token { token, audiences }), sent.clone()))
     }
 
-    fn is_question(&self) -> bool {
+    fn is_read_only(&self) -> bool {
         true
     }
 }

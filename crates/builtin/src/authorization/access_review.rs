@@ -38,26 +38,26 @@ impl PostHandler for AccessReview {
     fn task(&self, context: &Context<'_>, target: &RequestTarget, sent: &Json, _: bool) -> Outcome<Task> {
         let (resource, path) = (&sent["spec"]["resourceAttributes"], &sent["spec"]["nonResourceAttributes"]);
         let user = if self.is_self { context.user.clone() } else { subject(sent) };
-        let of = |value: &Json, field: &str| value[field].text("").to_owned();
-        let namespace = of(resource, "namespace");
+        let text_of = |value: &Json, field: &str| value[field].text("").to_owned();
+        let namespace = text_of(resource, "namespace");
         let question = if resource.is_null() {
-            Question::Path { user, verb: of(path, "verb"), path: of(path, "path") }
+            Question::Path { user, verb: text_of(path, "verb"), path: text_of(path, "path") }
         } else {
             let path = ResourcePath {
-                group: of(resource, "group"),
-                version: of(resource, "version"),
+                group: text_of(resource, "group"),
+                version: text_of(resource, "version"),
                 namespace,
-                resource: of(resource, "resource"),
-                name: of(resource, "name"),
-                subresource: of(resource, "subresource"),
+                resource: text_of(resource, "resource"),
+                name: text_of(resource, "name"),
+                subresource: text_of(resource, "subresource"),
                 ..ResourcePath::default()
             };
-            Question::Resource { user, verb: of(resource, "verb"), path }
+            Question::Resource { user, verb: text_of(resource, "verb"), path }
         };
         Ok(Task::Ask(Box::new(question), with_server_metadata(sent, target)))
     }
 
-    fn is_question(&self) -> bool {
+    fn is_read_only(&self) -> bool {
         true
     }
 }
@@ -65,7 +65,7 @@ impl PostHandler for AccessReview {
 /// Returns the review with the metadata that the server sets, and without metadata that clients must not set.
 fn with_server_metadata(sent: &Json, target: &RequestTarget) -> Json {
     let mut review = sent.clone();
-    if target.kind.namespaced() {
+    if target.kind.is_namespaced() {
         set_metadata(&mut review, "namespace", target.namespace.as_str());
     }
     if let Some(metadata) = review.get_mut("metadata") {
@@ -80,7 +80,7 @@ const SERVER_SET: &[&str] =
 
 impl AccessReview {
     fn errors(self, review: &Json, target: &RequestTarget) -> FieldErrors {
-        let local = target.kind.namespaced();
+        let local = target.kind.is_namespaced();
         let (resource, path) = (&review["spec"]["resourceAttributes"], &review["spec"]["nonResourceAttributes"]);
         let no_subject = review.text("/spec/user").is_empty() && review.list("/spec/groups").next().is_none();
         let allowed = |key: &str| key == "managedFields" || (local && key == "namespace");

@@ -28,7 +28,7 @@ impl PostHandler for SelfSubjectRulesReview {
         Ok(Task::Ask(Box::new(Question::Rules { namespace }), json!({"metadata": {}, "spec": {}})))
     }
 
-    fn is_question(&self) -> bool {
+    fn is_read_only(&self) -> bool {
         true
     }
 }

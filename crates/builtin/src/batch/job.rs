@@ -59,7 +59,7 @@ impl Strategy for Job {
         // If the labels were defaulted from the template, the Job also gets the generated labels.
         let own = object.at("/metadata/labels").filter(|labels| !labels.is_empty());
         let shared =
-            !context.labelled && own.is_some_and(|own| object.at("/spec/template/metadata/labels") == Some(own));
+            !context.has_labels && own.is_some_and(|own| object.at("/spec/template/metadata/labels") == Some(own));
         let Some(spec) = object.member("spec") else { return };
         if let Some(labels) =
             spec.member("template").and_then(|it| it.member("metadata")).and_then(|it| it.member("labels"))

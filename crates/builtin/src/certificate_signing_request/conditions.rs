@@ -24,8 +24,8 @@ pub(super) fn set_times(new: &mut Json, old: &Json, now: &str) {
         }
         if condition["lastTransitionTime"].is_empty() {
             let same = conditions(old).find(|old| {
-                let same = |field: &str| old[field] == condition[field];
-                same("type") && same("status") && !old["lastTransitionTime"].is_empty()
+                let is_unchanged = |field: &str| old[field] == condition[field];
+                is_unchanged("type") && is_unchanged("status") && !old["lastTransitionTime"].is_empty()
             });
             let time = same.map_or_else(|| now.into(), |old| old["lastTransitionTime"].clone());
             condition.set("lastTransitionTime", time);

@@ -216,8 +216,8 @@ fn source_errors(source: Check<'_>) -> Check<'_> {
 /// Synchronizes `dataSource` and `dataSourceRef`. A `dataSource` of an
 /// unsupported kind is removed. Only claims and snapshots are supported.
 fn align_sources(claim: &mut Json, old: &Json) {
-    let has = |object: &Json, key: &str| object.has(&format!("/spec/{key}"));
-    let in_use = has(old, "dataSource") || has(old, "dataSourceRef");
+    let has_spec_field = |object: &Json, key: &str| object.has(&format!("/spec/{key}"));
+    let in_use = has_spec_field(old, "dataSource") || has_spec_field(old, "dataSourceRef");
     let source = claim.at("/spec/dataSource").cloned().unwrap_or_default();
     let known = match source.text("/apiGroup") {
         "" => source.text("/kind") == "PersistentVolumeClaim",
@@ -226,7 +226,7 @@ fn align_sources(claim: &mut Json, old: &Json) {
     let reference = claim.at("/spec/dataSourceRef").cloned().unwrap_or_default();
     let Some(spec) = claim.get_mut("spec") else { return };
     let elsewhere = !reference.text("/namespace").is_empty();
-    if elsewhere && !has(old, "dataSourceRef") {
+    if elsewhere && !has_spec_field(old, "dataSourceRef") {
         spec.unset("dataSourceRef");
     }
     let reference = if elsewhere { Json::Null } else { reference };

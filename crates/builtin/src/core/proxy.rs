@@ -90,12 +90,12 @@ struct PodAddresses<'a> {
 impl PodAddresses<'_> {
     /// Returns `true` if an endpoint's address belongs to the pod to which the endpoint refers.
     fn contains(&mut self, address: &Json) -> bool {
-        let says = |name: &str| address["targetRef"].text(name);
-        if (says("/kind"), says("/namespace")) != ("Pod", self.namespace) {
+        let target_text = |name: &str| address["targetRef"].text(name);
+        if (target_text("/kind"), target_text("/namespace")) != ("Pod", self.namespace) {
             return false;
         }
-        let ips = self.known.entry(says("/name").to_owned()).or_insert_with(|| {
-            let pod = self.cluster.object(&GroupResource::new("", "pods"), self.namespace, says("/name"));
+        let ips = self.known.entry(target_text("/name").to_owned()).or_insert_with(|| {
+            let pod = self.cluster.object(&GroupResource::new("", "pods"), self.namespace, target_text("/name"));
             let pod = pod.as_deref().unwrap_or(&Json::Null);
             let ips = pod.list("/status/podIPs").map(|ip| ip.text("/ip")).chain([pod.text("/status/podIP")]);
             ips.filter(|ip| !ip.is_empty()).map(str::to_owned).collect()

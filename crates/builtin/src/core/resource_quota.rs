@@ -63,9 +63,9 @@ const REQUESTED: &[&str] = &["cpu", "memory", "storage", "ephemeral-storage"];
 
 fn requests_above_limits(quota: &Json, resource: &str) -> Option<String> {
     let hard = quota.at("/spec/hard")?;
-    let there = |key: &String| hard.get(key).is_some();
+    let is_limited = |key: &String| hard.get(key).is_some();
     let bare = matches!(resource, "cpu" | "memory").then(|| resource.to_owned());
-    let requests = Some(format!("requests.{resource}")).filter(there).or(bare.filter(there))?;
+    let requests = Some(format!("requests.{resource}")).filter(is_limited).or(bare.filter(is_limited))?;
     let limits = format!("limits.{resource}");
     let (request, limit) = (hard.text(&format!("/{requests}")), hard.get(&limits)?.as_str()?);
     let (request, limit) = (quantity::canonical(request)?, quantity::canonical(limit)?);

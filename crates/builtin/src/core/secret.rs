@@ -48,14 +48,14 @@ impl Strategy for Secret {
             errors.push(FieldError::too_long("data", MAX_DATA));
         }
         let kind = object.text("/type");
-        let there = |key: &str| object["data"].as_object().is_some_and(|data| data.contains_key(key));
+        let has_key = |key: &str| object["data"].as_object().is_some_and(|data| data.contains_key(key));
         for (_, keys) in KEYS_OF_TYPES.iter().filter(|(known, _)| *known == kind) {
             errors.extend(
-                keys.iter().filter(|key| !there(key)).map(|key| FieldError::required(format!("data[{key}]"), "")),
+                keys.iter().filter(|key| !has_key(key)).map(|key| FieldError::required(format!("data[{key}]"), "")),
             );
         }
         match kind {
-            "kubernetes.io/basic-auth" if !there("username") && !there("password") => {
+            "kubernetes.io/basic-auth" if !has_key("username") && !has_key("password") => {
                 errors.push(FieldError::required("data[username]", ""));
                 errors.push(FieldError::required("data[password]", ""));
             }

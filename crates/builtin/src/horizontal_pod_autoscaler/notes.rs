@@ -82,16 +82,16 @@ pub(super) fn write_behavior(behavior: &Json) -> String {
             key => (*name, Some(value(rule, key))),
         }))
     };
-    let there = |key: &str| behavior.get(key).filter(|rules| !rules.is_null());
-    members(SCALING_RULES.iter().map(|(name, key)| (*name, Some(there(key).map_or_else(null, rule)))))
+    let non_null = |key: &str| behavior.get(key).filter(|rules| !rules.is_null());
+    members(SCALING_RULES.iter().map(|(name, key)| (*name, Some(non_null(key).map_or_else(null, rule)))))
 }
 
 fn write_metric(metric: &Json, sources: &[(&'static str, &[MetricField])]) -> String {
     let source = |source: &Json, fields: &[MetricField]| {
         members(fields.iter().map(|(name, pointer, form)| (*name, write_field(source.at(pointer), *form))))
     };
-    let there = |key: &str| metric.get(key).filter(|source| !source.is_null());
-    let sources = sources.iter().map(|(key, fields)| (*key, there(key).map(|one| source(one, fields))));
+    let non_null = |key: &str| metric.get(key).filter(|source| !source.is_null());
+    let sources = sources.iter().map(|(key, fields)| (*key, non_null(key).map(|one| source(one, fields))));
     members([("type", Some(plain(metric, "type")))].into_iter().chain(sources))
 }
 

@@ -65,11 +65,11 @@ fn read_metric(metric: &Json, sources: &[(&'static str, &[MetricField])]) -> Opt
 
 /// Determines a target's type from its values. Removes quantities of zero, because v1 writes zero for a missing quantity.
 fn complete_target(source: &str, target: &mut Json) {
-    let has = |key: &str| target.get(key).is_some();
+    let has_target_field = |key: &str| target.get(key).is_some();
     let kind = match source {
-        "object" if !has("averageValue") => "Value",
-        "external" if has("value") => "Value",
-        "resource" | "containerResource" if has("averageUtilization") => "Utilization",
+        "object" if !has_target_field("averageValue") => "Value",
+        "external" if has_target_field("value") => "Value",
+        "resource" | "containerResource" if has_target_field("averageUtilization") => "Utilization",
         _ => "AverageValue",
     };
     let nothing = Quantity::parse(target.text("/value")).is_some_and(|value| value.nanos() == 0);

@@ -25,9 +25,9 @@ pub(super) fn spec(object: &Json, old: Option<&Json>) -> FieldErrors {
     let was_zero = old.is_some_and(|old| old.integer("/spec/minReplicas") == Some(0));
     let bound = if was_zero { 0 } else { 1 };
     let outside = object.list("/spec/metrics").any(|metric| matches!(metric.text("/type"), "Object" | "External"));
-    let same = |pointer: &str| old.is_some_and(|old| old.text(pointer) == object.text(pointer));
+    let is_unchanged = |pointer: &str| old.is_some_and(|old| old.text(pointer) == object.text(pointer));
     // An update may keep an invalid target.
-    let known_target = same("/spec/scaleTargetRef/kind") && same("/spec/scaleTargetRef/apiVersion");
+    let known_target = is_unchanged("/spec/scaleTargetRef/kind") && is_unchanged("/spec/scaleTargetRef/apiVersion");
     let groupless = object.text("/spec/scaleTargetRef/kind") == "ReplicationController";
     Check::of(object)
         .at_least("spec.minReplicas", bound)
@@ -86,8 +86,9 @@ fn metric<'a>(check: Check<'a>, old: Option<&Json>) -> Check<'a> {
 }
 
 fn source<'a>(check: Check<'a>, kind: &str, old: Option<&Json>) -> Check<'a> {
-    let has = |key: &str| check.object().has(&format!("/target/{key}"));
-    let (value, average, share) = (has("value"), has("averageValue"), has("averageUtilization"));
+    let has_target_field = |key: &str| check.object().has(&format!("/target/{key}"));
+    let (value, average, share) =
+        (has_target_field("value"), has_target_field("averageValue"), has_target_field("averageUtilization"));
     let need = |check: Check<'a>, there: bool, field: &str, why: &str| {
         check.refuse(!there, || FieldError::required(format!("target.{field}"), why))
     };

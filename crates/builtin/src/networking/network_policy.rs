@@ -98,15 +98,15 @@ fn port_errors(port: Check<'_>) -> Check<'_> {
 
 fn peer_errors(peer: Check<'_>) -> Check<'_> {
     let object = peer.object();
-    let there = |key: &str| object.has(&format!("/{key}"));
-    let selects = there("podSelector") || there("namespaceSelector");
+    let has_field = |key: &str| object.has(&format!("/{key}"));
+    let selects = has_field("podSelector") || has_field("namespaceSelector");
     let peer = ["podSelector", "namespaceSelector"].iter().fold(peer, |peer, key| {
         let path = peer.path(key);
         peer.also(selector_errors(&object[*key], &path))
     });
     peer.inside("ipBlock", block_errors)
-        .required_if(!selects && !there("ipBlock"), "", "must specify a peer")
-        .forbidden_if(selects && there("ipBlock"), "", "may not specify both ipBlock and another peer")
+        .required_if(!selects && !has_field("ipBlock"), "", "must specify a peer")
+        .forbidden_if(selects && has_field("ipBlock"), "", "may not specify both ipBlock and another peer")
 }
 
 fn block_errors(block: Check<'_>) -> Check<'_> {

@@ -3,7 +3,7 @@
 use pintle_json::json;
 
 use pintle_builtin::selectable;
-use pintle_kinds::{Form, indexed_field, sample, selects_fields, unknown_field};
+use pintle_kinds::{Form, indexed_field, selects_fields, stored_for_tests, unknown_field};
 use pintle_meta::FieldSelector;
 
 #[track_caller]
@@ -16,7 +16,7 @@ fn check_field(plural: &str, selector: &str, expected: Result<bool, &str>) {
     let fields: FieldSelector = selector.parse().expect("a field selector");
     let found = match unknown_field(&fields, kind) {
         Some(why) => Err(why),
-        None => Ok(selects_fields(&fields, kind, &sample(&object))),
+        None => Ok(selects_fields(&fields, kind, &stored_for_tests(&object))),
     };
     assert_eq!(found, expected.map_err(Into::into), "{selector:?}");
 }
@@ -56,8 +56,8 @@ fn field_paths_cover_the_fields_of_each_kind() {
             let whole = kind.strategy.field(&object, label).unwrap_or_default();
             found += usize::from(!whole.is_empty());
             let selector = FieldSelector::everything().equals(label, &whole);
-            let converted = kind.converted(&sample(&object)).is_some();
-            assert!(converted || selects_fields(&selector, kind, &sample(&object)), "{}: {label}", kind.kind);
+            let converted = kind.convert_if_needed(&stored_for_tests(&object)).is_some();
+            assert!(converted || selects_fields(&selector, kind, &stored_for_tests(&object)), "{}: {label}", kind.kind);
         }
     }
     assert!(found > 10, "{found}");
@@ -73,11 +73,11 @@ fn indexed_fields_equal_the_fields_of_the_stored_object() {
     let mut kept = 0;
     for kind in kinds.kinds().filter(|kind| kind.strategy.form() == Form::Stored) {
         let labels = kind.strategy.field_labels().unwrap_or_default();
-        let fields = selectable(&kind.store.to_string(), &object);
+        let fields = selectable(&kind.stored_as.to_string(), &object);
         assert_eq!(fields.len(), labels.len(), "{}", kind.kind);
         for (at, (label, expected)) in labels.into_iter().zip(fields).enumerate() {
             let selector = FieldSelector::everything().equals(label, &expected);
-            assert!(selects_fields(&selector, kind, &sample(&object)), "{}: {label}", kind.kind);
+            assert!(selects_fields(&selector, kind, &stored_for_tests(&object)), "{}: {label}", kind.kind);
             assert_eq!(indexed_field(&selector, kind), Some((at, expected.as_str())));
             kept += 1;
         }

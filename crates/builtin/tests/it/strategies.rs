@@ -34,7 +34,7 @@ pub(super) fn kind(group: &str, version: &str, plural: &str) -> Arc<Kind> {
 static ANONYMOUS: LazyLock<User> = LazyLock::new(User::default);
 
 pub(super) fn context(cluster: &dyn Cluster) -> Context<'_> {
-    Context { now: Timestamp::UNIX_EPOCH, cluster, user: &ANONYMOUS, labelled: true }
+    Context { now: Timestamp::UNIX_EPOCH, cluster, user: &ANONYMOUS, has_labels: true }
 }
 
 pub(super) fn pod_spec(more: Json) -> Json {
@@ -316,13 +316,13 @@ fn job_selects_its_pods_by_uid() {
 #[test]
 fn both_event_groups_are_views_of_one_object() {
     let new = kind("events.k8s.io", "v1", "events");
-    assert_eq!(new.store, kind("", "v1", "events").store);
+    assert_eq!(new.stored_as, kind("", "v1", "events").stored_as);
     let event =
         json!({"apiVersion": "events.k8s.io/v1", "regarding": {"name": "p"}, "note": "x", "reportingController": "c"});
     let stored = new.strategy.to_stored(event);
     assert_eq!(stored["involvedObject"], json!({"name": "p"}));
     assert_eq!((&stored["message"], &stored["apiVersion"]), (&json!("x"), &json!("v1")));
-    let shown = new.shown(&Arc::new(stored));
+    let shown = new.to_version(&Arc::new(stored));
     assert_eq!((&shown["note"], &shown["reportingController"]), (&json!("x"), &json!("c")));
     assert_eq!(shown.get("message"), None);
 }
@@ -331,8 +331,8 @@ fn both_event_groups_are_views_of_one_object() {
 fn transient_and_computed_kinds_have_matching_strategies() {
     for kind in pintle_builtin::kinds().kinds() {
         let is_stored = kind.stored_version.is_some();
-        assert_eq!(kind.strategy.post_handler(Subresource::None).is_some(), kind.conduct.transient, "{kind:?}");
-        assert_eq!(kind.strategy.computed_objects().is_some(), !is_stored && !kind.conduct.transient, "{kind:?}");
+        assert_eq!(kind.strategy.post_handler(Subresource::None).is_some(), kind.flags.is_transient, "{kind:?}");
+        assert_eq!(kind.strategy.computed_objects().is_some(), !is_stored && !kind.flags.is_transient, "{kind:?}");
         for ServedSubresource { subresource, verbs, .. } in &kind.subresources {
             assert_eq!(
                 kind.strategy.post_handler(*subresource).is_some(),
@@ -398,7 +398,7 @@ fn no_strategy_panics_on_malformed_json() {
             kind.strategy.warnings(object, None, Subresource::None);
             kind.strategy.warnings(object, Some(&made), Subresource::None);
             kind.strategy.warnings(object, Some(&made), Subresource::Status);
-            kind.shown(&Arc::new(kind.strategy.to_stored(made)));
+            kind.to_version(&Arc::new(kind.strategy.to_stored(made)));
         }
     }
 }

@@ -70,11 +70,11 @@ fn expand_extensions(schema: &mut Json) {
     for part in ["items", "additionalProperties", "not"] {
         schema.get_mut(part).into_iter().for_each(expand_extensions);
     }
-    let flag = |schema: &Json, extension: &str| schema[extension] == true;
-    if flag(schema, "x-kubernetes-int-or-string") {
+    let is_set = |schema: &Json, extension: &str| schema[extension] == true;
+    if is_set(schema, "x-kubernetes-int-or-string") {
         schema.set_default("anyOf", json!([{"type": "integer"}, {"type": "string"}]));
     }
-    if flag(schema, "x-kubernetes-embedded-resource") {
+    if is_set(schema, "x-kubernetes-embedded-resource") {
         schema.set_default("properties", json!({}));
         if let Some(properties) = schema.member("properties") {
             properties.set("apiVersion", text(&format!("{EMBEDDED_API_VERSION} {CONVENTIONS}#resources")));

@@ -140,6 +140,6 @@ pub fn ingress_addresses(object: &Json) -> String {
 fn access_modes(object: &Json, pointer: &str) -> String {
     let known =
         [("ReadWriteOnce", "RWO"), ("ReadOnlyMany", "ROX"), ("ReadWriteMany", "RWX"), ("ReadWriteOncePod", "RWOP")];
-    let there = |mode: &str| object.list(pointer).any(|found| found.as_str() == Some(mode));
-    known.iter().filter(|(mode, _)| there(mode)).map(|(_, short)| *short).collect::<Vec<_>>().join(",")
+    let has_mode = |mode: &str| object.list(pointer).any(|found| found.as_str() == Some(mode));
+    known.iter().filter(|(mode, _)| has_mode(mode)).map(|(_, short)| *short).collect::<Vec<_>>().join(",")
 }

@@ -49,7 +49,7 @@ impl JsonPatch {
             other => {
                 return Err(bad(format!(
                     "json: cannot unmarshal {} into Go value of type []handlers.jsonPatchOp",
-                    other.shape()
+                    other.json_type()
                 )));
             }
         };
@@ -107,7 +107,7 @@ impl JsonPatch {
             other => {
                 return Err(format!(
                     "json: cannot unmarshal {} into Go value of type handlers.jsonPatchOp",
-                    other.shape()
+                    other.json_type()
                 ));
             }
         };
@@ -122,7 +122,7 @@ impl JsonPatch {
                 JsonNode::Null => Ok(None),
                 other => Err(format!(
                     "json: cannot unmarshal {} into Go struct field jsonPatchOp.{name} of type string",
-                    other.shape()
+                    other.json_type()
                 )),
             };
             match name.as_str() {
@@ -137,7 +137,7 @@ impl JsonPatch {
     }
 
     fn find(&mut self, problem: &str, at: usize, name: &str) {
-        crate::finding::note(&mut self.findings, || {
+        crate::finding::push_finding(&mut self.findings, || {
             StrictFinding::Other(format!("json patch {problem} field {:?}", format!("[{at}].{name}")))
         });
     }

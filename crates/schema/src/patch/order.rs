@@ -47,7 +47,7 @@ impl<'a> Places<'a> {
     pub(super) fn new(items: &[Json], key: Option<&'a str>) -> Self {
         let mut places = Self { key, places: HashMap::with_capacity(items.len()) };
         for (at, item) in items.iter().enumerate() {
-            places.note(item, at);
+            places.insert(item, at);
         }
         places
     }
@@ -57,7 +57,7 @@ impl<'a> Places<'a> {
     }
 
     /// Records an item's index. Returns `false` if an equal item was already recorded.
-    pub(super) fn note(&mut self, item: &Json, at: usize) -> bool {
+    pub(super) fn insert(&mut self, item: &Json, at: usize) -> bool {
         let Some(identity) = identity(item, self.key) else { return true };
         match self.places.entry(identity) {
             Entry::Vacant(place) => {

@@ -6,17 +6,17 @@ use crate::types::{Scalar, Type};
 
 /// Returns an error for the first nested value that does not fit its type.
 /// Types that implement `Unmarshaler` in Go, such as times, are not checked.
-pub(super) fn misfit(value: &Json, of: &Type) -> Option<String> {
-    match (of, value) {
+pub(super) fn misfit(value: &Json, ty: &Type) -> Option<String> {
+    match (ty, value) {
         (Type::Any | Type::Union(_), _) | (_, Json::Null) => None,
-        (Type::Struct { of, .. }, Json::Object(members)) => {
-            members.iter().find_map(|(name, member)| misfit(member, &of.field(name)?.of))
+        (Type::Struct { struct_type, .. }, Json::Object(members)) => {
+            members.iter().find_map(|(name, member)| misfit(member, &struct_type.field(name)?.ty))
         }
         (Type::Map(map), Json::Object(members)) => members.values().find_map(|member| misfit(member, &map.value)),
         (Type::List(list), Json::Array(items)) => items.iter().find_map(|item| misfit(item, &list.item)),
-        (Type::Struct { .. }, found) => Some(format!("cannot restore struct from: {}", shape(found))),
-        (Type::Map(_), found) => Some(format!("cannot restore map from {}", shape(found))),
-        (Type::List(_), found) => Some(format!("cannot restore slice from {}", shape(found))),
+        (Type::Struct { .. }, found) => Some(format!("cannot restore struct from: {}", go_type(found))),
+        (Type::Map(_), found) => Some(format!("cannot restore map from {}", go_type(found))),
+        (Type::List(_), found) => Some(format!("cannot restore slice from {}", go_type(found))),
         (Type::Scalar(scalar), found) => scalar_misfit(*scalar, found),
     }
 }
@@ -27,10 +27,10 @@ fn scalar_misfit(scalar: Scalar, found: &Json) -> Option<String> {
         Scalar::Bool => "bool",
         Scalar::Int32 => "int32",
         Scalar::Int64 => "int64",
-        Scalar::Bytes if !found.is_string() => return Some(format!("cannot restore slice from {}", shape(found))),
+        Scalar::Bytes if !found.is_string() => return Some(format!("cannot restore slice from {}", go_type(found))),
         _ => return None,
     };
-    let found = shape(found);
+    let found = go_type(found);
     match (expected, found) {
         ("string", "string") | ("bool", "bool") | ("int32" | "int64", "int64") => None,
         // Go would store a number in a string field as a character, and truncate a float in an integer field. Return an error instead.
@@ -39,7 +39,8 @@ fn scalar_misfit(scalar: Scalar, found: &Json) -> Option<String> {
     }
 }
 
-fn shape(value: &Json) -> &'static str {
+/// Returns the name of the Go type for a value.
+fn go_type(value: &Json) -> &'static str {
     match value {
         Json::Null => "nil",
         Json::Bool(_) => "bool",

@@ -26,7 +26,7 @@ pub fn strategic(object: &Json, patch: &Json, schema: &Schema) -> Result<Json, P
     merge_map(object.clone(), patch.clone(), Some(schema.root())).map(Json::Object)
 }
 
-fn merge_map(mut live: Map, mut patch: Map, of: Option<&Type>) -> Result<Map, PatchError> {
+fn merge_map(mut live: Map, mut patch: Map, ty: Option<&Type>) -> Result<Map, PatchError> {
     match patch.get(PATCH) {
         Some(Json::String(word)) if word == "replace" => {
             patch.remove(PATCH);
@@ -37,7 +37,7 @@ fn merge_map(mut live: Map, mut patch: Map, of: Option<&Type>) -> Result<Map, Pa
         None => {}
     }
     retain_keys(&mut live, &mut patch)?;
-    merge_ordered(&mut live, &mut patch, of)?;
+    merge_ordered(&mut live, &mut patch, ty)?;
     for (name, value) in patch {
         let (name, deletes) = match name.strip_prefix(DELETE) {
             Some(list) => (list.into(), true),
@@ -49,14 +49,14 @@ fn merge_map(mut live: Map, mut patch: Map, of: Option<&Type>) -> Result<Map, Pa
         }
         let merged = match (live.remove(&name), value) {
             (Some(Json::Object(old)), Json::Object(new)) => {
-                let field = field(of, &name);
+                let field = field(ty, &name);
                 if field.is_some_and(|field| field.merge.replace) {
                     Json::Object(new)
                 } else {
-                    Json::Object(merge_map(old, new, below(of, &name))?)
+                    Json::Object(merge_map(old, new, below(ty, &name))?)
                 }
             }
-            (Some(Json::Array(old)), Json::Array(new)) => Json::Array(merge_field(old, new, of, &name, deletes)?),
+            (Some(Json::Array(old)), Json::Array(new)) => Json::Array(merge_field(old, new, ty, &name, deletes)?),
             (Some(old), _) if deletes => old,
             (None, _) if deletes => continue,
             (
@@ -73,11 +73,11 @@ fn merge_map(mut live: Map, mut patch: Map, of: Option<&Type>) -> Result<Map, Pa
 fn merge_field(
     live: Vec<Json>,
     patch: Vec<Json>,
-    of: Option<&Type>,
+    ty: Option<&Type>,
     name: &str,
     deletes: bool,
 ) -> Result<Vec<Json>, PatchError> {
-    match field(of, name) {
+    match field(ty, name) {
         Some(field) if field.merge.lists => merge_list(live, patch, field, deletes),
         _ => Ok(patch),
     }
@@ -105,7 +105,7 @@ fn merge_list(live: Vec<Json>, patch: Vec<Json>, field: &Field, deletes: bool) -
         return Err(PatchError::Directive(format!("cannot merge lists without merge key for {}", field.name)));
     };
     let (live, patch) = apply_directives(live, patch, key)?;
-    let item = match &field.of {
+    let item = match &field.ty {
         Type::List(list) => Some(&list.item),
         _ => None,
     };
@@ -120,7 +120,7 @@ fn merge_list(live: Vec<Json>, patch: Vec<Json>, field: &Field, deletes: bool) -
             }
             _ => {
                 let new = cleaned(new.clone());
-                places.note(&new, merged.len());
+                places.insert(&new, merged.len());
                 merged.push(new);
             }
         }
@@ -156,14 +156,16 @@ fn apply_directives(mut live: Vec<Json>, patch: Vec<Json>, key: &str) -> Result<
 }
 
 /// Merges each list that has a `$setElementOrder` in the patch, and removes these lists from the patch.
-fn merge_ordered(live: &mut Map, patch: &mut Map, of: Option<&Type>) -> Result<(), PatchError> {
+fn merge_ordered(live: &mut Map, patch: &mut Map, ty: Option<&Type>) -> Result<(), PatchError> {
     let names: Vec<String> = patch.keys().filter_map(|name| name.strip_prefix(ORDER)).map(Into::into).collect();
     for name in names {
         let order = list(patch.remove(&format!("{ORDER}{name}")).unwrap_or_default())?;
-        let field = match of {
-            Some(Type::Struct { of, .. }) => of.field(&name).ok_or_else(|| {
-                let of = of.short_name();
-                PatchError::Directive(format!("unable to find api field in struct {of} for the json field {name:?}"))
+        let field = match ty {
+            Some(Type::Struct { struct_type, .. }) => struct_type.field(&name).ok_or_else(|| {
+                let struct_name = struct_type.short_name();
+                PatchError::Directive(format!(
+                    "unable to find api field in struct {struct_name} for the json field {name:?}"
+                ))
             })?,
             _ => return Err(PatchError::Directive(format!("unable to find the json field {name:?}"))),
         };
@@ -177,7 +179,7 @@ fn merge_ordered(live: &mut Map, patch: &mut Map, of: Option<&Type>) -> Result<(
         let new = patch.get(&name).cloned().map(list).transpose()?;
         check_order(new.as_deref().unwrap_or_default(), &order, key)?;
         let merged = match (&old, &new) {
-            (Some(old), Some(new)) => merge_field(old.clone(), new.clone(), of, &name, false)?,
+            (Some(old), Some(new)) => merge_field(old.clone(), new.clone(), ty, &name, false)?,
             (Some(old), None) => old.clone(),
             (None, Some(new)) => match cleaned(new.clone().into()) {
                 Json::Array(items) => items,
@@ -218,12 +220,12 @@ fn retain_keys(live: &mut Map, patch: &mut Map) -> Result<(), PatchError> {
     let Some(keys) = patch.remove(RETAIN_KEYS) else { return Ok(()) };
     let bad = || PatchError::BadRequest("invalid patch format of retainKeys".into());
     let keys: HashSet<&str> = keys.as_array().ok_or_else(bad)?.iter().filter_map(Json::as_str).collect();
-    let named = |name: &str| keys.contains(&name);
+    let is_key = |name: &str| keys.contains(&name);
     let directive = |name: &str| name.starts_with(DELETE) || name.starts_with(ORDER);
-    if patch.iter().any(|(name, value)| !value.is_null() && !directive(name) && !named(name)) {
+    if patch.iter().any(|(name, value)| !value.is_null() && !directive(name) && !is_key(name)) {
         return Err(bad());
     }
-    live.retain(|name, _| named(name));
+    live.retain(|name, _| is_key(name));
     Ok(())
 }
 
@@ -250,12 +252,12 @@ fn without_directives(value: Json) -> Option<Json> {
     }
 }
 
-fn field<'a>(of: Option<&'a Type>, name: &str) -> Option<&'a Field> {
-    of?.field(name)
+fn field<'a>(ty: Option<&'a Type>, name: &str) -> Option<&'a Field> {
+    ty?.field(name)
 }
 
-fn below<'a>(of: Option<&'a Type>, name: &str) -> Option<&'a Type> {
-    of?.child(name)
+fn below<'a>(ty: Option<&'a Type>, name: &str) -> Option<&'a Type> {
+    ty?.child(name)
 }
 
 fn list(value: Json) -> Result<Vec<Json>, PatchError> {

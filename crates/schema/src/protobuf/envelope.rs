@@ -34,8 +34,8 @@ impl Enveloped {
     ///
     /// Fails if the kind is not built in or the document does not match the kind's schema.
     pub fn document(document: &Json) -> Result<Self, Error> {
-        let named = |name: &str| document[name].text("");
-        let (api_version, kind) = (named("apiVersion"), named("kind"));
+        let member_text = |name: &str| document[name].text("");
+        let (api_version, kind) = (member_text("apiVersion"), member_text("kind"));
         let version = if api_version.is_empty() { "v1" } else { api_version };
         let schema = Schema::builtin(version, kind).ok_or_else(|| {
             Error::custom(format!("no kind {kind:?} is registered for protobuf in version {api_version:?}"))

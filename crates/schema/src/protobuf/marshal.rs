@@ -24,16 +24,16 @@ use crate::types::{Field, MapType, Scalar, Struct, Type, Union};
 /// # Errors
 ///
 /// Fails if a value does not have its field's type.
-pub fn message(of: &Type, json: &[u8]) -> Result<Vec<u8>, Error> {
-    let Type::Struct { of, .. } = of else { return Err(Error::custom("only structs are messages")) };
+pub fn message(ty: &Type, json: &[u8]) -> Result<Vec<u8>, Error> {
+    let Type::Struct { struct_type, .. } = ty else { return Err(Error::custom("only structs are messages")) };
     let mut to = Vec::new();
-    serde_json::Deserializer::from_slice(json).deserialize_map(MessageWriter { of, to: &mut to })?;
+    serde_json::Deserializer::from_slice(json).deserialize_map(MessageWriter { struct_type, to: &mut to })?;
     Ok(to)
 }
 
 /// Encodes the fields of a struct, without the tag and length that precede a nested message.
 struct MessageWriter<'a> {
-    of: &'a Struct,
+    struct_type: &'a Struct,
     to: &'a mut Vec<u8>,
 }
 
@@ -41,50 +41,50 @@ impl<'de> Visitor<'de> for MessageWriter<'_> {
     type Value = ();
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "a {}", self.of.name)
+        write!(f, "a {}", self.struct_type.name)
     }
 
     /// Encodes the fields in input order, and sorts the encoded fields afterwards.
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<(), A::Error> {
         let mut fields = Vec::new();
-        let mut places = vec![0..0; self.of.fields.len()];
+        let mut places = vec![0..0; self.struct_type.fields.len()];
         while let Some(Name(name)) = map.next_key()? {
-            let Some(at) = self.of.place(&name) else {
+            let Some(at) = self.struct_type.field_index(&name) else {
                 map.next_value::<IgnoredAny>()?;
                 continue;
             };
-            let field = &self.of.fields[at];
+            let field = &self.struct_type.fields[at];
             let start = fields.len();
             match field.number.last() {
-                Some(&number) => map.next_value_seed(Put { number, of: &field.of, to: &mut fields })?,
+                Some(&number) => map.next_value_seed(Put { number, ty: &field.ty, to: &mut fields })?,
                 None => drop(map.next_value::<IgnoredAny>()?),
             }
             places[at] = start..fields.len();
         }
-        let encoded = Encoded { of: self.of, fields, places };
-        encoded.write(&self.of.numbered, 0, self.to);
+        let encoded = Encoded { struct_type: self.struct_type, fields, places };
+        encoded.write(&self.struct_type.numbered, 0, self.to);
         Ok(())
     }
 }
 
 /// A struct's encoded fields, with the byte range of each field.
 struct Encoded<'a> {
-    of: &'a Struct,
+    struct_type: &'a Struct,
     fields: Vec<u8>,
     places: Vec<Range<usize>>,
 }
 
 impl Encoded<'_> {
-    fn empty(of: &Struct) -> Encoded<'_> {
-        Encoded { of, fields: Vec::new(), places: Vec::new() }
+    fn empty(struct_type: &Struct) -> Encoded<'_> {
+        Encoded { struct_type, fields: Vec::new(), places: Vec::new() }
     }
 
     /// Appends the encoded fields with the indices `these`. The protobuf paths of all these fields begin with the same `depth` numbers. In
     /// protobuf, the fields of an embedded Go struct form a separate message.
     fn write(&self, these: &[usize], depth: usize, to: &mut Vec<u8>) {
-        let number = |at: usize| self.of.fields[at].number[depth];
+        let number = |at: usize| self.struct_type.fields[at].number[depth];
         for group in these.chunk_by(|&a, &b| number(a) == number(b)) {
-            let (at, field) = (group[0], &self.of.fields[group[0]]);
+            let (at, field) = (group[0], &self.struct_type.fields[group[0]]);
             if field.number.len() > depth + 1 {
                 nested(number(at), to, |to| self.write(group, depth + 1, to));
                 continue;
@@ -100,14 +100,16 @@ impl Encoded<'_> {
 /// Appends Go's encoding of a field without a value.
 fn absent(field: &Field, to: &mut Vec<u8>) {
     if let Some(&number) = field.number.last().filter(|_| !field.pointer) {
-        zero(number, &field.of, to);
+        zero(number, &field.ty, to);
     }
 }
 
-fn zero(number: u32, of: &Type, to: &mut Vec<u8>) {
-    match of {
+fn zero(number: u32, ty: &Type, to: &mut Vec<u8>) {
+    match ty {
         Type::List(_) | Type::Map(_) | Type::Scalar(Scalar::Bytes) => (),
-        Type::Struct { of, .. } => nested(number, to, |to| Encoded::empty(of).write(&of.numbered, 0, to)),
+        Type::Struct { struct_type, .. } => {
+            nested(number, to, |to| Encoded::empty(struct_type).write(&struct_type.numbered, 0, to))
+        }
         Type::Scalar(Scalar::Bool | Scalar::Int32 | Scalar::Int64) => varint(number, 0, to),
         Type::Scalar(Scalar::Number) => fixed64(number, 0, to),
         Type::Scalar(Scalar::Quantity | Scalar::ResourceQuantity) => nested(number, to, |to| bytes(1, b"0", to)),
@@ -138,7 +140,7 @@ fn timestamp(number: u32, nanoseconds: i128, to: &mut Vec<u8>) {
 /// Encodes a value as the field `number`. Null encodes to no bytes. Each item of a list is encoded as a separate field with this number.
 struct Put<'a> {
     number: u32,
-    of: &'a Type,
+    ty: &'a Type,
     to: &'a mut Vec<u8>,
 }
 
@@ -146,7 +148,7 @@ impl<'de> DeserializeSeed<'de> for Put<'_> {
     type Value = ();
 
     fn deserialize<D: Deserializer<'de>>(self, from: D) -> Result<(), D::Error> {
-        if !matches!(self.of, Type::Any | Type::Scalar(Scalar::Raw)) {
+        if !matches!(self.ty, Type::Any | Type::Scalar(Scalar::Raw)) {
             return from.deserialize_any(self);
         }
         let raw = Box::<RawValue>::deserialize(from)?;
@@ -163,20 +165,20 @@ impl Put<'_> {
     }
 
     /// Encodes map entries as messages, in which the key is field 1 and the value is field 2.
-    fn entries<'de, A: MapAccess<'de>>(self, of: &MapType, mut map: A) -> Result<(), A::Error> {
+    fn entries<'de, A: MapAccess<'de>>(self, map_type: &MapType, mut map: A) -> Result<(), A::Error> {
         let (mut entries, mut places) = (Vec::new(), Vec::new());
         while let Some(Name(key)) = map.next_key()? {
             let start = entries.len();
             nested(self.number, &mut entries, |to| {
                 bytes(1, key.as_bytes(), to);
                 // A map entry cannot have a repeated field as its value, so a message wraps each list.
-                if let list @ Type::List(_) = &of.value {
-                    return nested(2, to, |to| map.next_value_seed(Put { number: 1, of: list, to }));
+                if let list @ Type::List(_) = &map_type.value {
+                    return nested(2, to, |to| map.next_value_seed(Put { number: 1, ty: list, to }));
                 }
                 let start = to.len();
-                map.next_value_seed(Put { number: 2, of: &of.value, to })?;
+                map.next_value_seed(Put { number: 2, ty: &map_type.value, to })?;
                 if to.len() == start {
-                    zero(2, &of.value, to);
+                    zero(2, &map_type.value, to);
                 }
                 Ok(())
             })?;
@@ -190,15 +192,16 @@ impl Put<'_> {
     }
 }
 
-fn items<'de, A: SeqAccess<'de>>(number: u32, of: &Type, to: &mut Vec<u8>, mut seq: A) -> Result<(), A::Error> {
+/// Appends the items of a JSON list to the encoding.
+fn items<'de, A: SeqAccess<'de>>(number: u32, ty: &Type, to: &mut Vec<u8>, mut seq: A) -> Result<(), A::Error> {
     loop {
         let start = to.len();
-        if seq.next_element_seed(Put { number, of, to })?.is_none() {
+        if seq.next_element_seed(Put { number, ty, to })?.is_none() {
             return Ok(());
         }
         // protobuf cannot encode a null item. Encode the type's zero value instead.
         if to.len() == start {
-            zero(number, of, to);
+            zero(number, ty, to);
         }
     }
 }
@@ -207,7 +210,7 @@ impl<'de> Visitor<'de> for Put<'_> {
     type Value = ();
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{:?}", self.of)
+        write!(f, "{:?}", self.ty)
     }
 
     fn visit_unit<E>(self) -> Result<(), E> {
@@ -215,7 +218,7 @@ impl<'de> Visitor<'de> for Put<'_> {
     }
 
     fn visit_bool<E: serde::de::Error>(self, value: bool) -> Result<(), E> {
-        match self.of {
+        match self.ty {
             Type::Scalar(Scalar::Bool) => varint(self.number, value.into(), self.to),
             Type::Union(Union::Bool) => nested(self.number, self.to, |to| varint(1, value.into(), to)),
             _ => return Err(self.wrong_type(Unexpected::Bool(value))),
@@ -224,7 +227,7 @@ impl<'de> Visitor<'de> for Put<'_> {
     }
 
     fn visit_i64<E: serde::de::Error>(self, value: i64) -> Result<(), E> {
-        match self.of {
+        match self.ty {
             Type::Scalar(Scalar::Int32 | Scalar::Int64) => varint(self.number, value, self.to),
             Type::Scalar(Scalar::Number) => fixed64(self.number, (value as f64).to_bits(), self.to),
             Type::Scalar(Scalar::IntOrString) => int_or_string(self.number, 0, value, "", self.to),
@@ -241,7 +244,7 @@ impl<'de> Visitor<'de> for Put<'_> {
     }
 
     fn visit_f64<E: serde::de::Error>(self, value: f64) -> Result<(), E> {
-        match self.of {
+        match self.ty {
             Type::Scalar(Scalar::Number) => fixed64(self.number, value.to_bits(), self.to),
             _ => return Err(self.wrong_type(Unexpected::Float(value))),
         }
@@ -249,7 +252,7 @@ impl<'de> Visitor<'de> for Put<'_> {
     }
 
     fn visit_str<E: serde::de::Error>(self, text: &str) -> Result<(), E> {
-        let Type::Scalar(scalar) = self.of else { return Err(self.wrong_type(Unexpected::Str(text))) };
+        let Type::Scalar(scalar) = self.ty else { return Err(self.wrong_type(Unexpected::Str(text))) };
         let time = || text.parse::<Timestamp>().map(Timestamp::as_nanosecond).map_err(E::custom);
         match scalar {
             Scalar::String => bytes(self.number, text.as_bytes(), self.to),
@@ -266,7 +269,7 @@ impl<'de> Visitor<'de> for Put<'_> {
     }
 
     fn visit_seq<A: SeqAccess<'de>>(self, seq: A) -> Result<(), A::Error> {
-        match self.of {
+        match self.ty {
             Type::List(list) => items(self.number, &list.item, self.to, seq),
             Type::Union(Union::List) => {
                 let schema = crate::named("apiextensions.JSONSchemaProps");
@@ -297,11 +300,13 @@ impl Put<'_> {
     }
 
     fn members<'de, A: MapAccess<'de>>(self, map: A) -> Result<(), A::Error> {
-        match self.of {
-            Type::Struct { of, .. } => nested(self.number, self.to, |to| MessageWriter { of, to }.visit_map(map)),
-            Type::Map(of) => {
-                let of = of.clone();
-                self.entries(&of, map)
+        match self.ty {
+            Type::Struct { struct_type, .. } => {
+                nested(self.number, self.to, |to| MessageWriter { struct_type, to }.visit_map(map))
+            }
+            Type::Map(map_type) => {
+                let map_type = map_type.clone();
+                self.entries(&map_type, map)
             }
             // A union is a message with one field for each case.
             Type::Union(union) => nested(self.number, self.to, |to| {
@@ -310,7 +315,7 @@ impl Put<'_> {
                     varint(1, 1, to);
                 }
                 let number = if *union == Union::Bool { 2 } else { 1 };
-                Put { number, of: &schema, to }.members(map)
+                Put { number, ty: &schema, to }.members(map)
             }),
             _ => Err(self.wrong_type(Unexpected::Map)),
         }
@@ -329,7 +334,7 @@ mod tests {
             let members = [("$serde_json::private::Number", text.to_owned())].into_iter();
             let members = MapDeserializer::<_, serde::de::value::Error>::new(members);
             let mut to = Vec::new();
-            let put = Put { number: 1, of: &Type::Scalar(scalar), to: &mut to };
+            let put = Put { number: 1, ty: &Type::Scalar(scalar), to: &mut to };
             put.take(MapOrNumber::peek(members, true)?).map(|()| to)
         };
         assert_eq!(written(Scalar::Int32, "7"), Ok(vec![0x08, 7]));

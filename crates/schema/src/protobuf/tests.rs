@@ -167,7 +167,7 @@ fn wrong_type_error_names_the_expected_type() {
 
 #[test]
 fn repeated_message_is_merged_and_empty_field_clears() {
-    let of = |parts: &[Json]| {
+    let merged = |parts: &[Json]| {
         let schema = Schema::builtin("v1", "Pod").unwrap();
         let message = parts
             .iter()
@@ -180,7 +180,7 @@ fn repeated_message_is_merged_and_empty_field_clears() {
         "spec": {"containers": [{"name": "c"}], "hostname": "h", "priority": 1, "securityContext": {"runAsUser": 1}}});
     let second =
         json!({"metadata": {"labels": {"c": "d"}}, "spec": {"nodeName": "x", "securityContext": {"runAsGroup": 2}}});
-    let read = normalised(of(&[first, second]));
+    let read = normalised(merged(&[first, second]));
     // Go always encodes fields that are not pointers, even if they are empty.
     assert_eq!(read["metadata"], json!({"labels": {"a": "b", "c": "d"}}));
     assert_eq!(
@@ -197,7 +197,7 @@ fn normalised(object: Json) -> Json {
 }
 
 /// Generates a random value that can be any variant of the type.
-fn sample(random: &mut fastrand::Rng, of: &Type, depth: usize) -> Json {
+fn sample(random: &mut fastrand::Rng, ty: &Type, depth: usize) -> Json {
     const TEXTS: [&str; 6] = [
         "",
         "a",
@@ -213,7 +213,7 @@ fn sample(random: &mut fastrand::Rng, of: &Type, depth: usize) -> Json {
         ["2023-11-14T22:13:20.123456Z", "2023-11-14T22:13:20.000000Z", "1901-02-03T04:05:06.000001Z"];
     let schema = || crate::named("apiextensions.JSONSchemaProps");
     let many = |random: &mut fastrand::Rng| 1 + random.usize(..2);
-    match of {
+    match ty {
         // In protobuf, an empty list equals an absent list.
         Type::List(_) | Type::Map(_) if depth == 0 => Json::Null,
         Type::Scalar(scalar) => match scalar {
@@ -241,13 +241,13 @@ fn sample(random: &mut fastrand::Rng, of: &Type, depth: usize) -> Json {
                 .collect::<pintle_json::Map>()
                 .into()
         }
-        Type::Struct { of, .. } => {
+        Type::Struct { struct_type, .. } => {
             // Generate about half of the fields, and fewer at deeper levels,
             // because a JSON schema has a dozen fields that are JSON schemas again.
             let often = [0.0, 0.1, 0.15, 0.2, 0.3, 0.5, 0.5][depth];
-            let fields = of.fields.iter().filter(|field| !field.number.is_empty());
+            let fields = struct_type.fields.iter().filter(|field| !field.number.is_empty());
             let there: Vec<_> = fields.filter(|_| random.f64() < often).collect();
-            let fields = there.into_iter().map(|field| (field.name.clone(), sample(random, &field.of, depth - 1)));
+            let fields = there.into_iter().map(|field| (field.name.clone(), sample(random, &field.ty, depth - 1)));
             fields.collect::<pintle_json::Map>().into()
         }
         Type::Union(Union::Bool) if random.bool() => random.bool().into(),
@@ -293,12 +293,13 @@ fn messages_and_embedded_json_have_the_nesting_limit() {
     }
 }
 
-fn nested_in(of: &Type, names: &[&str], inner: Vec<u8>) -> Vec<u8> {
-    let of = if let Type::List(list) = of { &list.item } else { of };
+/// Wraps `inner` in nested messages, one for each field name.
+fn nested_in(ty: &Type, names: &[&str], inner: Vec<u8>) -> Vec<u8> {
+    let ty = if let Type::List(list) = ty { &list.item } else { ty };
     let [name, names @ ..] = names else { return inner };
-    let field = of.field(name).unwrap();
+    let field = ty.field(name).unwrap();
     let mut to = Vec::new();
-    bytes(field.number[0], &nested_in(&field.of, names, inner), &mut to);
+    bytes(field.number[0], &nested_in(&field.ty, names, inner), &mut to);
     to
 }
 

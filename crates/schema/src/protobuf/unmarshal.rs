@@ -43,9 +43,9 @@ pub fn decode(body: &[u8], (version, kind_of): (&str, &str)) -> Result<Json, Str
     let version = if kind == "DeleteOptions" { "v1" } else { &api_version };
     let schema = Schema::builtin(version, &kind)
         .ok_or_else(|| format!("no kind {kind:?} is registered for protobuf in version {api_version:?}"))?;
-    let Type::Struct { of, .. } = schema.root() else { return Err(format!("{kind} is not a message")) };
+    let Type::Struct { struct_type, .. } = schema.root() else { return Err(format!("{kind} is not a message")) };
     let mut object = Map::new();
-    MessageReader::of(of).read(raw, &mut object, inside(DEEPEST)?)?;
+    MessageReader::new(struct_type).read(raw, &mut object, inside(DEEPEST)?)?;
     object.insert("apiVersion", api_version.into());
     object.insert("kind", kind.into());
     Ok(Json::Object(object))
@@ -55,7 +55,7 @@ pub fn decode(body: &[u8], (version, kind_of): (&str, &str)) -> Result<Json, Str
 /// object.
 #[derive(Clone, Copy)]
 struct MessageReader<'a> {
-    of: &'a Struct,
+    struct_type: &'a Struct,
     /// The indices of the struct's fields that belong to this message, sorted by field number.
     fields: &'a [usize],
     /// The number of enclosing messages whose fields belong to the same JSON object.
@@ -63,8 +63,8 @@ struct MessageReader<'a> {
 }
 
 impl<'a> MessageReader<'a> {
-    fn of(of: &'a Struct) -> Self {
-        Self { of, fields: &of.numbered, around: 0 }
+    fn new(struct_type: &'a Struct) -> Self {
+        Self { struct_type, fields: &struct_type.numbered, around: 0 }
     }
 
     /// Reads the fields into `object`. `levels_left` is the number of allowed further nesting levels.
@@ -75,7 +75,7 @@ impl<'a> MessageReader<'a> {
             match found.fields {
                 [] => (),
                 [at] if self.number(*at).len() == found.around => {
-                    let field = &self.of.fields[*at];
+                    let field = &self.struct_type.fields[*at];
                     put(field, content, object, levels_left).map_err(|why| format!("{}: {why}", field.name))?;
                 }
                 _ => found.read(as_bytes(content)?, object, levels_left)?,
@@ -93,12 +93,12 @@ impl<'a> MessageReader<'a> {
     }
 
     fn number(self, at: usize) -> &'a [u32] {
-        &self.of.fields[at].number
+        &self.struct_type.fields[at].number
     }
 }
 
 fn put(field: &Field, content: WireValue<'_>, object: &mut Map, levels_left: usize) -> Result<(), String> {
-    match &field.of {
+    match &field.ty {
         Type::List(list) => {
             let item = value(content, &list.item, inside(levels_left)?)?;
             match object.get_mut(&field.name) {
@@ -113,15 +113,15 @@ fn put(field: &Field, content: WireValue<'_>, object: &mut Map, levels_left: usi
                 _ => drop(object.insert(field.name.clone(), Map::from_iter([(key, item)]).into())),
             }
         }
-        of => {
-            if let (Type::Struct { of, .. }, Some(Json::Object(earlier))) = (of, object.get_mut(&field.name)) {
+        ty => {
+            if let (Type::Struct { struct_type, .. }, Some(Json::Object(earlier))) = (ty, object.get_mut(&field.name)) {
                 // A repeated message field is merged into the earlier message.
-                return MessageReader::of(of).read(as_bytes(content)?, earlier, inside(levels_left)?);
+                return MessageReader::new(struct_type).read(as_bytes(content)?, earlier, inside(levels_left)?);
             }
-            let value = value(content, of, levels_left)?;
+            let value = value(content, ty, levels_left)?;
             // In protobuf, Go writes every field that is not a pointer. In JSON, Go omits some of these fields if they are empty.
             let is_left_out = value.is_null() || (is_zero(&value) && !field.pointer && !field.always);
-            match of {
+            match ty {
                 _ if !is_left_out => drop(object.insert(field.name.clone(), value)),
                 // Values of these types are messages with a single field. If the single field is absent, the object keeps the earlier
                 // value.
@@ -134,7 +134,7 @@ fn put(field: &Field, content: WireValue<'_>, object: &mut Map, levels_left: usi
 }
 
 /// Decodes a map entry, in which the key is field 1 and the value is field 2.
-fn entry(bytes: &[u8], of: &Type, levels_left: usize) -> Result<(String, Json), String> {
+fn entry(bytes: &[u8], ty: &Type, levels_left: usize) -> Result<(String, Json), String> {
     let (mut key, mut found) = (String::new(), None);
     for field in WireFields::of(bytes) {
         match field? {
@@ -143,26 +143,26 @@ fn entry(bytes: &[u8], of: &Type, levels_left: usize) -> Result<(String, Json), 
             _ => {}
         }
     }
-    let value = match (found, of) {
+    let value = match (found, ty) {
         // A map entry cannot have a repeated field as its value, so a message wraps each list.
         (Some(content), Type::List(list)) => {
             let levels_left = inside(levels_left)?;
             let items = WireFields::of(as_bytes(content)?).map(|field| value(field?.1, &list.item, levels_left));
             Json::Array(items.collect::<Result<_, _>>()?)
         }
-        (Some(content), of) => value(content, of, levels_left)?,
+        (Some(content), ty) => value(content, ty, levels_left)?,
         (None, Type::Scalar(Scalar::String | Scalar::Bytes)) => "".into(),
         (None, _) => Json::Null,
     };
     Ok((key, value))
 }
 
-fn value(content: WireValue<'_>, of: &Type, levels_left: usize) -> Result<Json, String> {
-    match of {
+fn value(content: WireValue<'_>, ty: &Type, levels_left: usize) -> Result<Json, String> {
+    match ty {
         Type::Scalar(scalar) => scalar_value(content, *scalar, levels_left),
-        Type::Struct { of, .. } => {
+        Type::Struct { struct_type, .. } => {
             let mut object = Map::new();
-            MessageReader::of(of).read(as_bytes(content)?, &mut object, inside(levels_left)?)?;
+            MessageReader::new(struct_type).read(as_bytes(content)?, &mut object, inside(levels_left)?)?;
             Ok(Json::Object(object))
         }
         Type::Any => embedded(content, levels_left),

@@ -33,7 +33,8 @@ fn anchors_and_merge_keys_are_resolved() {
 fn duplicate_key_is_reported_with_its_line() {
     let (node, findings) = read(b"a: 1\nb: {a: 2}\na: 3\n1: x\n1: y\n\"1\": z\nno: x\nk: 1\noff: y\n").unwrap();
     assert_eq!(node.into_value(), json!({"a": 3, "b": {"a": 2}, "1": "z", "k": 1, "false": true}));
-    let duplicate = |line: usize, key: &str| StrictFinding::Other(format!("line {line}: key {key} already set in map"));
+    let duplicate =
+        |line: usize, key: &str| StrictFinding::DuplicateYamlKey(format!("line {line}: key {key} already set in map"));
     assert_eq!(findings, [duplicate(3, "\"a\""), duplicate(5, "1"), duplicate(6, "\"1\""), duplicate(9, "false")]);
 }
 
@@ -131,7 +132,8 @@ fn byte_order_mark_is_accepted() {
 /// The expected results come from `YAMLToJSON` and `YAMLToJSONStrict` of sigs.k8s.io/yaml.
 #[test]
 fn last_value_of_a_key_wins_and_is_reported() {
-    let duplicate = |line: usize, key: &str| StrictFinding::Other(format!("line {line}: key {key} already set in map"));
+    let duplicate =
+        |line: usize, key: &str| StrictFinding::DuplicateYamlKey(format!("line {line}: key {key} already set in map"));
     for (text, expected, findings) in [
         ("{a: 1, <<: {a: 2}}", json!({"a": 2}), vec![duplicate(1, "\"a\"")]),
         ("{<<: {a: 2}, a: 1}", json!({"a": 1}), vec![duplicate(1, "\"a\"")]),
@@ -207,7 +209,7 @@ fn numbers_are_parsed_as_in_go() {
         assert_eq!(value(text), expected, "{text}");
     }
     let (_, findings) = read(b"0x10: a\n16: b\n").unwrap();
-    assert_eq!(findings, [StrictFinding::Other("line 2: key 16 already set in map".into())]);
+    assert_eq!(findings, [StrictFinding::DuplicateYamlKey("line 2: key 16 already set in map".into())]);
 }
 
 #[test]

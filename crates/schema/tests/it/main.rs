@@ -2,5 +2,5 @@
 
 #![allow(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
 
-mod codec;
+mod decode;
 mod patch;

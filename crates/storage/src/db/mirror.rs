@@ -49,7 +49,7 @@ pub struct LocalWrite {
 
 impl Mirror {
     /// Records a change as a local write. The methods that copy upstream objects remove this record again.
-    pub(super) fn note(&mut self, change: &Change) {
+    pub(super) fn record_change(&mut self, change: &Change) {
         let base = self.bases.entry((change.resource().clone(), change.key.clone())).or_default();
         base.written.get_or_insert(change.revision());
     }
@@ -67,7 +67,7 @@ impl Db {
     }
 
     /// Returns `true` if the object has no local writes, so that the upstream cluster determines its state.
-    pub fn is_left_alone(&self, resource: &str, key: &str) -> bool {
+    pub fn follows_upstream(&self, resource: &str, key: &str) -> bool {
         let inner = self.lock();
         inner.mirror.as_ref().is_some_and(|mirror| {
             let base = mirror.bases.get(&(resource.into(), key.into()));
@@ -75,8 +75,8 @@ impl Db {
         })
     }
 
-    /// Returns the object's upstream state. After the object's first local write, returns the upstream state from before this write.
-    pub fn base(&self, resource: &str, key: &str) -> Option<Arc<Stored>> {
+    /// Returns the object's upstream state, as of before its first local write, if any.
+    pub fn upstream_object(&self, resource: &str, key: &str) -> Option<Arc<Stored>> {
         let inner = self.lock();
         inner.mirror.as_ref()?.bases.get(&(resource.into(), key.into()))?.object.clone()
     }
@@ -87,13 +87,13 @@ impl Db {
         let bases = inner.mirror.iter().flat_map(|mirror| &mirror.bases);
         let mut written: Vec<_> = bases.filter_map(|(place, base)| Some((base.written?, place, base))).collect();
         written.sort_by_key(|(revision, ..)| *revision);
-        let of = |(_, (resource, key), base): (u64, &(ResourceKey, Key), &Base)| LocalWrite {
+        let local_write = |(_, (resource, key), base): (u64, &(ResourceKey, Key), &Base)| LocalWrite {
             resource: resource.clone(),
             base: base.object.clone(),
             object: inner.store.get(resource, key).cloned(),
             moved: base.moved,
         };
-        written.into_iter().map(of).collect()
+        written.into_iter().map(local_write).collect()
     }
 
     /// Stores an object's upstream state, unless the object has local writes or the store already contains a newer state. If `followed` is

@@ -32,16 +32,16 @@ pub(super) fn owner_state(
     let Some(kind) = kinds.kind(&version.group, &version.version, reference.text("/kind")) else {
         return OwnerState::Unknown;
     };
-    let namespace = match (kind.namespaced(), dependent.kind.namespaced()) {
+    let namespace = match (kind.is_namespaced(), dependent.kind.is_namespaced()) {
         (true, false) => return OwnerState::Unknown,
         (true, true) => dependent.namespace.as_str(),
         (false, _) => "",
     };
-    let (resource, key) = (kind.store.to_string(), key(namespace, reference.text("/name")));
+    let (resource, key) = (kind.stored_as.to_string(), key(namespace, reference.text("/name")));
     let found = registry.db.get(&resource, &key).filter(|found| found.uid() == reference.text("/uid"));
     let Some(found) = found else {
         // In a plan, an owner that was not loaded may exist in the upstream cluster, unless it was deleted in the plan.
-        return if registry.db.is_left_alone(&resource, &key) { OwnerState::Unknown } else { OwnerState::Absent };
+        return if registry.db.follows_upstream(&resource, &key) { OwnerState::Unknown } else { OwnerState::Absent };
     };
     if found.revision() > observed {
         return OwnerState::TooRecent;

@@ -38,8 +38,8 @@ pub(super) fn report_cross_namespace_owners(
 fn is_elsewhere(registry: &Registry, kinds: &Kinds, target: &RequestTarget, reference: &Json) -> bool {
     let Ok(version) = reference.text("/apiVersion").parse::<GroupVersion>() else { return false };
     let kind = kinds.kind(&version.group, &version.version, reference.text("/kind"));
-    let Some(kind) = kind.filter(|kind| kind.namespaced()) else { return false };
-    let (resource, name) = (kind.store.to_string(), reference.text("/name"));
+    let Some(kind) = kind.filter(|kind| kind.is_namespaced()) else { return false };
+    let (resource, name) = (kind.stored_as.to_string(), reference.text("/name"));
     let is_in = |namespace: &str| {
         let found = registry.db.get(&resource, &key(namespace, name));
         found.is_some_and(|found| found.uid() == reference.text("/uid"))

@@ -32,7 +32,7 @@ impl<'k> MatchedKinds<'k> {
     ///
     /// As in kube-controller-manager, rules with a wildcard group or version
     /// are ignored, and so are resources with a wildcard or a subresource.
-    pub(super) async fn of(&self, spec: &Json) -> Vec<&'k Arc<Kind>> {
+    pub(super) async fn matching(&self, spec: &Json) -> Vec<&'k Arc<Kind>> {
         let mut found = BTreeMap::new();
         for rule in spec.list("/matchConstraints/resourceRules") {
             tokio::task::yield_now().await;
@@ -112,7 +112,7 @@ mod tests {
             .collect();
         let spec = json!({"matchConstraints": {"resourceRules": rules}});
         let kinds = pintle_builtin::kinds();
-        let (found, _) = turns(MatchedKinds::new(&kinds).of(&spec));
+        let (found, _) = turns(MatchedKinds::new(&kinds).matching(&spec));
         let found: Vec<_> = found.into_iter().map(|kind| format!("{} {}", kind.api_version(), kind.kind)).collect();
         assert_eq!(found, expected);
     }

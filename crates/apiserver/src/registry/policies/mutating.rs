@@ -22,13 +22,13 @@ use crate::registry::admission_plugin::{AdmissionRequest, Operation};
 /// and invokes only reinvocable policies and webhooks.
 #[derive(Debug)]
 pub(in crate::registry) struct Reinvocation<K = InvocationKey> {
-    is_second: bool,
+    is_second_run: bool,
     /// The reinvocable policies or webhooks that were invoked after the last change of the object.
     invoked: BTreeSet<K>,
     /// The reinvocable policies or webhooks that were invoked before the last change of the object.
     outdated: BTreeSet<K>,
     output: Option<Json>,
-    is_needed: bool,
+    needs_second_run: bool,
 }
 
 pub(in crate::registry) type InvocationKey = (String, String, Option<(String, String)>);
@@ -36,61 +36,65 @@ pub(in crate::registry) type InvocationKey = (String, String, Option<(String, St
 impl<K> Default for Reinvocation<K> {
     fn default() -> Self {
         let (invoked, outdated) = (BTreeSet::new(), BTreeSet::new());
-        Self { is_second: false, invoked, outdated, output: None, is_needed: false }
+        Self { is_second_run: false, invoked, outdated, output: None, needs_second_run: false }
     }
 }
 
 impl<K: Ord> Reinvocation<K> {
-    pub(in crate::registry) fn begin_second(&mut self) {
-        self.is_second = true;
+    pub(in crate::registry) fn begin_second_run(&mut self) {
+        self.is_second_run = true;
     }
 
-    pub(in crate::registry) fn is_second_needed(&self) -> bool {
-        self.is_needed
+    /// Returns `true` if mutating admission must run a second time.
+    pub(in crate::registry) fn needs_second_run(&self) -> bool {
+        self.needs_second_run
     }
 
-    pub(super) fn begin(&mut self, object: Option<&Json>) {
-        if self.is_second && self.output.as_ref() != object {
-            self.changed();
+    pub(super) fn begin_run(&mut self, object: Option<&Json>) {
+        if self.is_second_run && self.output.as_ref() != object {
+            self.record_change();
         }
     }
 
-    pub(super) fn end(&mut self, object: Option<&Json>) {
+    /// Records the object at the end of a run.
+    pub(super) fn end_run(&mut self, object: Option<&Json>) {
         self.output = object.cloned();
     }
 
     pub(super) fn invokes(&self, key: &K) -> bool {
-        !self.is_second || self.outdated.contains(key)
+        !self.is_second_run || self.outdated.contains(key)
     }
 
     pub(super) fn name(&self) -> &'static str {
-        if self.is_second { "mutating again" } else { "mutating" }
+        if self.is_second_run { "mutating again" } else { "mutating" }
     }
 
-    pub(super) fn invoked(&mut self, key: K) {
+    /// Records that a reinvocable policy or webhook was invoked.
+    pub(super) fn record_invocation(&mut self, key: K) {
         self.invoked.insert(key);
     }
 
-    pub(super) fn changed(&mut self) {
+    /// Records that a policy or webhook has changed the object.
+    pub(super) fn record_change(&mut self) {
         self.outdated.append(&mut self.invoked);
-        self.is_needed = true;
+        self.needs_second_run = true;
     }
 }
 
 pub(in crate::registry) fn mutate(
     registry: &Registry,
     request: &mut AdmissionRequest<'_>,
-    runs: &mut Reinvocation,
+    reinvocation: &mut Reinvocation,
 ) -> Outcome<()> {
     let policies = registry.policies.mutating(&registry.db);
     if policies.is_empty() || is_exempt(&request.target.kind) || request.operation == Operation::Delete {
         return Ok(());
     }
-    runs.begin(request.new.as_deref());
-    let mut errors = Errors::default();
+    reinvocation.begin_run(request.new.as_deref());
+    let mut errors = MutationErrors::default();
     for invocation in Review::new(registry, request).invocations(&policies) {
         match invocation {
-            Ok(invocation) => invoke(registry, request, &invocation, runs, &mut errors)?,
+            Ok(invocation) => invoke(registry, request, &invocation, reinvocation, &mut errors)?,
             Err(Misconfigured { policy, binding, why }) => {
                 let policy_name = &policy.name;
                 errors.add(
@@ -106,7 +110,7 @@ pub(in crate::registry) fn mutate(
             }
         }
     }
-    runs.end(request.new.as_deref());
+    reinvocation.end_run(request.new.as_deref());
     errors.into_outcome(registry, request)
 }
 
@@ -114,51 +118,51 @@ fn invoke(
     registry: &Registry,
     request: &mut AdmissionRequest<'_>,
     invocation: &Invocation<'_>,
-    runs: &mut Reinvocation,
-    errors: &mut Errors,
+    reinvocation: &mut Reinvocation,
+    errors: &mut MutationErrors,
 ) -> Outcome<()> {
     let Invocation { policy, binding, param, kind } = invocation;
     let compiled = &policy.compiled;
-    let failed = |why: &str| format!("policy '{}' with binding '{}' denied request: {why}", policy.name, binding.name);
+    let denial = |why: &str| format!("policy '{}' with binding '{}' denied request: {why}", policy.name, binding.name);
     let review = Review::new(registry, request);
     let mut variables = review.converted(kind);
     match compiled.is_matched(&variables.inputs(param.as_deref())) {
         Ok(true) => {}
         Ok(false) => return Ok(()),
         Err(why) => {
-            errors.add(policy, Some("Invalid"), failed(&why));
+            errors.add(policy, Some("Invalid"), denial(&why));
             return Ok(());
         }
     }
-    let key = key(invocation);
-    if !runs.invokes(&key) {
+    let key = invocation_key(invocation);
+    if !reinvocation.invokes(&key) {
         return Ok(());
     }
-    let before = variables.object.clone();
+    let original = variables.object.clone();
     let mut is_applied = false;
-    for at in 0..compiled.mutations() {
+    for index in 0..compiled.mutations() {
         let Some(object) = &variables.object else { break };
-        let schema = schema(kind, object)?;
-        match compiled.mutate(at, &variables.inputs(param.as_deref()), &schema) {
+        let schema = object_schema(kind, object)?;
+        match compiled.mutate(index, &variables.inputs(param.as_deref()), &schema) {
             Ok(mut mutated) => {
                 check_identity(object, &mutated, request.operation)?;
-                complete(kind, &mut mutated);
+                set_defaults(kind, &mut mutated);
                 variables.object = Some(mutated);
                 is_applied = true;
             }
-            Err(MutationError::Failed(why)) => errors.add(policy, Some("Invalid"), failed(&why)),
+            Err(MutationError::Failed(why)) => errors.add(policy, Some("Invalid"), denial(&why)),
             Err(MutationError::Undecodable(why)) => return Err(Failure::internal(&why)),
         }
     }
-    if before != variables.object {
-        runs.changed();
+    if original != variables.object {
+        reinvocation.record_change();
     }
     if compiled.is_reinvocable() {
-        runs.invoked(key);
+        reinvocation.record_invocation(key);
     }
     if is_applied {
-        // As in kube-apiserver, the second run also happens if a mutation does not change the object.
-        runs.changed();
+        // As in kube-apiserver, the second run is also necessary if a mutation has no effect.
+        reinvocation.record_change();
         if let Some(object) = variables.object {
             set_object(request, kind, object);
         }
@@ -176,7 +180,7 @@ pub(super) fn set_object(request: &mut AdmissionRequest<'_>, kind: &Kind, object
     }
 }
 
-fn key(invocation: &Invocation<'_>) -> InvocationKey {
+fn invocation_key(invocation: &Invocation<'_>) -> InvocationKey {
     let text = |object: &Json, path: &str| object.text(path).to_owned();
     let param = invocation.param.as_deref();
     let param = param.map(|param| (text(param, "/metadata/namespace"), text(param, "/metadata/name")));
@@ -184,7 +188,7 @@ fn key(invocation: &Invocation<'_>) -> InvocationKey {
 }
 
 /// Returns the schema of a request's object, which can also be a Scale or the options of a connect request.
-pub(super) fn schema(kind: &Kind, object: &Json) -> Outcome<Arc<Schema>> {
+pub(super) fn object_schema(kind: &Kind, object: &Json) -> Outcome<Arc<Schema>> {
     let (version, name) = (object.text("/apiVersion"), object.text("/kind"));
     let schema = if name == kind.kind { kind.schema() } else { Schema::builtin(version, name).map(Arc::new) };
     schema.ok_or_else(|| {
@@ -199,9 +203,10 @@ pub(super) fn schema(kind: &Kind, object: &Json) -> Outcome<Arc<Schema>> {
 
 /// Returns an error if a mutation changed the object's type, or set a resourceVersion on a new object.
 pub(super) fn check_identity(before: &Json, after: &Json, operation: Operation) -> Outcome<()> {
-    let of = |object: &Json| (object.text("/apiVersion").to_owned(), object.text("/kind").to_owned());
-    if of(before) != of(after) {
-        let (version, kind) = of(after);
+    let type_of = |object: &Json| (object.text("/apiVersion").to_owned(), object.text("/kind").to_owned());
+    if type_of(before) != type_of(after) {
+        let (version, kind) = type_of(after);
+        // The name of the scheme is the place in kube-apiserver's source that creates it.
         let scheme = "pkg/runtime/scheme.go:111";
         let why = format!("no kind {kind:?} is registered for version {version:?} in scheme {scheme:?}");
         return Err(Failure::internal(why));
@@ -212,20 +217,22 @@ pub(super) fn check_identity(before: &Json, after: &Json, operation: Operation) 
     Ok(())
 }
 
-pub(super) fn complete(kind: &Kind, object: &mut Json) {
+/// Sets the kind's default values.
+pub(super) fn set_defaults(kind: &Kind, object: &mut Json) {
     if object.text("/kind") == kind.kind {
         kind.strategy.defaults(object);
     }
 }
 
 #[derive(Debug, Default)]
-struct Errors {
+struct MutationErrors {
     messages: Vec<String>,
     /// The reason of the first error in `messages`. `None` means `Forbidden`.
     reason: Option<&'static str>,
 }
 
-impl Errors {
+impl MutationErrors {
+    /// Adds the error, unless the policy's failure policy is `Ignore`.
     fn add(&mut self, policy: &BoundPolicy, reason: Option<&'static str>, message: String) {
         if policy.compiled.fails() {
             if self.messages.is_empty() {

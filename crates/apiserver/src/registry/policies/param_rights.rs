@@ -59,7 +59,7 @@ fn of_policy(registry: &Registry, user: &User, new: &Json, old: Option<&Json>) -
     let (kind, api_version) = (param_kind.text("/kind"), param_kind.text("/apiVersion"));
     let why = format!(
         r#"user {} must have "get" permission on all objects of the referenced paramKind (kind={kind}, apiVersion={api_version})"#,
-        shown(user)
+        describe_user(user)
     );
     Some(FieldError::forbidden("spec.paramKind", why))
 }
@@ -86,7 +86,7 @@ fn of_binding(
     if required.is_granted(registry, user, verb, namespace, name) {
         return None;
     }
-    let user = shown(user);
+    let user = describe_user(user);
     let all = format!(r#"user {user} does not have "{verb}" permission for all groups, versions and resources"#);
     let why = match (&policy, param_kind, &required) {
         (None, ..) => format!("unable to get policy {policy_name} to determine minimum required permissions and {all}"),
@@ -137,7 +137,7 @@ impl Required {
 }
 
 /// Formats a user like Go's `fmt` package formats a pointer to the user.
-fn shown(user: &User) -> String {
+fn describe_user(user: &User) -> String {
     let groups: Vec<_> = user.groups.iter().collect();
     let groups = groups.iter().map(|group| group.as_ref() as &str).collect::<Vec<_>>().join(" ");
     let extra: Vec<_> = user.extra.iter().map(|(key, values)| format!("{key}:[{}]", values.join(" "))).collect();

@@ -44,7 +44,7 @@ pub(super) fn collect(
     }
     let kind = kind(registry, policy)?;
     let own = reference.text("/namespace");
-    let namespace = match (kind.namespaced(), own) {
+    let namespace = match (kind.is_namespaced(), own) {
         (true, "") if namespace.is_empty() => {
             return Err("cannot use namespaced paramRef in policy binding that matches cluster-scoped resources".into());
         }
@@ -61,11 +61,11 @@ pub(super) fn collect(
 }
 
 fn find(registry: &Registry, kind: &Kind, namespace: &str, reference: &Json) -> Vec<Arc<Json>> {
-    let resource: &GroupResource = &kind.store;
+    let resource: &GroupResource = &kind.stored_as;
     let found = match reference.text("/name") {
         "" => {
             let selector = selector::structured(&reference["selector"]);
-            let all = registry.db.objects(resource, kind.namespaced().then_some(namespace));
+            let all = registry.db.objects(resource, kind.is_namespaced().then_some(namespace));
             let selects =
                 |object: &Arc<Json>| selector.as_ref().is_some_and(|selector| selector::selects(selector, object));
             all.into_iter().filter(selects).collect()
@@ -76,7 +76,7 @@ fn find(registry: &Registry, kind: &Kind, namespace: &str, reference: &Json) -> 
 }
 
 fn typed(kind: &Kind, stored: &Arc<Json>) -> Arc<Json> {
-    let mut shown = Arc::unwrap_or_clone(kind.shown(stored));
+    let mut shown = Arc::unwrap_or_clone(kind.to_version(stored));
     shown.set("apiVersion", kind.api_version());
     shown.set("kind", kind.kind.as_str());
     if kind.strategy.openapi().is_none()

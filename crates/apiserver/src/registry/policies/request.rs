@@ -8,7 +8,8 @@ use pintle_meta::FieldValidation;
 use super::namespace::namespace_of;
 use crate::registry::admission_plugin::{AdmissionOptions, AdmissionRequest, Operation};
 
-pub(super) fn operation(operation: Operation) -> &'static str {
+/// Returns the operation's name in rules, such as `CREATE`.
+pub(super) fn operation_name(operation: Operation) -> &'static str {
     match operation {
         Operation::Create => "CREATE",
         Operation::Update => "UPDATE",
@@ -19,7 +20,7 @@ pub(super) fn operation(operation: Operation) -> &'static str {
 
 /// Returns an AdmissionRequest without objects. `kind` is the kind in the version that the policy
 /// matches. `own_type` is the request's object if its type differs from the resource's, such as a Scale.
-pub(super) fn attributes(request: &AdmissionRequest<'_>, kind: &Kind, own_type: Option<&Json>) -> Json {
+pub(super) fn admission_request(request: &AdmissionRequest<'_>, kind: &Kind, own_type: Option<&Json>) -> Json {
     let (target, user) = (request.target, &request.by.user);
     let gvk = |kind: &Kind| match own_type {
         None => json!({"group": kind.group, "version": kind.version, "kind": kind.kind}),
@@ -30,22 +31,22 @@ pub(super) fn attributes(request: &AdmissionRequest<'_>, kind: &Kind, own_type: 
         }
     };
     let gvr = |kind: &Kind| json!({"group": kind.group, "version": kind.version, "resource": kind.plural});
-    let mut by = json!({"username": user.name, "groups": user.groups.iter().collect::<Vec<_>>()});
+    let mut user_info = json!({"username": user.name, "groups": user.groups.iter().collect::<Vec<_>>()});
     if !user.uid.is_empty() {
-        by.set("uid", user.uid.as_str());
+        user_info.set("uid", user.uid.as_str());
     }
     if !user.extra.is_empty() {
-        by.set("extra", json!(user.extra));
+        user_info.set("extra", json!(user.extra));
     }
-    let mut attributes = json!({
+    let mut admission_request = json!({
         "kind": gvk(kind),
         "resource": gvr(kind),
         "requestKind": gvk(&target.kind),
         "requestResource": gvr(&target.kind),
-        "operation": operation(request.operation),
-        "userInfo": by,
+        "operation": operation_name(request.operation),
+        "userInfo": user_info,
         "dryRun": request.dry_run(),
-        "options": options(request),
+        "options": options_json(request),
     });
     let subresource = target.subresource.name();
     for (name, value) in [
@@ -55,22 +56,22 @@ pub(super) fn attributes(request: &AdmissionRequest<'_>, kind: &Kind, own_type: 
         ("namespace", namespace_of(request)),
     ] {
         if !value.is_empty() {
-            attributes.set(name, value);
+            admission_request.set(name, value);
         }
     }
-    attributes
+    admission_request
 }
 
-fn options(request: &AdmissionRequest<'_>) -> Json {
+fn options_json(request: &AdmissionRequest<'_>) -> Json {
     match (request.options, request.operation) {
-        (AdmissionOptions::Write(options), Operation::Create) => written(options, "CreateOptions"),
-        (AdmissionOptions::Write(options), _) => written(options, "UpdateOptions"),
-        (AdmissionOptions::Delete(options), _) => deleted(options),
+        (AdmissionOptions::Write(options), Operation::Create) => write_options_json(options, "CreateOptions"),
+        (AdmissionOptions::Write(options), _) => write_options_json(options, "UpdateOptions"),
+        (AdmissionOptions::Delete(options), _) => delete_options_json(options),
         (AdmissionOptions::None, _) => Json::Null,
     }
 }
 
-fn written(options: &WriteOptions, kind: &str) -> Json {
+fn write_options_json(options: &WriteOptions, kind: &str) -> Json {
     let mut json = json!({"kind": kind, "apiVersion": "meta.k8s.io/v1"});
     if options.dry_run {
         json.set("dryRun", vec!["All"]);
@@ -87,7 +88,7 @@ fn written(options: &WriteOptions, kind: &str) -> Json {
     json
 }
 
-fn deleted(options: &DeleteOptions) -> Json {
+fn delete_options_json(options: &DeleteOptions) -> Json {
     let mut json = json!({"kind": "DeleteOptions", "apiVersion": "meta.k8s.io/v1"});
     if options.dry_run {
         json.set("dryRun", vec!["All"]);
@@ -110,11 +111,13 @@ fn deleted(options: &DeleteOptions) -> Json {
     json
 }
 
-pub(super) fn namespace(namespace: &Json) -> Json {
+/// Returns the members of a namespace object that CEL expressions can read.
+pub(super) fn namespace_object(namespace: &Json) -> Json {
+    /// As in kube-apiserver, these members are hidden from expressions.
     const HIDDEN: [&str; 3] = ["managedFields", "ownerReferences", "selfLink"];
-    let mut shown = namespace.clone();
-    if let Some(metadata) = shown.get_mut("metadata") {
+    let mut object = namespace.clone();
+    if let Some(metadata) = object.get_mut("metadata") {
         HIDDEN.iter().for_each(|name| metadata.unset(name));
     }
-    shown
+    object
 }

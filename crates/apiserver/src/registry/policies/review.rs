@@ -45,8 +45,9 @@ impl<'a> Review<'a> {
         let own = &request.target.kind;
         let all = registry.kinds();
         // Events are also served in a second API group.
-        let is_other =
-            |kind: &&Arc<Kind>| kind.store == own.store && (kind.group != own.group || kind.version != own.version);
+        let is_other = |kind: &&Arc<Kind>| {
+            kind.stored_as == own.stored_as && (kind.group != own.group || kind.version != own.version)
+        };
         let others = all.kinds().filter(is_other);
         // Versions without the request's subresource cannot match the request.
         let subresource = request.target.subresource;
@@ -81,9 +82,9 @@ impl<'a> Review<'a> {
             version: &kind.version,
             resource: &kind.plural,
             subresource: self.request.target.subresource.name(),
-            operation: request::operation(self.request.operation),
+            operation: request::operation_name(self.request.operation),
             name: self.request.name(),
-            is_namespaced: kind.namespaced(),
+            is_namespaced: kind.is_namespaced(),
         }
     }
 
@@ -157,8 +158,8 @@ impl<'a> Review<'a> {
             review: self,
             object: self.object().map(converted),
             old_object: self.request.old.map(converted),
-            request: request::attributes(self.request, kind, own_type),
-            namespace: self.namespace.as_deref().map(request::namespace),
+            request: request::admission_request(self.request, kind, own_type),
+            namespace: self.namespace.as_deref().map(request::namespace_object),
         }
     }
 }
@@ -188,7 +189,7 @@ fn convert(object: &Json, from: &Kind, to: &Kind) -> Json {
     }
     let written = from.api_version();
     let stored = Arc::new(from.strategy.to_stored(object.clone()));
-    let mut shown = Arc::unwrap_or_clone(to.strategy.shown(&stored, &written));
+    let mut shown = Arc::unwrap_or_clone(to.strategy.to_version(&stored, &written));
     shown.set("apiVersion", to.api_version());
     shown
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use pintle_meta::Status;
 use pintle_schema::patch::{PatchBody, PatchError};
 
-use super::mutating::{Reinvocation, check_identity, complete, schema, set_object};
+use super::mutating::{Reinvocation, check_identity, object_schema, set_defaults, set_object};
 use super::review::Review;
 use crate::registry::Registry;
 use crate::registry::admission_plugin::{AdmissionRequest, Operation, Plugin};
@@ -23,17 +23,17 @@ pub(in crate::registry) type WebhookKey = (String, usize);
 pub(in crate::registry) fn call_mutating(
     registry: &Registry,
     request: &mut AdmissionRequest<'_>,
-    runs: &mut Reinvocation<WebhookKey>,
+    reinvocation: &mut Reinvocation<WebhookKey>,
 ) -> Outcome<()> {
     let webhooks = registry.webhooks.mutating(&registry.db);
     let Some(calls) = request.by.webhooks.clone() else { return Ok(()) };
     if webhooks.is_empty() || is_configuration(&request.target.kind) {
         return Ok(());
     }
-    runs.begin(request.new.as_deref());
+    reinvocation.begin_run(request.new.as_deref());
     for webhook in webhooks.iter() {
-        let Some((kind, call)) = matched(registry, request, webhook, runs.name())? else { continue };
-        if !runs.invokes(&webhook.id) {
+        let Some((kind, call)) = matched(registry, request, webhook, reinvocation.name())? else { continue };
+        if !reinvocation.invokes(&webhook.id) {
             continue;
         }
         let verdict = ask(&calls, call, webhook, true)?;
@@ -42,16 +42,16 @@ pub(in crate::registry) fn call_mutating(
         {
             match mutated(request, webhook, &kind, &patch_type, &patch) {
                 Ok(false) => {}
-                Ok(true) => runs.changed(),
+                Ok(true) => reinvocation.record_change(),
                 Err(PatchFailure::Call(why)) => tolerate(webhook, &why)?,
                 Err(PatchFailure::Request(failure)) => return Err(failure),
             }
         }
         if webhook.is_reinvocable {
-            runs.invoked(webhook.id.clone());
+            reinvocation.record_invocation(webhook.id.clone());
         }
     }
-    runs.end(request.new.as_deref());
+    reinvocation.end_run(request.new.as_deref());
     Ok(())
 }
 
@@ -129,7 +129,7 @@ fn ask(
     webhook: &AdmissionWebhook,
     mutating: bool,
 ) -> Outcome<Result<AdmissionVerdict, String>> {
-    let Some(answer) = calls.ask(call) else { return Err(Failure::waiting()) };
+    let Some(answer) = calls.find_answer(call) else { return Err(Failure::waiting()) };
     Ok(match answer.body {
         Err(why) => Err(format!("failed to call webhook: {why}")),
         Ok(body) => read_admission_response(webhook.review_version, &answer.uid, &body, mutating),
@@ -224,7 +224,7 @@ fn mutated(
     }
     let own = request.target.kind.clone();
     let object = super::review::in_version(new, &own, kind);
-    let schema = schema(kind, &object)?;
+    let schema = object_schema(kind, &object)?;
     let changed = operations.apply(&object, &schema).map_err(|error| Failure::internal(error.to_string()))?;
     let mut changed = match kind.origin() {
         Origin::BuiltIn => schema.read(changed).map_err(|error| Failure::internal(error.to_string()))?.object,
@@ -232,7 +232,7 @@ fn mutated(
     };
     check_identity(&object, &changed, request.operation)?;
     let has_changed = changed != object;
-    complete(kind, &mut changed);
+    set_defaults(kind, &mut changed);
     set_object(request, kind, changed);
     Ok(has_changed)
 }

@@ -78,7 +78,7 @@ impl Strategy for Event {
         Form::Converted
     }
 
-    fn shown(&self, stored: &Arc<Json>, _: &str) -> Arc<Json> {
+    fn to_version(&self, stored: &Arc<Json>, _: &str) -> Arc<Json> {
         let mut event = rename(Json::clone(stored), |(core, new)| (core, new));
         if let Some(members) = event.as_object_mut() {
             members.insert("apiVersion", "events.k8s.io/v1".into());

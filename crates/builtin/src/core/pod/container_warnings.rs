@@ -11,11 +11,11 @@ pub(super) type ContainerAt<'a> = (&'a Json, String);
 
 /// Returns a pod's containers in the order of kube-apiserver's warnings. `path` must be empty or end with a dot.
 pub(super) fn all<'a>(pod: &'a Json, path: &str) -> Vec<ContainerAt<'a>> {
-    let of = |key: &'static str| {
+    let containers_with_paths = |key: &'static str| {
         let containers = pod.list(&format!("/spec/{key}")).enumerate();
         containers.map(move |(at, container)| (container, format!("{path}spec.{key}[{at}]")))
     };
-    ["initContainers", "containers", "ephemeralContainers"].into_iter().flat_map(of).collect()
+    ["initContainers", "containers", "ephemeralContainers"].into_iter().flat_map(containers_with_paths).collect()
 }
 
 /// Warns about fractional byte quantities.

@@ -38,8 +38,8 @@ pub(super) fn host_network_ports(spec: &Json, path: &str, required: bool) -> Fie
     let mut errors = FieldErrors::default();
     for (at, container) in spec.list("/containers").enumerate().filter(|_| spec.is_true("/hostNetwork")) {
         for (port_at, port) in container.list("/ports").enumerate() {
-            let of = |member: &str| port.integer(member).unwrap_or(0);
-            let (inner, outer) = (of("/containerPort"), of("/hostPort"));
+            let port_number = |member: &str| port.integer(member).unwrap_or(0);
+            let (inner, outer) = (port_number("/containerPort"), port_number("/hostPort"));
             if outer != inner && (required || outer != 0) {
                 let field = format!("{path}.containers[{at}].ports[{port_at}].hostPort");
                 let why = "must match `containerPort` when `hostNetwork` is true";

@@ -183,10 +183,10 @@ fn requirements(object: &Json, path: &str, names: impl Fn(&str, &str) -> FieldEr
             errors.extend(page_error(&field, name, amount.as_str().unwrap_or_default()));
         }
     }
-    let has = |resource: fn(&str) -> bool| {
+    let has_resource = |resource: fn(&str) -> bool| {
         ["/limits", "/requests"].iter().any(|side| object.members(side).any(|(name, _)| resource(name)))
     };
-    if has(|name| name.starts_with("hugepages-")) && !has(|name| matches!(name, "cpu" | "memory")) {
+    if has_resource(|name| name.starts_with("hugepages-")) && !has_resource(|name| matches!(name, "cpu" | "memory")) {
         errors.push(FieldError::forbidden(path, "HugePages require cpu or memory"));
     }
     errors

@@ -88,20 +88,20 @@ fn items(object: &Json, pointer: &str, source: &str) -> Vec<File> {
 }
 
 fn projected(source: &Json) -> Vec<File> {
-    let named = |kind: &str, pointer: &str| format!("{kind} {:?}", source.text(pointer));
+    let source_name = |kind: &str, pointer: &str| format!("{kind} {:?}", source.text(pointer));
     let file = |pointer: &str, of: String| File { path: source.text(pointer).into(), source: of };
     match () {
         () if source.has("/configMap/items") => {
-            items(source, "/configMap/items", &named("ConfigMap", "/configMap/name"))
+            items(source, "/configMap/items", &source_name("ConfigMap", "/configMap/name"))
         }
-        () if source.has("/secret/items") => items(source, "/secret/items", &named("Secret", "/secret/name")),
+        () if source.has("/secret/items") => items(source, "/secret/items", &source_name("Secret", "/secret/name")),
         () if source.has("/downwardAPI/items") => items(source, "/downwardAPI/items", "DownwardAPI"),
         () if source.has("/serviceAccountToken") => {
             vec![file("/serviceAccountToken/path", "ServiceAccountToken".into())]
         }
         () if source.has("/clusterTrustBundle") => {
             let by = if source.has("/clusterTrustBundle/name") { "name" } else { "signerName" };
-            let bundle = named("ClusterTrustBundle", &format!("/clusterTrustBundle/{by}"));
+            let bundle = source_name("ClusterTrustBundle", &format!("/clusterTrustBundle/{by}"));
             vec![file("/clusterTrustBundle/path", bundle)]
         }
         () => [

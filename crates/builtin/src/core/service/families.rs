@@ -61,9 +61,14 @@ pub(super) fn complete(object: &mut Json, old: Option<&Json>) -> FieldErrors {
 
 /// Returns `true` if an update keeps the policy PreferDualStack, the type, the addresses and the families.
 fn is_unchanged_preference(object: &Json, old: &Json) -> bool {
-    let same = |key: &str| object["spec"][key] == old["spec"][key];
+    let is_unchanged = |key: &str| object["spec"][key] == old["spec"][key];
     let prefers = |service: &Json| service.text("/spec/ipFamilyPolicy") == "PreferDualStack";
-    same("type") && prefers(object) && prefers(old) && same("clusterIP") && same("clusterIPs") && same("ipFamilies")
+    is_unchanged("type")
+        && prefers(object)
+        && prefers(old)
+        && is_unchanged("clusterIP")
+        && is_unchanged("clusterIPs")
+        && is_unchanged("ipFamilies")
 }
 
 /// Removes the secondary address and family if the policy changes to SingleStack. For other policies, returns an error

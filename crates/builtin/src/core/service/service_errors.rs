@@ -131,9 +131,9 @@ fn node_port_errors(ports: &[&Json], kind: &str) -> FieldErrors {
 
 fn external_ip_errors(object: &Json) -> FieldErrors {
     let addresses = object.texts("/spec/externalIPs").enumerate();
-    let of = |(at, address): (usize, &str)| {
+    let address_error = |(at, address): (usize, &str)| {
         let field = format!("spec.externalIPs[{at}]");
         ip_errors(address, &field).or_else(|| special_address(address, &field))
     };
-    addresses.filter_map(of).collect()
+    addresses.filter_map(address_error).collect()
 }

@@ -4,25 +4,25 @@ use pintle_json::{Json, Map};
 use serde::de::{Error, MapAccess, SeqAccess};
 
 use super::fields::{StructFields, zero};
-use super::finding::{FieldPath, PathStep};
+use super::finding::{FieldPath, PathSegment};
 use super::reader::{Reader, Typed};
-use super::sink::{Name, Seed, Single, Sink, shape, take};
+use super::sink::{Name, Primitive, Seed, Sink, feed, json_type};
 use super::{Schema, object_meta};
 use crate::types::Type;
 
 /// A [`Sink`] for a whole object. A value that is not an object is returned unchanged.
-pub(super) struct Whole<'r> {
+pub(super) struct ObjectSink<'r> {
     pub(super) reader: &'r mut Reader,
     pub(super) schema: &'r Schema,
     /// If set, receives `apiVersion` and `kind`. The returned object then lacks both members.
     pub(super) type_meta: Option<&'r mut TypeMeta>,
 }
 
-impl Sink for Whole<'_> {
+impl Sink for ObjectSink<'_> {
     type Out = Json;
 
-    fn single(self, found: Single<'_>) -> Json {
-        self.reader.untyped_sink(None).single(found)
+    fn primitive(self, found: Primitive<'_>) -> Json {
+        self.reader.untyped_sink(None).primitive(found)
     }
 
     fn list<'de, A: SeqAccess<'de>>(self, items: A) -> Result<Json, A::Error> {
@@ -30,27 +30,30 @@ impl Sink for Whole<'_> {
     }
 
     fn map<'de, A: MapAccess<'de>>(mut self, mut members: A) -> Result<Json, A::Error> {
-        let mut object = Object::of(self.schema, self.reader);
+        let mut object = ObjectMembers::new(self.schema, self.reader);
         while let Some(Name(name)) = members.next_key()? {
             match self.type_meta.as_mut().and_then(|meta| meta.named(&name)) {
-                Some(field) if field.name == name => field.next(object.reader(), &mut members)?,
-                Some(field) => object.next_case_variant(&name, field, &mut members)?,
-                None => object.next(&name, &mut members)?,
+                Some(field) if field.name == name => field.read_value(object.reader(), &mut members)?,
+                Some(field) => object.read_case_variant(&name, field, &mut members)?,
+                None => object.read_member(&name, &mut members)?,
             }
         }
-        object.finish().map(Json::Object)
+        object.into_members().map(Json::Object)
     }
 }
 
-enum Object<'r> {
+/// The members that were already read.
+enum ObjectMembers<'r> {
     BuiltIn(StructFields<'r>),
     Custom { reader: &'r mut Reader, out: Map },
 }
 
-impl<'r> Object<'r> {
-    fn of(schema: &'r Schema, reader: &'r mut Reader) -> Self {
+impl<'r> ObjectMembers<'r> {
+    fn new(schema: &'r Schema, reader: &'r mut Reader) -> Self {
         match schema.root() {
-            Type::Struct { of, .. } if !schema.is_custom() => Self::BuiltIn(StructFields::new(reader, of, None)),
+            Type::Struct { struct_type, .. } if !schema.is_custom() => {
+                Self::BuiltIn(StructFields::new(reader, struct_type, None))
+            }
             _ => Self::Custom { reader, out: Map::new() },
         }
     }
@@ -62,23 +65,23 @@ impl<'r> Object<'r> {
         }
     }
 
-    fn next<'de, A: MapAccess<'de>>(&mut self, name: &str, members: &mut A) -> Result<(), A::Error> {
+    fn read_member<'de, A: MapAccess<'de>>(&mut self, name: &str, members: &mut A) -> Result<(), A::Error> {
         let (reader, out) = match self {
-            Self::BuiltIn(fields) => return fields.next(name, members),
+            Self::BuiltIn(fields) => return fields.read_member(name, members),
             Self::Custom { reader, out } => (&mut **reader, out),
         };
-        let at = FieldPath { parent: None, step: PathStep::Member(name) };
+        let path = FieldPath { parent: None, segment: PathSegment::Member(name) };
         if out.contains_key(name) {
-            reader.repeated(at);
+            reader.report_duplicate(path);
         }
-        let value = members.next_value_seed(Seed(reader.untyped_sink(Some(&at))))?;
+        let value = members.next_value_seed(Seed(reader.untyped_sink(Some(&path))))?;
         out.insert(name, value);
         Ok(())
     }
 
     /// Reads a member whose name differs from `apiVersion` or `kind` only in case. The member is reported as an
     /// unknown field, but Go still uses its value for a built-in kind. A value of the wrong type is always an error.
-    fn next_case_variant<'de, A: MapAccess<'de>>(
+    fn read_case_variant<'de, A: MapAccess<'de>>(
         &mut self,
         name: &str,
         field: &mut TypeMetaField,
@@ -86,29 +89,29 @@ impl<'r> Object<'r> {
     ) -> Result<(), A::Error> {
         match self {
             Self::BuiltIn(fields) => {
-                fields.reader().unknown(FieldPath { parent: None, step: PathStep::Member(name) });
-                field.take(members.next_value_seed(Seed(fields.reader().untyped_sink(None)))?);
+                fields.reader().report_unknown(FieldPath { parent: None, segment: PathSegment::Member(name) });
+                field.set(members.next_value_seed(Seed(fields.reader().untyped_sink(None)))?);
             }
             Self::Custom { .. } => {
-                self.next(name, members)?;
+                self.read_member(name, members)?;
                 let Self::Custom { out, .. } = self else { return Ok(()) };
-                field.note_shape(&out[name]);
+                field.check_is_string(&out[name]);
             }
         }
         Ok(())
     }
 
-    fn finish<E: Error>(self) -> Result<Map, E> {
+    fn into_members<E: Error>(self) -> Result<Map, E> {
         let (reader, mut out) = match self {
-            Self::BuiltIn(fields) => return Ok(fields.finish()),
+            Self::BuiltIn(fields) => return Ok(fields.into_members()),
             Self::Custom { reader, out } => (reader, out),
         };
         // Go decodes a custom resource into a map, which contains the last value of a duplicate member. Go then reads
         // the metadata from the map. All other members are pruned later, according to the schema in the definition.
         if let Some(metadata) = out.get_mut("metadata") {
-            let (of, at) = (object_meta(), FieldPath { parent: None, step: PathStep::Member("metadata") });
-            let typed = Typed { reader, of: &of, at: Some(&at), earlier: None };
-            *metadata = take(&*metadata, typed).map_err(E::custom)?.unwrap_or_else(|| zero(&of));
+            let (ty, path) = (object_meta(), FieldPath { parent: None, segment: PathSegment::Member("metadata") });
+            let typed = Typed { reader, ty: &ty, path: Some(&path), earlier: None };
+            *metadata = feed(&*metadata, typed).map_err(E::custom)?.unwrap_or_else(|| zero(&ty));
         }
         Ok(out)
     }
@@ -137,34 +140,34 @@ pub(super) struct TypeMetaField {
     /// The number of members with exactly this name.
     count: usize,
     /// The JSON type of the first value that is not a string.
-    wrong_shape: Option<&'static str>,
+    wrong_type: Option<&'static str>,
 }
 
 impl TypeMetaField {
     fn new(name: &'static str) -> Self {
-        Self { name, text: String::new(), count: 0, wrong_shape: None }
+        Self { name, text: String::new(), count: 0, wrong_type: None }
     }
 
-    fn next<'de, A: MapAccess<'de>>(&mut self, reader: &mut Reader, members: &mut A) -> Result<(), A::Error> {
-        self.take(members.next_value_seed(Seed(reader.untyped_sink(None)))?);
+    fn read_value<'de, A: MapAccess<'de>>(&mut self, reader: &mut Reader, members: &mut A) -> Result<(), A::Error> {
+        self.set(members.next_value_seed(Seed(reader.untyped_sink(None)))?);
         self.count += 1;
         // Count a duplicate member here, and report it at the end of the object.
         if self.count > 2 {
-            reader.repeated(self.at());
+            reader.report_duplicate(self.path());
         }
         Ok(())
     }
 
-    fn take(&mut self, value: Json) {
-        self.note_shape(&value);
+    fn set(&mut self, value: Json) {
+        self.check_is_string(&value);
         if let Json::String(text) = value {
             self.text = text.to_string();
         }
     }
 
-    fn note_shape(&mut self, value: &Json) {
+    fn check_is_string(&mut self, value: &Json) {
         if !matches!(value, Json::Null | Json::String(_)) {
-            self.wrong_shape.get_or_insert(shape(value));
+            self.wrong_type.get_or_insert(json_type(value));
         }
     }
 
@@ -174,16 +177,16 @@ impl TypeMetaField {
     ///
     /// Fails if one of the field's values is not a string.
     pub(super) fn text(self, reader: &mut Reader) -> Result<String, String> {
-        if let Some(shape) = self.wrong_shape {
-            return Err(format!("json: cannot unmarshal {shape} into Go struct field .{} of type string", self.name));
+        if let Some(found) = self.wrong_type {
+            return Err(format!("json: cannot unmarshal {found} into Go struct field .{} of type string", self.name));
         }
         if self.count > 1 {
-            reader.repeated(self.at());
+            reader.report_duplicate(self.path());
         }
         Ok(self.text)
     }
 
-    fn at(&self) -> FieldPath<'static> {
-        FieldPath { parent: None, step: PathStep::Member(self.name) }
+    fn path(&self) -> FieldPath<'static> {
+        FieldPath { parent: None, segment: PathSegment::Member(self.name) }
     }
 }

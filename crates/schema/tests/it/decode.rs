@@ -47,7 +47,7 @@ fn unknown_and_duplicate_fields_are_in_document_order() {
         "template": {"spec": {"containers": [{"name": "a", "bar": 1}]}}}, "Metadata": {}}"#;
     let decoded = decode(body, BodyFormat::Json, &expected).unwrap();
     assert_eq!(
-        strict_words(&decoded.findings).unwrap(),
+        strict_decoding_error(&decoded.findings).unwrap(),
         "strict decoding error: unknown field \"x\", unknown field \"spec.foo\", duplicate field \"spec.replicas\", \
          unknown field \"spec.template.spec.containers[0].bar\", unknown field \"Metadata\""
     );
@@ -230,7 +230,7 @@ fn custom_resource_keeps_its_content() {
         decoded.object,
         json!({"apiVersion": "example.com/v1", "kind": "Widget", "metadata": {"name": "a"}, "spec": {"n": null, "m": 2.5}})
     );
-    let words = strict_words(&decoded.findings).unwrap();
+    let words = strict_decoding_error(&decoded.findings).unwrap();
     assert_eq!(words, "strict decoding error: duplicate field \"spec.m\", unknown field \"metadata.foo\"");
     let decode_error = |body: &[u8]| decode(body, BodyFormat::Json, &expected).unwrap_err().to_string();
     assert!(decode_error(b"{}").contains("Object 'Kind' is missing"));
@@ -345,7 +345,7 @@ fn only_the_last_repeated_metadata_is_validated() {
     let body = br#"{"kind": "Widget", "metadata": {"x": 1, "labels": [{"a": 1, "a": 2}]}, "metadata": {"y": {"z": 1, "z": 2}}}"#;
     let decoded = decode(body, BodyFormat::Json, &expected).unwrap();
     assert_eq!(decoded.object["metadata"], json!({}));
-    let words = strict_words(&decoded.findings).unwrap();
+    let words = strict_decoding_error(&decoded.findings).unwrap();
     assert_eq!(
         words,
         "strict decoding error: duplicate field \"metadata.labels[0].a\", duplicate field \"metadata\", \
@@ -378,7 +378,7 @@ fn last_duplicate_in_custom_resource_metadata_wins() {
     let why = "json: cannot unmarshal number into Go struct field ObjectMeta.labels of type string";
     assert!(error.to_string().contains(why), "{error}");
     assert_eq!(
-        strict_words(&read(r#""foo": {"a": 7}, "foo": {"b": 7}"#).unwrap().findings).unwrap(),
+        strict_decoding_error(&read(r#""foo": {"a": 7}, "foo": {"b": 7}"#).unwrap().findings).unwrap(),
         "strict decoding error: duplicate field \"metadata.foo\", unknown field \"metadata.foo\""
     );
 }

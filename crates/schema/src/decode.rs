@@ -1,0 +1,270 @@
+//! Decodes request bodies into objects and reports unknown and duplicate fields.
+
+use pintle_json::{Json, Map};
+
+use super::fields::zero;
+use super::object_sink::{ObjectSink, TypeMeta};
+use super::reader::Reader;
+use super::sink::{feed, feed_json, json_type};
+use super::{Schema, Yaml, protobuf, yaml};
+use crate::decoded::{BodyError, Decoded};
+use crate::finding::StrictFinding;
+
+/// The format of a request body.
+#[derive(Clone, Copy, Debug)]
+pub enum BodyFormat<'a> {
+    /// JSON text.
+    Json,
+    /// YAML text, as the result of [`read_yaml`](super::read_yaml).
+    Yaml(&'a Yaml),
+    /// Protobuf, which only built-in kinds support.
+    Protobuf,
+}
+
+/// The version and kind that the request URL specifies for the object.
+#[derive(Clone, Copy, Debug)]
+pub struct Expected<'a> {
+    /// The version in the form `version` or `group/version`.
+    pub api_version: &'a str,
+    /// The schema of the kind.
+    pub schema: &'a Schema,
+}
+
+/// Decodes a request body into an object.
+///
+/// - For a built-in kind, a missing apiVersion or kind is filled in, and unknown fields are dropped. The
+///   returned object contains exactly the fields and number formats that Go's JSON encoder would write.
+/// - For a custom resource, only the metadata is defaulted and loses its unknown fields. The kind in the body can differ
+///   from the expected kind, which validation reports later. The caller must check the version with [`check_version`].
+///
+/// Unknown and duplicate fields are reported in document order. The request's `fieldValidation` option determines
+/// whether the server ignores these fields, sends warnings or returns an error. [`strict_error`] returns this error.
+///
+/// # Errors
+///
+/// Fails if the body is not an object of the expected kind. The server responds to all these errors with status 400.
+pub fn decode(body: &[u8], format: BodyFormat<'_>, expected: &Expected<'_>) -> Result<Decoded, BodyError> {
+    let body = RequestBody { bytes: body, format, expected };
+    body.complete(body.read()?)
+}
+
+struct RequestBody<'a> {
+    bytes: &'a [u8],
+    format: BodyFormat<'a>,
+    expected: &'a Expected<'a>,
+}
+
+/// An object as the body contains it, before the checks and defaults of its apiVersion and kind.
+struct ReadObject {
+    /// The object without `apiVersion` and `kind`.
+    members: Map,
+    api_version: String,
+    kind: String,
+    reader: Reader,
+    /// The findings of the YAML parser. The reader has the other findings.
+    yaml_findings: Vec<StrictFinding>,
+}
+
+impl RequestBody<'_> {
+    fn read(&self) -> Result<ReadObject, BodyError> {
+        let Expected { api_version, schema } = *self.expected;
+        let syntax_error = |why: String| self.syntax_error(&why);
+        let (mut reader, mut type_meta) = (Reader::new(schema), TypeMeta::new());
+        let sink = ObjectSink { reader: &mut reader, schema, type_meta: Some(&mut type_meta) };
+        let mut yaml_findings = Vec::new();
+        let object = match self.format {
+            BodyFormat::Json => feed_json(self.bytes, sink).map_err(syntax_error)?,
+            BodyFormat::Yaml(Ok((node, findings))) => {
+                yaml_findings.clone_from(findings);
+                feed(node, sink).map_err(|error| syntax_error(error.to_string()))?
+            }
+            BodyFormat::Yaml(Err(why)) => {
+                // kube-apiserver reports its YAML parser's error without the prefix `yaml::CONVERSION`.
+                let why = why.strip_prefix(yaml::CONVERSION).unwrap_or(why);
+                return Err(self.unrecognized(&format!("{why} ({})", excerpt(self.bytes))));
+            }
+            BodyFormat::Protobuf => {
+                let object = protobuf::decode(self.bytes, (api_version, schema.kind()));
+                let object = object.map_err(BodyError::Unrecognized)?;
+                feed(&object, sink).map_err(|error| syntax_error(error.to_string()))?
+            }
+        };
+        let members = match object {
+            Json::Object(members) => members,
+            Json::Null => empty_members(schema),
+            other => return Err(syntax_error(not_an_object(&other))),
+        };
+        // An error in `apiVersion` or `kind` takes precedence over errors in other values.
+        let api_version = type_meta.api_version.text(&mut reader).map_err(syntax_error)?;
+        let kind = type_meta.kind.text(&mut reader).map_err(syntax_error)?;
+        Ok(ReadObject { members, api_version, kind, reader, yaml_findings })
+    }
+
+    /// Checks the object's apiVersion and kind, and fills them in if they are missing.
+    fn complete(&self, object: ReadObject) -> Result<Decoded, BodyError> {
+        let Expected { api_version, schema } = *self.expected;
+        let ReadObject { mut members, api_version: actual_version, kind: actual_kind, reader, yaml_findings } = object;
+        // A custom resource's body must contain its kind. The body of a built-in kind may omit the kind, but must not contain a different one.
+        if !schema.is_custom() {
+            check_kind(&actual_version, &actual_kind, self.expected)?;
+        } else if actual_kind.is_empty() {
+            let text = String::from_utf8_lossy(self.bytes);
+            return Err(self.unrecognized(&format!("Object 'Kind' is missing in '{text}' ({})", excerpt(self.bytes))));
+        }
+        let mut findings = yaml_findings;
+        findings.extend(reader.into_findings().map_err(|error| match error {
+            BodyError::Value(why) => BodyError::Value(cannot_be_handled(self.expected, &why)),
+            other => other,
+        })?);
+        let fills_version = actual_version.is_empty() && !schema.is_custom();
+        members.insert("apiVersion", if fills_version { api_version.into() } else { actual_version.into() });
+        members.insert("kind", if actual_kind.is_empty() { schema.kind().into() } else { actual_kind.into() });
+        Ok(Decoded { object: Json::Object(members), findings })
+    }
+
+    fn syntax_error(&self, why: &str) -> BodyError {
+        self.unrecognized(&format!("couldn't get version/kind; json parse error: {why} ({})", excerpt(self.bytes)))
+    }
+
+    fn unrecognized(&self, why: &str) -> BodyError {
+        let kind = self.expected.schema.kind();
+        BodyError::Unrecognized(format!("the object provided is unrecognized (must be of type {kind}): {why}"))
+    }
+}
+
+/// Returns the members that Go's JSON encoder writes for an object without any set field.
+fn empty_members(schema: &Schema) -> Map {
+    match zero(schema.root()) {
+        Json::Object(members) if !schema.is_custom() => members,
+        _ => Map::new(),
+    }
+}
+
+/// Returns the error message for a patch whose result is not an object.
+pub fn not_an_object_message(patched: &Json) -> String {
+    format!("couldn't get version/kind; json parse error: {}", not_an_object(patched))
+}
+
+fn not_an_object(value: &Json) -> String {
+    /// The Go struct into which kube-apiserver first decodes a body, as Go prints its type.
+    const TYPE_META: &str = "struct { APIVersion string \"json:\\\"apiVersion,omitempty\\\"\"; Kind string \"json:\\\"kind,omitempty\\\"\" }";
+    format!("json: cannot unmarshal {} into Go value of type {TYPE_META}", json_type(value))
+}
+
+/// Returns the message of the 400 response to a request with `fieldValidation=Strict`,
+/// or `None` if the body has no unknown or duplicate fields.
+pub fn strict_error(findings: &[StrictFinding], expected: &Expected<'_>) -> Option<String> {
+    strict_decoding_error(findings).map(|error| cannot_be_handled(expected, &error))
+}
+
+/// Returns the same text as [`strict_error`] without the kind at the start. kube-apiserver uses this form in errors about patches.
+///
+/// Like kube-apiserver, the text first lists all duplicate YAML keys, one on each line, and then the other findings.
+pub fn strict_decoding_error(findings: &[StrictFinding]) -> Option<String> {
+    let is_yaml_key = |finding: &&StrictFinding| matches!(finding, StrictFinding::DuplicateYamlKey(_));
+    let (yaml_keys, others): (Vec<_>, Vec<_>) = findings.iter().partition(is_yaml_key);
+    let lines: String = yaml_keys.iter().map(|finding| format!("\n  {finding}")).collect();
+    let yaml_error = (!lines.is_empty()).then(|| format!("yaml: unmarshal errors:{lines}"));
+    let errors: Vec<_> = yaml_error.into_iter().chain(others.iter().map(ToString::to_string)).collect();
+    (!errors.is_empty()).then(|| format!("strict decoding error: {}", errors.join(", ")))
+}
+
+/// Returns the first bytes of a body for an error message. The bytes are hexadecimal digits, unless the body looks like JSON.
+pub(crate) fn excerpt(body: &[u8]) -> String {
+    const MAX_BYTES: usize = 30;
+    if body.is_empty() {
+        return "<empty>".into();
+    }
+    let start = &body[..body.len().min(MAX_BYTES)];
+    let more = if body.len() > MAX_BYTES { " ..." } else { "" };
+    match start.first() {
+        Some(b'{') => format!("{}{more}", String::from_utf8_lossy(start)),
+        _ => format!("{}{more}", start.iter().map(|byte| format!("{byte:02x}")).collect::<String>()),
+    }
+}
+
+/// Checks the version and kind in the body for a built-in kind. An empty version or kind is replaced by the expected one.
+///
+/// # Errors
+///
+/// Returns kube-apiserver's error if the version or the kind is not the expected one.
+fn check_kind(version: &str, kind: &str, expected: &Expected<'_>) -> Result<(), BodyError> {
+    let actual_version = if version.is_empty() { expected.api_version } else { version };
+    let actual_kind = if kind.is_empty() { expected.schema.kind() } else { kind };
+    if (actual_version, actual_kind) == (expected.api_version, expected.schema.kind()) {
+        return Ok(());
+    }
+    let same_kind = actual_kind == expected.schema.kind();
+    if same_kind && (Schema::knows(actual_version, actual_kind) || is_removed_version(actual_version)) {
+        return Err(other_version(actual_version, expected.api_version));
+    }
+    if Schema::knows(actual_version, actual_kind) {
+        let go_type = |version: &str, kind: &str| format!("{}.{kind}", version.rsplit('/').next().unwrap_or_default());
+        let why = format!(
+            "converting ({}) to ({}): unknown conversion",
+            go_type(actual_version, actual_kind),
+            go_type(expected.api_version, expected.schema.kind())
+        );
+        return Err(BodyError::OtherKind(format!(
+            "{actual_kind} in version {:?} cannot be handled as a {}: {why}",
+            actual_version.rsplit('/').next().unwrap_or_default(),
+            expected.schema.kind()
+        )));
+    }
+    Err(BodyError::OtherKind(format!(
+        "no kind {actual_kind:?} is registered for version {actual_version:?} in scheme {SCHEME:?}"
+    )))
+}
+
+/// The name of kube-apiserver's scheme, which is the place in its source that creates the scheme.
+const SCHEME: &str = "pkg/api/legacyscheme/scheme.go:30";
+
+/// Returns `true` if kube-apiserver no longer serves a version but still registers its types.
+fn is_removed_version(version: &str) -> bool {
+    const VERSIONS: [&str; 20] = [
+        "apps/v1beta1",
+        "apps/v1beta2",
+        "extensions/v1beta1",
+        "autoscaling/v2beta1",
+        "autoscaling/v2beta2",
+        "batch/v1beta1",
+        "policy/v1beta1",
+        "networking.k8s.io/v1beta1",
+        "discovery.k8s.io/v1beta1",
+        "events.k8s.io/v1beta1",
+        "coordination.k8s.io/v1beta1",
+        "rbac.authorization.k8s.io/v1beta1",
+        "rbac.authorization.k8s.io/v1alpha1",
+        "storage.k8s.io/v1beta1",
+        "scheduling.k8s.io/v1beta1",
+        "authentication.k8s.io/v1beta1",
+        "authorization.k8s.io/v1beta1",
+        "admissionregistration.k8s.io/v1beta1",
+        "apiextensions.k8s.io/v1beta1",
+        "flowcontrol.apiserver.k8s.io/v1beta3",
+    ];
+    VERSIONS.contains(&version)
+}
+
+/// Checks that a decoded object has the expected version.
+///
+/// # Errors
+///
+/// Fails if the object has a version other than `expected`. The server responds
+/// with status 400, after it has reported unknown and duplicate fields.
+pub fn check_version(actual: &str, expected: &str) -> Result<(), BodyError> {
+    if actual == expected { Ok(()) } else { Err(other_version(actual, expected)) }
+}
+
+fn other_version(actual: &str, expected: &str) -> BodyError {
+    BodyError::OtherKind(format!(
+        "the API version in the data ({actual}) does not match the expected API version ({expected})"
+    ))
+}
+
+/// Returns the message that a body "cannot be handled as" an object of the expected kind.
+pub fn cannot_be_handled(expected: &Expected<'_>, why: &str) -> String {
+    let kind = expected.schema.kind();
+    let version = expected.api_version.rsplit('/').next().unwrap_or_default();
+    format!("{kind} in version {version:?} cannot be handled as a {kind}: {why}")
+}
