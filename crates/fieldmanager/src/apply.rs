@@ -11,7 +11,7 @@ use thiserror::Error;
 
 use super::WriteContext;
 use super::compare::{compare, equal};
-use super::field_set::{check, field_set};
+use super::field_set::{error_text, field_set, schema_errors};
 use super::key_defaults;
 use super::managers::{Managed, ManagerId, Managers};
 use super::merge::{merge, remove};
@@ -171,19 +171,16 @@ fn run(
     ctx: &WriteContext<'_>,
 ) -> Result<(Json, bool, Managers), ApplyError> {
     let ty = ctx.schema.root();
-    let errors = check(ty, applied);
+    let errors = schema_errors(ty, applied);
     if !errors.is_empty() {
         let name = |field: &str| applied.text(&format!("/metadata/{field}"));
-        let text = match &errors[..] {
-            [one] => one.clone(),
-            all => format!("errors:\n  {}", all.join("\n  ")),
-        };
         return Err(ApplyError::Typed(format!(
-            "failed to create typed patch object ({}/{}; {}, Kind={}): {text}",
+            "failed to create typed patch object ({}/{}; {}, Kind={}): {}",
             name("namespace"),
             name("name"),
             slashed(ctx.api_version),
-            ctx.schema.kind()
+            ctx.schema.kind(),
+            error_text(&errors)
         )));
     }
     let merged = merge(ty, Some(live), Some(applied))
@@ -295,7 +292,7 @@ fn last_applied(live: &Json, ctx: &WriteContext<'_>) -> Option<Set> {
     let applied: Json = serde_json::from_str(text).ok()?;
     if applied.get("apiVersion")?.as_str()? != ctx.api_version
         || !key_defaults::is_within_limit(ctx.schema.root(), &applied)
-        || !check(ctx.schema.root(), &applied).is_empty()
+        || !schema_errors(ctx.schema.root(), &applied).is_empty()
     {
         return None;
     }

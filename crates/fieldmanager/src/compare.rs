@@ -91,7 +91,7 @@ pub(super) fn shape(ty: &Type, value: &Json) -> Shape {
 }
 
 /// Returns `true` if server-side apply treats a map of this type as one value with a single set of owners.
-pub(super) fn atomic_map(ty: &Type) -> bool {
+pub(super) fn is_atomic_map(ty: &Type) -> bool {
     match ty {
         Type::Struct { atomic, .. } => *atomic,
         Type::Map(map) => map.atomic,
@@ -101,7 +101,7 @@ pub(super) fn atomic_map(ty: &Type) -> bool {
 
 /// Returns the type of a list. Returns `None` if server-side apply
 /// treats the list as one value with a single set of owners.
-pub(super) fn keyed(ty: &Type) -> Option<&ListType> {
+pub(super) fn associative_list(ty: &Type) -> Option<&ListType> {
     match ty {
         Type::List(list) if list.topology != Topology::Atomic => Some(list),
         _ => None,
@@ -183,7 +183,7 @@ fn shaped(
         Shape::Map => {
             let (before, after) = (old.and_then(Json::as_object), new.and_then(Json::as_object));
             let empty = before.is_none_or(|map| map.is_empty()) && after.is_none_or(|map| map.is_empty());
-            if !atomic_map(ty) && !empty {
+            if !is_atomic_map(ty) && !empty {
                 for (name, value) in before.into_iter().flatten() {
                     let new = after.and_then(|map| map.get(name));
                     found.below(|| PathElement::Field(name.clone()), member(ty, name), Some(value), new);
@@ -199,7 +199,7 @@ fn shaped(
         Shape::List => {
             let (before, after) = (old.and_then(Json::as_array), new.and_then(Json::as_array));
             let empty = before.is_none_or(Vec::is_empty) && after.is_none_or(Vec::is_empty);
-            if let Some(list) = keyed(ty).filter(|_| !empty) {
+            if let Some(list) = associative_list(ty).filter(|_| !empty) {
                 items(list, before, after, found);
                 return false;
             }

@@ -6,119 +6,147 @@ use pintle_json::Json;
 use pintle_schema::patch::go_text;
 use pintle_schema::{ListType, Scalar, Type};
 
-use super::compare::{Shape, atomic_map, keyed, member, shape};
+use super::compare::{Shape, associative_list, is_atomic_map, member, shape};
 use super::path_element::PathElement;
 use super::set::Set;
 
 /// Returns the paths of the fields that an applied object sets.
 pub(crate) fn field_set(ty: &Type, value: &Json) -> Set {
     let mut set = Set::default();
-    claim(ty, value, &mut set);
+    collect_paths(ty, value, &mut set);
     set
 }
 
-/// Adds the paths of the fields that are set inside a value. Returns `true` if the value's own path must be added, too.
-fn claim(ty: &Type, value: &Json, set: &mut Set) -> bool {
+/// Adds the paths of the fields that are set inside a value. Returns `true` if the value is a leaf, whose
+/// own path the caller must add.
+fn collect_paths(ty: &Type, value: &Json, set: &mut Set) -> bool {
     match shape(ty, value) {
         Shape::Scalar => true,
-        Shape::Map if atomic_map(ty) => true,
+        Shape::Map if is_atomic_map(ty) => true,
         Shape::Map => {
             for (name, value) in value.members("") {
-                let mut below = Set::default();
-                let whole = claim(member(ty, name), value, &mut below);
+                let mut child_paths = Set::default();
+                let is_leaf = collect_paths(member(ty, name), value, &mut child_paths);
                 let is_empty = value.is_null() || value.as_object().is_some_and(|map| map.is_empty());
-                let step = PathElement::Field(name.clone());
-                if whole || is_empty || !ty.names(name) {
-                    set.insert(std::slice::from_ref(&step));
+                let element = PathElement::Field(name.clone());
+                if is_leaf || is_empty || !ty.names(name) {
+                    set.insert(std::slice::from_ref(&element));
                 }
-                set.extend_below(step, below);
+                set.extend_below(element, child_paths);
             }
             false
         }
-        Shape::List => match keyed(ty) {
+        Shape::List => match associative_list(ty) {
             None => true,
             Some(list) => {
-                claim_items(list, value.as_array().map_or(&[], Vec::as_slice), set);
+                collect_item_paths(list, value.as_array().map_or(&[], Vec::as_slice), set);
                 false
             }
         },
     }
 }
 
-fn claim_items(ty: &ListType, items: &[Json], set: &mut Set) {
-    let mut by_step: BTreeMap<PathElement, Vec<&Json>> = BTreeMap::new();
+fn collect_item_paths(ty: &ListType, items: &[Json], set: &mut Set) {
+    let mut by_element: BTreeMap<PathElement, Vec<&Json>> = BTreeMap::new();
     for item in items {
-        if let Ok(step) = PathElement::of_item(ty, item) {
-            by_step.entry(step).or_default().push(item);
+        if let Ok(element) = PathElement::of_item(ty, item) {
+            by_element.entry(element).or_default().push(item);
         }
     }
-    for (step, items) in by_step {
-        set.insert(std::slice::from_ref(&step));
+    for (element, items) in by_element {
+        set.insert(std::slice::from_ref(&element));
         // Duplicate list items share one set of owners.
         if let [item] = items[..] {
-            let mut below = Set::default();
-            claim(&ty.item, item, &mut below);
-            set.extend_below(step, below);
+            let mut child_paths = Set::default();
+            collect_paths(&ty.item, item, &mut child_paths);
+            set.extend_below(element, child_paths);
         }
     }
 }
 
-/// Returns the errors in an applied object, with the messages of Go's library. Empty if the object fits its schema.
-pub(super) fn check(ty: &Type, value: &Json) -> Vec<String> {
-    errors(ty, value, Nulls::Fit)
-}
-
-/// Returns the errors in an apply configuration from a CEL expression, in which Go's library does not recognize null.
-pub(super) fn check_cel_value(ty: &Type, value: &Json) -> Vec<String> {
-    errors(ty, value, Nulls::Differ)
+/// A reason why an object does not fit its schema.
+pub(super) struct SchemaError {
+    pub(super) kind: SchemaErrorKind,
+    /// The message of Go's library, with the field's path.
+    pub(super) message: String,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Nulls {
-    Fit,
-    /// CEL represents null as a protobuf enum value, which Go's library accepts for no type.
-    Differ,
+pub(super) enum SchemaErrorKind {
+    /// Two items of a list have the same key.
+    DuplicateItem,
+    Other,
 }
 
-fn errors(ty: &Type, value: &Json, nulls: Nulls) -> Vec<String> {
-    let mut errors = ValidationErrors { nulls, all: Vec::new(), bytes: 0 };
+/// Returns the errors in an applied object. Empty if the object fits its schema.
+pub(super) fn schema_errors(ty: &Type, value: &Json) -> Vec<SchemaError> {
+    errors(ty, value, NullRule::Valid)
+}
+
+/// Returns the errors in an apply configuration from a CEL expression, in which Go's library does not recognize null.
+pub(super) fn schema_errors_of_cel_value(ty: &Type, value: &Json) -> Vec<SchemaError> {
+    errors(ty, value, NullRule::Invalid)
+}
+
+/// Formats errors like Go's library.
+pub(super) fn error_text(errors: &[SchemaError]) -> String {
+    let messages: Vec<_> = errors.iter().map(|error| error.message.as_str()).collect();
+    match &messages[..] {
+        [message] => (*message).to_owned(),
+        messages => format!("errors:\n  {}", messages.join("\n  ")),
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum NullRule {
+    Valid,
+    /// CEL represents null as a protobuf enum value, which Go's library accepts for no type.
+    Invalid,
+}
+
+fn errors(ty: &Type, value: &Json, null_rule: NullRule) -> Vec<SchemaError> {
+    let mut errors = SchemaErrors { null_rule, all: Vec::new(), bytes: 0 };
     check_value(ty, value, &mut String::new(), &mut errors);
     errors.all
 }
 
 /// A list of errors with a limited total size, because a path can be as long as the object.
-struct ValidationErrors {
-    nulls: Nulls,
-    all: Vec<String>,
+struct SchemaErrors {
+    null_rule: NullRule,
+    all: Vec<SchemaError>,
     bytes: usize,
 }
 
 /// The maximum total size of the reported errors, in bytes.
 const MAX_ERRORS_SIZE: usize = 4 << 20;
 
-impl ValidationErrors {
+impl SchemaErrors {
     fn push(&mut self, path: &str, message: &str) {
+        self.push_kind(SchemaErrorKind::Other, path, message);
+    }
+
+    fn push_kind(&mut self, kind: SchemaErrorKind, path: &str, message: &str) {
         if self.bytes < MAX_ERRORS_SIZE {
-            let error = if path.is_empty() { message.to_owned() } else { format!("{path}: {message}") };
-            self.bytes += size_of::<String>() + error.len();
-            self.all.push(error);
+            let message = if path.is_empty() { message.to_owned() } else { format!("{path}: {message}") };
+            self.bytes += size_of::<SchemaError>() + message.len();
+            self.all.push(SchemaError { kind, message });
         }
     }
 }
 
-fn check_value(ty: &Type, value: &Json, path: &mut String, errors: &mut ValidationErrors) {
+fn check_value(ty: &Type, value: &Json, path: &mut String, errors: &mut SchemaErrors) {
     match (shape(ty, value), value) {
-        (_, Json::Null) if errors.nulls == Nulls::Fit => {}
+        (_, Json::Null) if errors.null_rule == NullRule::Valid => {}
         (Shape::Scalar, Json::Null) => {
             if let Type::Scalar(scalar) = ty {
-                check_null(*scalar).into_iter().for_each(|what| errors.push(path, &what));
+                null_error(*scalar).into_iter().for_each(|error| errors.push(path, &error));
             }
         }
         (Shape::Map, Json::Null) => errors.push(path, "expected map, got &{NULL_VALUE}"),
         (Shape::List, Json::Null) => errors.push(path, "expected list, got &{NULL_VALUE}"),
         (Shape::Scalar, value) => {
             if let Type::Scalar(scalar) = ty {
-                check_scalar(*scalar, value).into_iter().for_each(|what| errors.push(path, &what));
+                scalar_error(*scalar, value).into_iter().for_each(|error| errors.push(path, &error));
             }
         }
         (Shape::Map, Json::Object(members)) => {
@@ -145,25 +173,25 @@ fn check_value(ty: &Type, value: &Json, path: &mut String, errors: &mut Validati
     }
 }
 
-fn check_items(ty: &ListType, items: &[Json], path: &mut String, errors: &mut ValidationErrors) {
-    let associative = ty.topology != pintle_schema::Topology::Atomic;
+fn check_items(ty: &ListType, items: &[Json], path: &mut String, errors: &mut SchemaErrors) {
+    let is_associative = ty.topology != pintle_schema::Topology::Atomic;
     let mut seen = BTreeSet::new();
-    for (at, item) in items.iter().enumerate() {
-        let step = if associative {
+    for (index, item) in items.iter().enumerate() {
+        let element = if is_associative {
             match PathElement::of_item(ty, item) {
-                Ok(step) => step,
+                Ok(element) => element,
                 Err(why) => {
-                    errors.push(path, &format!("element {at}: {why}"));
+                    errors.push(path, &format!("element {index}: {why}"));
                     return;
                 }
             }
         } else {
-            PathElement::Index(at as i64)
+            PathElement::Index(index as i64)
         };
         let length = path.len();
-        let text = step.to_string();
-        if !seen.insert(step) {
-            errors.push(path, &format!("duplicate entries for key {text}"));
+        let text = element.to_string();
+        if !seen.insert(element) {
+            errors.push_kind(SchemaErrorKind::DuplicateItem, path, &format!("duplicate entries for key {text}"));
         }
         path.push_str(&text);
         check_value(&ty.item, item, path, errors);
@@ -171,8 +199,9 @@ fn check_items(ty: &ListType, items: &[Json], path: &mut String, errors: &mut Va
     }
 }
 
-fn check_null(scalar: Scalar) -> Option<String> {
-    let expected = expected(scalar);
+/// Returns the error for a null value that fits no type.
+fn null_error(scalar: Scalar) -> Option<String> {
+    let expected = expected_type(scalar);
     match scalar {
         Scalar::Raw => None,
         Scalar::Int32 | Scalar::Int64 | Scalar::Number => Some(format!("expected {expected}, got structpb.NullValue")),
@@ -183,7 +212,7 @@ fn check_null(scalar: Scalar) -> Option<String> {
     }
 }
 
-fn check_scalar(scalar: Scalar, value: &Json) -> Option<String> {
+fn scalar_error(scalar: Scalar, value: &Json) -> Option<String> {
     let fits = match scalar {
         Scalar::Raw => true,
         Scalar::String | Scalar::Bytes | Scalar::Duration => value.is_string(),
@@ -199,9 +228,9 @@ fn check_scalar(scalar: Scalar, value: &Json) -> Option<String> {
     if fits {
         return None;
     }
-    let expected = expected(scalar);
+    let expected = expected_type(scalar);
     match scalar {
-        Scalar::Int32 | Scalar::Int64 | Scalar::Number => Some(format!("expected {expected}, got {}", go_shape(value))),
+        Scalar::Int32 | Scalar::Int64 | Scalar::Number => Some(format!("expected {expected}, got {}", go_type(value))),
         Scalar::String | Scalar::Bytes | Scalar::Duration => {
             Some(format!("expected {expected}, got {}", go_value(value)))
         }
@@ -209,7 +238,7 @@ fn check_scalar(scalar: Scalar, value: &Json) -> Option<String> {
     }
 }
 
-fn expected(scalar: Scalar) -> &'static str {
+fn expected_type(scalar: Scalar) -> &'static str {
     match scalar {
         Scalar::Raw => "JSON",
         Scalar::Bool => "boolean",
@@ -224,7 +253,7 @@ fn expected(scalar: Scalar) -> &'static str {
     }
 }
 
-fn go_shape(value: &Json) -> &'static str {
+fn go_type(value: &Json) -> &'static str {
     match value {
         Json::Null => "<nil>",
         Json::Bool(_) => "bool",
@@ -243,7 +272,7 @@ fn go_value(value: &Json) -> String {
             Json::String(text) => format!("{text:?}"),
             Json::Number(number) => number.to_string(),
             Json::Bool(value) => value.to_string(),
-            other => go_shape(other).to_owned() + "{…}",
+            other => go_type(other).to_owned() + "{…}",
         }
     )
 }

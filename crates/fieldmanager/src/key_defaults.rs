@@ -3,7 +3,7 @@
 use pintle_json::Json;
 use pintle_schema::{Topology, Type};
 
-use super::compare::{keyed, member};
+use super::compare::{associative_list, member};
 
 /// The maximum total size of the default values in the paths of one object, in bytes. An object
 /// that exceeds this size is too large for the server to store.
@@ -13,14 +13,16 @@ const MAX_DEFAULTS: usize = 32 << 20;
 /// limit. A list item's path contains the default value of each key field that the item omits.
 /// Without a limit, the paths of a small object could need an unbounded amount of memory.
 pub(super) fn is_within_limit(ty: &Type, object: &Json) -> bool {
-    take(ty, object, &mut { MAX_DEFAULTS }).is_some()
+    count_defaults(ty, object, &mut { MAX_DEFAULTS }).is_some()
 }
 
-fn take(ty: &Type, value: &Json, left: &mut usize) -> Option<()> {
+fn count_defaults(ty: &Type, value: &Json, remaining: &mut usize) -> Option<()> {
     match value {
-        Json::Object(members) => members.iter().try_for_each(|(name, value)| take(member(ty, name), value, left)),
+        Json::Object(members) => {
+            members.iter().try_for_each(|(name, value)| count_defaults(member(ty, name), value, remaining))
+        }
         Json::Array(items) => {
-            let Some(list) = keyed(ty) else { return Some(()) };
+            let Some(list) = associative_list(ty) else { return Some(()) };
             let keys = if let Topology::Keyed(keys) = &list.topology { &keys[..] } else { &[] };
             let defaults: Vec<_> = keys
                 .iter()
@@ -28,9 +30,9 @@ fn take(ty: &Type, value: &Json, left: &mut usize) -> Option<()> {
                 .collect();
             items.iter().try_for_each(|item| {
                 for (_, weight) in defaults.iter().filter(|(name, _)| item.get(name).is_none()) {
-                    *left = left.checked_sub(*weight)?;
+                    *remaining = remaining.checked_sub(*weight)?;
                 }
-                take(&list.item, item, left)
+                count_defaults(&list.item, item, remaining)
             })
         }
         _ => Some(()),

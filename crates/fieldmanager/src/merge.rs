@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use pintle_json::{Json, Map};
 use pintle_schema::{ListType, Type};
 
-use super::compare::{Shape, atomic_map, is_empty_or_absent, keyed, member, shape};
+use super::compare::{Shape, associative_list, is_atomic_map, is_empty_or_absent, member, shape};
 use super::path_element::PathElement;
 use super::set::Set;
 
@@ -23,7 +23,7 @@ pub(super) fn merge(ty: &Type, live: Option<&Json>, applied: Option<&Json>) -> R
     let whole = || applied.or(live).cloned();
     match like {
         Shape::Scalar => Ok(whole()),
-        Shape::Map if atomic_map(ty) || (is_empty_or_absent(live) && is_empty_or_absent(applied)) => Ok(whole()),
+        Shape::Map if is_atomic_map(ty) || (is_empty_or_absent(live) && is_empty_or_absent(applied)) => Ok(whole()),
         Shape::Map => {
             let (live, applied) = (live.and_then(Json::as_object), applied.and_then(Json::as_object));
             let mut out = Map::new();
@@ -39,7 +39,7 @@ pub(super) fn merge(ty: &Type, live: Option<&Json>, applied: Option<&Json>) -> R
             }
             Ok((!out.is_empty()).then_some(Json::Object(out)))
         }
-        Shape::List => match keyed(ty) {
+        Shape::List => match associative_list(ty) {
             Some(list) if !(is_empty_or_absent(live) && is_empty_or_absent(applied)) => {
                 let merged = merge_items(list, items(live), items(applied))?;
                 Ok((!merged.is_empty()).then_some(Json::Array(merged)))
@@ -120,7 +120,7 @@ fn merge_items(ty: &ListType, live: &[Json], applied: &[Json]) -> Result<Vec<Jso
 /// list, which may be empty. If all members or items themselves are removed, the result is null.
 pub(super) fn remove(ty: &Type, value: &Json, paths: &Set) -> Json {
     match (shape(ty, value), value) {
-        (Shape::Map, Json::Object(members)) if !members.is_empty() && !atomic_map(ty) => {
+        (Shape::Map, Json::Object(members)) if !members.is_empty() && !is_atomic_map(ty) => {
             let mut out = Map::new();
             let mut removed_below = false;
             for (name, value) in members {
@@ -140,7 +140,7 @@ pub(super) fn remove(ty: &Type, value: &Json, paths: &Set) -> Json {
             if out.is_empty() && !removed_below { Json::Null } else { Json::Object(out) }
         }
         (Shape::List, Json::Array(items)) if !items.is_empty() => {
-            let Some(list) = keyed(ty) else { return Json::Null };
+            let Some(list) = associative_list(ty) else { return Json::Null };
             let mut out = Vec::new();
             let mut removed_below = false;
             for item in items {

@@ -3,8 +3,8 @@
 use pintle_json::{Json, Map};
 use pintle_schema::{Schema, Type};
 
-use super::compare::{atomic_map, keyed};
-use super::field_set::{check, check_cel_value};
+use super::compare::{associative_list, is_atomic_map};
+use super::field_set::{SchemaErrorKind, error_text, schema_errors, schema_errors_of_cel_value};
 use super::key_defaults;
 use super::merge::merge;
 
@@ -15,27 +15,26 @@ use super::merge::merge;
 /// Returns kube-apiserver's error message if:
 ///
 /// - the configuration does not fit the schema;
+/// - the object does not fit the schema. Duplicate list items are allowed in the object. A custom object can have any other
+///   error, because kube-apiserver calls the policies before it validates the object;
 /// - the configuration contains a list, map or struct that server-side apply treats as one value;
 /// - a list item cannot be identified, for example because it has none of its key fields.
 pub fn merge_configuration(schema: &Schema, live: &Json, configuration: &Json) -> Result<Json, String> {
     let ty = schema.root();
-    let errors = check_cel_value(ty, configuration);
+    let errors = schema_errors_of_cel_value(ty, configuration);
     if !errors.is_empty() {
-        let text = match &errors[..] {
-            [one] => one.clone(),
-            all => format!("errors:\n  {}", all.join("\n  ")),
-        };
-        return Err(format!("failed to convert patch object to typed object: {text}"));
-    }
-    let mut undeclared = check(ty, live).into_iter().filter(|error| error.ends_with("field not declared in schema"));
-    if let Some(error) = undeclared.next() {
-        return Err(format!("failed to convert original object to typed object: {error}"));
+        return Err(format!("failed to convert patch object to typed object: {}", error_text(&errors)));
     }
     let mut atomic = Vec::new();
     find_atomic(ty, configuration, &mut String::new(), &mut atomic);
     if !atomic.is_empty() {
         let fields = atomic.join(", ");
         return Err(format!("invalid ApplyConfiguration: may not mutate atomic arrays, maps or structs: {fields}"));
+    }
+    let mut errors = schema_errors(ty, live);
+    errors.retain(|error| error.kind != SchemaErrorKind::DuplicateItem);
+    if !errors.is_empty() {
+        return Err(format!("failed to convert original object to typed object: {}", error_text(&errors)));
     }
     let is_within_limit = |object: &Json| key_defaults::is_within_limit(ty, object);
     if !is_within_limit(configuration) || !is_within_limit(live) {
@@ -50,7 +49,7 @@ fn find_atomic(ty: &Type, value: &Json, path: &mut String, found: &mut Vec<Strin
     let length = path.len();
     match value {
         Json::Object(members) => {
-            if atomic_map(ty) {
+            if is_atomic_map(ty) {
                 found.push(path.clone());
             }
             for (name, value) in members {
@@ -63,11 +62,11 @@ fn find_atomic(ty: &Type, value: &Json, path: &mut String, found: &mut Vec<Strin
                 }
             }
         }
-        Json::Array(items) => match keyed(ty) {
+        Json::Array(items) => match associative_list(ty) {
             None => found.push(path.clone()),
             Some(list) => {
-                for (at, item) in items.iter().enumerate() {
-                    path.push_str(&format!("[{at}]"));
+                for (index, item) in items.iter().enumerate() {
+                    path.push_str(&format!("[{index}]"));
                     find_atomic(&list.item, item, path, found);
                     path.truncate(length);
                 }
@@ -112,6 +111,48 @@ mod tests {
     fn undeclared_field_of_the_object_is_refused() {
         let why = merged(("v1", "ConfigMap"), &json!({"date": 1}), &json!({"data": {"a": "b"}})).unwrap_err();
         assert_eq!(why, "failed to convert original object to typed object: .date: field not declared in schema");
+    }
+
+    fn custom() -> Schema {
+        let spec = json!({"type": "object", "properties": {
+            "size": {"type": "integer"}, "name": {"type": "string"},
+            "tags": {"type": "array", "x-kubernetes-list-type": "set", "items": {"type": "string"}},
+            "path": {"type": "array", "items": {"type": "string"}},
+        }});
+        Schema::custom("Widget", &json!({"type": "object", "properties": {"spec": spec}}))
+    }
+
+    #[test]
+    fn wrong_types_in_a_custom_object_are_refused() {
+        let configuration = json!({"spec": {"name": "x"}});
+        let merged = |spec: Json| merge_configuration(&custom(), &json!({"spec": spec}), &configuration);
+        let prefix = "failed to convert original object to typed object: ";
+        let size = ".spec.size: expected numeric (int or float), got string";
+        for (spec, why) in [
+            (json!({"size": "x"}), size.to_owned()),
+            (json!({"tags": {}}), ".spec.tags: expected list, got &{map[]}".to_owned()),
+            (
+                json!({"size": "x", "other": 1}),
+                format!("errors:\n  .spec.other: field not declared in schema\n  {size}"),
+            ),
+        ] {
+            assert_eq!(merged(spec.clone()), Err(format!("{prefix}{why}")), "{spec}");
+        }
+        assert!(merged(json!({"size": null})).is_ok());
+    }
+
+    #[test]
+    fn duplicate_list_items_of_the_object_are_allowed() {
+        let live = json!({"spec": {"tags": ["a", "a"]}});
+        let merged = merge_configuration(&custom(), &live, &json!({"spec": {"name": "x"}}));
+        assert_eq!(merged, Ok(json!({"spec": {"tags": ["a", "a"], "name": "x"}})));
+    }
+
+    #[test]
+    fn atomic_values_are_refused_before_the_object_is_checked() {
+        let why = merge_configuration(&custom(), &json!({"spec": {"size": "x"}}), &json!({"spec": {"path": ["x"]}}));
+        let expected = "invalid ApplyConfiguration: may not mutate atomic arrays, maps or structs: .spec.path";
+        assert_eq!(why, Err(expected.into()));
     }
 
     #[test]
