@@ -83,10 +83,10 @@ impl<K: RequestKey> Polls<K> {
             found
         });
         let reports = new.map(|Blocked { key, since }| {
-            let (controller, metrics, blocked_for) =
-                (self.controller.clone(), self.metrics.clone(), now.duration_since(since));
+            // Count the call here, so that the end of the call does not decrement the gauge first.
+            self.metrics.blocked(1);
+            let (controller, blocked_for) = (self.controller.clone(), now.duration_since(since));
             Box::new(move || {
-                metrics.blocked(1);
                 tracing::error!(
                     controller,
                     key = %Text(&*key),
@@ -105,7 +105,7 @@ impl<K: RequestKey> Polls<K> {
     }
 }
 
-/// Logs a blocked call and counts it in the metrics. The logger and the metrics are user code, which may block.
+/// Logs a blocked call. The logger is user code, which may block.
 pub(crate) type Report = Box<dyn FnOnce() + Send>;
 
 /// The methods of [`Polls`] that do not depend on the type of the keys.

@@ -87,15 +87,17 @@ impl<T: Object> ResourceEvent<T> {
     /// The writer is the entry with the latest time in the new state's `managedFields`, even if the informer
     /// [drops](crate::Projection::MANAGED_FIELDS) this field. These times have a resolution of one second. If several
     /// entries have the latest time, the old state usually shows which of them is new. Otherwise, this method returns the
-    /// last of them, which may be wrong. If an event merges several changes, the writer made the last change.
+    /// last of them, which may be wrong. The clocks of several API servers may differ, so the writer is also wrong if a
+    /// server's clock is behind. If an event merges several changes, the writer made the last change.
     ///
     /// Returns `None` if the writer is unknown:
     ///
     /// - The event is part of the subscriber's initial state, or the event is a resync or a deletion.
-    /// - A delete request has marked the object for deletion. `managedFields` does not record delete requests.
+    /// - The change has left no newer time in `managedFields`. Examples are delete requests, writes of the subresource
+    ///   `scale`, and updates that only remove fields.
     /// - The object has no `managedFields`, or the projection drops a part of `managedFields`.
     /// - The event's objects do not come from an informer.
-    /// - The process has already seen 4,000 other writers.
+    /// - The process has already seen 4,000 other writers, or groups of writers within one second.
     ///
     /// # Examples
     ///
@@ -113,11 +115,7 @@ impl<T: Object> ResourceEvent<T> {
     pub fn writer(&self) -> Option<Arc<Writer>> {
         match self {
             Self::Added { object, is_initial: false } => object.last_write().writer(LastWrite::default()),
-            Self::Updated { old, new } if !old.is_same(new) => {
-                let (before, now) = (old.last_write(), new.last_write());
-                let is_delete_request = before == now && new.metadata().is_terminating();
-                if is_delete_request { None } else { now.writer(before) }
-            }
+            Self::Updated { old, new } if !old.is_same(new) => new.last_write().writer(old.last_write()),
             Self::Added { .. } | Self::Updated { .. } | Self::Deleted { .. } => None,
         }
     }

@@ -1,8 +1,10 @@
 //! The field managers that write objects.
 
+use std::cmp::Ordering;
 use std::collections::HashMap;
 use std::fmt;
 use std::hash::{BuildHasher, RandomState};
+use std::ops::Range;
 use std::sync::{Arc, LazyLock, PoisonError, RwLock};
 
 /// The author of a change, from the object's `managedFields`: see [`ResourceEvent::writer`](crate::ResourceEvent::writer).
@@ -41,12 +43,12 @@ impl fmt::Display for Writer {
 /// object.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct LastWrite {
-    /// Identifies the writers whose entries have the latest time: see [`Groups`]. 0 if the writers are unknown.
-    group: u16,
-    /// A hash of the latest time.
-    time: u16,
-    /// The size in bytes of the fields that the last of these writers owns, or `u16::MAX` if the size is greater.
-    size: u16,
+    /// The number of the [group](Groups) of the writers whose entries have the latest time. 0 if the writers are unknown.
+    group: [u8; 2],
+    /// The latest time, in big-endian order: see [`moment`].
+    time: [u8; 4],
+    /// The size of the fields that the last of these writers owns, in units of eight bytes. 255 if the size is greater.
+    size: u8,
 }
 
 impl LastWrite {
@@ -60,28 +62,49 @@ impl LastWrite {
         if writers.len() == 0 {
             return Self::default();
         }
-        let group = GROUPS.id(writers);
-        let time = time.iter().fold(0_u16, |hash, byte| hash.wrapping_mul(31).wrapping_add((*byte).into()));
-        Self { group, time, size: size.try_into().unwrap_or(u16::MAX) }
+        let (group, time) = (GROUPS.id(writers).to_be_bytes(), moment(time).to_be_bytes());
+        Self { group, time, size: u8::try_from(size / 8).unwrap_or(u8::MAX) }
     }
 
-    /// Returns the author of this write. `before` is the newest write that the previous state contains.
+    /// Returns the author of this write. `before` is the newest write that the previous state contains. Returns `None` if
+    /// the write has left no newer time. A server records no time for a write that only removes fields, and none for a write
+    /// of the subresource `scale`.
     pub(crate) fn writer(self, before: Self) -> Option<Arc<Writer>> {
         let known = GROUPS.known.read().unwrap_or_else(PoisonError::into_inner);
-        let writers = known.get(self.group)?;
+        let writers = known.get(u16::from_be_bytes(self.group))?;
         let last = writers.last()?;
-        let earlier = known.get(before.group).filter(|_| before.time == self.time);
-        let Some(earlier) = earlier.filter(|_| writers.len() > 1) else { return Some(last.clone()) };
-        if let Some(new) = writers.iter().rfind(|writer| !earlier.contains(writer)) {
-            return Some(new.clone());
+        match self.time.cmp(&before.time) {
+            Ordering::Greater => return Some(last.clone()),
+            Ordering::Less => return None,
+            Ordering::Equal => {}
         }
-        // A writer that sets fields takes them away from other writers.
-        let has_lost_fields = self.group == before.group && self.size < before.size;
-        match writers {
-            [other, _] if has_lost_fields => Some(other.clone()),
-            _ => Some(last.clone()),
+        if self.group == before.group {
+            // A writer that sets fields takes them away from other writers.
+            return match (self.size.cmp(&before.size), writers) {
+                (Ordering::Greater, _) => Some(last.clone()),
+                (Ordering::Less, [other, _]) => Some(other.clone()),
+                _ => None,
+            };
         }
+        let earlier = known.get(u16::from_be_bytes(before.group)).unwrap_or_default();
+        let new = writers.iter().rfind(|writer| !earlier.contains(writer));
+        Some(new.unwrap_or(last).clone())
     }
+}
+
+/// Returns a number that is greater for later times, such as `2026-01-01T00:00:02Z`. Returns 0 if the text has another form.
+fn moment(time: &[u8]) -> u32 {
+    let number = |at: Range<usize>| {
+        let digits = time.get(at)?;
+        let digit = |byte: &u8| byte.is_ascii_digit().then(|| u32::from(byte - b'0'));
+        digits.iter().try_fold(0, |number, byte| Some(10 * number + digit(byte)?))
+    };
+    let parts = || {
+        let days = (number(0..4)?.checked_sub(2_000)? * 12 + number(5..7)?) * 31 + number(8..10)?;
+        let seconds = (number(11..13)? * 60 + number(14..16)?) * 60 + number(17..19)?;
+        days.checked_mul(86_400)?.checked_add(seconds)
+    };
+    parts().unwrap_or_default()
 }
 
 /// The groups of writers that any informer of the process has seen. A group consists of the writers of one object that
@@ -196,6 +219,23 @@ mod tests {
             id(&[["d", "", ""], ["ab", "c", ""]]),
         ];
         assert_eq!(ids, [1, 2, 3, 4, 5]);
+    }
+
+    #[test]
+    fn later_times_have_greater_moments() {
+        let times = [
+            "",
+            "2026-01-01T00:00:02Z",
+            "2026-01-01T00:01:01Z",
+            "2026-01-01T23:59:59Z",
+            "2026-01-31T00:00:00Z",
+            "2026-02-01T00:00:00Z",
+            "2026-12-31T23:59:59Z",
+            "2027-01-01T00:00:00Z",
+            "2130-01-01T00:00:00Z",
+        ];
+        assert!(times.windows(2).all(|pair| moment(pair[0].as_bytes()) < moment(pair[1].as_bytes())));
+        assert_eq!(["1999-01-01T00:00:00Z", "2026-01-01T00:00:0x", "2"].map(|time| moment(time.as_bytes())), [0; 3]);
     }
 
     /// The cache stores one of these for each object.

@@ -60,13 +60,8 @@ impl Applies {
         guard.by_object.entry(key.clone()).or_default().clone()
     }
 
-    /// Returns how often applies of `object`, which is a child or the status of the object `key`, took back a field within
-    /// the minute before `now`.
-    pub(crate) fn reverts(&self, key: &ObjectKey, object: &ObjectKey, now: Instant) -> usize {
-        let Some(applied) = self.by_object.get(key) else { return 0 };
-        let applied = lock(applied);
-        let targets = applied.by_target.iter().filter(|(target, _)| target.1 == *object);
-        targets.map(|(_, last)| last.contention.recent(now)).sum()
+    pub(crate) fn get(&self, key: &ObjectKey) -> Option<Arc<Mutex<Applied>>> {
+        self.by_object.get(key).cloned()
     }
 
     pub(crate) fn forget(&mut self, key: &ObjectKey) {
@@ -190,6 +185,12 @@ impl Applied {
     /// the last minute.
     pub(crate) fn revert(&mut self, target: &Target, now: Instant) -> Option<usize> {
         self.by_target.get_mut(target)?.contention.revert(now)
+    }
+
+    /// Returns how often applies of the object or its status took back a field within the minute before `now`.
+    pub(crate) fn reverts(&self, type_id: TypeId, object: &ObjectKey, now: Instant) -> usize {
+        let targets = self.by_target.iter().filter(|(target, _)| (target.0, &target.1) == (type_id, object));
+        targets.map(|(_, last)| last.contention.recent(now)).sum()
     }
 
     /// Returns the condition types that the field manager has applied to the object with this uid.

@@ -18,8 +18,8 @@ const OWNERS: &str = "pintle-operator/owners";
 pub(crate) struct Caches {
     controller: String,
     by_type: HashMap<TypeId, Box<dyn Any + Send + Sync>>,
-    /// Each informer's resource, by the informer's name. `None` if informers of several resources share the name.
-    resources: HashMap<String, Option<ApiResource>>,
+    /// Each informer's type and resource, by the informer's name. `None` if informers of several resources share the name.
+    resources: HashMap<String, Option<(TypeId, ApiResource)>>,
     /// For each type, a function that checks whether the cache contains a key.
     contains: HashMap<TypeId, Contains>,
     /// The types whose changes trigger a reconciliation of the owner.
@@ -78,8 +78,9 @@ impl Caches {
         let mut config = InformerConfig::default();
         config.reflector.label_selector = selection.labels.clone();
         let informer = cluster.informer_with(api, config);
-        let resource = self.resources.entry(informer.name().into()).or_insert_with(|| Some(T::api_resource()));
-        resource.take_if(|resource| *resource != T::api_resource());
+        let resource = || (TypeId::of::<T>(), T::api_resource());
+        let known = self.resources.entry(informer.name().into()).or_insert_with(|| Some(resource()));
+        known.take_if(|known| *known != resource());
         let objects = Overlay::new(informer.lister(), OverlayConfig::default());
         let cached = Cached { informer, objects, namespace };
         self.by_type.insert(TypeId::of::<T>(), Box::new(cached.clone()));
@@ -88,8 +89,8 @@ impl Caches {
         cached
     }
 
-    /// Returns the resource of the informer `informer`. Returns `None` if the name is not unique.
-    pub(crate) fn resource(&self, informer: &str) -> Option<&ApiResource> {
+    /// Returns the type and the resource of the informer `informer`. Returns `None` if the name is not unique.
+    pub(crate) fn resource(&self, informer: &str) -> Option<&(TypeId, ApiResource)> {
         self.resources.get(informer)?.as_ref()
     }
 

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use pintle_meta::{ApiError, ApiResource, ObjectKey, Resource};
+use pintle_meta::{ApiError, ApiResource, Resource};
 use serde_json::Value;
 use tokio::time::{Instant, timeout};
 
@@ -13,7 +13,7 @@ use crate::contention::taken_fields;
 use crate::rivals::Rival;
 
 /// The maximum duration of a request for an object, because the reconciliation waits for it.
-const LONGEST: Duration = Duration::from_secs(5);
+const LONGEST: Duration = Duration::from_secs(1);
 
 /// The maximum number of fields that a report names.
 const NAMED: usize = 3;
@@ -35,12 +35,14 @@ impl<K: Resource> Context<K> {
         let now = Instant::now();
         let due = applied::lock(&self.shared.rivals).turn(self.key(), &history.causes, self.field_manager(), now);
         let (rival, turns) = due?;
+        let (type_id, resource) = self.shared.caches.resource(&rival.source)?.clone();
+        let applied = applied::lock(&self.shared.applied).get(self.key());
+        let reverts = applied.map_or(0, |applied| applied::lock(&applied).reverts(type_id, &rival.object, now));
         // Applies count taken fields themselves and report them without this check.
-        if 2 * applied::lock(&self.shared.applied).reverts(self.key(), &rival.object, now) >= turns {
+        if 2 * reverts >= turns {
             return None;
         }
-        let resource = self.shared.caches.resource(&rival.source)?.clone();
-        let before = self.read_contended(&resource, &rival.object).await?;
+        let before = self.read_contended(&resource, &rival, turns).await?;
         Some(RivalCheck { rival, resource, turns, before })
     }
 
@@ -48,24 +50,36 @@ impl<K: Resource> Context<K> {
     /// fields in the log and as an Event.
     pub(crate) async fn finish_check(&self, check: RivalCheck) {
         let RivalCheck { rival, resource, turns, before } = check;
-        let Some(after) = self.read_contended(&resource, &rival.object).await else { return };
+        let Some(after) = self.read_contended(&resource, &rival, turns).await else { return };
         let fields = taken_fields(&before, &after, self.field_manager(), &rival.manager);
         applied::lock(&self.shared.rivals).checked(&rival, !fields.is_empty());
         if !fields.is_empty() {
-            self.report_contention(&rival.manager, &named(&fields), &resource.kind, &rival.object, turns);
+            let often = often(&rival, turns);
+            self.report_contention(&rival.manager, &named(&fields), &resource.kind, &rival.object, &often);
         }
     }
 
-    async fn read_contended(&self, resource: &ApiResource, key: &ObjectKey) -> Option<Value> {
+    /// Returns `None` if the object cannot be read, for example because a role lacks the verb `get`. Then the log names the
+    /// writers without the fields.
+    async fn read_contended(&self, resource: &ApiResource, rival: &Rival, turns: usize) -> Option<Value> {
+        let (key, kind) = (&rival.object, &resource.kind);
         let read = timeout(LONGEST, self.read_raw(resource, key)).await;
         match read.unwrap_or_else(|_| Err(ApiError::timeout(format!("no answer within {LONGEST:?}")))) {
             Ok(object) => Some(object),
             Err(error) => {
-                tracing::debug!(%error, kind = resource.kind, %key, "cannot read the field managers of a contended object");
+                let (own, other, often) = (self.field_manager(), &rival.manager, often(rival, turns));
+                tracing::warn!(
+                    %error,
+                    "{own} and {other} both change {kind} {key}, perhaps the same fields: {often}; cannot read the object to compare its fields"
+                );
                 None
             }
         }
     }
+}
+
+fn often(rival: &Rival, turns: usize) -> String {
+    format!("{turns} changes by {} in the last minute", rival.manager)
 }
 
 fn named(fields: &BTreeSet<String>) -> String {

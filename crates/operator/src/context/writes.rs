@@ -335,14 +335,14 @@ impl<K: Resource> Context<K> {
         let Some(count) = self.applied(|applied| applied.revert(target, now)) else { return };
         let Overwritten { path, others } = overwritten;
         let others = if others.is_empty() { "another writer".to_owned() } else { others.join(" and ") };
-        self.report_contention(&others, &contention::display(path), T::KIND, &target.1, count);
+        let often = format!("{count} times in the last minute");
+        self.report_contention(&others, &contention::display(path), T::KIND, &target.1, &often);
     }
 
     /// Reports in the log and as an Event that this controller and other writers write the same fields of an object.
-    pub(super) fn report_contention(&self, others: &str, fields: &str, kind: &str, key: &ObjectKey, count: usize) {
+    pub(super) fn report_contention(&self, others: &str, fields: &str, kind: &str, key: &ObjectKey, often: &str) {
         let own = self.field_manager();
-        let message =
-            format!("{own} and {others} both write {fields} of {kind} {key}: {count} times in the last minute");
+        let message = format!("{own} and {others} both write {fields} of {kind} {key}: {often}");
         tracing::warn!("{message}");
         self.event(EventType::Warning, "FieldContention", message);
     }

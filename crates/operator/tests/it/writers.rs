@@ -42,7 +42,6 @@ async fn explanation_names_the_field_managers() {
         "listed default/blog in Website (resourceVersion ",
         "added by website-controller (Apply): default/blog in ConfigMap (resourceVersion ",
         "updated by kubectl-edit (Update): default/blog in Website (resourceVersion ",
-        "updated by website-controller (Apply): default/blog in ConfigMap (resourceVersion ",
     ] {
         eventually(expected, async || {
             let (_, body) = get(address, "/debug.json?controller=website&key=default/blog").await?;
