@@ -257,20 +257,35 @@ impl<K: Resource> ControllerBuilder<K> {
     ///
     /// # Examples
     ///
-    /// Reconcile the website of a ConfigMap only if the data of the ConfigMap has changed:
+    /// Reconciles a ConfigMap's website only if the ConfigMap's data has changed:
     ///
     /// ```
-    /// use pintle_informer::ResourceEvent;
-    /// use pintle_meta::{Object, ObjectKey};
-    /// # use k8s_openapi::api::core::v1::ConfigMap;
-    /// # use pintle_operator::{Action, Context, Controller, Resource, Result};
-    /// # async fn publish(_: std::sync::Arc<ConfigMap>, _: Context<ConfigMap>) -> Result<Action> { Ok(Action::await_change()) }
+    /// use std::collections::BTreeMap;
     ///
-    /// let data_changed = |event: &ResourceEvent<ConfigMap>, enqueue: &mut dyn FnMut(ObjectKey)| match event {
-    ///     ResourceEvent::Updated { old, new } if old.data == new.data => {}
-    ///     event => enqueue(event.key()),
-    /// };
-    /// let controller = Controller::<ConfigMap>::new().watches_with(data_changed).reconcile(publish);
+    /// use pintle_informer::ResourceEvent;
+    /// use pintle_meta::{ObjectKey, ObjectMeta};
+    /// use pintle_operator::{ControllerBuilder, Controller};
+    /// use serde::{Deserialize, Serialize};
+    ///
+    /// #[derive(Deserialize, Serialize)]
+    /// struct ConfigMap {
+    ///     metadata: ObjectMeta,
+    ///     #[serde(default)]
+    ///     data: BTreeMap<String, String>,
+    /// }
+    /// pintle_meta::resource!(ConfigMap, "v1", "ConfigMap", "configmaps", Namespaced);
+    /// # #[derive(Deserialize, Serialize)]
+    /// # struct Website {
+    /// #     metadata: ObjectMeta,
+    /// # }
+    /// # pintle_meta::resource!(Website, "example.com/v1", "Website", "websites", Namespaced);
+    ///
+    /// fn websites() -> ControllerBuilder<Website> {
+    ///     Controller::new().watches_with(|event: &ResourceEvent<ConfigMap>, enqueue: &mut dyn FnMut(ObjectKey)| match event {
+    ///         ResourceEvent::Updated { old, new } if old.data == new.data => {}
+    ///         event => enqueue(event.key()),
+    ///     })
+    /// }
     /// ```
     pub fn watches_with<T>(mut self, handler: impl Handler<T>) -> Self
     where
