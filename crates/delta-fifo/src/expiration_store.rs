@@ -25,8 +25,9 @@ use crate::error::KeyError;
 /// let mut seen = ExpirationStore::new(|&(name, _): &(&'static str, u32)| Ok(name), minute);
 /// seen.add(("a", 1), now)?;
 /// assert_eq!(seen.get_by_key(&"a", now + minute), Some(&("a", 1)));
-/// Creates an empty store. An object expires when it has been in the store for longer than `ttl`. If `ttl` is zero,
-/// objects never expire. `key_func` returns an object's key, and must always return the same key for the same object.
+/// assert_eq!(seen.get_by_key(&"a", now + 2 * minute), None);
+/// # Ok::<(), pintle_delta_fifo::KeyError>(())
+/// ```
 pub struct ExpirationStore<K, T> {
     key_func: KeyFunc<K, T>,
     ttl: Duration,
