@@ -58,8 +58,6 @@
 //! - Objects of large types are [decoded when they are read](#when-objects-are-decoded). [`DecodePolicy`] sets when an
 //!   informer decodes objects.
 //! - A [`Compact`] object is stored compressed and decoded on each read.
-//! - A [`Recorder`] records the responses of a source. A [`Recording`] replays these responses to an informer in a
-//!   test.
 //! - [`InformerConfig::metrics`] sets the metrics provider, and lists the metrics. The metrics have client-go's names.
 //!
 //! # Guarantees

@@ -148,7 +148,7 @@ impl Leadership {
 
     /// Makes the elector release the lock after the leader's work has ended, so that another replica can lead. Call
     /// this method if this replica cannot do the work. The call does not end the work.
-    /// [`Shards::run`](crate::Shards::run) describes the effect of this call on shards.
+    /// `Shards::run` in the crate `pintle-sharding` describes the effect of this call on shards.
     pub fn give_up(&self) {
         self.shared.gives_up.store(true, Ordering::Release);
     }

@@ -58,7 +58,7 @@ pub enum EndReason {
     /// The work panicked.
     Panicked,
     /// The elector gave up the lock for a preferred holder. A coordinated election or the assignment of
-    /// [shards](crate::Shards) has chosen this holder.
+    /// shards has chosen this holder.
     Preferred {
         /// The preferred holder.
         other: String,
