@@ -49,7 +49,7 @@ pub(crate) struct Observed {
     pub(crate) read_outage: Option<Outage>,
     /// The failed writes since the last successful write or change of the lock.
     pub(crate) write_outage: Option<Outage>,
-    /// The failed lists of the leases of [`Shards`](crate::Shards) since the last successful list. Only the status of
+    /// The failed lists of the leases of `Shards` in the crate `pintle-sharding` since the last successful list. Only the status of
     /// the membership lease contains this outage.
     pub(crate) list_outage: Option<Outage>,
 }

@@ -295,7 +295,7 @@ impl Stored {
     }
 
     /// Returns `true` if the stored bytes need no conversion to the form with this number, according to the last call
-    /// of [`note_fit`](Self::note_fit). `false` means that a conversion may be needed.
+    /// of [`mark_as_fitting`](Self::mark_as_fitting). `false` means that a conversion may be needed.
     pub fn fits(&self, form: u64) -> bool {
         self.derived.get().is_some_and(|derived| derived.fits.load(Ordering::Relaxed) == form)
     }
