@@ -174,6 +174,16 @@ impl<K: RequestKey> Histories<K> {
         state.newer.get(key).or_else(|| state.older.get(key)).cloned()
     }
 
+    /// Returns `true` if the newest cause of the key is a change by another field manager than `own`.
+    pub(crate) fn newest_writer_differs(&self, key: &K, own: &str) -> bool {
+        let state = self.lock();
+        let newest = state.newer.get(key).or_else(|| state.older.get(key)).and_then(|history| history.causes.back());
+        matches!(
+            newest.map(|cause| &cause.reason),
+            Some(CauseReason::Event { writer: Some(writer), .. }) if writer.manager != own
+        )
+    }
+
     /// Returns all keys with a history.
     pub(crate) fn keys(&self) -> Vec<K> {
         let state = self.lock();

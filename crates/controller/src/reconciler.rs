@@ -154,6 +154,13 @@ impl<K: RequestKey> ReconcileRequest<K> {
     pub fn history(&self) -> Option<KeyHistory> {
         self.histories.as_ref()?.get(&self.key)
     }
+
+    /// Returns `true` if the newest cause of the key is a change by another field manager than `own`. This method copies
+    /// nothing, so that each reconciliation can call it.
+    #[doc(hidden)]
+    pub fn was_changed_by_another(&self, own: &str) -> bool {
+        self.histories.as_ref().is_some_and(|histories| histories.newest_writer_differs(&self.key, own))
+    }
 }
 
 /// The result of a successful reconciliation, like controller-runtime's `Result`. The action sets when the key is

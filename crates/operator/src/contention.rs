@@ -70,7 +70,7 @@ impl Contention {
         self.reverts.iter().filter(|at| now.duration_since(**at) <= WINDOW).count()
     }
 
-    /// Returns whether a revert was counted within the minute before `now`.
+    /// Returns `true` if a revert was counted within the minute before `now`.
     pub(crate) fn is_recent(&self, now: Instant) -> bool {
         self.reverts.back().is_some_and(|at| now.duration_since(*at) <= WINDOW)
     }
@@ -133,13 +133,13 @@ fn step(element: &str) -> String {
 }
 
 /// Returns the field managers, except for `own`, that own the field at `path` according to the object's
-/// `managedFields`.
-pub(crate) fn other_managers(object: &Value, path: &[String], own: &str) -> Vec<String> {
+/// `managedFields`. `applied` is the applied configuration, to which the indexes in `path` refer.
+pub(crate) fn other_managers(object: &Value, path: &[String], applied: &Value, own: &str) -> Vec<String> {
     let entries = object.pointer("/metadata/managedFields").and_then(Value::as_array);
     let mut managers: Vec<_> = entries
         .into_iter()
         .flatten()
-        .filter(|entry| entry["fieldsV1"].as_object().is_some_and(|fields| owns(fields, path)))
+        .filter(|entry| entry["fieldsV1"].as_object().is_some_and(|fields| owns(fields, path, applied)))
         .filter_map(|entry| entry["manager"].as_str())
         .filter(|manager| *manager != own)
         .map(str::to_owned)
@@ -149,16 +149,28 @@ pub(crate) fn other_managers(object: &Value, path: &[String], own: &str) -> Vec<
     managers
 }
 
-/// Returns whether `fields` contains the field at `path`, or a whole list or map that contains this field.
-fn owns(fields: &Map<String, Value>, path: &[String]) -> bool {
+/// Returns `true` if `fields` contains the field at `path`, or a whole list or map that contains this field.
+fn owns(fields: &Map<String, Value>, path: &[String], applied: &Value) -> bool {
     let Some((name, below)) = path.split_first() else { return true };
-    // `fields` identifies the items of a list by keys instead of positions. Therefore, an index in the path matches
-    // every item of the list.
-    let is_item = name.parse::<usize>().is_ok();
-    let mut matching = fields
-        .iter()
-        .filter(|(field, _)| if is_item { !field.starts_with("f:") } else { field.strip_prefix("f:") == Some(name) });
-    matching.any(|(_, inner)| inner.as_object().is_none_or(|inner| inner.is_empty() || owns(inner, below)))
+    let inner = match name.parse::<usize>() {
+        Ok(index) if applied.is_array() => &applied[index],
+        _ => &applied[name],
+    };
+    let is_on_path = |field: &str| match field.split_once(':') {
+        Some(("f", member)) => !applied.is_array() && member == name,
+        Some(("k", keys)) => applied.is_array() && has_keys(inner, keys),
+        Some(("v", value)) => serde_json::from_str::<Value>(value).is_ok_and(|value| value == *inner),
+        _ => false,
+    };
+    let mut matching = fields.iter().filter(|(field, _)| is_on_path(field));
+    matching.any(|(_, fields)| fields.as_object().is_none_or(|fields| fields.is_empty() || owns(fields, below, inner)))
+}
+
+/// Returns `true` if the list item `item` has these keys, which are a JSON object. A key that the item lacks has a default on
+/// the server, so it matches every value.
+fn has_keys(item: &Value, keys: &str) -> bool {
+    let keys = serde_json::from_str::<Map<String, Value>>(keys).unwrap_or_default();
+    !keys.is_empty() && keys.iter().all(|(name, value)| item.get(name).is_none_or(|given| given == value))
 }
 
 /// Formats a path for messages that people read, such as `.spec.containers[0].image`.
@@ -200,12 +212,19 @@ mod tests {
             entry("kubectl-edit", json!({"f:data": {".": {}, "f:url": {}}})),
             entry("atomic", json!({"f:data": {}})),
             entry("other", json!({"f:data": {"f:theirs": {}}, "f:spec": {"f:ports": {"k:{\"port\":80}": {"f:name": {}}}}})),
+            entry("injector", json!({"f:spec": {"f:ports": {"k:{\"port\":443,\"protocol\":\"TCP\"}": {"f:name": {}}}}})),
+            entry("tagger", json!({"f:spec": {"f:tags": {"v:\"blue\"": {}}}})),
         ]}});
-        let others = |at: &str| other_managers(&object, &path(at), "website-controller");
+        let ports = json!([{"port": 80, "name": "a"}, {"port": 443, "name": "b"}]);
+        let applied = json!({"data": {"url": "x"}, "spec": {"ports": ports, "tags": ["red", "blue"], "replicas": 1}});
+        let others = |at: &str| other_managers(&object, &path(at), &applied, "website-controller");
         assert_eq!(others("data/url"), ["atomic", "kubectl-edit"]);
         assert_eq!(others("spec/ports/0/name"), ["other"]);
+        assert_eq!(others("spec/ports/1/name"), ["injector"]);
+        assert!(others("spec/tags/0").is_empty());
+        assert_eq!(others("spec/tags/1"), ["tagger"]);
         assert!(others("spec/replicas").is_empty());
-        assert!(other_managers(&json!({}), &path("data"), "x").is_empty());
+        assert!(other_managers(&json!({}), &path("data"), &applied, "x").is_empty());
     }
 
     #[test]

@@ -31,6 +31,9 @@ pub(crate) struct RivalCheck {
 impl<K: Resource> Context<K> {
     /// Counts a change by another writer. If a check is due, reads the object from the server.
     pub(crate) async fn begin_check(&self) -> Option<RivalCheck> {
+        if !self.call.request.was_changed_by_another(self.field_manager()) {
+            return None;
+        }
         let history = self.call.request.history()?;
         let now = Instant::now();
         let due = applied::lock(&self.shared.rivals).turn(self.key(), &history.causes, self.field_manager(), now);

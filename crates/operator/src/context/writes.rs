@@ -92,7 +92,9 @@ impl<K: Resource> Context<K> {
             match self.compare(&target, &configuration, &**live) {
                 Comparison::Current => return Ok(live.clone()),
                 Comparison::Changed => {}
-                Comparison::Overwritten(path) => overwritten = Some(self.overwritten::<T>(&target, path).await),
+                Comparison::Overwritten(path) => {
+                    overwritten = Some(self.overwritten::<T>(&target, path, &configuration).await)
+                }
             }
         }
         match (&live, owner) {
@@ -164,7 +166,7 @@ impl<K: Resource> Context<K> {
     /// [`conditions`](Self::conditions), which keep the transition times.
     ///
     /// The method applies only those `status.conditions` that belong to this field manager. These are the conditions that this
-    /// reconciliation has set or changed, and the conditions that the field manager has set before. The method leaves out the conditions of
+    /// reconciliation has set or changed, and the conditions that the field manager had already set. The method leaves out the conditions of
     /// other field managers that the reconciler only read. Their cached values may be old, and an apply would overwrite newer values with
     /// them. If other field managers have set conditions, each change of the status needs one more request, which reads the
     /// `managedFields`. If the schema makes the list of conditions atomic, the method applies all conditions.
@@ -193,7 +195,9 @@ impl<K: Resource> Context<K> {
         match self.compare(&target, &configuration, &*live) {
             Comparison::Current => return Ok(live),
             Comparison::Changed => {}
-            Comparison::Overwritten(path) => overwritten = Some(self.overwritten::<K>(&target, path).await),
+            Comparison::Overwritten(path) => {
+                overwritten = Some(self.overwritten::<K>(&target, path, &configuration).await)
+            }
         }
         if has_others {
             let own = self.read_own_conditions(&all).await?;
@@ -310,13 +314,13 @@ impl<K: Resource> Context<K> {
     /// Prepares the report of a field that this controller has to apply repeatedly. If a report will be due, the method
     /// asks the server which other writers own the field. The method does this before the apply, because the apply
     /// takes the field away from them.
-    async fn overwritten<T: Resource>(&self, target: &Target, path: Vec<String>) -> Overwritten {
+    async fn overwritten<T: Resource>(&self, target: &Target, path: Vec<String>, applied: &Value) -> Overwritten {
         let now = tokio::time::Instant::now();
         if !self.applied(|applied| applied.is_report_due(target, now)) {
             return Overwritten { path, others: Vec::new() };
         }
         let others = match self.read_raw(&T::api_resource(), &target.1).await {
-            Ok(object) => contention::other_managers(&object, &path, self.field_manager()),
+            Ok(object) => contention::other_managers(&object, &path, applied, self.field_manager()),
             Err(error) => {
                 tracing::debug!(%error, "cannot read the field managers of a contended object");
                 Vec::new()
@@ -334,7 +338,11 @@ impl<K: Resource> Context<K> {
         let now = tokio::time::Instant::now();
         let Some(count) = self.applied(|applied| applied.revert(target, now)) else { return };
         let Overwritten { path, others } = overwritten;
-        let others = if others.is_empty() { "another writer".to_owned() } else { others.join(" and ") };
+        let others = match others.is_empty() {
+            // Another controller of this program can have the same field manager.
+            true => "another writer or a controller with the same field manager".to_owned(),
+            false => others.join(" and "),
+        };
         let often = format!("{count} times in the last minute");
         self.report_contention(&others, &contention::display(path), T::KIND, &target.1, &often);
     }
