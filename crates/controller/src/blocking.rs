@@ -3,6 +3,7 @@
 use std::future::{Future, poll_fn};
 use std::pin::pin;
 use std::process::exit;
+use std::sync::mpsc::{Receiver, TryRecvError};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -206,6 +207,9 @@ struct Shared {
 
 const SECOND: Duration = Duration::from_secs(1);
 
+/// The maximum number of reports that wait while an earlier report blocks its thread.
+const MAX_WAITING: usize = 100;
+
 pub(crate) struct Exit {
     pub(crate) stop: CancellationToken,
     pub(crate) after: Duration,
@@ -244,7 +248,7 @@ impl Drop for Watchdog {
 
 impl Shared {
     fn run(&self, tick: Duration) {
-        let mut stopped = None;
+        let (mut stopped, mut running, mut reports) = (None, None::<Receiver<()>>, Vec::new());
         let mut has_ended = lock(&self.has_ended);
         loop {
             if let Some(exit) = self.exit.as_ref().filter(|exit| exit.stop.is_cancelled()) {
@@ -258,11 +262,13 @@ impl Shared {
                 return;
             }
             drop(has_ended);
-            let reports: Vec<_> = self.controllers().iter().flat_map(|polls| polls.new_reports()).collect();
-            if !reports.is_empty() {
-                // Do not wait for the reports. The reports may block, and this thread must still be able to exit the
-                // process.
-                drop(start_report(|| reports.into_iter().for_each(|report| report())));
+            reports.extend(self.controllers().iter().flat_map(|polls| polls.new_reports()));
+            reports.truncate(MAX_WAITING);
+            let is_reporting = running.as_ref().is_some_and(|ended| ended.try_recv() == Err(TryRecvError::Empty));
+            if !reports.is_empty() && !is_reporting {
+                // Do not wait for the reports. If they block, this thread must still be able to exit the process.
+                let reports = std::mem::take(&mut reports);
+                running = Some(start_report(|| reports.into_iter().for_each(|report| report())));
             }
             has_ended = lock(&self.has_ended);
             if !*has_ended || stopped.is_some() {
