@@ -136,8 +136,15 @@ impl Groups {
     fn id<'a>(&self, writers: impl Iterator<Item = [&'a [u8]; 3]> + Clone) -> u16 {
         // Only the hash identifies a group. Two of 4,000 random hashes are equal with a probability of 1 in 2^41.
         let hash = self.hasher.hash_one(Texts(writers.clone()));
-        if let Some(id) = self.known.read().unwrap_or_else(PoisonError::into_inner).by_hash.get(&hash) {
-            return *id;
+        {
+            let known = self.known.read().unwrap_or_else(PoisonError::into_inner);
+            if let Some(id) = known.by_hash.get(&hash) {
+                return *id;
+            }
+            // A full table must not make each event allocate and wait for the write lock.
+            if known.groups.len() == MOST {
+                return 0;
+            }
         }
         let Some(group) = writers.map(writer).collect::<Option<Box<[_]>>>() else { return 0 };
         let mut known = self.known.write().unwrap_or_else(PoisonError::into_inner);
