@@ -11,6 +11,7 @@
 //! its runtime run a function. With a shared limit, a task could wait for another runtime's permit. The paused clock
 //! would then advance, and timers would fire too early.
 
+use std::any::Any;
 use std::future::pending;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -32,6 +33,29 @@ const LONGEST_WAIT: Duration = Duration::from_secs(1);
 /// Runs `work` on another thread and waits for its result. A panic of `work` is resumed in the caller. If the future is
 /// dropped before `work` has started, `work` never runs.
 pub(super) async fn off_the_runtime<R: Send + 'static>(work: impl FnOnce() -> R + Send + 'static) -> R {
+    let done = offload(Box::new(move || Box::new(work()))).await;
+    *done.downcast().expect("the type of the result")
+}
+
+/// Drops a value that may be large on another thread, without waiting.
+pub(super) fn drop_off_the_runtime(much: impl Send + 'static) {
+    match Handle::try_current() {
+        Ok(runtime) => {
+            let work: Work = Box::new(move || {
+                drop(much);
+                Box::new(())
+            });
+            drop(runtime.spawn(offload(work)));
+        }
+        Err(_) => drop(much),
+    }
+}
+
+type Work = Box<dyn FnOnce() -> Box<dyn Any + Send> + Send>;
+
+/// Does what [`off_the_runtime`] does. The parameter has a fixed type, so that a program contains this function once, and
+/// not once for each type of objects.
+async fn offload(work: Work) -> Box<dyn Any + Send> {
     let permit = Permit::wait().await;
     let (answer, mut answered) = oneshot::channel();
     let queued = Queued::new(move || {
@@ -65,14 +89,6 @@ pub(super) async fn off_the_runtime<R: Send + 'static>(work: impl FnOnce() -> R 
         // The runtime is shutting down. The runtime has dropped the offloaded function, and will also drop the current
         // task.
         Err(_) => pending().await,
-    }
-}
-
-/// Drops a value that may be large on another thread, without waiting.
-pub(super) fn drop_off_the_runtime(much: impl Send + 'static) {
-    match Handle::try_current() {
-        Ok(runtime) => drop(runtime.spawn(off_the_runtime(move || drop(much)))),
-        Err(_) => drop(much),
     }
 }
 
