@@ -134,7 +134,8 @@ fn allow_null_beside_enum(schema: &mut Object) {
     if let Some(others) = schema.insert("anyOf".into(), alternatives) {
         let rules = schema.entry("allOf").or_insert_with(|| json!([]));
         if let Value::Array(rules) = rules {
-            rules.push(json!({"anyOf": others}));
+            // kube-apiserver expects the alternatives of `x-kubernetes-int-or-string` in the first rule.
+            rules.insert(0, json!({"anyOf": others}));
         }
     }
 }
