@@ -64,56 +64,48 @@ fn collect_item_paths(ty: &ListType, items: &[Json], set: &mut Set) {
     }
 }
 
-/// A reason why an object does not fit its schema.
-pub(super) struct SchemaError {
-    pub(super) kind: SchemaErrorKind,
-    /// The message of Go's library, with the field's path.
-    pub(super) message: String,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum SchemaErrorKind {
-    /// Two items of a list have the same key.
-    DuplicateItem,
-    Other,
-}
-
 /// Returns the errors in an applied object. Empty if the object fits its schema.
-pub(super) fn schema_errors(ty: &Type, value: &Json) -> Vec<SchemaError> {
-    errors(ty, value, NullRule::Valid)
+pub(super) fn schema_errors(ty: &Type, value: &Json) -> Vec<String> {
+    errors(ty, value, Rules { null_is_valid: true, duplicates_are_valid: false })
 }
 
-/// Returns the errors in an apply configuration from a CEL expression, in which Go's library does not recognize null.
-pub(super) fn schema_errors_of_cel_value(ty: &Type, value: &Json) -> Vec<SchemaError> {
-    errors(ty, value, NullRule::Invalid)
+/// Returns the errors in a stored or new object, in which several items of a list may have the same key.
+pub(super) fn schema_errors_except_duplicates(ty: &Type, value: &Json) -> Vec<String> {
+    errors(ty, value, Rules { null_is_valid: true, duplicates_are_valid: true })
+}
+
+/// Returns the errors in an apply configuration from a CEL expression.
+pub(super) fn schema_errors_of_cel_value(ty: &Type, value: &Json) -> Vec<String> {
+    errors(ty, value, Rules { null_is_valid: false, duplicates_are_valid: false })
 }
 
 /// Formats errors like Go's library.
-pub(super) fn error_text(errors: &[SchemaError]) -> String {
-    let messages: Vec<_> = errors.iter().map(|error| error.message.as_str()).collect();
-    match &messages[..] {
-        [message] => (*message).to_owned(),
+pub(super) fn error_text(errors: &[String]) -> String {
+    match errors {
+        [message] => message.clone(),
         messages => format!("errors:\n  {}", messages.join("\n  ")),
     }
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum NullRule {
-    Valid,
+#[derive(Clone, Copy, Debug)]
+struct Rules {
     /// CEL represents null as a protobuf enum value, which Go's library accepts for no type.
-    Invalid,
+    null_is_valid: bool,
+    /// Whether several items of a list may have the same key.
+    duplicates_are_valid: bool,
 }
 
-fn errors(ty: &Type, value: &Json, null_rule: NullRule) -> Vec<SchemaError> {
-    let mut errors = SchemaErrors { null_rule, all: Vec::new(), bytes: 0 };
+fn errors(ty: &Type, value: &Json, rules: Rules) -> Vec<String> {
+    let mut errors = SchemaErrors { rules, all: Vec::new(), bytes: 0 };
     check_value(ty, value, &mut String::new(), &mut errors);
     errors.all
 }
 
-/// A list of errors with a limited total size, because a path can be as long as the object.
+/// The messages of Go's library, with the paths of the fields. Their total size is limited, because a path can be as long as
+/// the object.
 struct SchemaErrors {
-    null_rule: NullRule,
-    all: Vec<SchemaError>,
+    rules: Rules,
+    all: Vec<String>,
     bytes: usize,
 }
 
@@ -122,21 +114,17 @@ const MAX_ERRORS_SIZE: usize = 4 << 20;
 
 impl SchemaErrors {
     fn push(&mut self, path: &str, message: &str) {
-        self.push_kind(SchemaErrorKind::Other, path, message);
-    }
-
-    fn push_kind(&mut self, kind: SchemaErrorKind, path: &str, message: &str) {
         if self.bytes < MAX_ERRORS_SIZE {
             let message = if path.is_empty() { message.to_owned() } else { format!("{path}: {message}") };
-            self.bytes += size_of::<SchemaError>() + message.len();
-            self.all.push(SchemaError { kind, message });
+            self.bytes += size_of::<String>() + message.len();
+            self.all.push(message);
         }
     }
 }
 
 fn check_value(ty: &Type, value: &Json, path: &mut String, errors: &mut SchemaErrors) {
     match (shape(ty, value), value) {
-        (_, Json::Null) if errors.null_rule == NullRule::Valid => {}
+        (_, Json::Null) if errors.rules.null_is_valid => {}
         (Shape::Scalar, Json::Null) => {
             if let Type::Scalar(scalar) = ty {
                 null_error(*scalar).into_iter().for_each(|error| errors.push(path, &error));
@@ -190,8 +178,8 @@ fn check_items(ty: &ListType, items: &[Json], path: &mut String, errors: &mut Sc
         };
         let length = path.len();
         let text = element.to_string();
-        if !seen.insert(element) {
-            errors.push_kind(SchemaErrorKind::DuplicateItem, path, &format!("duplicate entries for key {text}"));
+        if !seen.insert(element) && !errors.rules.duplicates_are_valid {
+            errors.push(path, &format!("duplicate entries for key {text}"));
         }
         path.push_str(&text);
         check_value(&ty.item, item, path, errors);

@@ -4,7 +4,7 @@ use pintle_json::{Json, Map};
 use pintle_schema::{Schema, Type};
 
 use super::compare::{associative_list, is_atomic_map};
-use super::field_set::{SchemaErrorKind, error_text, schema_errors, schema_errors_of_cel_value};
+use super::field_set::{error_text, schema_errors_except_duplicates, schema_errors_of_cel_value};
 use super::key_defaults;
 use super::merge::merge;
 
@@ -31,8 +31,7 @@ pub fn merge_configuration(schema: &Schema, live: &Json, configuration: &Json) -
         let fields = atomic.join(", ");
         return Err(format!("invalid ApplyConfiguration: may not mutate atomic arrays, maps or structs: {fields}"));
     }
-    let mut errors = schema_errors(ty, live);
-    errors.retain(|error| error.kind != SchemaErrorKind::DuplicateItem);
+    let errors = schema_errors_except_duplicates(ty, live);
     if !errors.is_empty() {
         return Err(format!("failed to convert original object to typed object: {}", error_text(&errors)));
     }
