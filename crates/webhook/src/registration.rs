@@ -14,12 +14,10 @@ macro_rules! configurations {
         ///
         /// The object's YAML contains `apiVersion` and `kind`, so `kubectl apply` accepts it.
         #[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
-        #[serde(rename_all = "camelCase")]
+        #[serde(tag = "kind", rename_all = "camelCase")]
         pub struct $name {
             #[serde(default = "api_version")]
             api_version: String,
-            #[serde(default)]
-            kind: String,
             /// The metadata of the configuration.
             pub metadata: ObjectMeta,
             /// The webhooks, as JSON.
@@ -30,7 +28,7 @@ macro_rules! configurations {
         impl $name {
             fn new(name: &str, webhooks: Vec<Value>) -> Self {
                 let metadata = ObjectMeta::new("", name);
-                Self { api_version: api_version(), kind: stringify!($name).into(), metadata, webhooks }
+                Self { api_version: api_version(), metadata, webhooks }
             }
         }
 
