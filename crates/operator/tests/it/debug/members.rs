@@ -26,6 +26,13 @@ const VARIABLES: &[(&str, &str)] = &[
 /// name.
 const READ_ELSEWHERE: &[(&str, &str)] = &[("explanation", "state"), ("explanation", "due_in_seconds")];
 
+/// Returns `true` if the JSON contains an example of each part. The JSON is not a snapshot of one moment, so parts that
+/// belong together can appear one after the other.
+pub(super) fn is_complete(json: &Value) -> bool {
+    VARIABLES.iter().all(|(_, pointer)| json.pointer(pointer).is_some_and(Value::is_object))
+        && json["informers"].as_array().unwrap().iter().any(|informer| informer["last_failure"].is_object())
+}
+
 /// Checks that each member that the script reads exists in the JSON, and that the script reads each member of the JSON.
 pub(super) fn check(page: &str, json: &Value) {
     let script = page.split_once("<script>").unwrap().1.split_once("</script>").unwrap().0;
