@@ -33,19 +33,19 @@ use crate::flags::Ci;
 struct Step {
     name: &'static str,
     about: &'static str,
-    /// Whether the step mostly waits. A step that mostly waits runs in parallel with later steps.
-    waits: bool,
+    /// Whether the step runs in parallel with later steps.
+    is_parallel: bool,
     only_in_full: bool,
     run: fn(&Shell) -> anyhow::Result<Done>,
 }
 
 impl Step {
     const fn new(name: &'static str, about: &'static str, run: fn(&Shell) -> anyhow::Result<Done>) -> Self {
-        Self { name, about, waits: false, only_in_full: false, run }
+        Self { name, about, is_parallel: false, only_in_full: false, run }
     }
 
-    const fn waits(mut self) -> Self {
-        self.waits = true;
+    const fn in_parallel(mut self) -> Self {
+        self.is_parallel = true;
         self
     }
 
@@ -113,26 +113,23 @@ pub(crate) fn run(sh: &Shell, flags: &Ci) -> anyhow::Result<ExitCode> {
         bail!("no step {unknown:?}; there are: {}", names.join(", "));
     }
     let started = Instant::now();
-    if flags.only.is_empty() {
-        tools::install_ahead(sh);
-    }
     let mut report = Report::default();
     let chosen = STEPS.iter().filter(|step| step.is_chosen(flags));
     thread::scope(|scope| {
-        let mut waiting = Vec::new();
+        let mut parallel = Vec::new();
         for step in chosen {
-            if step.waits {
+            if step.is_parallel {
                 let own = sh.clone();
-                waiting.push(scope.spawn(move || step.run(&own)));
+                parallel.push(scope.spawn(move || step.run(&own)));
             } else {
-                // Show which step runs. A step that mostly waits prints its line when it ends, so that the line does
-                // not appear inside another line.
+                // Show which step runs. A parallel step prints its line at the end, so that the line does not appear
+                // inside another line.
                 print!("{:12} ", step.name);
                 std::io::stdout().flush().ok();
                 report.add(step.run(sh));
             }
         }
-        for step in waiting {
+        for step in parallel {
             let outcome = step.join().expect("a step returns its errors");
             print!("{:12} ", outcome.step);
             report.add(outcome);

@@ -11,13 +11,15 @@ use super::command::{Ended, Quiet};
 use super::tally::Tally;
 use super::{Done, Step, TestsFailed, checked, front_page, project, published, targets, tools, versions};
 
-/// All steps, fast ones first. Two steps run in parallel with others: the replay of recorded cases waits
-/// a minute for a bookmark, and the examples wait for timers. Both run after the step `shuttle`, because
-/// their builds replace this program, which is the compiler wrapper of the steps `loom` and `shuttle`.
+/// All steps, fast ones first. Three steps run in parallel with others: rustdoc uses one processor for most of the time of
+/// `doctests`, the replay of recorded cases waits a minute for a bookmark, and the examples wait for timers. The last two
+/// run after the step `shuttle`, because their builds replace this program, which is the compiler wrapper of the steps
+/// `loom` and `shuttle`.
 pub(super) const STEPS: &[Step] = &[
     Step::new("tidy", "the repository's own rules: layers, crate pages, lengths, links, plain language", tidy),
     Step::new("fmt", "rustfmt would change nothing", fmt),
-    Step::new("clippy", "no warning in any target, with all features", clippy),
+    Step::new("clippy", "no warning in the libraries and programs, with all features", clippy),
+    Step::new("lints", "no warning in any target, with all features", lints).only_in_full(),
     Step::new(
         "features",
         "each crate builds alone, with each feature and with each pair of features",
@@ -34,14 +36,10 @@ pub(super) const STEPS: &[Step] = &[
     Step::new("msrv", "the crates compile with the oldest version of Rust that they allow", versions::msrv)
         .only_in_full(),
     Step::new("package", "the published crates can be packed", published::package).only_in_full(),
-    Step::new("front-page", "the README's program builds", front_page),
-    Step::new("tests", "unit and integration tests, each with a time limit", tests),
-    Step::new(
-        "election",
-        "electors in 20,000 simulated worlds, and all sequences of nine moves of two electors; PINTLE_WORLDS and PINTLE_DEPTH change this",
-        election,
-    ),
-    Step::new("doctests", "every example in the documentation", doctests),
+    Step::new("front-page", "the README's program builds with the dependencies that the README lists", front_page).only_in_full(),
+    Step::new("tests", "unit and integration tests", tests),
+    Step::new("slow", "the tests that are too slow for the step `tests`", slow).only_in_full(),
+    Step::new("doctests", "every example in the documentation", doctests).in_parallel(),
     Step::new("numbers", "the crates that read JSON, with serde_json's `arbitrary_precision`", numbers).only_in_full(),
     Step::new("loom", "the concurrent cores under loom: all schedules with few preemptions", loom),
     Step::new("shuttle", "the concurrent cores under shuttle: random schedules", shuttle),
@@ -50,11 +48,24 @@ pub(super) const STEPS: &[Step] = &[
         "the embedded server returns the recorded responses of a real server, except in the listed cases",
         conformance,
     )
-    .waits(),
+    .in_parallel(),
     Step::new("doc", "rustdoc builds without a warning", doc),
-    Step::new("deny", "licences, sources and bans of all dependencies", deny),
-    Step::new("examples", "every example runs to its end", examples).waits(),
+    Step::new("examples", "every example runs to its end", examples).in_parallel(),
+    Step::new("deny", "licences, sources and bans of all dependencies", deny).only_in_full(),
     Step::new("bench", "the programs of the benchmarks run", bench).only_in_full(),
+    Step::new(
+        "election",
+        "electors in 20,000 simulated worlds, and all sequences of nine moves of two electors; PINTLE_WORLDS and PINTLE_DEPTH change this",
+        election,
+    )
+    .only_in_full(),
+    Step::new(
+        "chaos",
+        "an operator converges under 1,000 scripts of random faults, and its memory does not grow; PINTLE_SEEDS changes this",
+        chaos,
+    )
+    .only_in_full(),
+    Step::new("pauses", "no write of a large cache blocks readers for a millisecond, in a release build", pauses).only_in_full(),
     Step::new("browser", "the debug page works in headless Chromium, which must be installed", browser).only_in_full(),
     Step::new(
         "kube",
@@ -66,7 +77,8 @@ pub(super) const STEPS: &[Step] = &[
         "new-operator",
         "a project of `cargo xtask new-operator` compiles, passes its tests, and prints its definition",
         project::check,
-    ),
+    )
+    .only_in_full(),
 ];
 
 fn tidy(sh: &Shell) -> anyhow::Result<Done> {
@@ -81,7 +93,12 @@ fn fmt(sh: &Shell) -> anyhow::Result<Done> {
 
 fn clippy(sh: &Shell) -> anyhow::Result<Done> {
     tools::component(sh, "clippy", "clippy")?;
-    Quiet::cargo(sh, "clippy").args("clippy --workspace --all-targets --all-features --locked -- -D warnings").run()?;
+    Quiet::cargo(sh, "clippy").args("clippy --workspace --all-features --locked -- -D warnings").run()?;
+    Ok(Done::default())
+}
+
+fn lints(sh: &Shell) -> anyhow::Result<Done> {
+    Quiet::cargo(sh, "lints").args("clippy --workspace --all-targets --all-features --locked -- -D warnings").run()?;
     Ok(Done::default())
 }
 
@@ -91,44 +108,66 @@ fn front_page(sh: &Shell) -> anyhow::Result<Done> {
 }
 
 fn tests(sh: &Shell) -> anyhow::Result<Done> {
-    tested(nextest(sh, "tests", WORKSPACE)?.end()?)
+    tested(run_tests(sh, "tests", WORKSPACE).args("--lib --bins --tests").end()?)
+}
+
+/// Runs the ignored tests, except for those that need a browser, a release build or another process.
+fn slow(sh: &Shell) -> anyhow::Result<Done> {
+    let tests = run_tests(sh, "slow", WORKSPACE).args("--lib --bins --tests -- --ignored");
+    tested(
+        tests
+            .args("--skip chromium --skip longest_section --skip environment_decides")
+            .limit(Duration::from_secs(60 * 60))
+            .end()?,
+    )
 }
 
 fn bench(sh: &Shell) -> anyhow::Result<Done> {
-    tested(nextest(sh, "bench", "--package pintle-bench")?.end()?)
+    tested(run_tests(sh, "bench", "--package pintle-bench").end()?)
 }
 
 /// The packages for most steps, without the benchmarks' many programs, which take more than a minute to build.
 const WORKSPACE: &str = "--workspace --exclude pintle-bench";
 
-/// Returns a nextest command for these packages. `.config/nextest.toml` has the time limits.
-fn nextest(sh: &Shell, step: &str, packages: &str) -> anyhow::Result<Quiet> {
-    let run = "nextest run --all-features --locked --no-fail-fast --cargo-quiet --status-level fail \
-               --final-status-level slow --show-progress none";
-    // With a fixed seed, only a code change can cause a new failure. PINTLE_SEED sets another seed.
-    let seed = asked("PINTLE_SEED", "1");
+/// The programs with the integration tests of [`WORKSPACE`]. Cargo would build a single package with other features of
+/// its dependencies, so a step that needs few tests selects them by name.
+const INTEGRATION: &str = "--workspace --exclude pintle-bench --test it";
+
+fn run_tests(sh: &Shell, step: &str, packages: &str) -> Quiet {
     // Some tests mostly wait, so run more tests than there are processors.
-    let threads = std::thread::available_parallelism().map_or(2, |count| count.get() * 3 / 2).to_string();
-    let run =
-        Quiet::new(sh, step, tools::NEXTEST.program(sh)?).args(run).args(packages).args("--test-threads").arg(&threads);
-    Ok(run.env("PINTLE_SEED", &seed))
+    let threads = std::thread::available_parallelism().map_or(4, |count| count.get() * 2).to_string();
+    // With a fixed seed, only a code change can cause a new failure. PINTLE_SEED sets another seed.
+    Quiet::cargo(sh, step)
+        .args("test --all-features --locked --quiet --no-fail-fast")
+        .args(packages)
+        .env("RUST_TEST_THREADS", threads)
+        .env("PINTLE_SEED", asked("PINTLE_SEED", "1"))
 }
 
 fn browser(sh: &Shell) -> anyhow::Result<Done> {
-    let tests = "--run-ignored only --filterset test(/chromium$/)";
-    tested(nextest(sh, "browser", WORKSPACE)?.args(tests).end()?)
+    tested(run_tests(sh, "browser", INTEGRATION).args("chromium -- --ignored").end()?)
 }
 
 /// The number of worlds per kind for the step `election`. The step runs the elector in simulated clusters ("worlds") of ten kinds.
 const WORLDS: &str = "2000";
 
-/// Repeats some tests from the step `tests` with more cases.
+/// Repeats some tests from the step `tests` with more cases, in a release build.
 fn election(sh: &Shell) -> anyhow::Result<Done> {
     let (worlds, depth) = (asked("PINTLE_WORLDS", WORLDS), asked("PINTLE_DEPTH", "9"));
-    let of = "(package(pintle-leaderelect) & test(/^(simulation::|exhaustive::)/)) \
-              | (package(pintle-sharding) & test(/^survival::/))";
-    let run = nextest(sh, "election", WORKSPACE)?.args("--profile election --filterset").arg(of);
-    tested(run.env("PINTLE_WORLDS", &worlds).env("PINTLE_DEPTH", &depth).end()?)
+    let run = "test --release --package pintle-leaderelect --package pintle-sharding --all-features --locked --quiet \
+               --no-fail-fast --test it -- simulation:: exhaustive:: survival::";
+    let run = Quiet::cargo(sh, "election").args(run).env("PINTLE_WORLDS", worlds).env("PINTLE_DEPTH", depth);
+    tested(run.limit(Duration::from_secs(30 * 60)).end()?)
+}
+
+fn chaos(sh: &Shell) -> anyhow::Result<Done> {
+    let run = run_tests(sh, "chaos", INTEGRATION).args("website_survives_chaos").limit(Duration::from_secs(60 * 60));
+    tested(run.env("PINTLE_SEEDS", asked("PINTLE_SEEDS", "1000")).end()?)
+}
+
+fn pauses(sh: &Shell) -> anyhow::Result<Done> {
+    let run = "test --release --locked --package pintle-informer --lib longest_section_of_a_large_shard -- --ignored";
+    tested(Quiet::cargo(sh, "pauses").args(run).end()?)
 }
 
 /// Returns an environment variable's value, or the default if it is not set.
@@ -142,10 +181,9 @@ fn doctests(sh: &Shell) -> anyhow::Result<Done> {
 }
 
 fn numbers(sh: &Shell) -> anyhow::Result<Done> {
-    let run = "nextest run --package pintle-json --package pintle-schema --package pintle-store --package pintle-fieldmanager \
-               --features serde_json/arbitrary_precision --locked --no-fail-fast --cargo-quiet --status-level fail \
-               --final-status-level slow --show-progress none";
-    tested(Quiet::new(sh, "numbers", tools::NEXTEST.program(sh)?).args(run).end()?)
+    let run = "test --package pintle-json --package pintle-schema --package pintle-store --package pintle-fieldmanager \
+               --features serde_json/arbitrary_precision --locked --quiet --no-fail-fast --lib --tests";
+    tested(Quiet::cargo(sh, "numbers").args(run).end()?)
 }
 
 fn loom(sh: &Shell) -> anyhow::Result<Done> {
@@ -170,7 +208,7 @@ fn doc(sh: &Shell) -> anyhow::Result<Done> {
 }
 
 fn deny(sh: &Shell) -> anyhow::Result<Done> {
-    let deny = tools::DENY.program(sh)?;
+    let deny = tools::deny(sh)?;
     // cargo-deny runs offline, so fetch the dependencies of all platforms first.
     Quiet::cargo(sh, "deny").args("fetch --locked").run()?;
     // Do not check advisories, because they need a database from the network,

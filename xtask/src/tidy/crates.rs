@@ -43,7 +43,7 @@ fn check_place(source: &Source, findings: &mut Vec<Finding>) {
 }
 
 /// Test files that are separate programs, because they need a special build of the crate or measure the whole process.
-const OWN_BINARIES: &[&str] = &["growth", "loom.rs", "memory.rs", "shuttle"];
+const OWN_BINARIES: &[&str] = &["cpu_time", "loom.rs", "memory.rs", "shuttle"];
 
 fn check_crate(folder: &Path, published: bool, sources: &[Source], findings: &mut Vec<Finding>) {
     let text = |name: &str| {

@@ -22,8 +22,6 @@ mod fresh;
 mod fuzz;
 mod garbage;
 mod header_blocks;
-mod heavy;
-mod heavy_bodies;
 mod identity;
 mod in_process;
 mod kubeconfig;

@@ -12,7 +12,6 @@ use hyper::body::{Body, Incoming};
 use hyper_util::rt::TokioIo;
 use pintle_apiserver::ApiServer;
 use pintle_json::{Json, json};
-use rustix::time::{ClockId, clock_gettime};
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, ServerName};
 use tokio::net::TcpStream;
@@ -20,15 +19,6 @@ use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
 
 pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
-
-pub(crate) fn cpu_time(clock: ClockId) -> Duration {
-    let now = clock_gettime(clock);
-    Duration::new(now.tv_sec.unsigned_abs(), u32::try_from(now.tv_nsec).expect("less than a second"))
-}
-
-pub(crate) fn cpu_time_of_other_threads() -> Duration {
-    cpu_time(ClockId::ProcessCPUTime).saturating_sub(cpu_time(ClockId::ThreadCPUTime))
-}
 
 #[derive(Debug)]
 pub(crate) struct Answer {

@@ -269,10 +269,9 @@ fn old_index_values_are_found_among_many_later_ones() {
 }
 
 /// Prints the longest critical sections of a shard with a quarter of a million objects, like each of four shards with a
-/// million objects. Run this test with `cargo test --release -p pintle-informer --lib longest -- --ignored
-/// --nocapture`.
+/// million objects.
 #[test]
-#[ignore = "it takes a while, and a release build on a machine that does nothing else"]
+#[ignore = "needs a release build; `cargo xtask ci --only pauses` runs it"]
 #[expect(clippy::print_stdout, reason = "the printed times are the result")]
 fn longest_section_of_a_large_shard() {
     const OBJECTS: u32 = 250_000;

@@ -22,34 +22,34 @@ fn survive_many(usual: u64, chaos: impl Fn(u64) -> Chaos + Sync) {
 
 #[test]
 fn one_leader_within_the_clock_rate_bound() {
-    survive_many(60, |_| STORM);
+    survive_many(20, |_| STORM);
 }
 
 #[test]
 fn one_leader_on_suspended_machines() {
-    survive_many(60, |seed| Chaos { watches: seed % 2 == 0, ..NIGHT });
+    survive_many(20, |seed| Chaos { watches: seed % 2 == 0, ..NIGHT });
 }
 
 #[test]
 fn one_leader_with_delayed_watches() {
-    survive_many(60, |_| Chaos { watches: true, ..STORM });
+    survive_many(20, |_| Chaos { watches: true, ..STORM });
 }
 
 #[test]
 fn one_leader_in_a_fleet_with_client_go() {
-    survive_many(60, |seed| Chaos { watches: seed % 2 == 0, ..BREEZE });
+    survive_many(20, |seed| Chaos { watches: seed % 2 == 0, ..BREEZE });
 }
 
 #[test]
 fn deletions_and_foreign_writes_break_only_exclusion() {
-    survive_many(60, |seed| Chaos { watches: seed % 2 == 0, tampering: true, ..STORM });
+    survive_many(20, |seed| Chaos { watches: seed % 2 == 0, tampering: true, ..STORM });
 }
 
 /// A contender that has observed a lock treats the lock as held for some time after its deletion. A new contender
 /// cannot know of the deletion, so no new contenders start in this test.
 #[test]
 fn one_leader_when_a_known_lock_is_deleted() {
-    survive_many(60, |seed| {
+    survive_many(20, |seed| {
         let slept = seed % 3 == 0;
         let deleted = Chaos { deletions: true, crashes: false, stops: false, ..STORM };
         Chaos { watches: seed % 2 == 0, suspends: slept, wall_jumps: !slept, ..deleted }
@@ -64,7 +64,7 @@ fn checker_finds_two_leaders_when_unknown_lock_is_deleted() {
 
 #[test]
 fn one_leader_during_migration_from_annotation_to_lease() {
-    survive_many(60, |seed| {
+    survive_many(20, |seed| {
         let locks = [Locks::PrimaryOrBoth, Locks::Both, Locks::BothOrSecondary][(seed % 3) as usize];
         Chaos { locks, watches: seed % 2 == 0, suspends: seed % 5 == 0, wall_jumps: seed % 5 != 0, ..STORM }
     });
@@ -72,7 +72,7 @@ fn one_leader_during_migration_from_annotation_to_lease() {
 
 #[test]
 fn one_leader_during_migration_from_client_go_to_multilock() {
-    survive_many(60, |seed| {
+    survive_many(20, |seed| {
         let locks = [Locks::PrimaryOrBoth, Locks::BothOrSecondary][(seed % 2) as usize];
         Chaos { locks, watches: seed % 3 == 0, ..BREEZE }
     });
@@ -80,7 +80,7 @@ fn one_leader_during_migration_from_client_go_to_multilock() {
 
 #[test]
 fn one_leader_in_coordinated_elections() {
-    survive_many(60, |seed| {
+    survive_many(20, |seed| {
         let ruled = Chaos { watches: seed % 2 == 0, suspends: seed % 3 == 0, ..RULED };
         match seed % 5 {
             0 => Chaos { deletions: true, crashes: false, stops: false, ..ruled },
@@ -153,7 +153,7 @@ fn checker_finds_two_leaders_with_old_client_go_durations() {
 
 #[test]
 fn client_go_breaks_only_exclusion() {
-    survive_many(30, |seed| {
+    survive_many(10, |seed| {
         let old = seed % 3 == 0;
         Chaos { watches: seed % 2 == 0, client_go_stops: true, client_go_is_old: old, tampering: true, ..BREEZE }
     });

@@ -96,7 +96,7 @@ fn make_unlucky(client: &Client<Lease>, watched: bool, seed: u64) {
 fn each_shard_has_one_worker_and_recovers_after_faults() {
     // Simulating a cluster with shards takes as long as simulating a hundred clusters with one lock.
     let worlds = std::env::var("PINTLE_WORLDS").ok();
-    let worlds = worlds.map_or(16, |worlds| worlds.parse::<u64>().expect("PINTLE_WORLDS").div_ceil(40));
+    let worlds = worlds.map_or(6, |worlds| worlds.parse::<u64>().expect("PINTLE_WORLDS").div_ceil(40));
     many(worlds, |seed| {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build().unwrap();
         runtime.block_on(survive(seed, if seed.is_multiple_of(2) { &[6] } else { &[6, 4] }));

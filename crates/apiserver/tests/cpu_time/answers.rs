@@ -7,7 +7,7 @@ use http_body_util::BodyExt;
 use pintle_apiserver::{ApiServer, ApiServerConfig};
 use pintle_json::{Json, json};
 
-use crate::heavy_bodies::{
+use crate::bodies::{
     DEFINITIONS, DEPLOYMENTS, WIDGETS, config_map, definition, deployment, members, widget, with_metadata,
 };
 use crate::support::*;
