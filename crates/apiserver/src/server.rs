@@ -70,11 +70,11 @@ pub struct ApiServer {
     stop: CancellationToken,
     tasks: TaskTracker,
     background: Background,
-    /// The runtime of the server's own thread. `None` if the server runs on the caller's runtime.
+    /// The tokio runtime on the server's own thread. `None` if the server runs on the caller's runtime.
     own_runtime: Option<Handle>,
 }
 
-type Started = Pin<Box<dyn Future<Output = Result<ApiServer, StartError>> + Send>>;
+type Starting = Pin<Box<dyn Future<Output = Result<ApiServer, StartError>> + Send>>;
 
 impl ApiServer {
     /// The objects and fields that this server accepts but ignores, unlike kube-apiserver. Each entry also contains the reason. A response
@@ -104,7 +104,7 @@ impl ApiServer {
     ///
     /// The future is boxed, so that the compiler generates the code of the server in this crate, and not in each program.
     #[inline(never)]
-    pub(crate) fn start_with_upstream(config: ApiServerConfig, upstream: Option<Upstream>) -> Started {
+    pub(crate) fn start_with_upstream(config: ApiServerConfig, upstream: Option<Upstream>) -> Starting {
         Box::pin(async move {
             if config.own_thread { thread::start(config, upstream).await } else { Self::launch(config, upstream).await }
         })

@@ -20,7 +20,7 @@ use url::Url;
 
 use crate::types::Type;
 
-/// A value of a type from Kubernetes' libraries.
+/// A value whose type is defined by a Kubernetes CEL library.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub enum Opaque {

@@ -1,8 +1,8 @@
 //! Probes detect when admission objects are active. A real server receives admission objects from a watch, so the
 //! objects take effect with a delay.
 //!
-//! A probe is a temporary webhook or policy. When a probe has an effect, all earlier objects of the same kind are
-//! active.
+//! A probe is a temporary webhook or policy. A probe is created after the other objects of its
+//! kind. As soon as the probe has an effect, these objects are active.
 
 use anyhow::Context as _;
 use serde_json::{Value, json};

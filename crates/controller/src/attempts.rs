@@ -21,7 +21,7 @@ const MAX_EARLY_RETRIES: u8 = 10;
 #[derive(Debug)]
 pub(crate) struct Attempts<K> {
     keys: HashMap<K, Attempt>,
-    /// The number of keys after the last removal of old failures.
+    /// The number of keys that remained when old failures were last removed.
     pruned: usize,
 }
 

@@ -142,8 +142,7 @@ impl<K: RequestKey> Requests<K> {
         self.shared.filter.as_ref().is_none_or(|filter| filter(key))
     }
 
-    /// Adds `key` for reconciliation as soon as a worker is free. Until a worker takes the key, adding the same key
-    /// again has no effect. If the key is added during its reconciliation, it is reconciled once more.
+    /// Queues `key`. The next free worker reconciles the key. Until then, adding the same key again has no effect. If the key is added during its reconciliation, it is reconciled once more.
     pub fn add(&self, key: K) {
         self.add_with(key, AddOptions::default());
     }

@@ -16,7 +16,7 @@ pub(crate) struct KeyHash(u32);
 #[derive(Debug)]
 pub(crate) struct Keyed<K, V> {
     hasher: DefaultHashBuilder,
-    /// The key hash and the place of each listed record. Because of the stored hashes, a lookup reads no other records,
+    /// The key hash and the index of each listed record. Because of the stored hashes, a lookup reads no other records,
     /// and the table can grow without reading any record.
     table: HashTable<(KeyHash, Place)>,
     records: Vec<Option<Record<K, V>>>,

@@ -40,7 +40,7 @@ use crate::panic::isolated;
 /// - By default, at most one event per key is waiting. The `old` state of a waiting event is the last delivered state,
 ///   and its `new` state is the newest state. Events wait in the order in which their keys first changed. Both states
 ///   stay in memory until the subscriber receives the event. In the worst case, the queue therefore keeps a second
-///   state of each known object. If you do not need old states, use a [`NewestSubscription`], which keeps no second
+///   state of each known object. If you do not need old states, use a [`NewestSubscription`], which keeps no old
 ///   state.
 /// - With [`subscribe_ordered`](crate::SharedInformer::subscribe_ordered), the subscription delivers every change in
 ///   order while fewer than `bound` changes are waiting. At this limit, a new change is merged into the last queued

@@ -22,7 +22,7 @@ impl Kind {
         self.strategy.layout() == Layout::Declared
     }
 
-    /// Returns the member order of stored and served objects.
+    /// Returns the order of the fields in stored and served objects.
     pub fn order(&self) -> Order {
         if self.is_declared() { Order::Declared } else { Order::Sorted }
     }

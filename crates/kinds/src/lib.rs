@@ -122,7 +122,7 @@ pub struct KindFlags {
     pub maintains_generation: bool,
     /// A PUT creates an object that does not exist.
     pub creates_on_update: bool,
-    /// A PUT must contain a resourceVersion.
+    /// A PUT must contain a resourceVersion, and a patch must not remove it.
     pub requires_resource_version: bool,
     /// A DELETE responds with the deleted object instead of a Status.
     pub returns_deleted_object: bool,
@@ -144,7 +144,8 @@ pub struct KindFlags {
     pub status_keeps_metadata: bool,
     /// Creates can set the status even if there is a subresource `/status`.
     pub allows_status_on_create: bool,
-    /// The objects are only reports, such as events. Plans do not list changes of reports.
+    /// The objects are only reports, such as events. Plans and garbage collection ignore them, deletes ignore the propagation policy, and
+    /// lists are read as if the server had no watch cache.
     pub is_report: bool,
     /// The store caches decoded objects of this kind, which are often read while objects of other kinds are processed.
     pub caches_decoded: bool,
@@ -155,8 +156,8 @@ pub struct KindFlags {
 }
 
 impl Kind {
-    /// Creates a kind for request and response bodies, such as Scale. Its
-    /// objects are not stored. The strategy determines its table columns.
+    /// Creates a kind without plural name, verbs and stored objects, such as Scale. Without further settings, the kind can occur only in
+    /// request and response bodies.
     pub fn body_only(group: &str, version: &str, kind: &str, strategy: Arc<dyn Strategy>) -> Self {
         Self {
             group: group.into(),

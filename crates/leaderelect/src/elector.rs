@@ -114,8 +114,8 @@ impl<L: Lock> LeaderElector<L> {
     ///
     /// # Panics
     ///
-    /// Panics if the lock panics, or if a callback other than the leader's work panics. The lock is then not released,
-    /// so the next leader has to wait until the lock expires. The next call of `run` first waits for the term's permits
+    /// Panics if the lock panics, or if a callback panics. A panic of the leader's work ends the term instead. After a
+    /// panic, the lock is not released, so the next leader has to wait until the lock expires. The next call of `run` first waits for the term's permits
     /// and concurrent work.
     ///
     /// # Cancel safety

@@ -124,7 +124,7 @@ pub enum TimePrecision {
     /// Microseconds, as in a Lease.
     #[default]
     Micros,
-    /// Whole seconds, as in an annotation.
+    /// Whole seconds, as in a lock annotation on a ConfigMap or Endpoints object.
     Seconds,
 }
 

@@ -34,7 +34,7 @@ pub struct ObjectKey {
 }
 
 impl ObjectKey {
-    /// Creates a key from `namespace` and `name`. An empty namespace creates the key of a cluster-scoped object.
+    /// Creates a key from `namespace` and `name`. If the namespace is empty, the key identifies a cluster-scoped object.
     pub fn new(namespace: &str, name: &str) -> Self {
         if namespace.is_empty() {
             return Self::cluster(name);

@@ -28,7 +28,7 @@ pub struct Status {
     /// The `apiVersion` and `kind`, which are `v1` and `Status`.
     #[serde(flatten)]
     pub types: TypeMeta,
-    /// List metadata, which is usually empty.
+    /// List metadata. Usually empty. The response to an expired continue token contains a new continue token.
     #[serde(default, deserialize_with = "or_empty")]
     pub metadata: ListMeta,
     /// `Success` or `Failure`.
@@ -95,7 +95,7 @@ pub struct StatusDetails {
     /// The individual errors, such as one for each invalid field.
     #[serde(default, deserialize_with = "few_or_none", skip_serializing_if = "Vec::is_empty")]
     pub causes: Vec<StatusCause>,
-    /// The requested delay before a retry, in seconds. 0 means no delay.
+    /// The requested delay before a retry, in seconds. 0 if the server requests no delay.
     #[serde(default, deserialize_with = "or_empty", skip_serializing_if = "is_zero_32")]
     pub retry_after_seconds: u32,
 }

@@ -11,7 +11,7 @@ use crate::provider::{Counter, Gauge, Histogram, Metric, Provider, Pulled};
 
 /// Wraps a metrics provider and catches its panics. A panic disables only the metrics. The component keeps working.
 ///
-/// After the first panic, `CatchPanic` reports the panic's message, and no longer calls the provider or its instruments. `CatchPanic`
+/// After the first panic, `CatchPanic` reports the panic's message, and only drops the provider and its instruments. `CatchPanic`
 /// catches panics while creating, using and dropping instruments.
 ///
 /// A component that uses instruments in a `Drop` implementation needs this wrapper, because a second panic during unwinding aborts the
@@ -27,10 +27,12 @@ use crate::provider::{Counter, Gauge, Histogram, Metric, Provider, Pulled};
 ///
 /// let memory = InMemoryProvider::new();
 /// let provider = CatchPanic::new(Arc::new(memory.clone()), |panic| eprintln!("no more metrics: {panic}"));
-/// provider.counter(&SENT, &["here"]).add(1);
-/// // The metric has one label, not two, so the provider panics. The returned counter does nothing.
+/// let sent = provider.counter(&SENT, &["here"]);
+/// sent.add(1);
+/// // The metric has one label, not two, so the provider panics. From now on, no call has an effect.
 /// provider.counter(&SENT, &["here", "there"]).add(1);
-/// assert!(memory.samples().is_empty());
+/// sent.add(1);
+/// assert_eq!(memory.value("mails_sent_total", &[]), Some(1.0));
 /// ```
 #[derive(Debug)]
 pub struct CatchPanic(Guarded<Arc<dyn Provider>>);
@@ -65,7 +67,7 @@ impl Provider for CatchPanic {
     }
 }
 
-/// A provider or an instrument whose panics are caught, or `None` if creating the instrument panicked.
+/// A provider or an instrument whose panics are caught, or `None` if the creation of the instrument or an earlier call panicked.
 struct Guarded<T> {
     inner: Option<T>,
     fuse: Arc<Fuse>,

@@ -242,7 +242,7 @@ impl Cell {
                 count.fetch_add(other.load(Ordering::Relaxed), Ordering::Relaxed);
             }
             (Self::Histogram(distribution), Self::Histogram(other)) => lock(distribution).merge(&lock(other).clone()),
-            // A dropped gauge no longer counts. A pulled gauge must not be read here, under the lock of the series map.
+            // The value of a dropped gauge is not kept. A pulled gauge must not be read here, under the lock of the series map.
             _ => {}
         }
     }

@@ -50,6 +50,9 @@
 //!   the last minute. At the fifth such reconciliation in a minute, the controller reads the object before and after the
 //!   reconciliation. It reports the fields that this reconciliation takes from the other writer. If two writers change only
 //!   different fields, the controller reports nothing.
+//! - Not detected outside of `apply`: a writer that removes fields, deletes the object, or uses the subresource `scale`
+//!   ([`ResourceEvent::writer`](pintle_informer::ResourceEvent::writer) is `None`), and a fight in which the key had more
+//!   than eight other causes since the controller's own change.
 //!
 //! # Guarantees
 //!

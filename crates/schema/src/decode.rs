@@ -35,9 +35,11 @@ pub struct Expected<'a> {
 /// - For a built-in kind, a missing apiVersion or kind is filled in, and unknown fields are dropped. The
 ///   returned object contains exactly the fields and number formats that Go's JSON encoder would write.
 /// - For a custom resource, only the metadata is defaulted and loses its unknown fields. The kind in the body can differ
-///   from the expected kind, which validation reports later. The caller must check the version with [`check_version`].
+///   from the expected kind, which validation reports later. The caller must check the version with [`check_version`]. A missing version
+///   stays empty, and that check rejects it.
 ///
-/// Unknown and duplicate fields are reported in document order. The request's `fieldValidation` option determines
+/// Unknown and duplicate fields are reported in document order, with two exceptions: duplicate YAML keys come first, and
+/// unknown metadata fields of a custom resource come last. The request's `fieldValidation` option determines
 /// whether the server ignores these fields, sends warnings or returns an error. [`strict_error`] returns this error.
 ///
 /// # Errors

@@ -20,7 +20,8 @@ pub enum StrictFinding {
 
 /// The maximum number of findings for one body. Kubernetes has the same limit.
 const MAX_FINDINGS: usize = 100;
-/// The maximum total length of a body's findings, in bytes. A limit is needed because a single path can be as long as the body.
+/// After the findings of a body have this total length in bytes, no further finding is added. A limit is needed because a single path
+/// can be as long as the body.
 const MAX_FINDINGS_LENGTH: usize = 4 << 20;
 
 /// Adds a finding, unless it is a duplicate or the number or total length of the findings has reached its limit.

@@ -156,8 +156,8 @@ impl<T> Collection<T> {
         self.shared.with(|store, _| store.bookmark());
     }
 
-    /// Breaks all open watches as `how` says. Each watch first delivers all events that happened before this call. A silent watch can be
-    /// broken again.
+    /// Breaks all open watches in the way that `how` specifies. Each watch first delivers all events that happened before this call. A
+    /// later call can end a watch that an earlier call has made silent.
     ///
     /// With [`Break::Silent`], the watches deliver no later events, but stay open.
     pub fn break_watches(&self, how: Break) {

@@ -194,7 +194,7 @@ impl WebhookCalls {
         *self.calls().now.get_or_insert_with(read)
     }
 
-    /// Returns the generated name number `at`. All attempts to process the request get the same name.
+    /// Returns the generated name number `at`. All attempts to process the request use the same name.
     pub fn generated_name(&self, at: usize, generate: impl FnOnce() -> String) -> String {
         let mut calls = self.calls();
         if calls.generated_names.len() <= at {

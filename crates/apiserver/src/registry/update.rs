@@ -159,8 +159,8 @@ impl Registry {
         let current = old.text("/metadata/resourceVersion").to_owned();
         let number = if version.is_empty() { 0 } else { super::list::parse_number(&version)? };
         if number == 0 {
-            // A patch changes a copy of the stored object, which has a resourceVersion.
-            // A missing resourceVersion means that the patch has removed it.
+            // Every stored object has a resourceVersion, and a patch starts from a copy of the stored object. Therefore,
+            // the patch has removed the resourceVersion.
             if kind.flags.requires_resource_version {
                 let why = "must be specified for an update";
                 let error = FieldError::invalid("metadata.resourceVersion", &Json::from(0), why);

@@ -1,4 +1,4 @@
-//! Tests of the registry of kinds.
+//! Tests for the kind registry.
 
 use pintle_apimachinery::effort::is_linear;
 

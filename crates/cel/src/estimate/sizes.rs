@@ -8,7 +8,7 @@ use crate::ast::{Id, Kind, Literal};
 use crate::schema::Schema;
 use crate::types::Type;
 
-/// The part of the caller's data from which an expression's value comes.
+/// The part of the caller's data that an expression reads its value from.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Place<'e> {
     /// The value does not come from the caller's data.

@@ -1,18 +1,18 @@
-//! Adds expressions to the syntax tree, expands macros and limits the depth of the tree.
+//! Adds expressions to the syntax tree and limits its depth. `macros.rs` expands macros.
 
 use super::{MAX_NESTING, Parsed, Stop};
 use crate::ast::{Expr, Id, Kind, Literal, operator};
 use crate::source::Issue;
 
-/// The maximum depth of a syntax tree. Each traversal of the tree recurses up to this depth. cel-go accepts slightly deeper trees, but no
-/// reasonable expression needs a deeper tree.
+/// The maximum depth of a syntax tree. Each traversal of the tree recurses up to this depth. cel-go counts only some expressions and
+/// accepts deeper trees, but no reasonable expression needs a deeper tree.
 const MAX_DEPTH: u16 = 400;
 
 /// The depth of an expression, counted in two ways.
 #[derive(Clone, Copy, Default)]
 struct Depth {
     tree: u16,
-    /// The depth as cel-go counts it. Only operators, field selections and method calls add a level.
+    /// The depth as cel-go counts it. Only the conditional, relations, arithmetic, indexing, field selections and method calls add a level.
     cel_go: u16,
 }
 

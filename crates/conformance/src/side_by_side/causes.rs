@@ -31,7 +31,7 @@ impl fmt::Display for Cause {
 pub struct Sightings {
     /// The number of differences.
     pub count: usize,
-    /// The requests with this difference, such as `create` or `put status`.
+    /// The requests that show this difference, such as `create` or `put status`.
     pub requests: BTreeSet<String>,
     /// The documents with this difference.
     pub documents: BTreeSet<String>,

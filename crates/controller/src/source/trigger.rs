@@ -20,8 +20,8 @@ use crate::requests::{Requests, WeakRequests};
 ///
 /// With [sharded](crate::Manager::sharded) controllers, only the controller of the key's shard in this process receives
 /// the key. If another replica leads the shard, this process keeps the key, and reconciles it only after taking over
-/// the shard. Call [`trigger`](Self::trigger) on every replica. If only one replica receives the signal, write to the
-/// object instead.
+/// the shard. Call [`trigger`](Self::trigger) on every replica. If the signal reaches only one replica, write to the
+/// object instead of calling `trigger`.
 ///
 /// A standby keeps only the newest 100,000 added keys, so that its memory is limited. The standby logs a warning when
 /// it first drops a key. Dropped keys of existing objects of the controller's main kind are not lost, because each run

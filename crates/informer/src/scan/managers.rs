@@ -98,7 +98,7 @@ impl Entry {
     }
 }
 
-/// Calls `read` for each element of an array or object with these brackets. `read` must move past the element.
+/// Calls `read` for each element of an array or object that these brackets delimit. `read` must move past the element.
 fn elements<'a>(
     cursor: &mut Cursor<'a>,
     [open, close]: [u8; 2],

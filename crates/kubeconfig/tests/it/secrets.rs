@@ -1,5 +1,5 @@
 //! Tests that no output contains a secret. The tests collect the `Debug` output of all public types, and the error
-//! chains for many mistakes in a file.
+//! chains that files with many kinds of mistakes cause.
 
 use std::error::Error as StdError;
 use std::fmt::Debug;

@@ -37,7 +37,7 @@ pub(super) struct Served {
     webhooks: Webhooks,
     files: CertificateFiles,
     ca_bundle: Vec<u8>,
-    /// The definitions with a conversion webhook, and their clusters. The definitions contain the CA certificates.
+    /// The definitions that have a conversion webhook, each with its cluster. The definitions contain the CA certificates.
     converted: Vec<(Cluster, CustomResourceDefinition)>,
     version: Option<String>,
     /// Why the readiness check fails. `None` if the webhooks are registered.

@@ -79,7 +79,7 @@ impl<W: World> Kit<W> {
     ///
     /// The order of requests can differ from run to run. Therefore, a crash happens at the nth request with the same verb, resource,
     /// subresource, namespace and name. If the operator does not send this request, the run is repeated with different seeds. In the last
-    /// repetitions, the request may name another object. A run without its crash never counts as a success. An operator reads API discovery
+    /// repetitions, the request may name another object. A run in which the planned crash did not happen never counts as a success. An operator reads API discovery
     /// and CustomResourceDefinitions repeatedly while the server is slow to serve a new resource. The report omits a repeated read if no
     /// repetition of the run sends the read.
     ///

@@ -19,7 +19,7 @@ impl<W: World> Kit<W> {
     /// # Errors
     ///
     /// Returns the requests with which the second process changed objects, and the changed fields. Returns [`Violation::NoEffect`] if the
-    /// kit has steps, but the first process changes nothing. Returns [`Violation::FailedCalls`] if a process's calls fail.
+    /// kit has steps, but the first operator process makes no changes. Returns [`Violation::FailedCalls`] if a process's calls fail.
     ///
     /// # Panics
     ///
