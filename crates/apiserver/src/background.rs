@@ -84,7 +84,7 @@ impl Background {
         started.run(events::Expiry::default());
         started.run(flows::Flows::default());
         if wanted.roles {
-            started.run(roles::Aggregator);
+            started.run(roles::Aggregator::default());
         }
         if wanted.garbage {
             started.run(garbage::Collector::default());

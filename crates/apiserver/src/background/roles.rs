@@ -1,6 +1,6 @@
 //! The controller that aggregates cluster roles. A role with an aggregation rule receives the rules of all roles that it selects.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, OnceLock};
 
 use pintle_apimachinery::failure::Failure;
@@ -18,8 +18,11 @@ use crate::registry::{Registry, UpdateSource};
 const ROLES: &str = "clusterroles.rbac.authorization.k8s.io";
 const AGGREGATION_CONTROLLER: &str = "clusterrole-aggregation-controller";
 
-#[derive(Debug)]
-pub(super) struct Aggregator;
+#[derive(Debug, Default)]
+pub(super) struct Aggregator {
+    /// The outlines of the roles in the last call of `work`, by the revision of the role.
+    outlines: HashMap<u64, Json>,
+}
 
 impl Controller for Aggregator {
     const RESOURCES: Option<&'static [&'static str]> = Some(&[ROLES]);
@@ -27,7 +30,12 @@ impl Controller for Aggregator {
     /// Writes the aggregated roles whose rules are outdated. If another aggregated role
     /// selects the written role, the write triggers another call.
     async fn work(&mut self, registry: &Arc<Registry>, _: u64) -> Option<Instant> {
-        let roles: Vec<_> = all(registry, ROLES).map(|(_, role)| AggregatedRole::new(role)).collect();
+        let roles: Vec<_> = all(registry, ROLES)
+            .map(|(_, role)| match self.outlines.remove(&role.revision()) {
+                Some(outline) => AggregatedRole { stored: role, outline, rules: OnceLock::new() },
+                None => AggregatedRole::new(role),
+            })
+            .collect();
         for role in roles.iter().filter(|role| role.outline["aggregationRule"].is_object()) {
             let rules = aggregated(role, &roles).await;
             let texts: HashSet<_> = rules.iter().map(|(text, _)| text).collect();
@@ -35,6 +43,7 @@ impl Controller for Aggregator {
                 write(registry, &role.outline, rules.iter().map(|(_, rule)| rule.clone()).collect());
             }
         }
+        self.outlines = roles.into_iter().map(|role| (role.stored.revision(), role.outline)).collect();
         None
     }
 }

@@ -7,7 +7,7 @@
 //! differ between servers. The ConfigMap for tracking legacy tokens is omitted, so that tests see only the ConfigMaps that they create.
 
 use std::net::SocketAddr;
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
 use pintle_apimachinery::failure::{Failure, Outcome};
 use pintle_apimachinery::object::metadata_mut;
@@ -21,14 +21,18 @@ use pintle_storage::Expect;
 use crate::background;
 use crate::registry::{Registry, UpdateSource};
 
-const OBJECTS: &str = include_str!("bootstrap/objects.jsonl");
+/// The lines of `bootstrap/objects.jsonl`. Tests start many servers in one process, so the lines are parsed only once.
+static OBJECTS: LazyLock<Vec<Json>> = LazyLock::new(|| {
+    let lines = include_str!("bootstrap/objects.jsonl").lines();
+    lines.map(|line| serde_json::from_str(line).expect("a line is a JSON object")).collect()
+});
 
 pub(super) fn bootstrap(registry: &Arc<Registry>, address: SocketAddr) {
     let namespaces = ["default", "kube-system", "kube-public", "kube-node-lease"];
     let namespaces =
         namespaces.map(|name| json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}));
     let made_here = namespaces.into_iter().chain(of_server(registry)).map(|object| create(registry, object));
-    for made in made_here.chain(OBJECTS.lines().map(|line| put(registry, line))) {
+    for made in made_here.chain(OBJECTS.iter().map(|object| put(registry, object.clone()))) {
         if let Err(failure) = made {
             tracing::error!(message = failure.status.message, "cannot create an initial object");
         }
@@ -90,8 +94,7 @@ fn create(registry: &Arc<Registry>, mut object: Json) -> Outcome<()> {
     Ok(())
 }
 
-fn put(registry: &Registry, line: &str) -> Outcome<()> {
-    let mut object: Json = serde_json::from_str(line).map_err(|error| Failure::internal(error.to_string()))?;
+fn put(registry: &Registry, mut object: Json) -> Outcome<()> {
     let target = target(registry, &object)?;
     let now = Json::from(registry.clock.now_text());
     let metadata = metadata_mut(&mut object);
@@ -103,7 +106,7 @@ fn put(registry: &Registry, line: &str) -> Outcome<()> {
     if let Some(status) = object.get_mut("status") {
         set_times(status, registry);
     }
-    let refused = |_| Failure::internal(format!("{line} exists already"));
+    let refused = |_| Failure::internal(format!("{} exists already", target.key()));
     registry.db.put(&target.resource_key(), &target.key(), Expect::Absent, object).map_err(refused)?;
     Ok(())
 }
@@ -139,15 +142,16 @@ mod tests {
             let namespace = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}});
             create(&registry, namespace).expect("a valid namespace");
         }
-        for line in OBJECTS.lines() {
-            let object: Json = serde_json::from_str(line).expect("JSON");
-            let target = target(&registry, &object).expect("a kind");
+        for object in OBJECTS.iter() {
+            let line = object.to_string();
+            let target = target(&registry, object).expect("a kind");
             let strict = FieldValidation::Strict;
-            decode::object(&target.kind, &RawBody::json(line), strict).expect("the object has only fields of its kind");
+            decode::object(&target.kind, &RawBody::json(line.clone()), strict)
+                .expect("the object has only fields of its kind");
             assert!(!object["metadata"]["managedFields"].as_array().is_none_or(Vec::is_empty), "{line}");
             create(&registry, object.clone()).expect("a valid object");
             let made = registry.db.get(&target.resource_key(), &target.key()).expect("a stored object").decode();
-            assert_eq!(without_variable_fields(made), without_variable_fields(object), "{line}");
+            assert_eq!(without_variable_fields(made), without_variable_fields(object.clone()), "{line}");
         }
     }
 
