@@ -4,7 +4,6 @@
 mod answers;
 mod hostile;
 mod libraries;
-mod peer;
 mod re2;
 mod rules;
 mod spec;
