@@ -28,6 +28,7 @@ async fn heavy_bodies_do_not_block_a_single_threaded_server() {
 }
 
 #[tokio::test]
+#[ignore = "slow: the step `slow` of `cargo xtask ci --full` runs it"]
 async fn heavy_responses_do_not_block_a_single_threaded_server() {
     let _turn = TURN.lock().await;
     for heavy in answers() {
