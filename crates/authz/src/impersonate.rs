@@ -38,9 +38,28 @@ pub fn impersonated(headers: &HeaderMap) -> Outcome<Option<User>> {
     if wanted == User::default() {
         Ok(None)
     } else {
-        let why = "impersonation headers name a group, a uid or extra data, but no user";
+        let why = format!("requested {} without impersonating a user name", go_text(&wanted));
         Err(Failure { early: true, ..Failure::bad_request(why) })
     }
+}
+
+/// Returns the text with which Go prints a user.
+fn go_text(user: &User) -> String {
+    let list = |values: &[String]| match values {
+        [] => "[]string(nil)".to_owned(),
+        values => {
+            format!("[]string{{{}}}", values.iter().map(|value| format!("{value:?}")).collect::<Vec<_>>().join(", "))
+        }
+    };
+    let extra = match user.extra.is_empty() {
+        true => "map[string][]string(nil)".to_owned(),
+        false => {
+            let entries = user.extra.iter().map(|(key, values)| format!("{key:?}:{}", list(values)));
+            format!("map[string][]string{{{}}}", entries.collect::<Vec<_>>().join(", "))
+        }
+    };
+    let User { name, uid, groups, .. } = user;
+    format!("&user.DefaultInfo{{Name:{name:?}, UID:{uid:?}, Groups:{}, Extra:{extra}}}", list(groups))
 }
 
 /// Returns the impersonated user with the implied groups. `user` needs a separate permission

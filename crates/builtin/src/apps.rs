@@ -16,7 +16,7 @@ pub(super) use stateful_set::StatefulSet;
 
 use pintle_apimachinery::selector::{selects_labels, structured};
 use pintle_apimachinery::validate::{FieldError, FieldErrors};
-use pintle_json::Json;
+use pintle_json::{Json, Map};
 use pintle_kinds::check::Check;
 use pintle_kinds::label_selector::selector_errors;
 
@@ -39,7 +39,8 @@ fn workload_errors(object: &Json, kind: &str) -> FieldErrors {
     let template = &object["spec"]["template"];
     let selector = object.at("/spec/selector").filter(|selector| !selector.is_null());
     let read = selector.map(structured);
-    let labels = template["metadata"]["labels"].clone();
+    // Go prints an absent map of labels as `{}` here.
+    let labels = template.at("/metadata/labels").cloned().unwrap_or_else(|| Map::new().into());
     let broken = selector_errors(selector.unwrap_or(&Json::Null), "spec.selector");
     let empty = selector.is_some_and(Json::is_empty);
     let unreadable = !broken.is_empty() || matches!(read, Some(None));

@@ -67,14 +67,19 @@ impl RequestTarget {
 
     /// Fails if the object does not satisfy the preconditions in the delete options.
     pub fn check_preconditions(&self, object: &Json, options: &DeleteOptions) -> Outcome<()> {
+        let is_namespace = self.kind.group.is_empty() && self.kind.kind == "Namespace";
         let check = |what: &str, wanted: &Option<String>, field: &str, cause: &str| {
             let found = object["metadata"][field].text("");
             let Some(wanted) = wanted.as_ref().filter(|wanted| *wanted != found) else { return Ok(()) };
             let called = self.kind.strategy.name_in_conflicts(&self.kind);
-            let why = format!(
-                "the {what} in the precondition ({wanted}) does not match the {what} in record ({found}). \
-                 The object might have been {cause}"
-            );
+            let why = if is_namespace {
+                format!("Precondition failed: {what} in precondition: {wanted}, {what} in object meta: {found}")
+            } else {
+                format!(
+                    "the {what} in the precondition ({wanted}) does not match the {what} in record ({found}). \
+                     The object might have been {cause}"
+                )
+            };
             Err(Failure::conflict(&GroupResource::new(&self.kind.group, called), &self.name, &why))
         };
         check("UID", &options.uid, "uid", "deleted and then recreated")?;
@@ -84,11 +89,27 @@ impl RequestTarget {
     /// Returns the conflict for an update whose uid differs from the stored object's uid.
     pub fn uid_conflict(&self, wanted: &str, found: &str) -> Failure {
         let why = format!(
-            "StorageError: invalid object, Code: 4, Key: {}, ResourceVersion: 0, AdditionalErrorMsg: Precondition failed: UID in \
+            "StorageError: invalid object, Code: 4, Key: /registry/{}/{}, ResourceVersion: 0, AdditionalErrorMsg: Precondition failed: UID in \
              precondition: {wanted}, UID in object meta: {found}",
+            self.etcd_resource(),
             self.key()
         );
         Failure::conflict(&self.kind.resource(), &self.name, &why)
+    }
+
+    /// Returns the part of the key in etcd that names the resource.
+    fn etcd_resource(&self) -> String {
+        let (group, plural) = (self.kind.group.as_str(), self.kind.plural.as_str());
+        match (group, plural) {
+            ("", "nodes") => "minions".into(),
+            ("", "replicationcontrollers") => "controllers".into(),
+            ("", "services") => "services/specs".into(),
+            ("", "endpoints") => "services/endpoints".into(),
+            ("networking.k8s.io", "ingresses") => "ingress".into(),
+            ("apiextensions.k8s.io" | "apiregistration.k8s.io", _) => format!("{group}/{plural}"),
+            _ if self.kind.needs_types() => format!("{group}/{plural}"),
+            _ => plural.into(),
+        }
     }
 
     pub fn resource_key(&self) -> ResourceKey {

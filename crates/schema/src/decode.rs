@@ -197,32 +197,33 @@ fn check_kind(version: &str, kind: &str, expected: &Expected<'_>) -> Result<(), 
         return Ok(());
     }
     let same_kind = actual_kind == expected.schema.kind();
-    if same_kind && (Schema::knows(actual_version, actual_kind) || is_removed_version(actual_version)) {
+    if same_kind && (Schema::knows(actual_version, actual_kind) || is_removed(actual_version, expected)) {
         return Err(other_version(actual_version, expected.api_version));
     }
-    if Schema::knows(actual_version, actual_kind) {
-        let go_type = |version: &str, kind: &str| format!("{}.{kind}", version.rsplit('/').next().unwrap_or_default());
-        let why = format!(
-            "converting ({}) to ({}): unknown conversion",
-            go_type(actual_version, actual_kind),
-            go_type(expected.api_version, expected.schema.kind())
-        );
-        return Err(BodyError::OtherKind(format!(
-            "{actual_kind} in version {:?} cannot be handled as a {}: {why}",
-            actual_version.rsplit('/').next().unwrap_or_default(),
-            expected.schema.kind()
-        )));
-    }
+    let version = |of: &str| of.rsplit('/').next().unwrap_or_default().to_owned();
+    let is_list = actual_kind.strip_suffix("List").is_some_and(|item| Schema::knows(actual_version, item));
+    let why =
+        if Schema::knows(actual_version, actual_kind) || is_list || (actual_version, actual_kind) == ("v1", "List") {
+            // kube-apiserver converts to the internal type, which is in the Go package of the group.
+            let package = expected.api_version.split_once('/').map_or("core", |(group, _)| group);
+            let package = package.split('.').next().unwrap_or_default();
+            let (from, to) = (version(actual_version), expected.schema.kind());
+            format!("converting ({from}.{actual_kind}) to ({package}.{to}): unknown conversion")
+        } else {
+            format!("no kind {actual_kind:?} is registered for version {actual_version:?} in scheme {SCHEME:?}")
+        };
     Err(BodyError::OtherKind(format!(
-        "no kind {actual_kind:?} is registered for version {actual_version:?} in scheme {SCHEME:?}"
+        "{actual_kind} in version {:?} cannot be handled as a {}: {why}",
+        version(actual_version),
+        expected.schema.kind()
     )))
 }
 
-/// The name of kube-apiserver's scheme, which is the place in its source that creates the scheme.
-const SCHEME: &str = "pkg/api/legacyscheme/scheme.go:30";
+/// The name of kube-apiserver's scheme, which is a place in its source.
+const SCHEME: &str = "pkg/runtime/scheme.go:111";
 
-/// Returns `true` if kube-apiserver no longer serves a version but still registers its types.
-fn is_removed_version(version: &str) -> bool {
+/// Returns `true` if kube-apiserver no longer serves a version but still registers the expected kind in this version.
+fn is_removed(version: &str, expected: &Expected<'_>) -> bool {
     const VERSIONS: [&str; 20] = [
         "apps/v1beta1",
         "apps/v1beta2",
@@ -245,7 +246,17 @@ fn is_removed_version(version: &str) -> bool {
         "apiextensions.k8s.io/v1beta1",
         "flowcontrol.apiserver.k8s.io/v1beta3",
     ];
+    let group = |version: &str| version.split_once('/').map_or("", |(group, _)| group).to_owned();
     VERSIONS.contains(&version)
+        && match (version, expected.schema.kind()) {
+            ("apps/v1beta1", "DaemonSet" | "ReplicaSet") => false,
+            ("extensions/v1beta1", kind) => {
+                ["DaemonSet", "Deployment", "Ingress", "NetworkPolicy", "ReplicaSet"].contains(&kind)
+            }
+            // The kind is served in the group "" and in the group events.k8s.io.
+            ("events.k8s.io/v1beta1", "Event") => true,
+            _ => group(version) == group(expected.api_version),
+        }
 }
 
 /// Checks that a decoded object has the expected version.

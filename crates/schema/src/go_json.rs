@@ -63,16 +63,41 @@ pub(super) fn go_error(error: &Error, text: &str) -> String {
     }
     let line = text.split_inclusive('\n').take(error.line().saturating_sub(1)).map(str::len).sum::<usize>();
     let at = line + error.column().saturating_sub(1);
-    let found = text.get(at..).and_then(|rest| rest.chars().next());
-    let trailing = error.to_string().starts_with("trailing characters");
-    if let (Some(found), Some((literal, expected))) = (found, literal_before(text, at))
-        && !trailing
-    {
-        return format!("invalid character '{}' in literal {literal} (expecting '{expected}')", found.escape_default());
-    }
-    match found {
-        Some(found) if trailing => format!("invalid character '{}' after top-level value", found.escape_default()),
-        Some(found) => format!("invalid character '{}' looking for beginning of value", found.escape_default()),
-        None => error.to_string(),
+    let message = error.to_string();
+    let Some(found) = text.as_bytes().get(at).copied() else { return message };
+    let is = |start: &str| message.starts_with(start);
+    let place = if is("trailing characters") {
+        "after top-level value".into()
+    } else if let Some((literal, expected)) = literal_before(text, at) {
+        format!("in literal {literal} (expecting '{expected}')")
+    } else if is("key must be a string") || (is("trailing comma") && found == b'}') {
+        "looking for beginning of object key string".into()
+    } else if is("expected `:`") {
+        "after object key".into()
+    } else if is("expected `,` or `}`") {
+        "after object key:value pair".into()
+    } else if is("expected `,` or `]`") {
+        "after array element".into()
+    } else if is("control character") {
+        "in string literal".into()
+    } else if is("invalid number") {
+        "in numeric literal".into()
+    } else {
+        "looking for beginning of value".into()
+    };
+    format!("invalid character {} {place}", quoted(found))
+}
+
+/// Returns a byte as Go quotes it in the messages of its JSON decoder.
+fn quoted(byte: u8) -> String {
+    match byte {
+        b'\'' => r"'\''".into(),
+        b'\\' => r"'\\'".into(),
+        b'\n' => r"'\n'".into(),
+        b'\r' => r"'\r'".into(),
+        b'\t' => r"'\t'".into(),
+        0..0x20 | 0x7f => format!(r"'\x{byte:02x}'"),
+        0x80..=0xa0 | 0xad => format!(r"'\u{byte:04x}'"),
+        _ => format!("'{}'", char::from(byte)),
     }
 }

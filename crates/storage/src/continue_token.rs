@@ -1,11 +1,15 @@
 //! Continue tokens, which contain the position at which the next page of a list starts.
 
-use base64::Engine;
-use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use base64::alphabet::URL_SAFE;
+use base64::engine::general_purpose::{GeneralPurpose, NO_PAD, URL_SAFE_NO_PAD};
+use base64::{DecodeError, Engine};
 use pintle_apimachinery::failure::{Failure, Outcome};
 use serde::{Deserialize, Serialize};
 
 const VERSION: &str = "meta.k8s.io/v1";
+
+/// Go ignores unused bits at the end.
+const LENIENT: GeneralPurpose = GeneralPurpose::new(&URL_SAFE, NO_PAD.with_decode_allow_trailing_bits(true));
 
 /// A position in a list, and the list's revision.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -45,7 +49,14 @@ impl ContinueToken {
     pub fn decode(text: &str) -> Outcome<Self> {
         let wrong =
             |why: &str| Failure::bad_request(format!("invalid continue token: continue key is not valid: {why}"));
-        let bytes = URL_SAFE_NO_PAD.decode(text).map_err(|error| wrong(&format!("illegal base64 data: {error}")))?;
+        let bytes = LENIENT.decode(text).map_err(|error| {
+            let at = match error {
+                DecodeError::InvalidByte(at, _) | DecodeError::InvalidLastSymbol { offset: at, .. } => at,
+                DecodeError::InvalidLength(length) => length,
+                DecodeError::InvalidPadding => text.find('=').unwrap_or_default(),
+            };
+            wrong(&format!("illegal base64 data at input byte {at}"))
+        })?;
         let wire: Wire = serde_json::from_slice(&bytes).map_err(|error| wrong(&error.to_string()))?;
         if wire.v != VERSION {
             return Err(wrong(&format!("server does not recognize this encoded version {}", wire.v)));

@@ -108,10 +108,10 @@ fn deprecation(version: &Json, path: &str) -> Option<FieldError> {
     let why = match () {
         () if !version.is_true("/deprecated") => "can only be set for deprecated versions".into(),
         () if text.is_empty() => "must not be an empty string".into(),
-        () if text.len() > MAX_WARNING => format!("must be <= {MAX_WARNING} characters, was {}", text.len()),
+        () if text.len() > MAX_WARNING => format!("must be <= {MAX_WARNING} characters long"),
         () => {
-            let (at, c) = text.char_indices().find(|(_, c)| !is_printable(*c))?;
-            format!("must only contain printable UTF-8 characters; non-printable character found at index {at}: {c:?}")
+            let (at, _) = text.char_indices().find(|(_, c)| !is_printable(*c))?;
+            format!("must only contain printable UTF-8 characters; non-printable character found at index {at}")
         }
     };
     Some(FieldError::invalid_text(format!("{path}.deprecationWarning"), text, why))

@@ -49,7 +49,7 @@ impl WriteOptions {
             "Ignore" => FieldValidation::Ignore,
             "Strict" => FieldValidation::Strict,
             other => {
-                errors.push(not_supported("fieldValidation", &quoted(other), r#""", "Ignore", "Warn", "Strict""#));
+                errors.push(not_supported("fieldValidation", &quoted(other), r#""", "Ignore", "Strict", "Warn""#));
                 FieldValidation::Warn
             }
         };
@@ -209,56 +209,64 @@ impl DeleteOptions {
 
     /// Parses the body of a DELETE request. If there is a body, the query is ignored.
     pub fn from_body(body: &Json) -> Outcome<Self> {
-        let wrong = |why: &str| Failure::bad_request(format!("cannot read DeleteOptions in the body: {why}"));
         if body.is_null() {
             return Ok(Self::default());
         }
-        let object = body.as_object().ok_or_else(|| wrong("it is not an object"))?;
-        let text = |value: Option<&Json>, field: &str| match value {
+        let object = body.as_object().ok_or_else(|| {
+            let what = json_type(body);
+            let why = format!("json: cannot unmarshal {what} into Go value of type {TYPE_META}");
+            Failure::bad_request(format!("couldn't get version/kind; json parse error: {why}"))
+        })?;
+        let text = |value: Option<&Json>, field: &str, of: &str| match value {
             None | Some(Json::Null) => Ok(None),
             Some(Json::String(text)) => Ok(Some(text.to_string())),
-            Some(_) => Err(wrong(&format!("{field} is not a string"))),
+            Some(other) => Err(wrong_type(other, field, of)),
         };
-        if let Some(kind) = text(object.get("kind"), "kind")?
+        if let Some(kind) = text(object.get("kind"), "DeleteOptions.kind", "string")?
             && !matches!(kind.as_str(), "" | "DeleteOptions")
         {
-            let version = text(object.get("apiVersion"), "apiVersion")?.unwrap_or_default();
-            let why = format!("no kind {} is registered for version {}", quoted(&kind), quoted(&version));
-            return Err(Failure::bad_request(why));
+            let version = text(object.get("apiVersion"), "DeleteOptions.apiVersion", "string")?.unwrap_or_default();
+            return Err(Failure::bad_request(other_kind(&version, &kind)));
         }
-        let integer = |field: &str| match object.get(field) {
-            None | Some(Json::Null) => Ok(None),
-            Some(value) => value.as_i64().map(Some).ok_or_else(|| wrong(&format!("{field} is not an integer"))),
+        let grace_seconds = match object.get("gracePeriodSeconds") {
+            None | Some(Json::Null) => None,
+            Some(value) => {
+                let wrong = || wrong_type(value, "DeleteOptions.gracePeriodSeconds", "int64");
+                Some(value.as_i64().ok_or_else(wrong)?)
+            }
         };
         let preconditions = match object.get("preconditions") {
             None | Some(Json::Null) => None,
             Some(Json::Object(conditions)) => Some(conditions),
-            Some(_) => return Err(wrong("preconditions is not an object")),
+            Some(other) => return Err(wrong_type(other, "DeleteOptions.preconditions", "v1.Preconditions")),
         };
         let orphan_dependents = match object.get("orphanDependents") {
             None | Some(Json::Null) => None,
             Some(Json::Bool(orphan)) => Some(*orphan),
-            Some(_) => return Err(wrong("orphanDependents is not a boolean")),
+            Some(other) => return Err(wrong_type(other, "DeleteOptions.orphanDependents", "bool")),
         };
         let runs = match object.get("dryRun") {
             None | Some(Json::Null) => Vec::new(),
             Some(Json::Array(runs)) => runs
                 .iter()
-                .map(|run| run.as_str().ok_or_else(|| wrong("dryRun contains a value that is not a string")))
+                .map(|run| run.as_str().ok_or_else(|| wrong_type(run, "DeleteOptions.dryRun", "string")))
                 .collect::<Outcome<_>>()?,
-            Some(_) => return Err(wrong("dryRun is not a list")),
+            Some(other) => return Err(wrong_type(other, "DeleteOptions.dryRun", "[]string")),
         };
+        let precondition = |name: &str| preconditions.and_then(|conditions| conditions.get(name));
         let options = Self {
-            grace_seconds: integer("gracePeriodSeconds")?,
-            uid: text(preconditions.and_then(|conditions| conditions.get("uid")), "preconditions.uid")?,
+            grace_seconds,
+            uid: text(precondition("uid"), "Preconditions.preconditions.uid", "types.UID")?,
             resource_version: text(
-                preconditions.and_then(|conditions| conditions.get("resourceVersion")),
-                "preconditions.resourceVersion",
+                precondition("resourceVersion"),
+                "Preconditions.preconditions.resourceVersion",
+                "string",
             )?,
             orphan_dependents,
             ..Self::default()
         };
-        let policy = text(object.get("propagationPolicy"), "propagationPolicy")?;
+        let policy =
+            text(object.get("propagationPolicy"), "DeleteOptions.propagationPolicy", "v1.DeletionPropagation")?;
         options.checked(policy.as_deref(), runs.into_iter())
     }
 
@@ -284,6 +292,45 @@ impl DeleteOptions {
         self.dry_run = dry_run;
         errors.extend(error);
         if errors.is_empty() { Ok(self) } else { Err(Failure::invalid_options("DeleteOptions", errors)) }
+    }
+}
+
+/// The Go struct into which kube-apiserver first decodes a body, as Go prints its type.
+const TYPE_META: &str =
+    r#"struct { APIVersion string "json:\"apiVersion,omitempty\""; Kind string "json:\"kind,omitempty\"" }"#;
+
+/// Returns Go's error for a value that does not fit into a field of DeleteOptions.
+fn wrong_type(value: &Json, field: &str, of: &str) -> Failure {
+    let what = match value {
+        Json::Number(number) => format!("number {number}"),
+        other => json_type(other).to_owned(),
+    };
+    Failure::bad_request(format!("json: cannot unmarshal {what} into Go struct field {field} of type {of}"))
+}
+
+/// Returns the name of a JSON type in Go's error messages.
+fn json_type(value: &Json) -> &'static str {
+    match value {
+        Json::Null => "null",
+        Json::Bool(_) => "bool",
+        Json::Number(_) => "number",
+        Json::String(_) => "string",
+        Json::Array(_) => "array",
+        Json::Object(_) => "object",
+    }
+}
+
+/// Returns the message for a body that is no DeleteOptions. kube-apiserver registers some kinds in each version.
+fn other_kind(version: &str, kind: &str) -> String {
+    match (version, kind) {
+        ("v1", "Status" | "APIVersions" | "APIGroup" | "APIGroupList" | "APIResourceList") => {
+            format!("converting (v1.{kind}) to (v1.DeleteOptions): unknown conversion")
+        }
+        _ => format!(
+            "no kind {} is registered for version {} in scheme \"pkg/runtime/scheme.go:111\"",
+            quoted(kind),
+            quoted(version)
+        ),
     }
 }
 

@@ -156,7 +156,11 @@ fn contents(registry: &Registry, kind: &Kind, namespace: &str) -> Vec<Arc<Stored
 }
 
 fn report(registry: &Arc<Registry>, namespace: &Stored, remaining: &[Remaining]) {
-    let content = remaining.iter().map(|left| format!("{} has {} resource instances", left.resource, left.count));
+    // The name of a resource ends with a dot if its group has no name.
+    let name = |left: &Remaining| {
+        if left.resource.contains('.') { left.resource.clone() } else { format!("{}.", left.resource) }
+    };
+    let content = remaining.iter().map(|left| format!("{} has {} resource instances", name(left), left.count));
     let content = join(content);
     let finalizers = count_finalizers(remaining.iter().flat_map(|left| &left.finalizers));
     let by = join(finalizers.iter().map(|(name, count)| format!("{name} in {count} resource instances")));

@@ -52,7 +52,7 @@ fn choose(call: &Call, offer: Offer, routing: Routing, has_protobuf: bool) -> Ou
             continue;
         }
         if offer == Offer::Watch && media == Media::Yaml {
-            break;
+            return Err(not_acceptable(STREAMS));
         }
         let Some(transform) = transform(call, clause, offer, routing)? else { continue };
         if media == Media::Protobuf && !has_message(&transform, has_protobuf) {
@@ -61,7 +61,7 @@ fn choose(call: &Call, offer: Offer, routing: Routing, has_protobuf: bool) -> Ou
         let pretty = is_pretty(call) || clause.pretty();
         return Ok(ResponseFormat { media, pretty, transform });
     }
-    Err(not_acceptable())
+    Err(not_acceptable(MEDIA_TYPES))
 }
 
 /// Returns `true` if a response in this format can be encoded as protobuf. Metadata always can, and tables never can.
@@ -73,8 +73,8 @@ fn has_message(transform: &Transform, has_protobuf: bool) -> bool {
     }
 }
 
-fn not_acceptable() -> Failure {
-    Failure::new(406, Reason::NotAcceptable, format!("only the following media types are accepted: {MEDIA_TYPES}"))
+fn not_acceptable(types: &str) -> Failure {
+    Failure::new(406, Reason::NotAcceptable, format!("only the following media types are accepted: {types}"))
 }
 
 /// Returns `true` if kube-apiserver accepts this `Accept` clause for a resource with one route per method. Routes for
@@ -106,7 +106,7 @@ fn transform(call: &Call, clause: &Clause, offer: Offer, routing: Routing) -> Ou
         ("PartialObjectMetadataList", Offer::Object) if routing == Routing::CatchAll => {
             Err(Failure::plain(500, "content is not a list"))
         }
-        ("PartialObjectMetadata" | "PartialObjectMetadataList", _) => Err(not_acceptable()),
+        ("PartialObjectMetadata" | "PartialObjectMetadataList", _) => Err(not_acceptable(MEDIA_TYPES)),
         _ => Ok(None),
     }
 }

@@ -79,8 +79,7 @@ pub(super) fn watch(
         let by_name = FieldSelector::everything().equals("metadata.name", &target.name).to_string();
         let named: FieldSelector = options.field_selector.parse().unwrap_or_default();
         if named.exact("metadata.name").is_some_and(|name| name != target.name) {
-            let why = format!("the name in the path ({}) does not match the field selector", target.name);
-            return Err(Failure::bad_request(why));
+            return Err(Failure::bad_request("fieldSelector metadata.name doesn't match requested name"));
         }
         options.field_selector = match options.field_selector.as_str() {
             "" => by_name,

@@ -101,8 +101,27 @@ fn kind_and_version_of_the_body_must_match() {
         let error = read("v1", "ConfigMap", body.clone()).unwrap_err();
         assert!(error.contains(message), "{body}: {error}");
     }
-    let error = read("apps/v1", "Deployment", json!({"apiVersion": "apps/v1beta1"})).unwrap_err();
-    assert_eq!(error, "the API version in the data (apps/v1beta1) does not match the expected API version (apps/v1)");
+    for (version, kind, removed) in [
+        ("apps/v1", "Deployment", "apps/v1beta1"),
+        ("apps/v1", "DaemonSet", "extensions/v1beta1"),
+        ("v1", "Event", "events.k8s.io/v1beta1"),
+        ("batch/v1", "CronJob", "batch/v1beta1"),
+    ] {
+        let error = read(version, kind, json!({"apiVersion": removed})).unwrap_err();
+        let expected =
+            format!("the API version in the data ({removed}) does not match the expected API version ({version})");
+        assert_eq!(error, expected);
+    }
+    for (version, kind, other) in
+        [("v1", "Pod", "apps/v1beta1"), ("v1", "Pod", "extensions/v1beta1"), ("apps/v1", "DaemonSet", "apps/v1beta1")]
+    {
+        let error = read(version, kind, json!({"apiVersion": other})).unwrap_err();
+        let expected = format!(
+            "{kind} in version \"v1beta1\" cannot be handled as a {kind}: no kind \"{kind}\" is registered for version \"{other}\" \
+             in scheme \"pkg/runtime/scheme.go:111\""
+        );
+        assert_eq!(error, expected);
+    }
 }
 
 #[test]

@@ -198,7 +198,7 @@ fn status_errors(new: &Json, old: &Json) -> FieldErrors {
         let why = name_errors(NameRule::Subdomain, nominated, false);
         errors.extend(why.iter().map(|why| FieldError::invalid_text("status.nominatedNodeName", nominated, why)));
         if !new.text("/spec/nodeName").is_empty() {
-            let why = "may not be set on pods that already have a nodeName";
+            let why = "may not be set on pods that are already bound to a node";
             errors.push(FieldError::forbidden("status.nominatedNodeName", why));
         }
     }

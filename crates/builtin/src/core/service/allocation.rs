@@ -119,14 +119,10 @@ fn allocate_address(cluster: &dyn Cluster, object: &mut Json) -> Outcome<()> {
         address => {
             let Ok(address) = address.parse::<IpAddr>() else { return Ok(()) };
             let why = match address {
-                IpAddr::V4(address) if !is_in_range(address) => {
-                    format!(
-                        "the provided IP ({address}) is not in the valid range. The range of valid IPs is 10.0.0.0/24"
-                    )
-                }
+                IpAddr::V4(address) if !is_in_range(address) => "the provided network does not match the current range",
                 // This error occurs even if the address belongs to the Service that the request names. kube-apiserver allocates addresses
                 // before it checks the name, so creating the same Service twice causes this error.
-                _ if cluster.holder(&address_claim(address)).is_some() => "provided IP is already allocated".into(),
+                _ if cluster.holder(&address_claim(address)).is_some() => "provided IP is already allocated",
                 _ => return Ok(()),
             };
             let why = format!("failed to allocate IP {address}: {why}");
