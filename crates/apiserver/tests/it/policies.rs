@@ -283,7 +283,6 @@ async fn expensive_policies_are_bounded() {
 
 /// The server compiles the largest policies within a few seconds.
 #[tokio::test]
-#[ignore = "slow: the step `slow` of `cargo xtask ci --full` runs it"]
 async fn large_policies_are_compiled_in_bounded_time() {
     let server = server().await;
     let constraints = rules(&["configmaps"], &["CREATE"]);

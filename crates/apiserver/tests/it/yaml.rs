@@ -35,7 +35,6 @@ fn bombs() -> Vec<(&'static str, String)> {
 
 /// The test needs no timeout. A parser whose time is not linear would need hours for these texts.
 #[tokio::test]
-#[ignore = "slow: the step `slow` of `cargo xtask ci --full` runs it"]
 async fn yaml_bombs_are_rejected_in_linear_time() {
     let server = ApiServer::start(ApiServerConfig::default()).await.expect("a server");
     let object = json!({"metadata": {"name": "c"}});

@@ -95,7 +95,6 @@ fn receivers_that_macros_repeat_do_not_explode() {
 }
 
 #[test]
-#[ignore = "slow: the step `slow` of `cargo xtask ci --full` runs it"]
 fn types_that_double_do_not_explode() {
     let expression = format!("optional.of(1){}", ".optMap(x, {x: x})".repeat(24));
     run(&expression, &json!(null));
@@ -243,7 +242,6 @@ fn deep_data_is_refused_or_compared() {
 }
 
 #[test]
-#[ignore = "slow: the step `slow` of `cargo xtask ci --full` runs it"]
 fn deep_and_odd_schemas_are_read() {
     let list =
         |inner: Json| Json::Object([("type".into(), "array".into()), ("items".into(), inner)].into_iter().collect());

@@ -5,7 +5,6 @@ use pintle_cel::{Activation, Environment, Type};
 const ANSWERS: &str = include_str!("re2.txt");
 
 #[test]
-#[ignore = "slow: the step `slow` of `cargo xtask ci --full` runs it"]
 fn patterns_are_read_as_in_go() {
     let environment = Environment::new().variable("text", Type::String).variable("pattern", Type::String);
     let program = environment.compile("text.matches(pattern)").unwrap();

@@ -283,7 +283,6 @@ async fn silent_watch_does_not_delay_a_takeover() {
 }
 
 #[tokio::test(start_paused = true)]
-#[ignore = "slow: the step `slow` of `cargo xtask ci --full` runs it"]
 async fn flooding_watch_costs_no_term() {
     let server = server();
     let begins = Arc::new(AtomicBool::new(false));

@@ -73,7 +73,6 @@ fn answer_after(client: &Client<Lease>, seconds: f64) {
 }
 
 #[tokio::test(start_paused = true)]
-#[ignore = "slow: the step `slow` of `cargo xtask ci --full` runs it"]
 async fn hundred_terms_survive_a_slow_server() {
     // A single elector tolerates response times of up to 3.3 s, which is a third of the renew deadline.
     for latency in [0.3, 0.5, 1.5, 3.0] {
