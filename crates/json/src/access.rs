@@ -52,6 +52,18 @@ impl Json {
         }
     }
 
+    /// Returns the name of the JSON type: `null`, `bool`, `number`, `string`, `array` or `object`.
+    pub fn type_name(&self) -> &'static str {
+        match self {
+            Self::Null => "null",
+            Self::Bool(_) => "bool",
+            Self::Number(_) => "number",
+            Self::String(_) => "string",
+            Self::Array(_) => "array",
+            Self::Object(_) => "object",
+        }
+    }
+
     /// Removes the object member `key`. Does nothing if `self` is not an object.
     pub fn unset(&mut self, key: &str) {
         if let Some(members) = self.as_object_mut() {

@@ -5,7 +5,7 @@ use pintle_json::{Json, Map};
 use super::fields::zero;
 use super::object_sink::{ObjectSink, TypeMeta};
 use super::reader::Reader;
-use super::sink::{feed, feed_json, json_type};
+use super::sink::{feed, feed_json};
 use super::{Schema, Yaml, protobuf, yaml};
 use crate::decoded::{BodyError, Decoded};
 use crate::finding::StrictFinding;
@@ -150,7 +150,7 @@ pub fn not_an_object_message(patched: &Json) -> String {
 fn not_an_object(value: &Json) -> String {
     /// The Go struct into which kube-apiserver first decodes a body, as Go prints its type.
     const TYPE_META: &str = "struct { APIVersion string \"json:\\\"apiVersion,omitempty\\\"\"; Kind string \"json:\\\"kind,omitempty\\\"\" }";
-    format!("json: cannot unmarshal {} into Go value of type {TYPE_META}", json_type(value))
+    format!("json: cannot unmarshal {} into Go value of type {TYPE_META}", value.type_name())
 }
 
 /// Returns the message of the 400 response to a request with `fieldValidation=Strict`,

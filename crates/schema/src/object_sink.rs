@@ -6,7 +6,7 @@ use serde::de::{Error, MapAccess, SeqAccess};
 use super::fields::{StructFields, zero};
 use super::finding::{FieldPath, PathSegment};
 use super::reader::{Reader, Typed};
-use super::sink::{Name, Primitive, Seed, Sink, feed, json_type};
+use super::sink::{Name, Primitive, Seed, Sink, feed};
 use super::{Schema, object_meta};
 use crate::types::Type;
 
@@ -167,7 +167,7 @@ impl TypeMetaField {
 
     fn check_is_string(&mut self, value: &Json) {
         if !matches!(value, Json::Null | Json::String(_)) {
-            self.wrong_type.get_or_insert(json_type(value));
+            self.wrong_type.get_or_insert(value.type_name());
         }
     }
 

@@ -9,7 +9,6 @@ use thiserror::Error;
 use crate::Schema;
 use crate::convert::read_verbatim;
 use crate::finding::StrictFinding;
-use crate::sink::json_type;
 
 mod json;
 mod merge_patch;
@@ -165,7 +164,7 @@ impl PatchBody {
 }
 
 fn no_object(found: &Json) -> String {
-    format!("json: cannot unmarshal {} into Go value of type map[string]interface {{}}", json_type(found))
+    format!("json: cannot unmarshal {} into Go value of type map[string]interface {{}}", found.type_name())
 }
 
 /// Formats a value as Go's `%v` does.

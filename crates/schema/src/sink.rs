@@ -64,18 +64,6 @@ impl Primitive<'_> {
     }
 }
 
-/// Returns Go's name for the JSON type of `value`.
-pub(crate) fn json_type(value: &Json) -> &'static str {
-    match value {
-        Json::Null => "null",
-        Json::Bool(_) => "bool",
-        Json::Number(_) => "number",
-        Json::String(_) => "string",
-        Json::Array(_) => "array",
-        Json::Object(_) => "object",
-    }
-}
-
 /// Parses a JSON text and passes its value to a sink. Invalid UTF-8 bytes and lone surrogates become U+FFFD.
 ///
 /// # Errors

@@ -213,7 +213,7 @@ impl DeleteOptions {
             return Ok(Self::default());
         }
         let object = body.as_object().ok_or_else(|| {
-            let what = json_type(body);
+            let what = body.type_name();
             let why = format!("json: cannot unmarshal {what} into Go value of type {TYPE_META}");
             Failure::bad_request(format!("couldn't get version/kind; json parse error: {why}"))
         })?;
@@ -303,21 +303,9 @@ const TYPE_META: &str =
 fn wrong_type(value: &Json, field: &str, of: &str) -> Failure {
     let what = match value {
         Json::Number(number) => format!("number {number}"),
-        other => json_type(other).to_owned(),
+        other => other.type_name().to_owned(),
     };
     Failure::bad_request(format!("json: cannot unmarshal {what} into Go struct field {field} of type {of}"))
-}
-
-/// Returns the name of a JSON type in Go's error messages.
-fn json_type(value: &Json) -> &'static str {
-    match value {
-        Json::Null => "null",
-        Json::Bool(_) => "bool",
-        Json::Number(_) => "number",
-        Json::String(_) => "string",
-        Json::Array(_) => "array",
-        Json::Object(_) => "object",
-    }
 }
 
 /// Returns the message for a body that is no DeleteOptions. kube-apiserver registers some kinds in each version.
