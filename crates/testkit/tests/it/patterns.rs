@@ -204,10 +204,10 @@ fn deletion_by_name_is_caught() {
         })
     };
     not_converged(
-        kit(true).survives_stale_views(144..160),
+        kit(true).survives_stale_views(140..160),
         "configmaps default/blog.data.precious: \"data\" -> absent",
     );
-    kit(false).survives_stale_views(8..10).unwrap();
+    kit(false).survives_stale_views(8..14).unwrap();
 }
 
 /// Names the child after the domain, and deletes the child when the site no longer exists. If a site is recreated with a different domain,
@@ -309,7 +309,7 @@ where
 #[ignore = "slow: the step `slow` of `cargo xtask ci --full` runs it"]
 fn crashes_find_a_second_object_each_time() {
     let make: fn(ObjectMeta) -> dhcp::Address = |metadata| dhcp::Address { metadata, address: "a".into() };
-    for _ in 0..2 {
+    for _ in 0..3 {
         let checked = Kit::new(creates_twice(make)).create(site("blog")).survives_crashes();
         not_converged(checked, "exists 2 times instead of 1");
     }

@@ -107,12 +107,11 @@ fn role_of_a_namespaced_operator_is_sufficient() {
         let manager = Manager::new("website", cluster).install::<Website>().leader_election();
         manager.controller(controller.reconcile(publish))
     };
-    let create = || Kit::new(restricted).create(site("blog"));
-    let kit = || create().delete::<Website>("blog");
+    let kit = || Kit::new(restricted).create(site("blog")).delete::<Website>("blog");
     let role = kit().role("website").unwrap();
     kit().restricted(&role).second_run_writes_nothing().unwrap();
-    create().restricted(&role).survives_crashes().unwrap();
-    kit().restricted(&role).survives_chaos(0..1).unwrap();
+    kit().restricted(&role).survives_crashes().unwrap();
+    kit().restricted(&role).survives_chaos(0..2).unwrap();
 }
 
 #[test]

@@ -37,7 +37,7 @@ fn writes_before_it_leads(cluster: Cluster) -> Manager {
 fn sharded_operator_passes_the_checks() {
     let kit = || Kit::new(sharded).create(site("blog")).create(site("shop")).delete::<Website>("blog");
     kit().second_run_writes_nothing().unwrap();
-    kit().survives_chaos(0..2).unwrap();
+    kit().survives_chaos(0..4).unwrap();
     kit().survives_reordering(0..2).unwrap();
 }
 
