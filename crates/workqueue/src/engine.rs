@@ -7,9 +7,9 @@ mod inspect;
 mod record;
 mod retry;
 mod table;
+mod timer_set;
 mod timers;
 
-use std::collections::BTreeSet;
 use std::fmt;
 
 use pintle_ratelimit::{RateLimiter, TokenBucket};
@@ -19,6 +19,7 @@ pub(crate) use self::retry::Failed;
 
 use self::record::Record;
 use self::table::Table;
+use self::timer_set::TimerSet;
 use crate::config::{DelayPolicy, QueueConfig, RetryAccounting};
 use crate::key_state::{Added, Counts, DelayKind};
 use crate::metrics::{Depth, Observer, Pull, Stamps};
@@ -44,7 +45,7 @@ pub(crate) struct Engine<K> {
     /// Whether the order's last `pop` returned no key although the order contains keys. The engine calls `pop` again after the set of
     /// queued keys or in-flight keys changes.
     is_withheld: bool,
-    timers: BTreeSet<(u64, Ticket)>,
+    timers: TimerSet,
     limiter: Box<dyn RateLimiter<K>>,
     dequeue_limit: Option<TokenBucket>,
     charge: RetryAccounting,
@@ -78,7 +79,7 @@ impl<K> Engine<K> {
             timed: config.order.needs_time(),
             order: config.order,
             is_withheld: false,
-            timers: BTreeSet::new(),
+            timers: TimerSet::default(),
             limiter: config.limiter,
             dequeue_limit: config.dequeue_limit,
             charge: config.charge,
@@ -148,7 +149,7 @@ impl<K> Engine<K> {
             _ if self.is_withheld => None,
             _ => Some(self.handout_wait(now)).filter(|wait| *wait > 0).map(|wait| now.nanos().saturating_add(wait)),
         };
-        let timer = self.timers.first().filter(|_| self.mode.is_none()).map(|(deadline, _)| *deadline);
+        let timer = self.timers.first().filter(|_| self.mode.is_none()).map(|(deadline, _)| deadline);
         token.into_iter().chain(timer).min()
     }
 

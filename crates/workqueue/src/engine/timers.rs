@@ -5,7 +5,7 @@ use super::record::{NEVER, State};
 use crate::now::Now;
 use crate::order::Ticket;
 
-/// The maximum number of timers that one critical section fires, because each timer updates the timer tree and the table.
+/// The maximum number of timers that one critical section fires, because each timer updates the timers and the table.
 const FIRED_AT_ONCE: usize = 16;
 
 impl<K> Engine<K> {
@@ -16,8 +16,8 @@ impl<K> Engine<K> {
     pub(crate) fn fire_timers(&mut self, now: &Now<'_>) -> bool {
         for _ in 0..FIRED_AT_ONCE {
             match self.timers.first() {
-                Some((deadline, ticket)) if self.mode.is_none() && *deadline <= now.nanos() => {
-                    let (ticket, due) = (*ticket, now.at(*deadline));
+                Some((deadline, ticket)) if self.mode.is_none() && deadline <= now.nanos() => {
+                    let due = now.at(deadline);
                     self.timers.pop_first();
                     self.table[ticket].deadline = NEVER;
                     self.fire(ticket, &due);
@@ -86,7 +86,7 @@ impl<K> Engine<K> {
     pub(super) fn stop_timer(&mut self, ticket: Ticket) {
         let deadline = std::mem::replace(&mut self.table[ticket].deadline, NEVER);
         if deadline != NEVER {
-            self.timers.remove(&(deadline, ticket));
+            self.timers.remove((deadline, ticket));
         }
     }
 }
