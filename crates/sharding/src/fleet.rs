@@ -11,7 +11,7 @@ use pintle_meta::{DeleteOptions, ListOptions, ListWatch, ObjectApi, ObjectKey, P
 use tokio::sync::{Mutex, watch};
 
 use crate::config::ShardsConfig;
-use crate::members::Members;
+use crate::members::{Members, preference};
 use crate::rivals::Rivals;
 
 /// The replicas that share the shards, from the point of view of one replica.
@@ -39,10 +39,10 @@ impl<A: ObjectApi<Lease> + ListWatch<Object = Lease>> Fleet<A> {
 
     /// Updates the preferred holder of each shard when replicas join or leave the fleet.
     pub(crate) async fn prefer(&self) {
-        let LeaderElectionConfig { clocks, lease_duration, retry_period, .. } = self.election();
+        let LeaderElectionConfig { clocks, lease_duration, .. } = self.election();
         let mut members = self.members.subscribe();
         let known_at = clocks.now().monotonic + *lease_duration;
-        let mut waits = false;
+        let (mut waits, mut preferred_among) = (false, None);
         loop {
             let now = clocks.now().monotonic;
             let wake = {
@@ -55,13 +55,10 @@ impl<A: ObjectApi<Lease> + ListWatch<Object = Lease>> Fleet<A> {
                 waits = rivals;
                 // The watch may report this replica's own lease only after its initial events.
                 let known = members.knows(&self.own_lease) || now >= known_at;
-                for (shard, sender) in (0..).zip(&self.preferences).filter(|_| known) {
-                    let preference = members.preference(self.me(), shard, *retry_period * 2, now);
-                    sender.send_if_modified(|last| {
-                        let changed = *last != preference;
-                        *last = preference;
-                        changed
-                    });
+                let live = known.then(|| members.live(now));
+                if preferred_among != live {
+                    self.prefer_among(live.as_deref().unwrap_or_default());
+                    preferred_among = live;
                 }
                 members.next_expiry(now).into_iter().chain((!known).then_some(known_at)).min()
             };
@@ -71,6 +68,18 @@ impl<A: ObjectApi<Lease> + ListWatch<Object = Lease>> Fleet<A> {
                 Ok(()) = members.changed() => {}
                 () = clocks.sleep_until(wake) => {}
             }
+        }
+    }
+
+    fn prefer_among(&self, members: &[String]) {
+        let step = self.election().retry_period * 2;
+        for (shard, sender) in (0..).zip(&self.preferences) {
+            let preference = preference(members, self.me(), shard, step);
+            sender.send_if_modified(|last| {
+                let changed = *last != preference;
+                *last = preference;
+                changed
+            });
         }
     }
 

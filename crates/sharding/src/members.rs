@@ -7,7 +7,7 @@ use std::time::Duration;
 use pintle_leaderelect::__private::machine::Preference;
 use pintle_leaderelect::{LockState, Version};
 
-use crate::shard::{fnv1a, mixed};
+use crate::shard::{fnv1a, fnv1a_from, mixed};
 
 /// The live members of a fleet and the live rivals, according to their leases.
 #[derive(Debug)]
@@ -95,21 +95,27 @@ impl Members {
         self.role(name) == Some(Role::Rival)
     }
 
-    /// Records the current state of a lease.
-    pub(crate) fn record(&mut self, name: &str, state: &LockState, own: Duration, now: Duration) {
-        let Some(role) = self.role(name) else { return };
-        if let Some(known) = self.leases.get_mut(name) {
-            // A write that changes other data, such as a label, is not a renewal.
-            if state.repeats(&known.state) {
-                return known.state.repeated_as(state);
-            }
-            if state.version.is_before(&known.state.version) == Some(true) {
-                return;
-            }
-        }
+    /// Records the current state of a lease. Returns `false` if neither the live members nor the live rivals have changed,
+    /// and no lease expires earlier than before. This is so for a renewal.
+    pub(crate) fn record(&mut self, name: &str, state: &LockState, own: Duration, now: Duration) -> bool {
+        let Some(role) = self.role(name) else { return false };
         let duration = state.record.lease_duration(own);
-        let known = Known { role, state: state.clone(), duration, expires: now.saturating_add(duration) };
-        self.leases.insert(name.into(), known);
+        let new = Known { role, state: state.clone(), duration, expires: now.saturating_add(duration) };
+        let Some(known) = self.leases.get_mut(name) else {
+            self.leases.insert(name.into(), new);
+            return true;
+        };
+        // A write that changes other data, such as a label, is not a renewal.
+        if state.repeats(&known.state) {
+            known.state.repeated_as(state);
+            return false;
+        }
+        if state.version.is_before(&known.state.version) == Some(true) {
+            return false;
+        }
+        let old = std::mem::replace(known, new);
+        let has_same_holder = old.is_live(now) == known.is_live(now) && old.identity() == known.identity();
+        !has_same_holder || known.expires < old.expires
     }
 
     /// Records that a lease was deleted. If the lease was a rival's shard lease, it counts as held for another lease
@@ -121,6 +127,12 @@ impl Members {
             }
             _ => drop(self.leases.remove(name)),
         }
+    }
+
+    /// Returns the identities of the live members.
+    pub(crate) fn live(&self, now: Duration) -> Vec<String> {
+        let live = self.leases.values().filter(|known| known.role == Role::Member && known.is_live(now));
+        live.map(|member| member.identity().to_owned()).collect()
     }
 
     pub(crate) fn knows(&self, name: &str) -> bool {
@@ -143,27 +155,25 @@ impl Members {
         let old = self.leases.iter().filter(|(_, known)| now >= known.expires.saturating_add(own.saturating_mul(KEPT)));
         old.map(|(name, known)| (name.clone(), known.state.version.clone())).collect()
     }
+}
 
-    /// Returns the preference of the replica `me` for a shard. The replica waits until all replicas with a greater
-    /// weight have had time to take the lock.
-    pub(crate) fn preference(&self, me: &str, shard: u32, step: Duration, now: Duration) -> Preference {
-        let live = self.leases.values().filter(|known| known.role == Role::Member && known.is_live(now));
-        let own = (weight(me, shard), me);
-        let before: Vec<_> = live
-            .map(|member| (weight(member.identity(), shard), member.identity()))
-            .filter(|other| *other > own)
-            .collect();
-        let rank = u32::try_from(before.len()).unwrap_or(u32::MAX);
-        let yield_to = before.into_iter().max().map(|(_, identity)| identity.to_owned());
-        Preference { defer: step.saturating_mul(rank), yield_to }
+/// Returns the preference of the replica `me` for a shard. The replica waits until all members with a greater weight have
+/// had time to take the lock.
+pub(crate) fn preference(members: &[String], me: &str, shard: u32, step: Duration) -> Preference {
+    let own = (weight(me, shard), me);
+    let others = members.iter().map(|member| (weight(member, shard), &**member));
+    let (mut rank, mut first) = (0, None);
+    for other in others.filter(|other| *other > own) {
+        rank += 1;
+        first = first.max(Some(other));
     }
+    Preference { defer: step.saturating_mul(rank), yield_to: first.map(|(_, identity)| identity.to_owned()) }
 }
 
 /// Returns the weight of a replica for a shard. The replica with the greatest weight for a shard should lead the shard.
 /// If a replica joins or leaves, only the shards of that replica move.
 fn weight(identity: &str, shard: u32) -> u64 {
-    let bytes = [identity.as_bytes(), &shard.to_le_bytes()].concat();
-    mixed(fnv1a(&bytes))
+    mixed(fnv1a_from(fnv1a(identity.as_bytes()), &shard.to_le_bytes()))
 }
 
 #[cfg(test)]
@@ -197,10 +207,12 @@ mod tests {
 
     /// Returns the preferred replica of each shard.
     fn owners(members: &Members, of: &[usize], shards: u32, now: Duration) -> Vec<usize> {
+        let live = members.live(now);
         let first = |shard: u32| {
-            let owners = of.iter().copied().filter(|index| {
-                members.preference(&format!("host-{index}_x"), shard, SECOND, now) == Preference::default()
-            });
+            let owners = of
+                .iter()
+                .copied()
+                .filter(|index| preference(&live, &format!("host-{index}_x"), shard, SECOND) == Preference::default());
             let owners: Vec<_> = owners.collect();
             let [owner] = owners[..] else { panic!("{owners:?} prefer shard {shard}") };
             owner
@@ -245,6 +257,30 @@ mod tests {
         assert_eq!(members.forgotten(15 * SECOND, 300 * SECOND), []);
         let forgotten = members.forgotten(15 * SECOND, 400 * SECOND);
         assert_eq!(forgotten.iter().map(|(name, _)| name.as_str()).collect::<Vec<_>>(), [lease(0), lease(1)]);
+    }
+
+    /// If each renewal counted as a change, the replicas of a large fleet would compute all preferences hundreds of times
+    /// per second.
+    #[test]
+    fn renewal_is_no_change_of_members() {
+        let mut members = Members::new("site", 16);
+        let mut record = |index: usize, version: i64, length: u32, at: u32| {
+            let name = if index == 9 { "site-9-of-8".into() } else { lease(index) };
+            members.record(&name, &state(index, version), length * SECOND, at * SECOND)
+        };
+        assert!(record(0, 1, 15, 1), "a new member");
+        assert!(record(9, 1, 15, 1), "a new rival");
+        assert!(!record(0, 2, 15, 3) && !record(9, 2, 15, 3), "renewals");
+        assert!(!record(0, 2, 15, 4), "a known state");
+        assert!(!record(0, 1, 15, 4), "an old state");
+        assert!(record(0, 3, 5, 5), "the lease expires earlier");
+        assert!(record(0, 4, 15, 11), "the member was dead");
+        let mut other = state(0, 5);
+        other.record.holder_identity = "other".into();
+        assert!(members.record(&lease(0), &other, 15 * SECOND, 12 * SECOND), "another holder");
+        other.version.resource_version = "6".into();
+        other.record.holder_identity.clear();
+        assert!(members.record(&lease(0), &other, 15 * SECOND, 13 * SECOND), "the member left");
     }
 
     /// The lease of a dead replica must expire even if a controller keeps changing a label of the lease.
@@ -298,8 +334,8 @@ mod tests {
 
     #[test]
     fn deferral_grows_with_rank() {
-        let members = members(4);
-        let rank = |index: usize| members.preference(&format!("host-{index}_x"), 7, SECOND, SECOND);
+        let live = members(4).live(SECOND);
+        let rank = |index: usize| preference(&live, &format!("host-{index}_x"), 7, SECOND);
         let mut ranks: Vec<_> = (0..4).map(rank).collect();
         ranks.sort_by_key(|preference| preference.defer);
         assert_eq!(ranks.iter().map(|rank| rank.defer.as_secs()).collect::<Vec<_>>(), [0, 1, 2, 3]);

@@ -86,8 +86,12 @@ impl<A: ListWatch<Object = Lease>> Rivals<'_, A> {
             }
         };
         let now = clocks.now().monotonic;
-        self.members.send_modify(|members| {
-            found.iter().for_each(|(name, state)| members.record(name, state, *lease_duration, now));
+        self.members.send_if_modified(|members| {
+            let mut has_changed = false;
+            for (name, state) in &found {
+                has_changed |= members.record(name, state, *lease_duration, now);
+            }
+            has_changed
         });
         // A rival counts as leading if its lease expires after the time when the list request was sent. A lease that
         // expired before that time was not renewed in time. If the lease had been renewed in time, the list would

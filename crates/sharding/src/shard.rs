@@ -79,7 +79,12 @@ impl fmt::Display for Shard {
 
 /// Returns the 64-bit FNV-1a hash.
 pub(crate) fn fnv1a(bytes: &[u8]) -> u64 {
-    bytes.iter().fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(*byte)).wrapping_mul(0x100_0000_01b3))
+    fnv1a_from(0xcbf2_9ce4_8422_2325, bytes)
+}
+
+/// Returns the 64-bit FNV-1a hash of some bytes and the given bytes after them. `hash` is the hash of the first bytes.
+pub(crate) fn fnv1a_from(hash: u64, bytes: &[u8]) -> u64 {
+    bytes.iter().fold(hash, |hash, byte| (hash ^ u64::from(*byte)).wrapping_mul(0x100_0000_01b3))
 }
 
 /// Mixes the bits of a hash, as the SplitMix64 algorithm does. In an FNV-1a hash, the last bytes of the input change only

@@ -97,12 +97,15 @@ impl<A: ObjectApi<Lease> + ListWatch<Object = Lease> + Clone> Shards<A> {
         let seen = members.clone();
         let tap = move |event: &WatchEvent<Lease>| {
             let now = clocks.now().monotonic;
-            seen.send_modify(|members| match event {
+            seen.send_if_modified(|members| match event {
                 WatchEvent::Added(lease) | WatchEvent::Modified(lease) => {
-                    members.record(&lease.metadata.name, &state_of(lease), lease_duration, now);
+                    members.record(&lease.metadata.name, &state_of(lease), lease_duration, now)
                 }
-                WatchEvent::Deleted(lease) => members.is_gone(&lease.metadata.name, lease_duration, now),
-                _ => {}
+                WatchEvent::Deleted(lease) => {
+                    members.is_gone(&lease.metadata.name, lease_duration, now);
+                    true
+                }
+                _ => false,
             });
         };
         let electors = LeaseGroup::new(api.clone(), namespace, electors, &common, tap)?;
