@@ -5,6 +5,8 @@
 //! from the cache. In the workload `write`, the first reconciliation of an object sends a merge patch that sets an
 //! annotation. The object is done when a later reconciliation reads the annotation. The wall time starts when the
 //! process starts, and ends when all objects are done. CPU time and memory are measured for the whole process.
+//!
+//! The workload `hold` is `noop`, and then measures the controller for twenty seconds, while the server changes objects.
 
 mod maps;
 mod progress;
@@ -12,7 +14,7 @@ mod progress;
 use std::path::Path;
 use std::process::ExitCode;
 use std::sync::Arc;
-use std::time::{Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use k8s_openapi::api::core::v1::ConfigMap;
 use pintle::prelude::*;
@@ -21,31 +23,36 @@ use serde_json::json;
 use tokio::runtime::Runtime;
 
 use crate::answer::answer;
-use crate::meter::Sample;
+use crate::meter::{Sample, process_cpu, resident};
 
-pub use maps::fill;
+pub use maps::{change, fill};
 use progress::{Progress, RUN};
 
 #[derive(Clone, Debug)]
 struct Setting {
     client: ClientConfig,
     writes: bool,
+    holds: bool,
     objects: usize,
     workers: usize,
 }
+
+/// For how long the workload `hold` measures the controller after all objects are done.
+const HELD: Duration = Duration::from_secs(20);
 
 /// Runs the workload that the command line names.
 pub fn main() -> ExitCode {
     let start = Instant::now();
     const USAGE: &str = "controller WORK --objects N --workers N --server KUBECONFIG [--quick]";
-    answer(setting().map(|setting| run(setting, start)), USAGE, ["noop", "write"].into_iter())
+    answer(setting().map(|setting| run(setting, start)), USAGE, ["noop", "write", "hold"].into_iter())
 }
 
 fn setting() -> Option<Setting> {
     let mut args = std::env::args().skip(1);
-    let writes = match args.next()?.as_str() {
-        "noop" => false,
-        "write" => true,
+    let (writes, holds) = match args.next()?.as_str() {
+        "noop" => (false, false),
+        "write" => (true, false),
+        "hold" => (false, true),
         _ => return None,
     };
     let (mut objects, mut workers, mut server, mut quick) = (0, 1, None, false);
@@ -61,13 +68,14 @@ fn setting() -> Option<Setting> {
     let kubeconfig = Some(Path::new(&server?).into());
     let client = pintle_kubeconfig::infer(kubeconfig, &Overrides::default(), &Environment::default());
     let client = client.expect("a valid kubeconfig");
-    Some(Setting { client, writes, objects: if quick { objects / 50 } else { objects }, workers })
+    Some(Setting { client, writes, holds, objects: if quick { objects / 50 } else { objects }, workers })
 }
 
 fn run(setting: Setting, start: Instant) -> Sample {
     let progress = Arc::new(Progress::new(setting.objects, start));
     let shared = progress.clone();
     let runtime = Runtime::new().expect("cannot create a runtime");
+    let holds = setting.holds;
     let controller = runtime.spawn(async move {
         let controller = controller(&setting, shared);
         let manager = Manager::connect("bench", setting.client).expect("a usable configuration");
@@ -76,12 +84,26 @@ fn run(setting: Setting, start: Instant) -> Sample {
     let sample = runtime.block_on(async {
         tokio::select! {
             ended = controller => panic!("the controller ended: {ended:?}"),
-            sample = progress.settled() => sample,
+            sample = measured(&progress, holds) => sample,
         }
     });
     // Do not measure the stop of the controller.
     std::mem::forget(runtime);
     sample
+}
+
+async fn measured(progress: &Progress, holds: bool) -> Sample {
+    let sample = progress.settled().await;
+    if !holds {
+        return sample;
+    }
+    let (cpu, reconciliations) = (process_cpu(), progress.reconciliations());
+    tokio::time::sleep(HELD).await;
+    let (cpu, seconds) = (process_cpu() - cpu, HELD.as_secs_f64());
+    sample
+        .with("resident MB", resident() / 1e6)
+        .with("reconciliations per s", (progress.reconciliations() - reconciliations) / seconds)
+        .with("CPU ms per s", cpu.as_secs_f64() * 1e3 / seconds)
 }
 
 fn controller(setting: &Setting, progress: Arc<Progress>) -> pintle::operator::Controller<ConfigMap> {

@@ -1,6 +1,6 @@
 //! Runs the embedded API server over TLS, or over plain HTTP with `--http`. Prints the path of a kubeconfig for the
-//! server. With `--maps N`, first creates the ConfigMaps for the benchmark area `controller`. The program ends when its
-//! standard input is closed.
+//! server. With `--maps N`, first creates the ConfigMaps for the benchmark area `controller`. With `--changes N`, changes
+//! `N` of them per second. The program ends when its standard input is closed.
 #![allow(clippy::print_stdout, reason = "the caller reads the output")]
 
 use std::error::Error;
@@ -10,13 +10,14 @@ use pintle::apiserver::{ApiServer, ApiServerConfig};
 
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn Error>> {
-    let (mut tls, mut maps) = (true, 0);
+    let (mut tls, mut maps, mut changes) = (true, 0, 0);
     let mut arguments = std::env::args().skip(1);
     while let Some(argument) = arguments.next() {
         match argument.as_str() {
             "--http" => tls = false,
             "--maps" => maps = arguments.next().ok_or("--maps needs a number")?.parse()?,
-            _ => return Err("usage: api_server [--http] [--maps N]".into()),
+            "--changes" => changes = arguments.next().ok_or("--changes needs a number")?.parse()?,
+            _ => return Err("usage: api_server [--http] [--maps N] [--changes N]".into()),
         }
     }
     let server = ApiServer::start(ApiServerConfig { tls, ..ApiServerConfig::default() }).await?;
@@ -24,7 +25,11 @@ async fn main() -> Result<(), Box<dyn Error>> {
     let kubeconfig = std::env::temp_dir().join(format!("pintle-bench-{}.kubeconfig", std::process::id()));
     std::fs::write(&kubeconfig, server.kubeconfig())?;
     println!("{}", kubeconfig.display());
-    tokio::task::spawn_blocking(|| std::io::stdin().read_to_end(&mut Vec::new())).await??;
+    let end = tokio::task::spawn_blocking(|| std::io::stdin().read_to_end(&mut Vec::new()));
+    tokio::select! {
+        end = end => drop(end??),
+        failed = pintle_bench::controller::change(&server, maps, changes) => failed?,
+    }
     std::fs::remove_file(kubeconfig)?;
     server.shutdown().await;
     Ok(())

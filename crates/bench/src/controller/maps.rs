@@ -1,6 +1,7 @@
 //! Creates the ConfigMaps for the benchmark area `controller`.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use futures_util::{StreamExt as _, TryStreamExt as _, stream};
 use k8s_openapi::api::core::v1::{ConfigMap, Namespace};
@@ -17,9 +18,7 @@ const NAMESPACES: usize = 50;
 ///
 /// Returns the error of the first failed request.
 pub async fn fill(server: &ApiServer, n: usize) -> Result<(), Box<dyn std::error::Error>> {
-    let transport = Some(TransportLayer::in_place(server.in_process()));
-    let client = Some(server.client_config());
-    let cluster = Cluster::connect(ClusterConfig { client, transport, ..ClusterConfig::default() })?;
+    let cluster = cluster(server)?;
     for index in 0..NAMESPACES.min(n) {
         let space: Namespace = serde_json::from_value(json!({ "metadata": { "name": namespace(index) } }))?;
         cluster.api().create(&space, &WriteOptions::default()).await?;
@@ -35,6 +34,34 @@ pub async fn fill(server: &ApiServer, n: usize) -> Result<(), Box<dyn std::error
     creations.buffer_unordered(16).try_collect::<()>().await?;
     cluster.shutdown().await;
     Ok(())
+}
+
+/// Changes `rate` of the `n` ConfigMaps per second, until the server ends. Each hundredth of a second, a hundredth of them
+/// gets another value.
+///
+/// # Errors
+///
+/// Returns the error of the first failed request.
+pub async fn change(server: &ApiServer, n: usize, rate: usize) -> Result<(), Box<dyn std::error::Error>> {
+    let maps = cluster(server)?.api::<ConfigMap>();
+    let mut random = fastrand::Rng::with_seed(3);
+    let mut ticks = tokio::time::interval(Duration::from_millis(10));
+    for tick in 0.. {
+        ticks.tick().await;
+        for _ in rate * tick / 100..rate * (tick + 1) / 100 {
+            let index = random.usize(..n);
+            let key = ObjectKey::new(&namespace(index), &format!("bench-{index}"));
+            let patch = Patch::Merge(json!({ "data": { "index": format!("{index} {tick}") } }));
+            maps.patch(key, &patch, &WriteOptions::default()).await?;
+        }
+    }
+    Ok(())
+}
+
+fn cluster(server: &ApiServer) -> Result<Cluster, pintle::Error> {
+    let transport = Some(TransportLayer::in_place(server.in_process()));
+    let client = Some(server.client_config());
+    Cluster::connect(ClusterConfig { client, transport, ..ClusterConfig::default() })
 }
 
 fn namespace(index: usize) -> String {

@@ -54,12 +54,16 @@ impl Progress {
         }
     }
 
+    pub(crate) fn reconciliations(&self) -> f64 {
+        self.reconciliations.load(Ordering::Relaxed) as f64
+    }
+
     /// Waits until no object needs a further reconciliation. Returns the CPU time and the memory of the process.
     pub(crate) async fn settled(&self) -> Sample {
         self.all_settled.notified().await;
         let (objects, seconds) =
             (self.is_settled.len() as f64, |at: &OnceLock<Duration>| at.get().map_or(f64::NAN, Duration::as_secs_f64));
-        let reconciliations = self.reconciliations.load(Ordering::Relaxed) as f64;
+        let reconciliations = self.reconciliations();
         Sample {
             wall_ns: seconds(&self.end) * 1e9,
             cpu_ns: meter::process_cpu().as_nanos() as f64,
