@@ -95,7 +95,7 @@ impl Members {
         self.role(name) == Some(Role::Rival)
     }
 
-    /// Records the current state of a lease. Returns `false` if neither the live members nor the live rivals have changed,
+    /// Records the current state of a lease. Returns `false` if the live members and rivals are the same as before,
     /// and no lease expires earlier than before. This is so for a renewal.
     pub(crate) fn record(&mut self, name: &str, state: &LockState, own: Duration, now: Duration) -> bool {
         let Some(role) = self.role(name) else { return false };
