@@ -17,10 +17,10 @@ use std::sync::{Arc, Mutex, mpsc};
 use std::time::Duration;
 
 use pintle_informer::{InformerConfig, SharedInformer};
-use pintle_leaderelect::{LeaderElectionConfig, Leadership, Lease, LeaseGroupConfig};
+use pintle_leaderelect::{Clocks, LeaderElectionConfig, Leadership, Lease, LeaseGroupConfig, Now};
 use pintle_meta::ObjectKey;
 use pintle_sharding::{Shard, Sharded, Shards, ShardsConfig};
-use pintle_testing::Collection;
+use pintle_testing::{Collection, SteppedClock};
 use pintle_workqueue::{QueueConfig, WorkQueue};
 use rustix::time::{ClockId, clock_gettime};
 use tokio::task::JoinHandle;
@@ -63,6 +63,17 @@ struct Fleet {
     leases: Collection<Lease>,
     objects: Arc<Objects>,
     work: Arc<Work>,
+}
+
+/// Clocks that follow tokio's paused clock.
+#[derive(Debug)]
+struct PausedClocks(SteppedClock);
+
+impl Clocks for PausedClocks {
+    fn now(&self) -> Now {
+        let elapsed = self.0.elapsed();
+        Now { boot: elapsed, monotonic: elapsed, wall: self.0.wall() }
+    }
 }
 
 /// What all replicas have done.
@@ -181,7 +192,9 @@ impl Fleet {
     fn start(&self, setting: &Setting, index: usize) -> JoinHandle<()> {
         self.work.owned.lock().expect("no task panicked").push(0);
         let name = format!("replica-{index}");
-        let election = LeaderElectionConfig { identity: name.clone(), seed: Some(index as u64), ..Default::default() };
+        let clocks = Arc::new(PausedClocks(SteppedClock::beside_tokio()));
+        let election =
+            LeaderElectionConfig { identity: name.clone(), seed: Some(index as u64), clocks, ..Default::default() };
         let config =
             ShardsConfig { shards: setting.shards, electors: LeaseGroupConfig { election, ..Default::default() } };
         let shards = Shards::start(self.leases.client(&name), "default", "bench", config);
