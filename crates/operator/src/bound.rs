@@ -3,7 +3,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use pintle_controller::{Action, Cleanup, ReconcileError, ReconcileRequest, add_finalizer, remove_finalizer};
+use pintle_controller::{
+    Action, CauseReason, Cleanup, EventChange, ReconcileError, ReconcileRequest, add_finalizer, remove_finalizer,
+};
 use pintle_leaderelect::Leadership;
 use pintle_meta::{Metadata, Resource, WriteOptions};
 use pintle_restreq::Api;
@@ -82,9 +84,11 @@ impl<K: Resource + Serialize + DeserializeOwned> Bound<K> {
         }
     }
 
-    /// Handles a key without a cached object. If the cache selects objects by label, the object may still exist.
+    /// Handles a key without a cached object. Unless the watch has reported the deletion, the object may still exist. For
+    /// example, the cache may not have received the object yet, the object may be undecodable, or it may be in another
+    /// namespace. If the cache selects objects by label, a reported deletion may mean that the object has lost its labels.
     async fn absent(&self, request: ReconcileRequest) -> Result<Action, ReconcileError> {
-        if !self.shared.is_selective {
+        if !self.shared.is_selective && self.was_deleted(&request) {
             return self.gone(request).await;
         }
         let stored = match self.api().metadata_only().get(&request.key).await {
@@ -105,6 +109,19 @@ impl<K: Resource + Serialize + DeserializeOwned> Bound<K> {
             Err(error) if error.is_object_not_found() => self.gone(request).await,
             Err(error) => Err(error.into()),
         }
+    }
+
+    /// Returns whether the newest event about the request's object is its deletion. Returns `false` if the history no longer
+    /// contains an event about the object.
+    fn was_deleted(&self, request: &ReconcileRequest) -> bool {
+        let history = request.history().unwrap_or_default();
+        let change = history.causes.iter().rev().find_map(|cause| match &cause.reason {
+            CauseReason::Event { source, change, object, .. } => {
+                (**source == *self.objects.informer.name() && *object == request.key).then_some(*change)
+            }
+            _ => None,
+        });
+        change == Some(EventChange::Deleted)
     }
 
     /// If the controller has a finalizer, ensures that the object has the finalizer before the reconciler can change

@@ -100,9 +100,10 @@ pub trait Reconciler<K: Resource>: Send + Sync + 'static {
     }
 
     /// Handles an object that no longer exists, for example to clean up in-memory state. For reliable cleanup, use a
-    /// finalizer. This method may be called several times for one deletion, and for keys that never existed. A
-    /// controller that [selects by labels](crate::ControllerBuilder::labels) first checks on the server that the object
-    /// does not exist. The default implementation does nothing.
+    /// finalizer. This method may be called several times for one deletion, and for keys that never existed. It is not
+    /// called for an object that exists but is not in the cache. Unless the watch has reported the deletion, the
+    /// controller therefore first reads the object's metadata from the server, for which it needs the permission `get`.
+    /// The default implementation does nothing.
     ///
     /// # Errors
     ///

@@ -26,8 +26,13 @@ pub(crate) fn hide_secrets(resource: &str, object: &mut Value) {
     }
 }
 
-/// Removes the fields that differ from run to run: uids, versions, generations and managed fields. Masks times.
+/// Removes the fields that differ from run to run: uids, versions, generations and managed fields. Masks times. In the
+/// status, each `observedGeneration` only says whether it is the object's generation.
 pub(crate) fn normalize(object: &mut Value) {
+    let generation = object["metadata"]["generation"].as_i64();
+    if let Some(status) = object.get_mut("status") {
+        relate_generations(status, generation);
+    }
     if let Some(metadata) = object.get_mut("metadata").and_then(Value::as_object_mut) {
         SERVER_METADATA.iter().for_each(|name| drop(metadata.remove(*name)));
     }
@@ -38,9 +43,24 @@ fn mask(value: &mut Value) {
     match value {
         Value::String(text) if is_time(text) => *text = "[time]".into(),
         Value::Array(items) => items.iter_mut().for_each(mask),
+        Value::Object(members) => members.values_mut().for_each(mask),
+        _ => {}
+    }
+}
+
+fn relate_generations(value: &mut Value, generation: Option<i64>) {
+    match value {
+        Value::Array(items) => items.iter_mut().for_each(|item| relate_generations(item, generation)),
         Value::Object(members) => {
-            members.remove("observedGeneration");
-            members.values_mut().for_each(mask);
+            for (name, member) in members {
+                match member.as_i64() {
+                    Some(observed) if name == "observedGeneration" => {
+                        let is_current = generation == Some(observed);
+                        *member = if is_current { "[current]" } else { "[outdated]" }.into();
+                    }
+                    _ => relate_generations(member, generation),
+                }
+            }
         }
         _ => {}
     }
@@ -149,12 +169,20 @@ mod tests {
             json!({"name": "a", "uid": "u", "resourceVersion": "7", "generation": 2, "labels": {"uid": "x"}});
         let mut object = json!({
             "metadata": metadata,
-            "status": {"conditions": [{"lastTransitionTime": "2026-11-28T09:00:00Z", "observedGeneration": 3}]},
+            "spec": {"observedGeneration": 2},
+            "status": {
+                "observedGeneration": 2,
+                "conditions": [{"lastTransitionTime": "2026-11-28T09:00:00Z", "observedGeneration": 1}],
+            },
         });
         normalize(&mut object);
         let expected = json!({
             "metadata": {"name": "a", "labels": {"uid": "x"}},
-            "status": {"conditions": [{"lastTransitionTime": "[time]"}]},
+            "spec": {"observedGeneration": 2},
+            "status": {
+                "observedGeneration": "[current]",
+                "conditions": [{"lastTransitionTime": "[time]", "observedGeneration": "[outdated]"}],
+            },
         });
         assert_eq!(object, expected);
     }

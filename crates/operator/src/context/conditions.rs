@@ -68,6 +68,7 @@ impl<K: Resource + Serialize> Context<K> {
     /// Returns the reconciled object's `status.conditions`, including the latest writes of this controller.
     pub fn conditions(&self) -> Conditions {
         let newest = self.shared.caches.get::<K>().ok().and_then(|cached| cached.get(self.key()));
+        let newest = newest.filter(|newest| self.is_reconciled(newest.uid()));
         let object = newest.as_ref().or(self.call.object.as_ref());
         let conditions = object.map(|object| conditions_of(&**object)).unwrap_or_default();
         self.add_read_conditions(&conditions);

@@ -187,7 +187,9 @@ impl<K: Resource> Context<K> {
         let all = configuration::of_status::<K>(self.key(), &status)?;
         let target = (TypeId::of::<K>(), self.key().clone(), true);
         let cached = self.shared.caches.get::<K>()?;
-        let Some(live) = cached.get(&target.1) else { return Err(self.gone()) };
+        // Without this check, a re-created object would get the status of the old object.
+        let live = cached.get(&target.1).filter(|live| self.is_reconciled(live.uid()));
+        let Some(live) = live else { return Err(self.gone()) };
         let mut configuration = all.clone();
         let known = self.applied(|applied| applied.own_conditions(live.uid()));
         let has_others = self.remove_others_conditions(&mut configuration, &live, &known);
@@ -208,7 +210,7 @@ impl<K: Resource> Context<K> {
         let api = self.cluster().api::<K>();
         let mut patch = Patch::Apply(configuration);
         if let Patch::Apply(body) = &mut patch {
-            // Without the uid, a re-created object would get the status of the old object.
+            // The object may have been re-created since it was read from the cache.
             body["metadata"]["uid"] = live.uid().into();
         }
         let apply = Apply::begin(self.all_applied(), &target);
@@ -231,7 +233,8 @@ impl<K: Resource> Context<K> {
     /// Creates a child of the reconciled object, and returns the stored object. The child gets a controller reference.
     /// If the child has no namespace, the method sets the namespace of the reconciled object. Prefer
     /// [`apply`](Self::apply), because an apply can be repeated. If the child has a `generateName` and no name, the
-    /// server chooses the name, so each call creates one more object.
+    /// server chooses the name, so each call creates one more object. Do not apply a child that was created: a later
+    /// [`apply`](Self::apply) cannot remove the fields that the create request has set.
     ///
     /// # Errors
     ///
@@ -386,6 +389,11 @@ impl<K: Resource> Context<K> {
 
     fn owner(&self) -> Result<OwnerReference> {
         self.owner_reference().ok_or_else(|| self.gone())
+    }
+
+    /// Returns whether the reconciled object has this uid.
+    pub(super) fn is_reconciled(&self, uid: &str) -> bool {
+        self.call.object.as_ref().is_some_and(|object| object.uid() == uid)
     }
 
     pub(super) fn gone(&self) -> ReconcileError {

@@ -39,9 +39,12 @@ pub(super) async fn adopt(
 /// server writes a new definition's status at the same time.
 fn adoption(stored: &Value, manager: &str) -> Option<Value> {
     let entries = stored["metadata"]["managedFields"].as_array()?;
-    let index = entries.iter().position(|entry| {
-        entry["manager"] == manager && entry["operation"] == "Update" && entry.get("subresource").is_none()
-    })?;
+    let is_own = |entry: &Value| entry["manager"] == manager && entry.get("subresource").is_none();
+    // Two entries with the operation `Apply` would replace each other.
+    if entries.iter().any(|entry| is_own(entry) && entry["operation"] == "Apply") {
+        return None;
+    }
+    let index = entries.iter().position(|entry| is_own(entry) && entry["operation"] == "Update")?;
     let path = |field: &str| format!("/metadata/managedFields/{index}/{field}");
     Some(json!([
         {"op": "test", "path": path("manager"), "value": manager},
@@ -65,5 +68,7 @@ mod tests {
         let created = json!({"manager": "own", "operation": "Update"});
         let patch = adoption(&stored(json!([status, created])), "own").unwrap();
         assert_eq!(patch[2], json!({"op": "replace", "path": "/metadata/managedFields/1/operation", "value": "Apply"}));
+        let applied = json!({"manager": "own", "operation": "Apply"});
+        assert_eq!(adoption(&stored(json!([created, applied])), "own"), None, "only one entry may be an apply");
     }
 }

@@ -1,5 +1,6 @@
 //! Tests of a context's reads, errors and leadership term.
 
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
 use pintle_apiserver::RequestVerb;
@@ -12,7 +13,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 
-use crate::support::{ConfigMap, Running, Spec, Website, World, eventually, map, soon};
+use crate::support::{ConfigMap, Running, Spec, Status, Website, World, eventually, map, soon};
 
 /// Runs a controller whose reconciler calls `probe`. Returns the first result.
 async fn probe<T, Fut>(
@@ -320,6 +321,41 @@ async fn recreated_child_does_not_get_the_old_configuration() {
     let is_rejected = |error: &ApiError| error.is_conflict() || error.is_invalid();
     assert!(error.cause().downcast_ref().is_some_and(is_rejected), "{error}");
     assert_eq!(world.child("child").await.unwrap().data.into_keys().collect::<Vec<_>>(), ["c"]);
+}
+
+#[tokio::test]
+async fn recreated_object_does_not_get_the_old_status() {
+    let world = World::with_site("blog").await;
+    let sites = world.cluster.namespaced::<Website>("default");
+    let calls = Arc::new(AtomicUsize::new(0));
+    let (sender, mut results) = unbounded_channel();
+    let reconcile = move |site: Arc<Website>, cx: Context<Website>| {
+        let (is_first, sites, sender) = (calls.fetch_add(1, Ordering::SeqCst) == 0, sites.clone(), sender.clone());
+        async move {
+            if !is_first {
+                return Ok(Action::await_change());
+            }
+            let old = site.metadata.uid.clone();
+            sites.delete("blog", &DeleteOptions::default()).await?;
+            sites
+                .create(
+                    &Website { metadata: ObjectMeta::new("default", "blog"), ..Website::clone(&site) },
+                    &WriteOptions::default(),
+                )
+                .await?;
+            while cx.get::<Website>("blog")?.is_none_or(|newest| newest.metadata.uid == old) {
+                tokio::task::yield_now().await;
+            }
+            let applied = cx.apply_status(Status { url: "old".into(), conditions: cx.ready("Published") }).await;
+            let _ = sender.send(applied.map(drop));
+            Ok(Action::await_change())
+        }
+    };
+    let running = Running::start(world.manager().controller(Controller::<Website>::new().reconcile(reconcile)));
+    let error = soon(results.recv()).await.unwrap().unwrap_err().to_string();
+    assert!(error.contains("no longer exists"), "{error}");
+    assert!(world.site("blog").await.status.is_none());
+    running.stop().await.unwrap();
 }
 
 #[tokio::test]

@@ -8,8 +8,10 @@ use pintle_apiserver::faults::{Fault, Lag, Rule};
 use pintle_controller::{EnqueueMapped, ReconcileRequest, Trigger};
 use pintle_events::EventType;
 use pintle_informer::ResourceEvent;
-use pintle_meta::{ConditionStatus, DeleteOptions, ObjectKey, Patch, WriteOptions};
-use pintle_operator::{Action, Cleanup, Context, Controller, Manager, Reconciler, Result};
+use pintle_meta::{ConditionStatus, DeleteOptions, ObjectKey, ObjectMeta, Patch, Resource, WriteOptions};
+use pintle_operator::{Action, Cleanup, Context, Controller, ControllerBuilder, Manager, Reconciler, Result};
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
 use serde_json::json;
 use tokio::sync::Semaphore;
 use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
@@ -154,17 +156,39 @@ async fn restart_keeps_own_conditions() {
 
 #[tokio::test]
 async fn gone_is_not_called_for_unselected_objects() {
+    gone_is_not_called(Controller::<Website>::new().labels("team=a".parse().unwrap())).await;
+}
+
+#[tokio::test]
+async fn gone_is_not_called_for_other_namespaces() {
+    gone_is_not_called(Controller::<Website>::new().namespace("elsewhere")).await;
+}
+
+/// A website with a required field that the stored object lacks.
+#[derive(Debug, Deserialize, Serialize)]
+struct OwnedWebsite {
+    metadata: ObjectMeta,
+    owner: String,
+}
+pintle_meta::resource!(OwnedWebsite, "example.com/v1", "Website", "websites", Namespaced);
+
+#[tokio::test]
+async fn gone_is_not_called_for_undecodable_objects() {
+    gone_is_not_called(Controller::<OwnedWebsite>::new()).await;
+}
+
+/// Triggers the existing object `blog`, which is not in the controller's cache, and an object that does not exist.
+async fn gone_is_not_called<K: Resource + Serialize + DeserializeOwned>(controller: ControllerBuilder<K>) {
     let world = World::with_site("blog").await;
     let (sender, mut gone) = unbounded_channel();
     let trigger = Trigger::new();
-    let controller = Controller::<Website>::new()
-        .labels("team=a".parse().unwrap())
+    let controller = controller
         .source(trigger.clone())
         .gone(move |key, _| {
             let sent = sender.send(key);
             async move { Ok(sent?) }
         })
-        .reconcile(async |_: Arc<Website>, _: Context<Website>| Ok(Action::await_change()));
+        .reconcile(async |_: Arc<K>, _: Context<K>| Ok(Action::await_change()));
     let running = Running::start(world.manager().controller(controller));
     // The controller processes the keys one at a time, in this order.
     trigger.trigger(ObjectKey::new("default", "blog"));

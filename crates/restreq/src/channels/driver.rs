@@ -91,7 +91,12 @@ impl Driver {
             has_sent = true;
         }
         match Pin::new(&mut self.socket).poll_flush(cx) {
-            Poll::Ready(flushed) => (has_sent, flushed),
+            Poll::Ready(flushed) => {
+                if flushed.is_ok() {
+                    self.shared.flushed();
+                }
+                (has_sent, flushed)
+            }
             Poll::Pending => (has_sent, Ok(())),
         }
     }

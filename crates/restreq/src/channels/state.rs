@@ -78,6 +78,8 @@ struct Input {
 struct Output {
     close_signal: CloseSignal,
     pending: Option<Bytes>,
+    /// Whether the socket may still hold data in its buffer. Dropping the connection would lose this data.
+    is_unflushed: bool,
     close: Close,
     writer: Option<Waker>,
     /// Why the client cannot send more data. `None` while it can.
@@ -98,6 +100,7 @@ impl Shared {
             output: Output {
                 close_signal: layout.close_signal,
                 pending: None,
+                is_unflushed: false,
                 close: Close::Open,
                 writer: None,
                 fault: None,
@@ -127,10 +130,20 @@ impl Shared {
             }
             pending => pending,
         };
+        output.is_unflushed |= message.is_some();
         let writer = output.writer.take().filter(|_| message.is_some());
         drop(state);
         wake(writer);
         message
+    }
+
+    /// Records that the socket has sent all messages.
+    pub(super) fn flushed(&self) {
+        let mut state = self.lock();
+        let was_unflushed = std::mem::take(&mut state.output.is_unflushed);
+        let writer = if was_unflushed { state.output.writer.take() } else { None };
+        drop(state);
+        wake(writer);
     }
 
     /// Passes data from the server to the reader of a channel. If the channel's buffer is full, returns the data.
@@ -293,10 +306,12 @@ impl Shared {
 
     pub(super) fn poll_flush(&self, cx: &Context<'_>) -> Poll<io::Result<()>> {
         let mut state = self.lock();
-        match state.output.pending {
-            None => Poll::Ready(Ok(())),
-            Some(_) => state.poll_output(cx),
+        if state.output.pending.is_none() && !state.output.is_unflushed {
+            return Poll::Ready(Ok(()));
         }
+        state.check_output()?;
+        register(&mut state.output.writer, cx);
+        Poll::Pending
     }
 
     /// Closes the channel to the server after its last message is sent.
@@ -353,16 +368,21 @@ pub(super) const NO_CLOSE: &str = "the server speaks v4.channel.k8s.io, which ca
 impl State {
     /// Waits until the connection task has taken the last message from the stream.
     fn poll_output(&mut self, cx: &Context<'_>) -> Poll<io::Result<()>> {
+        self.check_output()?;
+        if self.output.pending.is_none() {
+            return Poll::Ready(Ok(()));
+        }
+        register(&mut self.output.writer, cx);
+        Poll::Pending
+    }
+
+    fn check_output(&self) -> io::Result<()> {
         let why = match (&self.output.fault, &self.end) {
             (Some(why), _) | (None, Some(End::Lost(why))) => lost(why),
             (None, Some(End::Closed)) => "the server closed the connection".to_owned(),
-            (None, None) if self.output.pending.is_none() => return Poll::Ready(Ok(())),
-            (None, None) => {
-                register(&mut self.output.writer, cx);
-                return Poll::Pending;
-            }
+            (None, None) => return Ok(()),
         };
-        Poll::Ready(Err(io::Error::new(io::ErrorKind::BrokenPipe, why)))
+        Err(io::Error::new(io::ErrorKind::BrokenPipe, why))
     }
 }
 

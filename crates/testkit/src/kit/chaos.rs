@@ -12,6 +12,7 @@ use tokio::time::{Instant, sleep, sleep_until};
 
 use self::script::{Event, Kind, Script};
 use super::crashes::Undisturbed;
+use super::failures::Failures;
 use super::steps::Progress;
 use super::{Kit, runs};
 use crate::journal::Journal;
@@ -168,7 +169,9 @@ impl<W: World> Kit<W> {
         let drive = async {
             self.play(&lab, script, start, &progress).await?;
             progress.done(self.steps.len()).await;
-            lab.converge(&undisturbed.state, &what).await
+            lab.converge(&undisturbed.state, &what).await?;
+            let settled = Failures::wait_for_none(lab.journal(), &self.settings.may_fail).await;
+            settled.map_err(|violation| violation.with_note(&what))
         };
         let replicas = async {
             tokio::select! {

@@ -1,12 +1,20 @@
-//! Checks that the operator's calls succeed in a run without disturbances.
+//! Checks that the operator's calls succeed in a run without disturbances, and after the last disturbance.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::mem::replace;
+use std::time::Duration;
+
+use tokio::time::{Instant, sleep};
 
 use crate::journal::Journal;
 use crate::violation::Violation;
 
 const SHOWN: usize = 15;
+
+/// How long a key may fail after the last disturbance: longer than the longest delay of the default rate limiter, which is
+/// 1,000 s.
+const LONGEST_BACK_OFF: Duration = Duration::from_secs(1800);
+const POLL: Duration = Duration::from_secs(1);
 
 #[derive(Default)]
 pub(super) struct Failures {
@@ -26,6 +34,19 @@ impl Failures {
             if !self.failing.contains_key(&call) && journal.was_deleted(&call.0, &call.1) {
                 self.until_deletion.push(error);
             }
+        }
+    }
+
+    /// Waits until no key fails. The retries of a key that failed during the disturbances may be delayed for a long time.
+    pub(super) async fn wait_for_none(journal: &Journal, may_fail: &BTreeSet<String>) -> Result<(), Violation> {
+        let start = Instant::now();
+        loop {
+            let mut failures = Self::default();
+            failures.observe(journal, may_fail);
+            if failures.failing.is_empty() || start.elapsed() > LONGEST_BACK_OFF {
+                return failures.check();
+            }
+            sleep(POLL).await;
         }
     }
 

@@ -263,6 +263,23 @@ fn wait_fails_with_the_error_of_the_operator() {
     }
 }
 
+/// Fails in each process but the first one, after it has written everything.
+#[test]
+fn call_that_fails_after_a_crash_is_caught() {
+    let starts = AtomicUsize::new(0);
+    let wrong = move |cluster| {
+        let is_first = starts.fetch_add(1, Ordering::Relaxed) == 0;
+        let publish = move |site: Arc<Website>, cx: Context<Website>| async move {
+            cx.apply(config_map(&site)).await?;
+            if is_first { Ok(Action::await_change()) } else { Err("the state is inconsistent".into()) }
+        };
+        manager(cluster, Controller::new().owns::<ConfigMap>().reconcile(publish))
+    };
+    let kit = Kit::new(wrong).create(site("blog"));
+    let Err(Violation::FailedCalls { errors }) = kit.survives_crashes() else { panic!("not caught") };
+    assert!(errors.iter().all(|error| error.contains("the state is inconsistent")), "{errors:?}");
+}
+
 #[test]
 fn step_that_never_ends_fails_the_check() {
     let kit = Kit::new(operator).step("never", async |_| {
