@@ -401,3 +401,22 @@ fn register(slot: &mut Option<Waker>, cx: &Context<'_>) {
 fn wake(wakers: impl IntoIterator<Item = Waker>) {
     wakers.into_iter().for_each(Waker::wake);
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn flush_waits_until_the_socket_has_sent_the_message() {
+        let layout = Layout { inputs: &[1], error: 2, preamble: 0, close_signal: CloseSignal::Flush };
+        let (shared, cx) = (Shared::new(&layout), Context::from_waker(Waker::noop()));
+        assert!(matches!(shared.poll_write(&cx, b"data"), Poll::Ready(Ok(4))));
+        assert!(shared.poll_flush(&cx).is_pending(), "the driver has not taken the message");
+        assert!(shared.next_message().is_some());
+        assert!(shared.poll_flush(&cx).is_pending() && shared.poll_close(&cx).is_pending(), "the socket may hold it");
+        shared.flushed();
+        assert!(matches!(shared.poll_close(&cx), Poll::Ready(Ok(()))));
+        shared.next_message();
+        assert!(shared.poll_flush(&cx).is_ready(), "nothing was sent since the last flush");
+    }
+}
