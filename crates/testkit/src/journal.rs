@@ -96,11 +96,17 @@ impl Journal {
         self.reporters().into_iter().flat_map(errors).collect()
     }
 
+    /// Returns the failed calls after which no process has called the reconciler for the same key. A standby keeps the failed
+    /// calls of its last term.
     pub(crate) fn failed_calls(&self) -> Vec<(String, FailedCall)> {
-        let calls = |(process, reporter): (String, Reporter)| {
+        let reporters = self.reporters();
+        let calls = |(process, reporter): &(String, Reporter)| {
+            let process = process.clone();
             reporter.failed_calls().into_iter().map(move |call| (process.clone(), call))
         };
-        self.reporters().into_iter().flat_map(calls).collect()
+        let is_last =
+            |(_, call): &(String, FailedCall)| !reporters.iter().any(|(_, reporter)| reporter.has_called_since(call));
+        reporters.iter().flat_map(calls).filter(is_last).collect()
     }
 
     pub(crate) fn was_deleted(&self, controller: &str, key: &str) -> bool {

@@ -1,6 +1,7 @@
 //! The errors that a running process has recorded.
 
 use std::collections::VecDeque;
+use std::time::SystemTime;
 
 use pintle_controller::{CauseReason, ControllerStatus, EventChange, Explanation, KeyCause, ManagerStatus};
 use pintle_informer::InformerFactory;
@@ -18,6 +19,7 @@ pub(crate) struct Reporter {
 pub(crate) struct FailedCall {
     pub(crate) controller: String,
     pub(crate) key: String,
+    began: SystemTime,
     /// The text for reports: the controller, the key and the error.
     pub(crate) text: String,
 }
@@ -30,6 +32,13 @@ impl Reporter {
     pub(crate) fn failed_calls(&self) -> Vec<FailedCall> {
         let controllers = self.status.controllers();
         controllers.iter().flat_map(|controller| failed_calls(controller, usize::MAX)).collect()
+    }
+
+    /// Returns whether this process has called the reconciler for the key after `call`.
+    pub(crate) fn has_called_since(&self, call: &FailedCall) -> bool {
+        let explained = self.status.controller(&call.controller).and_then(|controller| controller.explain(&call.key));
+        let last = explained.and_then(|explained| explained.history?.last_call);
+        last.is_some_and(|last| last.at > call.began)
     }
 
     /// Returns the errors of the last calls, the sources that have not synced, and the informers with undecodable
@@ -66,9 +75,10 @@ impl Reporter {
 fn failed_calls(controller: &ControllerStatus, limit: usize) -> impl Iterator<Item = FailedCall> {
     let failing = controller.most_failing(limit).into_iter();
     failing.filter_map(|Explanation { key, history, .. }| {
-        let error = history?.last_call?.error?;
+        let last = history?.last_call?;
+        let error = last.error?;
         let text = format!("controller {:?} fails for {key}: {error}", controller.name());
-        Some(FailedCall { controller: controller.name().into(), key, text })
+        Some(FailedCall { controller: controller.name().into(), key, began: last.at, text })
     })
 }
 

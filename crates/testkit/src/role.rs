@@ -64,6 +64,12 @@ impl LeastRole {
             if request.verb == Some(RequestVerb::Patch) && request.code == Some(201) {
                 verbs.insert(RequestVerb::Create.to_string());
             }
+            // Another run may need to read the object: to find out which conditions of the status belong to the operator, or
+            // whether an object that is not in the cache still exists.
+            if request.verb == Some(RequestVerb::Patch) && request.subresource == "status" {
+                let resource = (request.group.clone(), request.resource.clone());
+                rules.entry(resource).or_default().insert(RequestVerb::Get.to_string());
+            }
         }
         role
     }

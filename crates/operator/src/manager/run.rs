@@ -55,15 +55,27 @@ impl Manager {
         self,
         stop: &'a CancellationToken,
     ) -> Pin<Box<dyn Future<Output = Result<(), OperatorError>> + Send + 'a>> {
-        Box::pin(self.run_parts(stop))
+        Box::pin(async move {
+            // The underlying manager cancels this token when a part fails, so that all other parts stop.
+            let stop = &stop.child_token();
+            let cluster = self.owns_cluster.then(|| self.cluster.clone());
+            let limit = self.config.graceful_shutdown_timeout;
+            let (ended, stopped) = self.run_parts(stop).await.unwrap_or_else(|error| (Err(error), None));
+            if let Some(cluster) = cluster {
+                cluster.shutdown_within(left(limit, stopped)).await;
+            }
+            ended
+        })
     }
 
-    async fn run_parts(mut self, stop: &CancellationToken) -> Result<(), OperatorError> {
+    /// Runs all parts. The time is that of [`run_until_stopped`]. An error ends the start of the parts.
+    async fn run_parts(
+        mut self,
+        stop: &CancellationToken,
+    ) -> Result<(Result<(), OperatorError>, Option<Instant>), OperatorError> {
         if let Some(fault) = self.fault.take() {
             return Err(fault);
         }
-        // The underlying manager cancels this token when a part fails, so that all other parts stop.
-        let stop = &stop.child_token();
         let waits = Waits::default();
         let mut engine = std::mem::take(&mut self.engine).config(self.config.clone());
         if let Some(mut config) = self.election.take() {
@@ -89,14 +101,14 @@ impl Manager {
         let mut installations = self.start_installations();
         let _server = self.serve_pages(engine.status(), &waits, stop).await?;
         if !installations.first(&waits, stop).await? {
-            return Ok(());
+            return Ok((Ok(()), None));
         }
         engine = engine.service("installations", move |stop| installations.rest(stop));
         #[cfg(feature = "webhook")]
         if let Some(webhooks) = &webhooks
             && !webhooks.register(&self.cluster, &self.installer(), &waits, stop).await?
         {
-            return Ok(());
+            return Ok((Ok(()), None));
         }
         #[cfg(feature = "webhook")]
         let _registered = webhooks.as_ref().map(|all| all.keep_registered(&self.cluster, &self.installer()));
@@ -127,10 +139,7 @@ impl Manager {
         if let Some(webhooks) = webhooks {
             webhooks.finish(self.config.graceful_shutdown_timeout).await;
         }
-        if self.owns_cluster {
-            self.cluster.shutdown_within(left(self.config.graceful_shutdown_timeout, stopped)).await;
-        }
-        ended.map_err(operator_error)
+        Ok((ended.map_err(operator_error), stopped))
     }
 
     /// Returns the prefix of the Lease names for a sharded controller.
