@@ -68,7 +68,7 @@ impl Manager {
         })
     }
 
-    /// Runs all parts. The time is that of [`run_until_stopped`]. An error ends the start of the parts.
+    /// Runs all parts. Returns the outer error if a part cannot start. [`run_until_stopped`] describes the time.
     async fn run_parts(
         mut self,
         stop: &CancellationToken,
