@@ -151,7 +151,8 @@ pub(crate) fn other_managers(object: &Value, path: &[String], applied: &Value, o
 
 /// Returns `true` if `fields` contains the field at `path`, or a whole list or map that contains this field.
 fn owns(fields: &Map<String, Value>, path: &[String], applied: &Value) -> bool {
-    let Some((name, below)) = path.split_first() else { return true };
+    // A manager of some items of a list does not own the list.
+    let Some((name, below)) = path.split_first() else { return fields.keys().any(|field| field == ".") };
     let inner = match name.parse::<usize>() {
         Ok(index) if applied.is_array() => &applied[index],
         _ => &applied[name],
@@ -171,6 +172,14 @@ fn owns(fields: &Map<String, Value>, path: &[String], applied: &Value) -> bool {
 fn has_keys(item: &Value, keys: &str) -> bool {
     let keys = serde_json::from_str::<Map<String, Value>>(keys).unwrap_or_default();
     !keys.is_empty() && keys.iter().all(|(name, value)| item.get(name).is_none_or(|given| given == value))
+}
+
+/// Returns whether the field at `path` is equal in both objects. Returns `None` if one of the objects lacks the field, or if
+/// the path contains indexes, because the items of a list can have other indexes on the server.
+pub(crate) fn is_equal_at(path: &[String], one: &Value, other: &Value) -> Option<bool> {
+    let at = |object| path.iter().try_fold(object, |value: &Value, name| value.as_object()?.get(name));
+    let (one, other): (Option<&Value>, Option<&Value>) = (at(one), at(other));
+    Some(one? == other?)
 }
 
 /// Formats a path for messages that people read, such as `.spec.containers[0].image`.
@@ -224,6 +233,8 @@ mod tests {
         assert!(others("spec/tags/0").is_empty());
         assert_eq!(others("spec/tags/1"), ["tagger"]);
         assert!(others("spec/replicas").is_empty());
+        assert!(others("spec/ports").is_empty(), "they own items, but not the list");
+        assert_eq!(others("data"), ["atomic", "kubectl-edit"]);
         assert!(other_managers(&json!({}), &path("data"), &applied, "x").is_empty());
     }
 
@@ -264,6 +275,16 @@ mod tests {
         let moved = taken(&object(json!({}), spec("f:name")), &object(spec("f:name"), json!({})));
         assert_eq!(moved, [".spec.ports[port=80,protocol=TCP].name"]);
         assert!(taken(&json!({}), &json!({})).is_empty());
+    }
+
+    #[test]
+    fn fields_are_compared_by_their_path() {
+        let object = |ports: Value, name: &str| json!({"spec": {"ports": ports, "name": name}});
+        let (one, other) = (object(json!([1, 2]), "a"), object(json!([1, 2]), "b"));
+        assert_eq!(is_equal_at(&path("spec/ports"), &one, &other), Some(true));
+        assert_eq!(is_equal_at(&path("spec/name"), &one, &other), Some(false));
+        assert_eq!(is_equal_at(&path("spec/ports/0"), &one, &other), None);
+        assert_eq!(is_equal_at(&path("spec/url"), &one, &other), None);
     }
 
     #[test]

@@ -332,15 +332,23 @@ impl<K: Resource> Context<K> {
         Overwritten { path, others }
     }
 
-    /// Counts an apply of an overwritten field, if the apply changed the object. If there were many such applies,
-    /// reports the other writers of the field in the log and as an Event.
-    fn count_revert<T: Resource>(&self, target: &Target, overwritten: &Overwritten, live: &T, stored: &T) {
-        if live.resource_version() == stored.resource_version() {
+    /// Counts an apply of an overwritten field, if the apply changed the field. If there were many such applies, reports
+    /// the other writers of the field in the log and as an Event.
+    fn count_revert<T>(&self, target: &Target, overwritten: &Overwritten, live: &T, stored: &T)
+    where
+        T: Resource + Serialize,
+    {
+        let Overwritten { path, others } = overwritten;
+        let is_unchanged = live.resource_version() == stored.resource_version()
+            || encode(live).zip(encode(stored)).is_some_and(|(live, stored)| {
+                // Another writer can have added items to a list that the apply leaves as it is.
+                contention::is_equal_at(path, &live, &stored) == Some(true)
+            });
+        if is_unchanged {
             return;
         }
         let now = tokio::time::Instant::now();
         let Some(count) = self.applied(|applied| applied.revert(target, now)) else { return };
-        let Overwritten { path, others } = overwritten;
         let others = match others.is_empty() {
             // Another controller of this program can have the same field manager.
             true => "another writer or a controller with the same field manager".to_owned(),
