@@ -56,7 +56,9 @@ impl Manager {
     /// If the webhooks have an [endpoint](Webhooks::endpoint), the manager registers the webhooks. The manager applies
     /// a ValidatingWebhookConfiguration and a MutatingWebhookConfiguration, both with the manager's name. The manager
     /// also adds the conversion webhooks to the CustomResourceDefinitions that it [installs](Self::install). When
-    /// `ca.crt` changes, the manager applies the webhook configurations and the definitions again. The manager never
+    /// `ca.crt` changes, the manager applies the webhook configurations and the definitions again. From then on, the API
+    /// server trusts only the new `ca.crt`, but the other replicas may still serve the old certificate. If the authority
+    /// itself is replaced, let `ca.crt` contain the old and the new authority for some minutes. The manager never
     /// deletes a configuration from the cluster, even if the program no longer has any webhooks for the configuration.
     /// The service account needs the verbs `get`, `create` and `patch` for the webhook configurations and the
     /// definitions.
