@@ -341,7 +341,7 @@ impl<K: Resource> Context<K> {
         let Overwritten { path, others } = overwritten;
         let is_unchanged = live.resource_version() == stored.resource_version()
             || encode(live).zip(encode(stored)).is_some_and(|(live, stored)| {
-                // Another writer can have added items to a list that the apply leaves as it is.
+                // Another writer can have added items to a list that the apply does not change.
                 contention::is_equal_at(path, &live, &stored) == Some(true)
             });
         if is_unchanged {
