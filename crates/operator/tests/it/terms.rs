@@ -3,6 +3,8 @@
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use pintle_apiserver::RequestVerb;
+use pintle_apiserver::faults::{Fault, Rule};
 use pintle_controller::ManagerStatus;
 use pintle_leaderelect::{LeaderElectionConfig, LeadershipLost, Lease, LeaseGroupConfig};
 use pintle_meta::{DeleteOptions, ObjectMeta, Patch, WriteOptions};
@@ -76,8 +78,21 @@ async fn lost_shard_refuses_writes_and_is_worked_on_again() {
     let running = Running::start(manager);
     let cx = soon(calls.recv()).await.unwrap();
     cx.apply(map("early", "a", "b")).await.unwrap();
+    // This request is in flight when the term ends.
+    let faults = world.cluster.server().unwrap().faults();
+    faults.add(Rule {
+        verb: Some(RequestVerb::Patch),
+        resource: Some("configmaps".into()),
+        ..Rule::new(Fault::Delay(Duration::from_secs(3600)))
+    });
+    let in_flight = cx.clone();
+    let write = tokio::spawn(async move { in_flight.apply(map("during", "a", "b")).await.map(drop) });
+    eventually("the server has the request", async || (faults.hits() > 0).then_some(())).await;
     world.take_over("website-controller-website-0-of-1").await;
     soon(cx.leadership().unwrap().lost()).await;
+    let error = soon(write).await.unwrap().unwrap_err();
+    assert!(error.cause().downcast_ref::<LeadershipLost>().is_some(), "{error}");
+    assert!(world.child("during").await.unwrap_err().is_not_found());
     let error = cx.apply(map("late", "a", "b")).await.unwrap_err();
     assert!(error.cause().downcast_ref::<LeadershipLost>().is_some(), "{error}");
     assert!(world.child("late").await.unwrap_err().is_not_found());
