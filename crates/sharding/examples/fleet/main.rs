@@ -1,7 +1,9 @@
-//! Simulates replicas that share a million objects, and prints how much work each step takes.
+//! Simulates replicas that share objects, and prints how much work each step takes. By default, ten replicas share 2,000
+//! objects. `docs/bench/scale.md` has the results of a large fleet:
 //!
 //! ```text
-//! cargo run --release -p pintle-sharding --example fleet -- [--replicas N] [--objects N] [--shards N] [--changes N] [--seconds N]
+//! cargo run --release -p pintle-sharding --example fleet -- \
+//!     --replicas 100 --objects 1000000 --shards 400 --changes 1000 --seconds 20
 //! ```
 //!
 //! All replicas run in one thread, with tokio's paused clock. The leases are in an in-memory collection, and the objects
@@ -42,7 +44,7 @@ struct Setting {
 
 impl Setting {
     fn read() -> Option<Self> {
-        let mut this = Self { replicas: 100, objects: 1_000_000, shards: 400, changes: 1000, seconds: 20 };
+        let mut this = Self { replicas: 10, objects: 2_000, shards: 40, changes: 100, seconds: 2 };
         let mut args = std::env::args().skip(1);
         while let Some(arg) = args.next() {
             let value = args.next()?;
