@@ -78,7 +78,6 @@ impl<K: Resource + Serialize> Context<K> {
     /// Removes the conditions of other field managers from the status in `configuration`. Returns `true` if any
     /// condition was removed. An earlier process of this controller may have set a removed condition. After `true`, the
     /// caller must therefore read the field managers from the server.
-    /// managers from the server.
     pub(super) fn remove_others_conditions(&self, configuration: &mut Value, live: &K, own: &BTreeSet<String>) -> bool {
         let own = &self.used_conditions().set | own;
         if own_conditions::types(configuration).is_subset(&own) {

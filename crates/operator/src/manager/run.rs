@@ -60,7 +60,8 @@ impl Manager {
             let stop = &stop.child_token();
             let cluster = self.owns_cluster.then(|| self.cluster.clone());
             let limit = self.config.graceful_shutdown_timeout;
-            let (ended, stopped) = self.run_parts(stop).await.unwrap_or_else(|error| (Err(error), None));
+            let mut stopped = None;
+            let ended = self.run_parts(stop, &mut stopped).await;
             if let Some(cluster) = cluster {
                 cluster.shutdown_within(left(limit, stopped)).await;
             }
@@ -68,11 +69,8 @@ impl Manager {
         })
     }
 
-    /// Runs all parts. Returns the outer error if a part cannot start. [`run_until_stopped`] describes the time.
-    async fn run_parts(
-        mut self,
-        stop: &CancellationToken,
-    ) -> Result<(Result<(), OperatorError>, Option<Instant>), OperatorError> {
+    /// Runs all parts. Sets `stopped` to the time that [`run_until_stopped`] describes.
+    async fn run_parts(mut self, stop: &CancellationToken, stopped: &mut Option<Instant>) -> Result<(), OperatorError> {
         if let Some(fault) = self.fault.take() {
             return Err(fault);
         }
@@ -101,14 +99,20 @@ impl Manager {
         let mut installations = self.start_installations();
         let _server = self.serve_pages(engine.status(), &waits, stop).await?;
         if !installations.first(&waits, stop).await? {
-            return Ok((Ok(()), None));
+            #[cfg(feature = "webhook")]
+            if let Some(webhooks) = webhooks {
+                webhooks.finish(self.config.graceful_shutdown_timeout).await;
+            }
+            return Ok(());
         }
         engine = engine.service("installations", move |stop| installations.rest(stop));
         #[cfg(feature = "webhook")]
-        if let Some(webhooks) = &webhooks
-            && !webhooks.register(&self.cluster, &self.installer(), &waits, stop).await?
+        if let Some(all) = &webhooks
+            && !all.register(&self.cluster, &self.installer(), &waits, stop).await?
+            && let Some(webhooks) = webhooks
         {
-            return Ok((Ok(()), None));
+            webhooks.finish(self.config.graceful_shutdown_timeout).await;
+            return Ok(());
         }
         #[cfg(feature = "webhook")]
         let _registered = webhooks.as_ref().map(|all| all.keep_registered(&self.cluster, &self.installer()));
@@ -134,12 +138,13 @@ impl Manager {
         if self.owns_cluster {
             engine = engine.informers(self.cluster.informers().clone());
         }
-        let (ended, stopped) = run_until_stopped(engine, stop).await;
+        let ended;
+        (ended, *stopped) = run_until_stopped(engine, stop).await;
         #[cfg(feature = "webhook")]
         if let Some(webhooks) = webhooks {
             webhooks.finish(self.config.graceful_shutdown_timeout).await;
         }
-        Ok((ended.map_err(operator_error), stopped))
+        ended.map_err(operator_error)
     }
 
     /// Returns the prefix of the Lease names for a sharded controller.

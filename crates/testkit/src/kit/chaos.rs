@@ -91,7 +91,8 @@ impl<W: World> Kit<W> {
     ///
     /// # Errors
     ///
-    /// Returns the seed and the script of the first run that did not reach the final state.
+    /// Returns the seed and the script of the first run that did not reach the final state, or in which a key still failed
+    /// half an hour later.
     ///
     /// # Panics
     ///
@@ -108,7 +109,7 @@ impl<W: World> Kit<W> {
     ///
     /// # Errors
     ///
-    /// Returns the seed and the script of the first run that did not reach the final state.
+    /// Returns the same errors as [`survives_stale_views`](Self::survives_stale_views).
     ///
     /// # Panics
     ///
@@ -131,7 +132,8 @@ impl<W: World> Kit<W> {
     ///
     /// # Errors
     ///
-    /// Returns the seed and the script of the first run that violated a rule.
+    /// Returns the seed and the script of the first run that violated a rule, or in which a key still failed half an hour
+    /// after the last disturbance.
     ///
     /// # Panics
     ///

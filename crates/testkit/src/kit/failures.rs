@@ -13,7 +13,8 @@ const SHOWN: usize = 15;
 
 /// How long a key may fail after the last disturbance: longer than the longest delay of the default rate limiter, which is
 /// 1,000 s.
-const LONGEST_BACK_OFF: Duration = Duration::from_secs(1800);
+const LONGEST_FAILURE: Duration = Duration::from_secs(1800);
+/// The time between two looks at the failing keys.
 const POLL: Duration = Duration::from_secs(1);
 
 #[derive(Default)]
@@ -37,13 +38,14 @@ impl Failures {
         }
     }
 
-    /// Waits until no key fails. The retries of a key that failed during the disturbances may be delayed for a long time.
+    /// Waits until no key fails. The retry of a key that failed during the disturbances can be delayed for a long time.
+    /// Returns the errors of the keys that still fail after [`LONGEST_FAILURE`] on the paused clock.
     pub(super) async fn wait_for_none(journal: &Journal, may_fail: &BTreeSet<String>) -> Result<(), Violation> {
         let start = Instant::now();
         loop {
             let mut failures = Self::default();
             failures.observe(journal, may_fail);
-            if failures.failing.is_empty() || start.elapsed() > LONGEST_BACK_OFF {
+            if failures.failing.is_empty() || start.elapsed() > LONGEST_FAILURE {
                 return failures.check();
             }
             sleep(POLL).await;

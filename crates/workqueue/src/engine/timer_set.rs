@@ -46,7 +46,7 @@ impl TimerSet {
         };
         group.push(timer);
         if group.len() == GROUP {
-            // Deadlines often increase. In this case, the first group stays full.
+            // Deadlines often increase. In this case, the lower group stays full.
             let is_last = group.iter().max() == Some(&timer);
             let half = if is_last { GROUP - 1 } else { GROUP / 2 };
             group.select_nth_unstable(half);
