@@ -131,7 +131,8 @@ impl Shared {
             pending => pending,
         };
         output.is_unflushed |= message.is_some();
-        let writer = output.writer.take().filter(|_| message.is_some());
+        // Without a message, the writer keeps waiting until the socket has sent all messages.
+        let writer = if message.is_some() { output.writer.take() } else { None };
         drop(state);
         wake(writer);
         message
@@ -404,12 +405,40 @@ fn wake(wakers: impl IntoIterator<Item = Waker>) {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::atomic::{AtomicUsize, Ordering};
+    use std::task::Wake;
+
     use super::*;
+
+    const LAYOUT: Layout = Layout { inputs: &[1], error: 2, preamble: 0, close_signal: CloseSignal::Flush };
+
+    #[derive(Default)]
+    struct Wakes(AtomicUsize);
+
+    impl Wake for Wakes {
+        fn wake(self: Arc<Self>) {
+            self.0.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    #[test]
+    fn driver_without_a_message_keeps_the_waker_of_a_flush() {
+        let wakes = Arc::new(Wakes::default());
+        let (shared, waker) = (Shared::new(&LAYOUT), Waker::from(wakes.clone()));
+        let cx = Context::from_waker(&waker);
+        assert!(shared.poll_write(&cx, b"data").is_ready());
+        assert!(shared.next_message().is_some());
+        assert!(shared.poll_flush(&cx).is_pending());
+        assert!(shared.next_message().is_none());
+        assert_eq!(wakes.0.load(Ordering::Relaxed), 0);
+        shared.flushed();
+        assert_eq!(wakes.0.load(Ordering::Relaxed), 1);
+        assert!(shared.poll_flush(&cx).is_ready());
+    }
 
     #[test]
     fn flush_waits_until_the_socket_has_sent_the_message() {
-        let layout = Layout { inputs: &[1], error: 2, preamble: 0, close_signal: CloseSignal::Flush };
-        let (shared, cx) = (Shared::new(&layout), Context::from_waker(Waker::noop()));
+        let (shared, cx) = (Shared::new(&LAYOUT), Context::from_waker(Waker::noop()));
         assert!(matches!(shared.poll_write(&cx, b"data"), Poll::Ready(Ok(4))));
         assert!(shared.poll_flush(&cx).is_pending(), "the driver has not taken the message");
         assert!(shared.next_message().is_some());
