@@ -68,7 +68,7 @@ impl Controller<Singleton> {
 impl Builder<Singleton> {
     /// Also reconciles the key after each `period`, as [`Every`] does.
     pub fn every(self, period: Duration) -> Self {
-        self.source(Every::new(period, Singleton))
+        self.source(Every::new(period, Singleton).after_first_period())
     }
 }
 

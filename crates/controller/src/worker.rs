@@ -58,6 +58,10 @@ const CONFLICTS_BEFORE_WARNING: u32 = 10;
 /// The longest delay that a server or reconciler can request, which is the default limiter's longest delay.
 const LONGEST_DELAY: Duration = Duration::from_secs(1_000);
 
+/// A call that runs for longer resets the key's backoff, as kubelet does for a container. Otherwise, a service that fails
+/// once a day would wait longer after each failure.
+const RESETS_BACKOFF: Duration = Duration::from_secs(600);
+
 /// The retry delay after a panic in the rate limiter.
 const DELAY_WITHOUT_LIMITER: Duration = Duration::from_secs(60);
 
@@ -122,8 +126,12 @@ impl<K: RequestKey> Worker<K> {
                 }
             },
         };
-        self.metrics.took(start.elapsed());
-        self.record_call(&item, &ended, start.elapsed());
+        let took = start.elapsed();
+        self.metrics.took(took);
+        if took > RESETS_BACKOFF {
+            self.forget(&item, Outcome::Success);
+        }
+        self.record_call(&item, &ended, took);
         self.conclude(item, ended)
     }
 

@@ -47,6 +47,8 @@ const SHORTEST: Duration = Duration::from_millis(1);
 /// ```
 pub struct Every<K = ObjectKey> {
     period: Duration,
+    /// The delay until the first keys, after the caches have synced.
+    first: Duration,
     keys: Arc<dyn Fn() -> Keys<K> + Send + Sync>,
 }
 
@@ -70,7 +72,12 @@ impl<K: RequestKey> Every<K> {
         I::IntoIter: Send + 'static,
     {
         let keys = move || Box::new(keys().into_iter()) as Keys<K>;
-        Self { period: period.max(SHORTEST), keys: Arc::new(keys) }
+        Self { period: period.max(SHORTEST), first: Duration::ZERO, keys: Arc::new(keys) }
+    }
+
+    /// Adds the first keys only after the first period.
+    pub(crate) fn after_first_period(self) -> Self {
+        Self { first: self.period, ..self }
     }
 }
 
@@ -80,10 +87,11 @@ impl<K: RequestKey> Source<K> for Every<K> {
     }
 
     fn start(&self, requests: Requests<K>) -> Feed {
-        let (period, keys) = (self.period, self.keys.clone());
+        let (period, first, keys) = (self.period, self.first, self.keys.clone());
         let run = async move {
             // Before the caches have synced, `keys` would read from empty caches.
             requests.synced().await;
+            sleep(first).await;
             loop {
                 for key in keys() {
                     requests.tick(key);
@@ -98,7 +106,7 @@ impl<K: RequestKey> Source<K> for Every<K> {
 
 impl<K> Clone for Every<K> {
     fn clone(&self) -> Self {
-        Self { period: self.period, keys: self.keys.clone() }
+        Self { keys: self.keys.clone(), ..*self }
     }
 }
 

@@ -46,6 +46,23 @@ async fn call_that_writes_its_object_and_fails_backs_off() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn call_of_an_hour_resets_the_backoff() {
+    let sites = sites_named(&["x"]);
+    let calls = Arc::new(AtomicUsize::new(0));
+    let counted = calls.clone();
+    let controller = Controller::of(&informer(&sites)).reconciler(move |_: ReconcileRequest| {
+        counted.fetch_add(1, Ordering::Relaxed);
+        async {
+            tokio::time::sleep(Duration::from_secs(3_600)).await;
+            Err::<Action, _>(ReconcileError::new("no"))
+        }
+    });
+    let _running = run(&controller).await;
+    pass(3_601.0 * 30.0).await;
+    assert_eq!(calls.load(Ordering::Relaxed), 31, "each call starts a few milliseconds after the one before");
+}
+
+#[tokio::test(start_paused = true)]
 async fn call_that_writes_a_child_and_fails_backs_off() {
     let sites = sites_named(&[]);
     let site = sites.put(Site::named("x"));
