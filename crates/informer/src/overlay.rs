@@ -41,9 +41,9 @@ pub use self::own_writes::OwnWrites;
 /// each object that [`list`](Self::list) returns. All objects in a list that this process has not written are from the
 /// same moment.
 ///
-/// The guarantee for a write ends when the write is older than [`max_age`](OverlayConfig::max_age), or after writes to
-/// [`capacity`](OverlayConfig::capacity) other keys. From then on, reads return the cached object, even if the cached
-/// object is older than the write.
+/// The guarantee for a write ends when the write is older than [`max_age`](OverlayConfig::max_age), or if there are more
+/// than [`capacity`](OverlayConfig::capacity) writes that the cache has not received yet. From then on, reads return the
+/// cached object, even if the cached object is older than the write.
 ///
 /// Reads by [index](Self::by_index) include the writes: the overlay calls the index function for the written objects.
 ///
@@ -93,13 +93,15 @@ pub struct Overlay<T> {
 /// use pintle_informer::OverlayConfig;
 ///
 /// let config = OverlayConfig { max_age: Duration::from_secs(10), ..OverlayConfig::default() };
-/// assert_eq!(config.capacity, 1024);
+/// assert_eq!(config.capacity, 65_536);
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OverlayConfig {
-    /// The maximum number of keys whose last write the overlay remembers. The overlay evicts writes only above this
-    /// number. Up to `capacity` written objects therefore stay in memory, even if they are older than
-    /// [`max_age`](Self::max_age) or already in the cache. The default is 1024.
+    /// The maximum number of keys with a write that the cache has not received. Above this number, the overlay evicts
+    /// the oldest writes. The default is 65,536.
+    ///
+    /// The overlay removes old writes, and writes that the cache has received, when the number of writes has doubled. It
+    /// always keeps up to 1,024 of these writes in memory.
     pub capacity: usize,
     /// How long the overlay shows a write. This limit matters for writes that the watch never delivers. Examples are a
     /// write to an object that the informer's selectors exclude, and a deletion without effect. The default is one
@@ -107,8 +109,13 @@ pub struct OverlayConfig {
     pub max_age: Duration,
 }
 
+/// The number of writes that stay in memory without a check whether they are still needed.
+const KEPT: usize = 1_024;
+
 struct Writes<T> {
     config: OverlayConfig,
+    /// The number of writes above which the overlay looks for writes that it can remove.
+    sweep_above: usize,
     by_key: HashMap<ObjectKey, Write<T>>,
 }
 
@@ -148,7 +155,8 @@ impl<T> Write<T> {
 impl<T: Object> Overlay<T> {
     /// Creates an overlay over `lister`.
     pub fn new(lister: Lister<T>, config: OverlayConfig) -> Self {
-        Self { lister, writes: Arc::new(RwLock::new(Writes { config, by_key: HashMap::new() })) }
+        let sweep_above = config.capacity.min(KEPT);
+        Self { lister, writes: Arc::new(RwLock::new(Writes { config, sweep_above, by_key: HashMap::new() })) }
     }
 
     /// Wraps `api` in an API that reports its writes to this overlay.
@@ -324,30 +332,40 @@ impl<T> Writes<T> {
         now.saturating_duration_since(write.at) < self.config.max_age
     }
 
-    /// Evicts writes if there are more than `capacity`. First evicts writes that are too old or already in the cache,
-    /// and then the oldest of the remaining writes.
+    /// Removes writes that are too old or already in the cache, if the number of writes has doubled since the last
+    /// removal. If more than `capacity` writes remain, also evicts the oldest of them.
     fn make_room(&mut self, now: Instant, version_of: impl Fn(&ObjectKey) -> u64) -> Vec<Write<T>> {
-        if self.by_key.len() <= self.config.capacity {
+        if self.by_key.len() <= self.sweep_above {
             return Vec::new();
         }
-        let max_age = self.config.max_age;
+        let OverlayConfig { capacity, max_age } = self.config;
         let is_done = |key: &ObjectKey, write: &Write<T>| {
             let is_seen = !write.is_deleted && write.version <= version_of(key);
             is_seen || now.saturating_duration_since(write.at) >= max_age
         };
         let mut done: Vec<_> =
             self.by_key.extract_if(|key, write| is_done(key, write)).map(|(_, write)| write).collect();
-        while self.by_key.len() > self.config.capacity {
-            let oldest = self.by_key.iter().min_by_key(|(_, write)| write.at).map(|(key, _)| key.clone());
-            done.extend(oldest.and_then(|key| self.by_key.remove(&key)));
+        if self.by_key.len() > capacity {
+            // Evict several writes at once, because finding the oldest writes takes a pass over all writes.
+            let evicted = self.by_key.len() - (capacity - capacity / 8);
+            let mut times: Vec<Instant> = self.by_key.values().map(|write| write.at).collect();
+            let newest_evicted = *times.select_nth_unstable(evicted - 1).1;
+            let mut left = evicted;
+            let evict = |_: &ObjectKey, write: &mut Write<T>| {
+                let is_evicted = write.at <= newest_evicted && left > 0;
+                left -= usize::from(is_evicted);
+                is_evicted
+            };
+            done.extend(self.by_key.extract_if(evict).map(|(_, write)| write));
         }
+        self.sweep_above = (2 * self.by_key.len()).max(KEPT).min(capacity);
         done
     }
 }
 
 impl Default for OverlayConfig {
     fn default() -> Self {
-        Self { capacity: 1024, max_age: Duration::from_secs(60) }
+        Self { capacity: 65_536, max_age: Duration::from_secs(60) }
     }
 }
 
