@@ -1,5 +1,6 @@
 //! Adapts an operator's controller, bound to a cluster, to the reconciler trait of `pintle_controller`.
 
+use std::any::TypeId;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -71,7 +72,9 @@ impl<K: Resource + Serialize + DeserializeOwned> Bound<K> {
             Cleanup::NotYet(after) => Ok(Action::requeue_after(after)),
             Cleanup::Done => {
                 let (api, options) = (self.api(), self.write_options());
-                let removal = remove_finalizer(&api, &*object, finalizer, &options);
+                // The cleanup may have written the object. An older version would cause a conflict and another cleanup.
+                let newest = self.objects.get(&key).filter(|newest| newest.uid() == object.uid());
+                let removal = remove_finalizer(&api, newest.as_deref().unwrap_or(&object), finalizer, &options);
                 if let Some(stored) = within_term(leadership.as_ref(), removal).await? {
                     // Pass the written object to the cache only if the object is cached. The watch never delivers
                     // objects outside of the label selector.
@@ -85,9 +88,13 @@ impl<K: Resource + Serialize + DeserializeOwned> Bound<K> {
     }
 
     /// Handles a key without a cached object. Unless the watch has reported the deletion, the object may still exist. For
-    /// example, the cache may not have received the object yet, the object may be undecodable, or it may be in another
-    /// namespace. If the cache selects objects by label, a reported deletion may mean that the object has lost its labels.
+    /// example, the cache may not have received the object yet, or the object may be undecodable. If the cache selects
+    /// objects by label, a reported deletion may mean that the object has lost its labels.
     async fn absent(&self, request: ReconcileRequest) -> Result<Action, ReconcileError> {
+        if self.objects.namespace.as_deref().is_some_and(|own| request.key.namespace() != Some(own)) {
+            // A mapping function or a trigger can add keys of other namespaces, whose objects belong to other operators.
+            return Ok(Action::await_change());
+        }
         if !self.shared.is_selective && self.was_deleted(&request) {
             return self.gone(request).await;
         }
@@ -115,9 +122,13 @@ impl<K: Resource + Serialize + DeserializeOwned> Bound<K> {
     /// contains an event about the object.
     fn was_deleted(&self, request: &ReconcileRequest) -> bool {
         let history = request.history().unwrap_or_default();
+        // Informers of different types can have the same name.
+        let is_own = |source: &str| {
+            self.shared.caches.resource(source).is_some_and(|(type_id, _)| *type_id == TypeId::of::<K>())
+        };
         let change = history.causes.iter().rev().find_map(|cause| match &cause.reason {
             CauseReason::Event { source, change, object, .. } => {
-                (**source == *self.objects.informer.name() && *object == request.key).then_some(*change)
+                (*object == request.key && is_own(source)).then_some(*change)
             }
             _ => None,
         });

@@ -25,6 +25,8 @@ const CERTIFICATES: &str = "/conversion/webhook/clientConfig/caBundle";
 pub(crate) const LIMIT: Duration = Duration::from_secs(60);
 /// The delay between installation attempts.
 const RETRY: Duration = Duration::from_secs(1);
+/// How often an adoption is repeated if the managed fields have moved since the read.
+const ADOPTIONS: u32 = 3;
 /// The minimum delay between warnings about failed attempts.
 const WARN_AGAIN: Duration = Duration::from_secs(60);
 /// The delay between discovery requests while the server does not yet serve the resource.
@@ -98,42 +100,66 @@ impl Installer {
         cluster: &Cluster,
         definition: &CustomResourceDefinition,
     ) -> Result<CustomResourceDefinition, Failure> {
-        let definitions = cluster.api::<CustomResourceDefinition>();
         let (name, options) = (&definition.metadata.name, self.write_options());
-        let stored = match managers::read(cluster, name).await {
-            Ok(stored) => stored,
-            Err(error) if error.is_object_not_found() => {
-                // Use a create request, because an apply would overwrite a definition that another build creates at the
-                // same time.
-                definitions.create(definition, &options).await?;
-                managers::read(cluster, name).await?
+        let mut attempts = 0;
+        loop {
+            let stored = read_or_create(cluster, definition, &options).await?;
+            let installed = CustomResourceDefinition::deserialize(&stored).map_err(ApiError::decode)?;
+            match precedence::decide(definition, &installed) {
+                Decision::Apply => {}
+                Decision::Keep(reason) | Decision::Refuse(reason) if self.replaces_newer => {
+                    tracing::warn!(name, reason, "replacing the CustomResourceDefinition of another build");
+                }
+                Decision::Keep(reason) => {
+                    tracing::warn!(name, reason, "keeping the installed CustomResourceDefinition");
+                    return Ok(keep(cluster, definition, installed, &options).await?);
+                }
+                Decision::Refuse(problem) => {
+                    return Err(Failure::Final(OperatorError::Definition { name: name.clone(), problem }));
+                }
             }
-            Err(error) => return Err(error.into()),
-        };
-        let installed = CustomResourceDefinition::deserialize(&stored).map_err(ApiError::decode)?;
-        match precedence::decide(definition, &installed) {
-            Decision::Apply => {}
-            Decision::Keep(reason) | Decision::Refuse(reason) if self.replaces_newer => {
-                tracing::warn!(name, reason, "replacing the CustomResourceDefinition of another build");
-            }
-            Decision::Keep(reason) => {
-                tracing::warn!(name, reason, "keeping the installed CustomResourceDefinition");
-                return Ok(keep(cluster, definition, installed, &options).await?);
-            }
-            Decision::Refuse(problem) => {
-                return Err(Failure::Final(OperatorError::Definition { name: name.clone(), problem }));
+            // After an adoption, read and decide again, because another build may have written the definition before it.
+            match managers::adopt(cluster, name, &stored, &options).await {
+                Ok(true) => {}
+                Ok(false) => return Ok(self.apply(cluster, definition, installed).await?),
+                Err(error) if error.is_invalid() && attempts < ADOPTIONS => attempts += 1,
+                Err(error) => return Err(error.into()),
             }
         }
-        let installed = managers::adopt(cluster, name, &stored, &options).await.unwrap_or(installed);
+    }
+
+    async fn apply(
+        &self,
+        cluster: &Cluster,
+        definition: &CustomResourceDefinition,
+        installed: CustomResourceDefinition,
+    ) -> Result<CustomResourceDefinition, ApiError> {
         let mut own = definition.clone();
         // With this resourceVersion, the server rejects the request with a conflict if another build has written the
         // definition since the read.
         own.metadata.resource_version = installed.metadata.resource_version;
-        Ok(definitions.apply(&own, &WriteOptions::apply(&self.field_manager)).await?)
+        cluster.api().apply(&own, &WriteOptions::apply(&self.field_manager)).await
     }
 
     fn write_options(&self) -> WriteOptions {
         WriteOptions { field_manager: self.field_manager.clone(), ..WriteOptions::default() }
+    }
+}
+
+async fn read_or_create(
+    cluster: &Cluster,
+    definition: &CustomResourceDefinition,
+    options: &WriteOptions,
+) -> Result<Value, ApiError> {
+    let name = &definition.metadata.name;
+    match managers::read(cluster, name).await {
+        Err(error) if error.is_object_not_found() => {
+            // Use a create request, because an apply would overwrite a definition that another build creates at the same
+            // time.
+            cluster.api().create(definition, options).await?;
+            managers::read(cluster, name).await
+        }
+        stored => stored,
     }
 }
 

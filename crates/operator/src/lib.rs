@@ -58,7 +58,8 @@
 //!
 //! - [`Context::apply`] sends no request if the object is unchanged since the last apply in this leadership term, and
 //!   the cached object still has all applied fields.
-//! - Reads through the context include the controller's own writes, even before the watch delivers them.
+//! - Reads through the context include the controller's own writes, even before the watch delivers them. This applies to
+//!   the latest 65,536 written objects, and for one minute per write.
 //! - A replica never replaces a newer build's CustomResourceDefinition: see [`Manager::install`].
 //! - The context sends writes only while this replica leads. When the leadership term ends, writes in flight are
 //!   dropped.

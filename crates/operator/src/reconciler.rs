@@ -16,7 +16,6 @@ use crate::context::Context;
 /// implement the trait for your own type. Calls for the same object never overlap. Each call must be idempotent,
 /// because the controller may call the reconciler when nothing has changed. [`pintle_controller::Reconciler`] describes
 /// the effect of panics and of calls that block their thread.
-/// panics and of calls that block their thread.
 ///
 /// # Examples
 ///

@@ -187,8 +187,14 @@ impl<K: Resource> Context<K> {
         let all = configuration::of_status::<K>(self.key(), &status)?;
         let target = (TypeId::of::<K>(), self.key().clone(), true);
         let cached = self.shared.caches.get::<K>()?;
-        // Without this check, a re-created object would get the status of the old object.
-        let live = cached.get(&target.1).filter(|live| self.is_reconciled(live.uid()));
+        let newest = cached.get(&target.1);
+        let is_cached = newest.is_some();
+        let live = match newest {
+            // Without this check, a re-created object would get the status of the old object.
+            Some(newest) => Some(newest).filter(|newest| self.is_reconciled(newest.uid())),
+            // A cleanup can write the status of an object that has lost its labels.
+            None => self.call.object.clone().filter(|_| self.shared.is_selective),
+        };
         let Some(live) = live else { return Err(self.gone()) };
         let mut configuration = all.clone();
         let known = self.applied(|applied| applied.own_conditions(live.uid()));
@@ -221,7 +227,10 @@ impl<K: Resource> Context<K> {
             }
             Err(error) => return Err(error),
         };
-        cached.objects.wrote(stored.clone());
+        if is_cached {
+            // The watch never delivers an object outside of the label selector.
+            cached.objects.wrote(stored.clone());
+        }
         if let Some(overwritten) = overwritten {
             self.count_revert(&target, &overwritten, &*live, &*stored);
         }
@@ -250,6 +259,7 @@ impl<K: Resource> Context<K> {
         let owner = self.owner()?;
         let (key, configuration) = configuration::of_new_child(&child, self.key().namespace(), &owner)?;
         let cached = self.cache_of_child::<T>(&key)?;
+        self.check_namespace::<T>("create", cached, key.namespace())?;
         let child = serde_json::from_value(configuration).map_err(ReconcileError::terminal)?;
         let stored: T = self.within_term(self.cluster().api::<T>().create(&child, &self.write_options())).await?;
         let stored = Arc::new(stored);

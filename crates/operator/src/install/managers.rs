@@ -17,22 +17,17 @@ pub(super) async fn read(cluster: &Cluster, name: &str) -> Result<Value, ApiErro
     Ok(request.object().await?)
 }
 
-/// Changes the operation of the created fields to `Apply`. Returns the changed definition, or `None` if nothing
-/// changed. If the request fails, the next start of the program repeats it.
+/// Changes the operation of the created fields to `Apply`. Returns `true` if the definition was changed. The error is
+/// `Invalid` if the server has moved the managed fields since the read.
 pub(super) async fn adopt(
     cluster: &Cluster,
     name: &str,
     stored: &Value,
     options: &WriteOptions,
-) -> Option<CustomResourceDefinition> {
-    let patch = adoption(stored, &options.field_manager)?;
-    match cluster.api::<CustomResourceDefinition>().patch(name, &Patch::Json(patch), options).await {
-        Ok(adopted) => Some(adopted),
-        Err(error) => {
-            tracing::warn!(name, %error, "cannot change the managed fields of the CustomResourceDefinition");
-            None
-        }
-    }
+) -> Result<bool, ApiError> {
+    let Some(patch) = adoption(stored, &options.field_manager) else { return Ok(false) };
+    cluster.api::<CustomResourceDefinition>().patch(name, &Patch::Json(patch), options).await?;
+    Ok(true)
 }
 
 /// Returns the JSON patch for a definition's managed fields. The patch does not test the resourceVersion, because the

@@ -178,6 +178,17 @@ async fn uncached_namespace_is_refused() {
     assert_terminal(&list, "remove `.namespace(\"default\")` from the controller");
 }
 
+#[tokio::test]
+async fn create_in_an_uncached_namespace_is_refused() {
+    let world = World::start().await;
+    let builder = Controller::<Tenant>::new().namespace("default").owns::<ConfigMap>();
+    let error = probe_tenant(&world, builder, async |cx| {
+        let elsewhere = ConfigMap { metadata: ObjectMeta::new("kube-system", "x"), ..map("", "a", "b") };
+        cx.create(elsewhere).await.unwrap_err()
+    });
+    assert_terminal(&error.await, "cannot create ConfigMap in the namespace \"kube-system\"");
+}
+
 /// A controller that only reads ConfigMaps would not notice when an applied child is deleted.
 #[tokio::test]
 async fn child_of_a_kind_only_read_is_refused() {

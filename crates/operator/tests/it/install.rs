@@ -224,6 +224,20 @@ async fn field_of_the_first_installation_can_be_removed() {
     assert!(!installed.metadata.annotations.contains_key("example.com/first"), "{:?}", installed.metadata.annotations);
 }
 
+/// The patch that turns the create request's fields into applied fields fails. An apply without it could never remove the
+/// annotation.
+#[tokio::test]
+async fn failed_adoption_is_repeated_before_the_apply() {
+    let world = World::start().await;
+    world.cluster.server().unwrap().faults().add(answer(RequestVerb::Patch, 503));
+    let mut first = definition("1.0.0", &["v1"], 100);
+    first.metadata.annotations.insert("example.com/first".into(), "x".into());
+    world.run_build(first).await.unwrap();
+    world.run_build(definition("1.1.0", &["v1"], 100)).await.unwrap();
+    let installed: CustomResourceDefinition = world.cluster.api().get("websites.example.com").await.unwrap();
+    assert!(!installed.metadata.annotations.contains_key("example.com/first"), "{:?}", installed.metadata.annotations);
+}
+
 /// After a rollback, only replicas of the old build may run. The conversion webhook of the old build must continue to
 /// work.
 #[tokio::test]

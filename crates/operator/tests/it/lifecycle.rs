@@ -161,7 +161,62 @@ async fn gone_is_not_called_for_unselected_objects() {
 
 #[tokio::test]
 async fn gone_is_not_called_for_other_namespaces() {
-    gone_is_not_called(Controller::<Website>::new().namespace("elsewhere")).await;
+    gone_is_not_called(Controller::<Website>::new().namespace("elsewhere"), "elsewhere").await;
+}
+
+/// The object belongs to the operator of its own namespace, which may have the same finalizer.
+#[tokio::test]
+async fn terminating_object_of_another_namespace_is_not_cleaned_up() {
+    let world = World::with_site("blog").await;
+    let sites = world.cluster.namespaced::<Website>("default");
+    let finalizer = Patch::Merge(json!({"metadata": {"finalizers": ["example.com/dns"]}}));
+    sites.patch("blog", &finalizer, &WriteOptions::default()).await.unwrap();
+    sites.delete("blog", &DeleteOptions::default()).await.unwrap();
+    let (cleanups, gone) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
+    let (trigger, counted, counted_gone) = (Trigger::new(), cleanups.clone(), gone.clone());
+    let controller = Controller::<Website>::new()
+        .namespace("elsewhere")
+        .source(trigger.clone())
+        .cleanup("example.com/dns", move |_, _| {
+            counted.fetch_add(1, Ordering::SeqCst);
+            async { Ok(Cleanup::Done) }
+        })
+        .gone(move |_, _| {
+            counted_gone.fetch_add(1, Ordering::SeqCst);
+            async { Ok(()) }
+        })
+        .reconcile(async |_: Arc<Website>, _: Context<Website>| Ok(Action::await_change()));
+    let running = Running::start(world.manager().controller(controller));
+    trigger.trigger(ObjectKey::new("default", "blog"));
+    trigger.trigger(ObjectKey::new("elsewhere", "missing"));
+    eventually("the second key is reconciled", async || (gone.load(Ordering::SeqCst) == 1).then_some(())).await;
+    assert_eq!(cleanups.load(Ordering::SeqCst), 0);
+    assert_eq!(world.site("blog").await.metadata.finalizers, ["example.com/dns"]);
+    running.stop().await.unwrap();
+}
+
+#[tokio::test]
+async fn cleanup_that_writes_the_status_runs_once() {
+    let world = World::with_site("blog").await;
+    let cleanups = Arc::new(AtomicUsize::new(0));
+    let counted = cleanups.clone();
+    let controller = Controller::<Website>::new()
+        .cleanup("example.com/dns", move |_, cx: Context<Website>| {
+            let url = counted.fetch_add(1, Ordering::SeqCst).to_string();
+            async move {
+                cx.apply_status(Status { url, conditions: cx.ready("Removed") }).await?;
+                Ok(Cleanup::Done)
+            }
+        })
+        .reconcile(async |_: Arc<Website>, _: Context<Website>| Ok(Action::await_change()));
+    let running = Running::start(world.manager().controller(controller));
+    let has_finalizer = async || (!world.site("blog").await.metadata.finalizers.is_empty()).then_some(());
+    eventually("the finalizer is stored", has_finalizer).await;
+    let sites = world.cluster.namespaced::<Website>("default");
+    sites.delete("blog", &DeleteOptions::default()).await.unwrap();
+    eventually("the object is deleted", async || sites.get("blog").await.is_err().then_some(())).await;
+    assert_eq!(cleanups.load(Ordering::SeqCst), 1);
+    running.stop().await.unwrap();
 }
 
 /// A website with a required field that the stored object lacks.
@@ -174,11 +229,15 @@ pintle_meta::resource!(OwnedWebsite, "example.com/v1", "Website", "websites", Na
 
 #[tokio::test]
 async fn gone_is_not_called_for_undecodable_objects() {
-    gone_is_not_called(Controller::<OwnedWebsite>::new()).await;
+    gone_is_not_called(Controller::<OwnedWebsite>::new(), "default").await;
 }
 
-/// Triggers the existing object `blog`, which is not in the controller's cache, and an object that does not exist.
-async fn gone_is_not_called<K: Resource + Serialize + DeserializeOwned>(controller: ControllerBuilder<K>) {
+/// Triggers the existing object `blog`, which is not in the controller's cache, and an object that does not exist in
+/// `namespace`.
+async fn gone_is_not_called<K: Resource + Serialize + DeserializeOwned>(
+    controller: ControllerBuilder<K>,
+    namespace: &str,
+) {
     let world = World::with_site("blog").await;
     let (sender, mut gone) = unbounded_channel();
     let trigger = Trigger::new();
@@ -192,8 +251,8 @@ async fn gone_is_not_called<K: Resource + Serialize + DeserializeOwned>(controll
     let running = Running::start(world.manager().controller(controller));
     // The controller processes the keys one at a time, in this order.
     trigger.trigger(ObjectKey::new("default", "blog"));
-    trigger.trigger(ObjectKey::new("default", "missing"));
-    assert_eq!(soon(gone.recv()).await.unwrap(), ObjectKey::new("default", "missing"));
+    trigger.trigger(ObjectKey::new(namespace, "missing"));
+    assert_eq!(soon(gone.recv()).await.unwrap(), ObjectKey::new(namespace, "missing"));
     running.stop().await.unwrap();
 }
 
@@ -208,9 +267,12 @@ async fn deleted_object_that_lost_its_label_is_cleaned_up() {
     let controller = Controller::<Website>::new()
         .labels("team=a".parse().unwrap())
         .source(trigger.clone())
-        .cleanup("example.com/dns", move |_, _| {
+        .cleanup("example.com/dns", move |_, cx: Context<Website>| {
             counted.fetch_add(1, Ordering::SeqCst);
-            async { Ok(Cleanup::Done) }
+            async move {
+                cx.apply_status(Status { url: "removed".into(), conditions: cx.ready("Removed") }).await?;
+                Ok(Cleanup::Done)
+            }
         })
         .reconcile(async |_: Arc<Website>, _: Context<Website>| Ok(Action::await_change()));
     let running = Running::start(world.manager().controller(controller));
