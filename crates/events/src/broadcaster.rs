@@ -20,7 +20,7 @@ use crate::series_event::SeriesEvent;
 use crate::sink::{CoreSink, Retry, SeriesSink};
 use crate::watcher::{EventWatcher, Watch};
 
-/// The configuration of an [`EventBroadcaster`]. The default values come from client-go.
+/// The configuration of an [`EventBroadcaster`]. The defaults match client-go.
 ///
 /// # Examples
 ///
@@ -36,10 +36,10 @@ use crate::watcher::{EventWatcher, Watch};
 /// ```
 #[derive(Clone, Debug)]
 pub struct BroadcasterConfig {
-    /// The capacity of each sink's and each watcher's queue, at least 1. The default is 1000. If a queue is full, its sink or watcher loses
-    /// new events.
+    /// The capacity of the queue of each sink and watcher. The minimum is 1. The default is 1000. New events are
+    /// dropped while a queue is full.
     pub queue: usize,
-    /// The number of attempts to write an event while the server is unreachable, at least 1. The default is 12.
+    /// The maximum number of attempts to write an event to an unreachable server. The minimum is 1. The default is 12.
     pub tries: u32,
     /// The pause between two attempts to write an event. The default is 10 s.
     pub retry_pause: Duration,
@@ -47,8 +47,8 @@ pub struct BroadcasterConfig {
     pub correlator: CorrelatorConfig,
     /// Determines when sinks update and end event series of the `events.k8s.io` API.
     pub series: SeriesConfig,
-    /// The metrics provider. `None` disables metrics. The provider is used until the broadcaster and its last recorder are dropped. Each
-    /// metric is the sum over the broadcaster's sinks, and over all broadcasters with this provider.
+    /// The metrics provider. `None` disables metrics. The broadcaster and its recorders keep the provider alive. Each
+    /// metric is summed over all sinks of the broadcaster. Broadcasters with the same provider share their metrics.
     ///
     /// | name | kind | meaning |
     /// |---|---|---|
@@ -98,7 +98,7 @@ pub struct EventBroadcaster {
     _open: CloseOnDrop,
 }
 
-/// Ends the watchers when the broadcaster is dropped, even if recorders still exist.
+/// Closes the watchers when the broadcaster is dropped, even if recorders still exist.
 #[derive(Debug)]
 struct CloseOnDrop(Arc<Hub>);
 
@@ -109,7 +109,7 @@ impl Drop for CloseOnDrop {
 }
 
 impl EventBroadcaster {
-    /// Creates a broadcaster without sinks and watchers.
+    /// Creates a broadcaster that has no sinks or watchers yet.
     pub fn new(config: BroadcasterConfig) -> Self {
         let provider = config.metrics.clone().map(|provider| {
             CatchPanic::new(provider, |panic| {
@@ -122,9 +122,9 @@ impl EventBroadcaster {
         Self { hub, config: Box::new(config), stop, sinks, _open }
     }
 
-    /// Adds a sink that writes `v1` events with `api`. Each sink counts repetitions, combines similar events and limits the rate of events,
-    /// independently of other sinks. The sink writes an event to the namespace of the event's object, so `api` must be able to write to all
-    /// of these namespaces.
+    /// Adds a sink that writes `v1` events with `api`. Each sink counts repetitions, combines similar events and limits
+    /// the rate of events on its own. The sink writes each event to the namespace of the event's object, so `api` needs
+    /// write access to all of these namespaces.
     ///
     /// # Panics
     ///
@@ -134,16 +134,18 @@ impl EventBroadcaster {
         self.start(|events| sink.run(events));
     }
 
-    /// Adds a sink that writes `events.k8s.io/v1` events with `api`. Repetitions of an event become a series. The sink writes a series'
-    /// count with the second event, at each [refresh interval](SeriesConfig::refresh), when the series [ends](SeriesConfig::finish), and at
-    /// shutdown.
+    /// Adds a sink that writes `events.k8s.io/v1` events with `api`. Repetitions of an event are written as a series.
+    /// The sink writes the count of a series when the event is first repeated, at each [refresh
+    /// interval](SeriesConfig::refresh), when the series [ends](SeriesConfig::finish), and at shutdown.
     ///
-    /// The response to the first event shows whether the server supports the `events.k8s.io/v1` API. If the server does not support it, the
-    /// sink writes `v1` events with `fallback` instead, like [`start_recording_to_sink`](Self::start_recording_to_sink).
+    /// The sink detects from the response to the first event whether the server supports the `events.k8s.io/v1` API. If
+    /// the server lacks this API, the sink writes `v1` events with `fallback`, like
+    /// [`start_recording_to_sink`](Self::start_recording_to_sink).
     ///
-    /// The `events.k8s.io/v1` API requires a qualified component name, such as `example.com/website-controller`. The sink replaces a
-    /// missing action by the reason, and a missing host by this machine's name. The sink shortens each message to 1024 bytes, and each
-    /// reason, action and instance to 128 bytes.
+    /// The `events.k8s.io/v1` API requires a qualified component name, such as `example.com/website-controller`. If the
+    /// action is missing, the sink uses the reason instead. If the host is missing, the sink builds the instance from
+    /// the component name and the host name of this machine. The sink truncates messages to 1024 bytes, and reasons,
+    /// actions and instances to 128 bytes.
     ///
     /// # Panics
     ///
@@ -161,28 +163,30 @@ impl EventBroadcaster {
         self.start(|events| sink.run(events));
     }
 
-    /// Starts logging each recorded event, like client-go's `StartStructuredLogging`. The log level is INFO, and the fields are `object`,
-    /// `field_path`, `kind`, `api_version`, `type`, `reason`, `action` and `message`.
+    /// Starts logging all recorded events, like client-go's `StartStructuredLogging`. Events are logged at level INFO
+    /// with the fields `object`, `field_path`, `kind`, `api_version`, `type`, `reason`, `action` and `message`.
     pub fn start_logging(&self) {
         self.hub.add(Listener::Log);
     }
 
-    /// Returns a watcher that receives each event that is recorded after this call and accepted by `filter`. The thread that records an
-    /// event calls `filter`, so `filter` should be fast. If `filter` panics, the watcher does not receive the event.
+    /// Returns a watcher that receives all events that are recorded from now on and that `filter` accepts. `filter`
+    /// runs on the thread that records the event, so it should be fast. If `filter` panics, the watcher does not
+    /// receive the event.
     pub fn watch(&self, filter: impl Fn(&Event) -> bool + Send + Sync + 'static) -> EventWatcher {
         let (watch, watcher) = Watch::new(self.config.queue, filter);
         self.hub.add(Listener::Watcher(watch));
         watcher
     }
 
-    /// Returns a recorder for one component of the program.
+    /// Returns a recorder that records events for the component `source`.
     pub fn recorder(&self, source: EventSource) -> EventRecorder {
         EventRecorder::new(source, self.hub.clone())
     }
 
-    /// Writes the queued events and the series' counts, and then stops the broadcaster. The broadcaster accepts no new events, and makes
-    /// one more attempt for each queued event. After `timeout`, the broadcaster stops even if events are still queued. Returns the counts
-    /// of all events. Events that were not written count as failed. Each watcher still receives the events in its queue, and then ends.
+    /// Writes the queued events and the counts of all series, and then stops the broadcaster. The broadcaster rejects
+    /// new events, and attempts to write each queued event one more time. After `timeout`, the broadcaster stops even
+    /// if events are still queued. Returns the counts of all events recorded through this broadcaster. Unwritten events
+    /// are counted as failed. Each watcher can still receive the events that are already in its queue.
     ///
     /// # Cancel safety
     ///
@@ -220,7 +224,7 @@ impl EventBroadcaster {
     }
 }
 
-/// Returns the host name. In a pod, the host name is the pod's name.
+/// Returns the host name. In a pod, this is the name of the pod.
 fn host() -> String {
     let non_empty = |text: String| Some(text.trim().to_owned()).filter(|text| !text.is_empty());
     let host = std::fs::read_to_string("/proc/sys/kernel/hostname").ok().and_then(non_empty);

@@ -1,4 +1,4 @@
-//! Limits the number of events that are written.
+//! Limits how many events are written to the server.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -15,24 +15,25 @@ use crate::lru::Lru;
 /// The prefix of the message of an event that combines several similar events.
 pub const COMBINED_PREFIX: &str = "(combined from similar events): ";
 
-/// The limits of a [`Correlator`]. The default values come from client-go.
+/// The limits of a [`Correlator`]. The defaults match client-go.
 #[derive(Clone)]
 pub struct CorrelatorConfig {
-    /// The number of different messages about the same subject at which the sink begins to combine messages. For example, with 10, the
-    /// tenth and all later messages become one event. The default is 10.
+    /// The number of different messages about the same subject at which the sink starts to combine them. For example,
+    /// with a value of 10, the tenth message and all later messages are combined into one event. The default is 10.
     pub max_similar: usize,
     /// The maximum time between two similar messages that the sink combines into one event. The default is 10 minutes.
     pub similar_interval: Duration,
-    /// The spam filter's burst: the number of events per flow that the sink may write without a pause. [`spam_key`](Self::spam_key)
-    /// determines an event's flow. The default is 25.
+    /// The burst size of the spam filter: how many events of one flow the sink may write without delay.
+    /// [`spam_key`](Self::spam_key) determines an event's flow. The default is 25.
     pub spam_burst: u32,
-    /// The interval at which the spam filter allows another event of a flow after the burst is used up. The default is 5 minutes.
+    /// How often the spam filter admits another event of a flow after the burst is exhausted. The default is 5 minutes.
     pub spam_refill: Duration,
-    /// The maximum number of flows that the sink remembers. The same limit applies to groups of similar events, and to events. 0 counts as
-    /// 1. The default is 4096.
+    /// The maximum number of flows that the sink keeps in memory. The same limit applies to the number of groups of
+    /// similar events and to the number of events. 0 is treated as 1. The default is 4096.
     pub cache_size: usize,
-    /// Returns the key of an event's flow. The spam filter limits each flow separately. By default, the key consists of the event's source,
-    /// object and type, so events with different reasons share one limit. If this function panics, the event is lost and counts as failed.
+    /// A function that returns the key of the event's flow. The spam filter limits the rate of each flow separately. By
+    /// default, the key consists of the event's source, object and type, so events with different reasons share one
+    /// limit. If the function panics, the event is counted as failed and is not written.
     pub spam_key: Arc<dyn Fn(&Event) -> String + Send + Sync>,
 }
 
@@ -61,11 +62,11 @@ impl fmt::Debug for CorrelatorConfig {
     }
 }
 
-/// Limits the number of writes for recorded events. A [`Correlator`] counts repetitions, combines similar events, and limits the rate of
-/// events.
+/// Decides how recorded events are written to the server. A [`Correlator`] counts repetitions, combines similar events,
+/// and limits the rate of events.
 ///
-/// [`correlate`](Self::correlate) takes an event and the current time, and returns the action that the caller must take. A `Correlator`
-/// does no I/O and reads no clock.
+/// [`correlate`](Self::correlate) takes an event and the current time, and returns the action that the caller must
+/// take. A `Correlator` performs no I/O and does not read the clock.
 ///
 /// # Examples
 ///
@@ -98,7 +99,7 @@ struct Similar {
     last: Instant,
 }
 
-/// The count of all events with the same key, and their stored event.
+/// The number of events with the same key, and the identity of the event that the server stores for them.
 #[derive(Debug, Default)]
 struct Known {
     count: i32,
@@ -114,7 +115,7 @@ pub enum Verdict {
     Create(Correlated),
     /// Update the stored event with this merge patch. If the stored event no longer exists, create the event again.
     Patch(Correlated, ObjectKey, Value),
-    /// Do not write the event, because its flow has reached its limit.
+    /// Do not write the event, because the spam filter has rejected it.
     Skip,
 }
 
@@ -129,7 +130,7 @@ pub struct Correlated {
 }
 
 impl Correlator {
-    /// Creates a correlator without recorded events.
+    /// Creates an empty correlator.
     pub fn new(config: CorrelatorConfig) -> Self {
         let size = config.cache_size;
         Self { config, similar: Lru::new(size), counts: Lru::new(size), buckets: Lru::new(size) }
@@ -169,7 +170,8 @@ impl Correlator {
         }
     }
 
-    /// Records that the server has stored the event. The correlator counts later repetitions in the stored event.
+    /// Records that the server has stored the event. The correlator then counts repetitions by updating the stored
+    /// event.
     pub fn stored(&mut self, correlated: &Correlated, stored: &Event) {
         let known = self.counts.entry(correlated.key.clone(), Known::default);
         known.count = known.count.max(stored.count);
@@ -177,8 +179,8 @@ impl Correlator {
         known.resource_version = stored.resource_version().into();
     }
 
-    /// Returns the event to write, its counting key, and whether the event is combined. An event is combined if there are too many similar
-    /// events.
+    /// Returns the event to write, the key under which it is counted, and whether it is a combined event. An event is
+    /// combined if the number of similar messages has reached the limit.
     fn combine(&mut self, mut event: Event, now: Instant) -> (Event, String, bool) {
         let similar_key = similar_key(&event);
         let fresh = || Similar { messages: BTreeSet::new(), last: now };
@@ -192,14 +194,15 @@ impl Correlator {
             let key = key(&[&similar_key, &event.involved_object.field_path, &event.message]);
             return (event, key, false);
         }
-        // Keep one message less than the maximum. The next different message then reaches the maximum again.
+        // Remove one message, so that the next different message reaches the limit again.
         similar.messages.pop_first();
         event.message = format!("{COMBINED_PREFIX}{}", event.message);
         (event, similar_key, true)
     }
 }
 
-/// Returns a key that is equal for similar events. The key consists of all fields except the message and the object's field path.
+/// Returns a key that is the same for all similar events. The key contains all fields except the message and the field
+/// path of the object.
 fn similar_key(event: &Event) -> String {
     key(&[
         &source_key(&event.source),
@@ -220,7 +223,7 @@ fn object_key(event: &Event) -> String {
     key(&[kind, namespace, name, uid, api_version])
 }
 
-/// Joins strings with a separator that occurs in none of them.
+/// Joins strings with a separator that none of them contains.
 fn key(parts: &[&str]) -> String {
     parts.join("\0")
 }

@@ -7,8 +7,8 @@ use pintle_meta::{MicroTime, Object, ObjectMeta, Resource, Time, TypeMeta};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-/// A `v1` `Event`, which is a human-readable message about an object. By default, the server deletes an event after an
-/// hour.
+/// An `Event` of the `v1` API: a human-readable message about an object. By default, the server deletes events after
+/// one hour.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Event {
@@ -18,22 +18,22 @@ pub struct Event {
     /// The metadata.
     #[serde(default)]
     pub metadata: ObjectMeta,
-    /// The object that the event describes. The object must be in the event's namespace or cluster-scoped.
+    /// The object that the event describes. This object must be cluster-scoped or in the same namespace as the event.
     #[serde(default)]
     pub involved_object: ObjectReference,
     /// The reason for the event, as one word in upper camel case.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub reason: String,
-    /// A human-readable description of the event, as a sentence.
+    /// A human-readable description of what happened, as a sentence.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub message: String,
     /// The component that recorded the event.
     #[serde(default)]
     pub source: EventSource,
-    /// The time of the event's first occurrence.
+    /// When the event first occurred.
     #[serde(default)]
     pub first_timestamp: Option<Time>,
-    /// The time of the event's last occurrence.
+    /// When the event last occurred.
     #[serde(default)]
     pub last_timestamp: Option<Time>,
     /// The number of occurrences.
@@ -42,20 +42,20 @@ pub struct Event {
     /// `Normal` or `Warning`.
     #[serde(default, rename = "type", skip_serializing_if = "String::is_empty")]
     pub event_type: String,
-    /// The time of the event's first occurrence. Recorders for the `events.k8s.io` API set this field.
+    /// When the event first occurred. Recorders for the `events.k8s.io` API set this field.
     #[serde(default)]
     pub event_time: Option<MicroTime>,
     /// The name of the controller that recorded the event, such as `example.com/website-controller`. Recorders for the
     /// `events.k8s.io` API set this field.
     #[serde(default)]
     pub reporting_component: String,
-    /// The controller instance, such as the name of its pod.
+    /// The instance of the controller, such as the name of its pod.
     #[serde(default)]
     pub reporting_instance: String,
-    /// The action that succeeded or failed, as one word such as `Binding`.
+    /// The action that the controller took or attempted, as one word such as `Binding`.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub action: String,
-    /// A second object that is related to the event, such as the node that a pod was bound to.
+    /// A second object involved in the event, such as the node that a pod was bound to.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub related: Option<ObjectReference>,
     /// The repetitions of the event. Recorders for the `events.k8s.io` API set this field.
@@ -68,8 +68,8 @@ pub struct Event {
 
 pintle_meta::resource!(Event, "v1", "Event", "events", Namespaced);
 
-/// Formats the event like client-go's `FakeRecorder`, as `Normal Pulled done`, followed by any annotations. The
-/// alternate form `{:#}` also contains the object's kind.
+/// Formats the event like client-go's `FakeRecorder`: `Normal Pulled done`, followed by the annotations, if any. The
+/// alternate form `{:#}` also includes the kind of the object.
 impl fmt::Display for Event {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} {} {}", self.event_type, self.reason, self.message)?;
@@ -90,10 +90,10 @@ impl fmt::Display for Event {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct EventSeries {
-    /// The number of occurrences at the last update of the series, at least 2.
+    /// The number of occurrences when the series was last updated, at least 2.
     #[serde(default)]
     pub count: i32,
-    /// The time of the latest occurrence before the last update of the series.
+    /// When the event last occurred before the series was last updated.
     #[serde(default)]
     pub last_observed_time: Option<MicroTime>,
 }
@@ -130,10 +130,10 @@ pub struct ObjectReference {
     /// The object's name.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub name: String,
-    /// The object's UID. `kubectl describe` shows only events that contain the UID of the object.
+    /// The object's UID. `kubectl describe` lists only the events that contain the UID of the object.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub uid: String,
-    /// The object's resourceVersion when the event was recorded.
+    /// The `resourceVersion` that the object had when the event was recorded.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub resource_version: String,
     /// The part of the object that the event describes, such as `spec.containers{web}`. Empty if the event describes
@@ -163,22 +163,22 @@ pub struct EventSource {
     /// The name of the program that recorded the event, such as `website-controller`.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub component: String,
-    /// The node that the program runs on, if the node matters for the event.
+    /// The node on which the program runs, if it is relevant to the event.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub host: String,
 }
 
-/// The type of an event, which shows whether a person should look at the event.
+/// The severity of an event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum EventType {
     /// The event is only information.
     Normal,
-    /// The event may be a problem.
+    /// The event reports a possible problem.
     Warning,
 }
 
 impl EventType {
-    /// Returns the API's value for this type: `Normal` or `Warning`.
+    /// Returns the value of this type in the API: `Normal` or `Warning`.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Normal => "Normal",

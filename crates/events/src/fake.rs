@@ -8,11 +8,11 @@ use crate::metrics::Counters;
 use crate::recorder::EventRecorder;
 use crate::watcher::{EventWatcher, Watch};
 
-/// A recorder that stores events for tests, like client-go's `FakeRecorder`. The fake recorder sends nothing to a server and needs no tokio
-/// runtime.
+/// A recorder that stores events for tests, like client-go's `FakeRecorder`. The fake recorder does not contact a
+/// server and does not require a tokio runtime.
 ///
-/// An [`Event`] is displayed as in client-go, so that tests can compare strings. Recording an event never blocks the caller, which differs
-/// from client-go. If the buffer is full, new events are dropped and [counted](Self::dropped).
+/// The `Display` output of an [`Event`] matches client-go, so tests can compare strings. Unlike in client-go, recording
+/// an event never blocks the caller. If the buffer is full, new events are dropped and [counted](Self::dropped).
 ///
 /// # Examples
 ///
@@ -40,7 +40,8 @@ pub struct FakeRecorder {
 }
 
 impl FakeRecorder {
-    /// Creates a fake recorder that stores up to `buffer` events until the test takes them. A `buffer` of 0 counts as 1.
+    /// Creates a fake recorder that stores up to `buffer` events until [`take`](Self::take) is called. A `buffer` of 0
+    /// is treated as 1.
     pub fn new(buffer: usize) -> Self {
         let (watch, events) = Watch::new(buffer, |_| true);
         let hub = Arc::new(Hub::new(Counters::new(None)));
@@ -53,7 +54,7 @@ impl FakeRecorder {
         EventRecorder::new(EventSource::default(), self.hub.clone())
     }
 
-    /// Returns the events that were recorded since the previous call of `take`, in order.
+    /// Removes and returns all stored events, in the order in which they were recorded.
     pub fn take(&mut self) -> Vec<Event> {
         std::iter::from_fn(|| self.events.try_next()).map(Arc::unwrap_or_clone).collect()
     }

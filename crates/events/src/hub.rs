@@ -9,12 +9,13 @@ use crate::event::{Event, EventType};
 use crate::metrics::Counters;
 use crate::watcher::Watch;
 
-/// Delivers events to all listeners without blocking the caller. A listener with a full queue loses the event.
+/// Delivers events to all listeners without blocking the caller. If the queue of a listener is full, this listener
+/// misses the event.
 #[derive(Debug)]
 pub(crate) struct Hub {
     pub(crate) counters: Arc<Counters>,
-    /// The listeners, or `None` after the broadcaster was dropped. Each change replaces the whole list, so the hub can clone the `Arc` and
-    /// call the listeners without the lock.
+    /// The listeners, or `None` once the broadcaster has been dropped. The list is replaced on each change, so the hub
+    /// can clone the `Arc` and call the listeners without holding the lock.
     listeners: RwLock<Option<Arc<[Listener]>>>,
 }
 
@@ -34,9 +35,9 @@ impl Hub {
         self.change(|listeners| listeners.push(listener));
     }
 
-    /// Removes all listeners. A removed listener still receives the events in its queue.
+    /// Removes all listeners. Removed listeners can still receive the events in their queues.
     pub(crate) fn close(&self) {
-        // Drop the listeners outside the lock, because dropping a filter runs user code.
+        // Drop the listeners after the lock is released, because dropping a filter can run user code.
         let listeners = self.listeners.write().unwrap_or_else(PoisonError::into_inner).take();
         drop(listeners);
     }

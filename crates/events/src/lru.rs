@@ -7,7 +7,7 @@ use std::hash::Hash;
 pub(crate) struct Lru<K, V> {
     capacity: usize,
     entries: HashMap<K, (u64, V)>,
-    /// The keys, least recently used first.
+    /// The keys, ordered from least to most recently used.
     order: BTreeMap<u64, K>,
     clock: u64,
 }
@@ -17,7 +17,7 @@ impl<K: Clone + Hash + Eq, V> Lru<K, V> {
         Self { capacity: capacity.max(1), entries: HashMap::new(), order: BTreeMap::new(), clock: 0 }
     }
 
-    /// Returns the value of `key`. If the map does not contain `key`, inserts a new value first.
+    /// Returns the value of `key`. Inserts a new value first if the map does not contain `key`.
     pub(crate) fn entry(&mut self, key: K, make: impl FnOnce() -> V) -> &mut V {
         self.clock += 1;
         self.make_room(&key);
@@ -37,7 +37,7 @@ impl<K: Clone + Hash + Eq, V> Lru<K, V> {
         self.entries.remove(&oldest).map(|(_, value)| value)
     }
 
-    /// Returns the value of `key` without marking `key` as used.
+    /// Returns the value of `key` without marking it as recently used.
     pub(crate) fn find(&mut self, key: &K) -> Option<&mut V> {
         self.entries.get_mut(key).map(|(_, value)| value)
     }

@@ -4,12 +4,12 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use pintle_metrics::{Counter, Metric, MetricKind, Provider};
 
-/// The counts of all events recorded through a broadcaster.
+/// The counts of all events that were recorded through a broadcaster.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct EventCounts {
-    /// The number of recorded events. An event counts once for each sink. `recorded` is the sum of the other fields except `combined`, plus
-    /// the number of queued events.
+    /// The number of recorded events. Each event is counted once per sink. `recorded` equals the sum of all other
+    /// fields except `combined`, plus the number of events that are still queued.
     pub recorded: u64,
     /// The number of events that the sinks created on the server.
     pub created: u64,
@@ -17,9 +17,10 @@ pub struct EventCounts {
     pub patched: u64,
     /// The number of `created` and `patched` events that combine several different messages.
     pub combined: u64,
-    /// The number of repetitions that were added to a series in memory. The sink writes a series periodically.
+    /// The number of repetitions that were counted in memory as part of a series. The sink writes the count of a series
+    /// periodically.
     pub counted: u64,
-    /// The number of events that the spam filter dropped because too many events described the same object.
+    /// The number of events that the spam filter dropped because its rate limit was exceeded.
     pub spam: u64,
     /// The number of events that were dropped because a queue was full or closed.
     pub dropped: u64,

@@ -12,8 +12,8 @@ use crate::hub::Hub;
 /// Records events for one component. Clones are cheap.
 ///
 /// Recording an event never blocks the caller and never fails. If events are recorded faster than the sinks can write
-/// them, the newest events are dropped and counted as dropped. Events are messages for people: a program must not
-/// depend on events being written.
+/// them, the newest events are dropped and counted. Events are informational: a program must not rely on an event being
+/// written.
 ///
 /// # Examples
 ///
@@ -36,11 +36,11 @@ impl EventRecorder {
         Self { source, hub, last_nanos: Arc::default() }
     }
 
-    /// Records an event about an object. `about` is an [`ObjectReference`], or a reference to an object of any resource
-    /// type.
+    /// Records an event about an object. `about` is an [`ObjectReference`] or a reference to any object that implements
+    /// [`Resource`](pintle_meta::Resource).
     ///
-    /// `reason` is one word in upper camel case, which is the same for all events of one kind. `message` is a
-    /// human-readable sentence.
+    /// `reason` is one word in upper camel case. It is the same for all events of a kind. `message` is a human-readable
+    /// sentence.
     pub fn event(
         &self,
         about: impl Into<ObjectReference>,
@@ -108,8 +108,8 @@ impl EventRecorder {
         event
     }
 
-    /// Returns a name for an event. The name consists of the object's name and a number that is unique among this
-    /// recorder's events.
+    /// Returns a name for an event. The name consists of the name of the object and a number that is unique among the
+    /// events of this recorder.
     fn name(&self, object: &str, now: Timestamp) -> String {
         const LONGEST: usize = 253;
         let now = i64::try_from(now.as_nanosecond()).unwrap_or(i64::MAX);

@@ -8,17 +8,18 @@ use crate::event::{EventSeries, ObjectReference};
 use crate::lru::Lru;
 use crate::series_event::SeriesEvent;
 
-/// The limits for event series in the `events.k8s.io` API. The default values come from client-go.
+/// The limits for event series in the `events.k8s.io` API. The defaults match client-go.
 #[derive(Clone, Debug)]
 pub struct SeriesConfig {
-    /// The time between two writes of an ongoing series. Each write updates the count on the server, and prevents the server from deleting
-    /// the event. The default is 30 minutes.
+    /// The interval at which the sink writes an ongoing series. Each write updates the count on the server and keeps
+    /// the server from deleting the event. The default is 30 minutes.
     pub refresh: Duration,
-    /// The time after the last repetition at which a series ends. After this time, the sink also forgets an event without repetitions. The
-    /// default is 6 minutes.
+    /// How long after its last repetition a series ends. The sink also forgets an event that was not repeated during
+    /// this time. The default is 6 minutes.
     pub finish: Duration,
-    /// The maximum number of events that the sink remembers. 0 counts as 1. The default is 4096. At the maximum, a new event evicts the
-    /// event whose last repetition is the oldest, and the sink writes the count of the evicted event.
+    /// The maximum number of events that the sink keeps in memory. 0 is treated as 1. The default is 4096. If this
+    /// limit is reached, a new event evicts the event that was least recently repeated, and the sink writes the count
+    /// of the evicted event.
     pub cache_size: usize,
 }
 
@@ -28,15 +29,15 @@ impl Default for SeriesConfig {
     }
 }
 
-/// The recent events with their repetition counts. `Series` does no I/O and reads no clock.
+/// The recent events and how often each was repeated. `Series` performs no I/O and does not read the clock.
 #[derive(Debug)]
 pub(crate) struct Series {
     config: SeriesConfig,
     entries: Lru<SeriesKey, Entry>,
 }
 
-/// An event's identity. The identity consists of all fields except the note, the times, and the object's resourceVersion, which changes
-/// with each update of the object.
+/// An event's identity. Two events are the same if all of these fields are equal. The note, the times and the
+/// `resourceVersion` of the object are ignored, because they change between repetitions.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 struct SeriesKey {
     texts: [String; 5],
@@ -48,9 +49,10 @@ struct SeriesKey {
 struct Entry {
     event: SeriesEvent,
     observed: Instant,
-    /// The time at which this event was last written to the server. Before the first write, the time at which the sink recorded the event.
+    /// When this event was last written to the server. Until the first write, this is the time at which the sink
+    /// received the event.
     written: Instant,
-    /// Whether the event has repetitions that the sink has not yet written to the server.
+    /// Whether some repetitions of the event have not been written to the server yet.
     is_unwritten: bool,
 }
 
@@ -62,9 +64,9 @@ impl Entry {
 
 #[derive(Debug)]
 pub(crate) struct SeriesUpdate {
-    /// The event to write, if the recorded event is new or is the first repetition. The first repetition of an event starts a series.
+    /// The event to write. Set if the event is new or is repeated for the first time, which starts a series.
     pub(crate) write: Option<SeriesEvent>,
-    /// The evicted series, which the caller must write one last time.
+    /// The evicted series, whose final count the caller must write.
     pub(crate) evicted: Option<SeriesEvent>,
 }
 
@@ -92,7 +94,7 @@ impl Series {
         SeriesUpdate { write, evicted }
     }
 
-    /// Returns the series that the caller must write now, because they have ended or their refresh interval has passed.
+    /// Returns the series that must be written now because they have ended or their refresh interval has passed.
     pub(crate) fn due(&self, now: Instant) -> Vec<SeriesEvent> {
         let is_old = |entry: &Entry| now.saturating_duration_since(entry.written) >= self.config.refresh;
         self.unwritten_where(|entry| is_old(entry) || entry.is_finished(&self.config, now))
@@ -113,7 +115,7 @@ impl Series {
         }
     }
 
-    /// Forgets series that have ended, except series with repetitions that are not on the server yet.
+    /// Forgets the events whose series have ended, except those with unwritten repetitions.
     pub(crate) fn forget(&mut self, now: Instant) {
         let config = &self.config;
         self.entries.retain(|entry| entry.is_unwritten || !entry.is_finished(config, now));
@@ -121,7 +123,7 @@ impl Series {
 }
 
 impl Entry {
-    /// Counts a repetition. The first repetition starts a series. The method then returns the event with this series.
+    /// Counts a repetition. The first repetition starts a series, and the method returns the event with this series.
     fn repeat(&mut self, happened: Option<MicroTime>, now: Instant) -> Option<SeriesEvent> {
         self.observed = now;
         self.is_unwritten = true;

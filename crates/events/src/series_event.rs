@@ -8,9 +8,9 @@ use serde_json::Value;
 
 use crate::event::{Event, EventSeries, ObjectReference};
 
-/// An `Event` of `events.k8s.io/v1`. An event's repetitions form a series. A server with both the `events.k8s.io/v1`
-/// API and the `v1` API stores one object per event, and returns this object from both APIs: as a [`SeriesEvent`] or as
-/// an [`Event`].
+/// An `Event` of `events.k8s.io/v1`. An event of the `events.k8s.io/v1` API, in which repetitions form a series. A
+/// server that supports both the `events.k8s.io/v1` and the `v1` API stores each event as one object, and returns it as
+/// a [`SeriesEvent`] or an [`Event`], depending on the requested API.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct SeriesEvent {
@@ -20,19 +20,19 @@ pub struct SeriesEvent {
     /// The metadata.
     #[serde(default)]
     pub metadata: ObjectMeta,
-    /// The time of the event's first occurrence.
+    /// When the event first occurred.
     #[serde(default)]
     pub event_time: Option<MicroTime>,
-    /// The repetitions of the event, if there are any.
+    /// The repetitions of the event, if any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub series: Option<EventSeries>,
     /// The name of the controller that recorded the event, such as `example.com/website-controller`.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub reporting_controller: String,
-    /// The controller instance, such as the name of its pod, in at most 128 bytes.
+    /// The instance of the controller, such as the name of its pod. At most 128 bytes.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub reporting_instance: String,
-    /// The action that succeeded or failed, as one word of at most 128 bytes.
+    /// The action that the controller took or attempted, as one word of at most 128 bytes.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub action: String,
     /// The reason for the event, as one word in upper camel case, of at most 128 bytes.
@@ -41,16 +41,16 @@ pub struct SeriesEvent {
     /// The object that the event describes.
     #[serde(default)]
     pub regarding: ObjectReference,
-    /// A second object that is related to the event.
+    /// A second object involved in the event.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub related: Option<ObjectReference>,
-    /// A human-readable description of the event, as a sentence of at most 1024 bytes.
+    /// A human-readable description of what happened, as a sentence of at most 1024 bytes.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub note: String,
     /// `Normal` or `Warning`.
     #[serde(default, rename = "type", skip_serializing_if = "String::is_empty")]
     pub event_type: String,
-    /// All fields that this struct does not declare, such as the deprecated `v1` fields.
+    /// All other fields, such as the deprecated `v1` fields.
     #[serde(flatten)]
     pub other: BTreeMap<String, Value>,
 }
@@ -58,8 +58,8 @@ pub struct SeriesEvent {
 pintle_meta::resource!(SeriesEvent, "events.k8s.io/v1", "Event", "events", Namespaced);
 
 impl SeriesEvent {
-    /// Converts a recorded event to an event that servers accept. The `events.k8s.io/v1` API requires an action and an
-    /// instance, and limits the length of each string.
+    /// Converts a recorded event to an event that the `events.k8s.io/v1` API accepts. This API requires an action and
+    /// an instance, and limits the length of each string.
     pub(crate) fn of(event: &Event, host: &str) -> Self {
         const LONGEST: usize = 128;
         let or = |text: &str, other: &dyn Fn() -> String| if text.is_empty() { other() } else { text.to_owned() };
@@ -83,7 +83,7 @@ impl SeriesEvent {
     }
 }
 
-/// Shortens a string to at most `longest` bytes. A shortened string ends with `mark`.
+/// Truncates a string to at most `longest` bytes. A truncated string ends with `mark`.
 fn cut(mut text: String, longest: usize, mark: &str) -> String {
     if text.len() > longest {
         text.truncate(text.floor_char_boundary(longest - mark.len()));

@@ -20,8 +20,7 @@ pub(crate) use self::series::SeriesSink;
 pub(crate) struct Retry {
     pub(crate) tries: u32,
     pub(crate) pause: Duration,
-    /// Cancelled when the broadcaster shuts down. After the cancellation, the sink makes one last attempt for each
-    /// event.
+    /// Cancelled when the broadcaster shuts down. After that, the sink makes one last attempt for each event.
     pub(crate) stop: CancellationToken,
 }
 
@@ -31,7 +30,7 @@ impl Retry {
             return false;
         }
         tracing::debug!(%error, nth, "cannot write an event yet");
-        // The first pause is random, so that the clients of a failing server do not all retry at the same time.
+        // Randomize the first pause, so that the clients of a failing server do not all retry at the same time.
         let pause = if nth == 1 { Jitter::new(fastrand::u64(..)).up_to(self.pause) } else { self.pause };
         tokio::select! {
             () = tokio::time::sleep(pause) => {}
@@ -41,8 +40,8 @@ impl Retry {
     }
 }
 
-/// Runs a write with the user's `Api`, and turns a panic into an error. After a panic, the sink does not know whether
-/// the event was written.
+/// Runs a write with the user's `Api` and converts a panic into an error. After a panic, it is unknown whether the
+/// event was written.
 async fn isolated<T>(write: impl Future<Output = Result<T, ApiError>>) -> Result<T, ApiError> {
     let mut write = pin!(write);
     poll_fn(|context| {
@@ -52,8 +51,8 @@ async fn isolated<T>(write: impl Future<Output = Result<T, ApiError>>) -> Result
     .await
 }
 
-/// Returns `true` if a retry of the write could succeed. A server that has rejected the event would also reject a
-/// retry. A response without a `Status` comes from a proxy, so the server may not have seen the event.
+/// Returns `true` if the write may succeed when it is retried. A server that rejected the event once would reject it
+/// again. A response without a `Status` comes from a proxy, so the event may not have reached the server.
 fn is_retryable(error: &ApiError) -> bool {
     match error.kind {
         ErrorKind::Status(_) => error.is_unexpected_server_error(),
@@ -62,14 +61,13 @@ fn is_retryable(error: &ApiError) -> bool {
     }
 }
 
-/// Returns `true` if an earlier attempt may have created the object that caused the error "already exists". The
-/// response to that attempt was lost.
+/// Returns `true` if the object already exists, and an earlier attempt whose response was lost may have created it.
 fn is_own(error: &ApiError, nth: u32) -> bool {
     error.is_already_exists() && (nth > 1 || error.earlier_may_have_acted)
 }
 
 fn log_rejected(key: &ObjectKey, reason: &str, error: &ApiError) {
-    // Log expected errors at debug level: the event already exists, or its namespace is being deleted.
+    // The event already exists or its namespace is being deleted. Both are expected, so log the error at debug level.
     let is_terminating = error.status().is_some_and(|status| {
         let causes = status.details.iter().flat_map(|details| &details.causes);
         causes.map(|cause| &*cause.reason).any(|cause| cause == "NamespaceTerminating")

@@ -10,11 +10,11 @@ use tokio::sync::mpsc;
 use crate::event::Event;
 use crate::queue;
 
-/// Receives recorded events. The watcher receives each event when it is recorded, in order, before sinks count or
-/// combine events. Dropping the watcher ends its subscription.
+/// Receives recorded events. The watcher receives events in the order in which they are recorded, before sinks count or
+/// combine them. Dropping the watcher cancels its subscription.
 ///
 /// If a watcher's queue is full, new events for this watcher are dropped and counted. Other watchers still receive
-/// these events.
+/// them.
 ///
 /// # Examples
 ///
@@ -41,11 +41,12 @@ pub struct EventWatcher {
 }
 
 impl EventWatcher {
-    /// Returns the next event, or `None` if the broadcaster was dropped and the watcher's queue is empty.
+    /// Returns the next event. Returns `None` once the broadcaster has been dropped and the queue of the watcher is
+    /// empty.
     ///
     /// # Cancel safety
     ///
-    /// Dropping the future does not lose any events.
+    /// No event is lost if the future is dropped.
     pub async fn next(&mut self) -> Option<Arc<Event>> {
         self.events.recv().await
     }
@@ -75,12 +76,12 @@ impl Watch {
         (Self { queue, filter: Arc::new(filter), dropped: dropped.clone() }, EventWatcher { events, dropped })
     }
 
-    /// Queues the event if the filter accepts it. Returns `false` if the watcher was dropped.
+    /// Queues the event if the filter accepts it. Returns `false` if the watcher has been dropped.
     pub(crate) fn offer(&self, event: &Arc<Event>) -> bool {
         if self.is_closed() {
             return false;
         }
-        // A panic in the user's filter must not reach the code that recorded the event.
+        // Catch panics in the user's filter, so that they do not reach the code that records the event.
         let Ok(wanted) = catch_unwind(AssertUnwindSafe(|| (self.filter)(event))) else {
             tracing::error!(reason = event.reason, "the filter of an event watcher panicked");
             self.dropped.fetch_add(1, Ordering::Relaxed);

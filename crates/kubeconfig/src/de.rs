@@ -14,7 +14,7 @@ use zeroize::Zeroizing;
 
 use crate::types::Data;
 
-/// Decodes base64 like Go, which requires padding and ignores unused trailing bits.
+/// A base64 decoder that requires padding and ignores unused trailing bits, like Go's.
 const BASE64: GeneralPurpose =
     GeneralPurpose::new(&STANDARD, GeneralPurposeConfig::new().with_decode_allow_trailing_bits(true));
 
@@ -54,7 +54,8 @@ pub(crate) fn optional_data<'de, D: Deserializer<'de>>(deserializer: D) -> Resul
     Ok(data.filter(|data| !data.0.is_empty()))
 }
 
-/// Defines a module that reads and writes a map by name. In the file, the map is a list of `{name: …, $member: …}`.
+/// Defines a module that (de)serializes a map whose keys are names. In the kubeconfig, the map is a list of `{name: …,
+/// $member: …}` entries.
 macro_rules! named_list {
     ($module:ident, $member:literal, $type:ty) => {
         pub(crate) mod $module {
@@ -106,7 +107,7 @@ named_list!(contexts, "context", crate::types::Context);
 named_list!(users, "user", crate::types::AuthInfo);
 named_list!(extensions, "extension", serde_json::Value);
 
-/// A secret string. Error messages never contain the string, and dropping a `HiddenText` wipes the string from memory.
+/// A secret string. Error messages never contain the string. Dropping a `HiddenText` erases it from memory.
 struct HiddenText(Option<Zeroizing<String>>);
 
 impl<'de> Deserialize<'de> for HiddenText {
@@ -185,7 +186,7 @@ pub(crate) mod secrets {
 impl<'de> Deserialize<'de> for Data {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let text = HiddenText::deserialize(deserializer)?.0.unwrap_or_default();
-        // Remove line breaks and spaces, because long values are often folded.
+        // Remove line breaks and spaces, because long values often span several lines.
         let text: Zeroizing<Vec<u8>> =
             Zeroizing::new(text.bytes().filter(|byte| !byte.is_ascii_whitespace()).collect());
         BASE64.decode(&*text).map(Self).map_err(|_| D::Error::custom("the value is not base64"))

@@ -15,7 +15,7 @@ const REDACTED: &str = "REDACTED";
 const OMITTED: &str = "DATA+OMITTED";
 
 impl Kubeconfig {
-    /// Returns a copy with only the current context, its cluster and its user.
+    /// Returns a copy that contains only the current context with its cluster and user.
     ///
     /// # Errors
     ///
@@ -34,8 +34,8 @@ impl Kubeconfig {
         Ok(minified)
     }
 
-    /// Returns a copy that contains certificates and keys inline instead of their file paths, for use on another
-    /// machine. The copy keeps the paths of token files, because token files change over time.
+    /// Returns a copy in which the contents of certificate and key files replace their paths, so that the copy works on
+    /// another machine. Token files stay paths, because their contents change over time.
     ///
     /// # Errors
     ///
@@ -52,9 +52,9 @@ impl Kubeconfig {
         Ok(flat)
     }
 
-    /// Returns a copy without secrets, for printing. The copy contains no tokens, passwords or keys, and no user names
-    /// or passwords in URLs. The copy also omits the arguments and variables of credential plugins, and the values of
-    /// extensions and unknown fields.
+    /// Returns a copy without secrets, which is safe to print. The copy contains no tokens, passwords or keys. URLs in
+    /// the copy contain no user names or passwords. The copy also omits the arguments and environment variables of
+    /// credential plugins, and the values of extensions and unknown fields.
     ///
     /// # Examples
     ///
@@ -100,7 +100,7 @@ impl Kubeconfig {
         shown
     }
 
-    /// Returns a [`redacted`](Self::redacted) copy that also omits certificates, like `kubectl config view`.
+    /// Returns a [`redacted`](Self::redacted) copy that also omits certificates, as `kubectl config view` does.
     pub fn shortened(&self) -> Self {
         let mut short = self.redacted();
         let omit = |data: &mut Option<Data>| {
@@ -135,7 +135,7 @@ fn read(path: &Path) -> io::Result<Data> {
     if size > yaml::MAX_SIZE as u64 {
         return Err(io::Error::new(io::ErrorKind::InvalidInput, format!("it is larger than {} bytes", yaml::MAX_SIZE)));
     }
-    // Reserve the full capacity. A growing vector would leave copies of the secrets in memory.
+    // Reserve the full capacity. A vector that grows leaves copies of the secrets in memory.
     let mut data = Data(Vec::with_capacity(size as usize + 1));
     file.take(yaml::MAX_SIZE as u64).read_to_end(&mut data.0)?;
     Ok(data)

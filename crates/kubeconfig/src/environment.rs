@@ -3,10 +3,10 @@
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
-/// The environment variables and paths that determine where a configuration is loaded from.
+/// The environment variables and paths from which a configuration is loaded.
 ///
-/// A test can create an `Environment` with values of its own. The default `Environment` has no variables, no home
-/// directory and the root directory `/`.
+/// Tests can create an `Environment` with their own values. The default `Environment` contains no variables, no home
+/// directory, and `/` as the root directory.
 ///
 /// # Examples
 ///
@@ -18,7 +18,7 @@ use std::path::{Path, PathBuf};
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Environment {
-    /// `KUBECONFIG`, a list of files in the same format as `PATH`.
+    /// `KUBECONFIG`: a list of files, separated in the same way as `PATH`.
     pub kubeconfig: Option<OsString>,
     /// The home directory, which contains `.kube/config`.
     pub home: Option<PathBuf>,
@@ -26,9 +26,9 @@ pub struct Environment {
     pub service_host: Option<String>,
     /// `KUBERNETES_SERVICE_PORT`. Kubernetes sets this variable in every container.
     pub service_port: Option<String>,
-    /// `POD_NAMESPACE`: the pod's namespace, if the pod's manifest sets this variable.
+    /// `POD_NAMESPACE`: the namespace of the pod. Only set if the manifest of the pod defines this variable.
     pub pod_namespace: Option<String>,
-    /// The root directory for the fixed paths of a pod's service account files.
+    /// The root directory for the files of a pod's service account, which have fixed paths below it.
     pub root: PathBuf,
 }
 
@@ -59,7 +59,7 @@ impl Environment {
         }
     }
 
-    /// The directory contains the service account's token, CA certificate and namespace.
+    /// Returns the directory of the service account's token, CA certificate and namespace files.
     pub(crate) fn service_account(&self) -> PathBuf {
         self.root.join("var/run/secrets/kubernetes.io/serviceaccount")
     }

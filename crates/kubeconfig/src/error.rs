@@ -7,9 +7,9 @@ use std::path::PathBuf;
 use pintle_meta::ApiError;
 use thiserror::Error as ThisError;
 
-/// An error from loading, using or writing a configuration.
+/// An error while loading, using or writing a configuration.
 ///
-/// Messages name the file and suggest a fix, and never contain a secret.
+/// Error messages name the file, suggest a fix, and never contain secrets.
 ///
 /// # Examples
 ///
@@ -36,7 +36,7 @@ pub enum Error {
         /// The names of all existing contexts, clusters or users.
         known: Vec<String>,
     },
-    /// No kubeconfig exists, and the program does not run in a pod.
+    /// There is no kubeconfig, and the program does not run in a pod.
     #[error(
         "there is no configuration: no kubeconfig in {}, and this is not a pod; choose a kubeconfig file or set KUBECONFIG",
         paths(.looked_at)
@@ -45,7 +45,7 @@ pub enum Error {
         /// The paths that were searched for a kubeconfig.
         looked_at: Vec<PathBuf>,
     },
-    /// The kubeconfig has no current context, and the overrides choose none.
+    /// The kubeconfig has no current context, and the overrides do not choose a context.
     #[error("no context is chosen: set current-context in the kubeconfig, or choose a context; {}", choices(.known))]
     NoContext {
         /// The names of all contexts.
@@ -54,7 +54,7 @@ pub enum Error {
     /// The configuration is inconsistent or incomplete. Contains all problems.
     #[error("the kubeconfig is invalid:{}", each(.0))]
     Invalid(Vec<Problem>),
-    /// Several files cannot be used. Contains one error for each file.
+    /// Several files cannot be used. Several files have errors. There is one error per file.
     #[error("{} files cannot be used:{}", .0.len(), each(.0))]
     Many(Vec<Error>),
     /// The program does not run in a pod.
@@ -71,12 +71,12 @@ pub enum Error {
         /// The I/O error.
         cause: io::Error,
     },
-    /// A file is not a kubeconfig.
+    /// The file is not a kubeconfig.
     #[error("{path} is not a kubeconfig: {message}", path = path.display())]
     Parse {
         /// The file.
         path: PathBuf,
-        /// A description with the line number.
+        /// A description of the problem, including the line number.
         message: String,
     },
     /// The configuration cannot be written as YAML.
@@ -85,7 +85,7 @@ pub enum Error {
         /// The reason.
         message: String,
     },
-    /// Another program is writing the file.
+    /// Another program is writing to the file.
     #[error(
         "{lock} exists: another program is writing the kubeconfig; if no program is writing, remove the lock file",
         lock = lock.display()
@@ -105,7 +105,7 @@ pub enum Error {
 }
 
 impl Error {
-    /// Returns `true` if there is no configuration. Returns `false` for an invalid configuration.
+    /// Returns `true` if no configuration was found. Returns `false` if a configuration was found but is invalid.
     pub fn is_empty(&self) -> bool {
         matches!(self, Self::Empty { .. })
     }
@@ -131,13 +131,13 @@ impl From<Error> for ApiError {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Problem {
-    /// The file with the problem, if known.
+    /// The file that contains the problem, if known.
     pub file: Option<PathBuf>,
-    /// The line number in the file, starting at 1. If the field is missing, its parent's line number.
+    /// The line number in the file, starting at 1. If the field is missing, this is the line number of its parent.
     pub line: Option<usize>,
-    /// The invalid field's path, such as `clusters["eu-1"].server`.
+    /// The path of the invalid field, such as `clusters["eu-1"].server`.
     pub field: String,
-    /// A description of the problem and its fix.
+    /// A description of the problem and how to fix it.
     pub message: String,
 }
 

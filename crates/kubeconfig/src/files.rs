@@ -11,7 +11,7 @@ use crate::error::Error;
 use crate::types::Kubeconfig;
 use crate::{relative, yaml};
 
-/// The list of files that a configuration is merged from, ordered by precedence.
+/// The kubeconfig files from which a configuration is merged, in order of precedence.
 ///
 /// # Examples
 ///
@@ -42,28 +42,28 @@ pub struct Files {
 }
 
 impl Files {
-    /// Returns a list with only the file `path`, which must exist.
+    /// Returns a list that contains only the file `path`, which must exist.
     pub fn explicit(path: impl Into<PathBuf>) -> Self {
         Self { paths: vec![path.into()], explicit: true }
     }
 
-    /// Returns the files in `KUBECONFIG`, or `.kube/config` in the home directory if `KUBECONFIG` is unset or empty.
-    /// Loading ignores missing files.
+    /// Returns the files listed in `KUBECONFIG`. If `KUBECONFIG` is unset or empty, returns `.kube/config` in the home
+    /// directory. Loading ignores missing files.
     pub fn new(env: &Environment) -> Self {
         Self { paths: env.default_files(), explicit: false }
     }
 
-    /// Returns the file paths, ordered by precedence and without duplicates.
+    /// Returns the paths of the files, in order of precedence and without duplicates.
     pub fn paths(&self) -> &[PathBuf] {
         &self.paths
     }
 
     /// Reads and merges the files.
     ///
-    /// - If several files contain an entry with the same name, the first file takes precedence. The current context is
+    /// - If several files define an entry with the same name, the first file takes precedence. The current context is
     ///   the first non-empty `current-context`.
-    /// - A relative path in a file starts at the file's directory.
-    /// - If no file exists, the configuration is empty.
+    /// - Relative paths in a file are resolved against the directory of this file.
+    /// - If none of the files exists, the configuration is empty.
     ///
     /// # Errors
     ///
@@ -78,8 +78,8 @@ impl Files {
         }
     }
 
-    /// Reads and merges the files like [`load`](Self::load), but skips files with errors. Returns the merged
-    /// configuration and the errors of the skipped files.
+    /// Reads and merges the files like [`load`](Self::load), but skips invalid files. Returns the merged configuration
+    /// and the errors of the skipped files.
     pub fn load_partial(&self) -> (Kubeconfig, Vec<Error>) {
         let mut config = Kubeconfig::default();
         let mut errors = Vec::new();
@@ -97,7 +97,7 @@ impl Files {
         (config, errors)
     }
 
-    /// Reads one file without merging. Returns `None` if an optional file does not exist.
+    /// Reads one file without merging. Returns `None` if the file is optional and does not exist.
     pub(crate) fn read(&self, path: &Path) -> Result<Option<Kubeconfig>, Error> {
         match read_bounded(path) {
             Ok(text) => yaml::parse(&text, path).map(Some),
@@ -107,20 +107,20 @@ impl Files {
     }
 }
 
-/// Reads a file as text. Reads at most one byte more than [`yaml::MAX_SIZE`], so that the parser can reject a file that
-/// is too large or endless. Dropping the returned text wipes its memory, because the file can contain keys.
+/// Reads a file as text. Reads at most [`yaml::MAX_SIZE`] + 1 bytes, so that the parser can reject files that are too
+/// large or endless. The returned text is erased from memory when it is dropped, because it may contain keys.
 pub(crate) fn read_bounded(path: &Path) -> io::Result<Zeroizing<String>> {
     let file = File::open(path)?;
     let most = yaml::MAX_SIZE as u64 + 1;
     let size = file.metadata().map_or(0, |file| file.len()).min(most);
-    // Reserve the full capacity. A growing vector would leave copies of the secrets in memory.
+    // Reserve the full capacity. A vector that grows leaves copies of the secrets in memory.
     let mut bytes = Zeroizing::new(Vec::with_capacity(size as usize + 1));
     file.take(most).read_to_end(&mut bytes)?;
     yaml::decode(bytes)
 }
 
-/// Opens a regular file. Rejects pipes and devices, which cannot be read twice. Opening a pipe blocks, and a device can
-/// be endless.
+/// Opens a regular file. Rejects pipes and devices, because they cannot be read twice. In addition, opening a pipe
+/// blocks, and a device can be endless.
 pub(crate) fn open_regular(path: &Path) -> io::Result<File> {
     if path.metadata()?.is_file() {
         File::open(path)
@@ -129,10 +129,10 @@ pub(crate) fn open_regular(path: &Path) -> io::Result<File> {
     }
 }
 
-/// Returns the directory of `file`. A kubeconfig's relative paths start at this directory.
+/// Returns the directory of `file`. Relative paths in a kubeconfig are resolved against this directory.
 pub(crate) fn directory(file: &Path) -> PathBuf {
     let directory = file.parent().unwrap_or(Path::new(""));
-    // An absolute path stays valid when the working directory changes.
+    // An absolute path remains valid if the working directory changes.
     std::path::absolute(directory).unwrap_or_else(|_| directory.into())
 }
 
@@ -146,8 +146,8 @@ impl Kubeconfig {
         yaml::parse(text, Path::new("the text"))
     }
 
-    /// Formats the configuration as YAML, **including all secrets**. To omit the secrets, call
-    /// [`redacted`](Self::redacted) first.
+    /// Formats the configuration as YAML, **including all secrets**. Call [`redacted`](Self::redacted) first to omit
+    /// the secrets.
     ///
     /// # Errors
     ///
@@ -156,7 +156,7 @@ impl Kubeconfig {
         yaml::print(self).map(|text| text.to_string())
     }
 
-    /// Adds the entries and settings of `other` that are missing in `self`.
+    /// Adds all entries and settings of `other` that `self` does not have.
     pub fn merge(&mut self, other: Self) {
         fn fill<K: Ord, V>(into: &mut std::collections::BTreeMap<K, V>, from: std::collections::BTreeMap<K, V>) {
             for (name, value) in from {

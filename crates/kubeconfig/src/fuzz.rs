@@ -1,5 +1,5 @@
-//! Entry points for the fuzz targets in `crates/fuzz/` and for the test below. Each function panics if the input
-//! violates a property.
+//! Entry points for the fuzz targets in `crates/fuzz/` and for the corpus test in this module. Each function panics if
+//! the input violates an invariant.
 
 #![allow(clippy::unwrap_used, reason = "failed checks panic")]
 
@@ -9,8 +9,8 @@ use crate::resolve::Overrides;
 use crate::types::Kubeconfig;
 use crate::yaml::{self, Lines};
 
-/// Parses a file. If the file is valid, checks that writing and parsing the configuration returns an equal
-/// configuration, with and without its secrets. Also checks that the file has the line numbers that problems report.
+/// Parses a file. If the file is valid, checks that the configuration is unchanged after it is written and parsed
+/// again, both with and without its secrets. Also checks that the line numbers of problems exist in the file.
 pub fn kubeconfig(bytes: &[u8]) {
     let Ok(text) = yaml::decode(Zeroizing::new(bytes.to_vec())) else { return };
     let Ok(config) = Kubeconfig::parse(&text) else { return };
@@ -19,7 +19,7 @@ pub fn kubeconfig(bytes: &[u8]) {
     let redacted = config.redacted();
     assert_eq!(Kubeconfig::parse(&redacted.to_yaml().unwrap()).unwrap(), redacted);
     let lines = Lines::of(&text);
-    // In YAML, a carriage return without a line feed also ends a line.
+    // In YAML, a lone carriage return also ends a line.
     let last = 1 + text.bytes().filter(|byte| matches!(byte, b'\n' | b'\r')).count();
     if let Err(crate::error::Error::Invalid(problems)) = config.validate() {
         for problem in problems {

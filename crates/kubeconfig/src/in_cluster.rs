@@ -1,4 +1,5 @@
-//! The configuration of a program that runs in a pod. [`infer`] uses this configuration if no kubeconfig file exists.
+//! The configuration of a program that runs in a pod. [`infer`] falls back to this configuration if no kubeconfig file
+//! exists.
 
 use std::io;
 use std::path::PathBuf;
@@ -11,25 +12,25 @@ use crate::files::{Files, open_regular, read_bounded};
 use crate::resolve::Overrides;
 use crate::types::{AuthInfo, ClusterInfo, Context, Kubeconfig};
 
-/// The cluster, user and context of a pod have this name in error messages.
+/// The name of a pod's cluster, user and context in error messages.
 const NAME: &str = "in-cluster";
 
-/// Returns a program's client configuration from the first available source:
+/// Returns the client configuration of a program from the first available source:
 ///
 /// 1. The kubeconfig file `path`, if it is not `None`. The file must exist.
 /// 2. The files in `KUBECONFIG`, or `.kube/config` in the home directory.
 /// 3. The pod's service account.
 ///
-/// Overrides apply to a service account as they apply to a kubeconfig. Each override replaces only one setting. If only
-/// the server is overridden, for example, the client still uses the service account's token.
+/// Overrides apply to a service account in the same way as to a kubeconfig. Each override replaces only one setting.
+/// For example, if only the server is overridden, the client still uses the token of the service account.
 ///
-/// After an error, `infer` does not try the next source. An unreadable or invalid kubeconfig is an error. An override
-/// that chooses a missing context, cluster or user is also an error.
+/// If a source is invalid, `infer` returns an error instead of trying the next source. Examples are an unreadable or
+/// invalid kubeconfig, and an override that chooses a missing context, cluster or user.
 ///
 /// # Errors
 ///
-/// Returns [`Error::Empty`] if no source is available. Returns the first available source's error if that source is
-/// invalid.
+/// Returns [`Error::Empty`] if none of the sources is available. If the first available source is invalid, returns the
+/// error of this source.
 ///
 /// # Examples
 ///
@@ -48,7 +49,7 @@ pub fn infer(path: Option<PathBuf>, overrides: &Overrides, env: &Environment) ->
     let named = path.is_some();
     let files = path.map_or_else(|| Files::new(env), Files::explicit);
     let kubeconfig = files.load()?;
-    // A service account has no named contexts, clusters or users to choose from.
+    // A service account has no named contexts, clusters or users that an override could choose.
     let overrides = &overrides.without_empty();
     let chosen = [&overrides.context, &overrides.cluster, &overrides.user].into_iter().any(Option::is_some);
     if named || chosen || !kubeconfig.is_empty() {
@@ -56,7 +57,7 @@ pub fn infer(path: Option<PathBuf>, overrides: &Overrides, env: &Environment) ->
     }
     match service_account(env) {
         Ok(pod) => pod.client_config(overrides),
-        // If the overrides contain a server, a client needs no service account.
+        // If the overrides contain a server, the client does not need a service account.
         Err(error) if overrides.server.is_some() && is_absent(&error) => kubeconfig.client_config(overrides),
         Err(Error::NotInCluster { .. }) => Err(Error::Empty { looked_at: files.paths().to_vec() }),
         Err(error) => Err(error),
@@ -65,8 +66,8 @@ pub fn infer(path: Option<PathBuf>, overrides: &Overrides, env: &Environment) ->
 
 /// Returns the client configuration of a program in a pod, from the pod's service account and environment variables.
 ///
-/// The configuration contains the paths of the token file and the CA file, so that a client can read a changed file
-/// again. Without a CA file, clients use the operating system's certificate authorities.
+/// The configuration contains the paths of the token file and the CA file, so that a client can read them again when
+/// they change. If the CA file is missing, clients use the certificate authorities of the operating system.
 ///
 /// # Errors
 ///
@@ -87,7 +88,7 @@ pub fn in_cluster(env: &Environment) -> Result<ClientConfig, Error> {
     service_account(env)?.client_config(&Overrides::default())
 }
 
-/// Returns the service account as a kubeconfig, so that overrides can be applied.
+/// Returns the service account in the form of a kubeconfig, so that overrides can be applied to it.
 fn service_account(env: &Environment) -> Result<Kubeconfig, Error> {
     let set = |value: &Option<String>, variable| match value.as_deref() {
         None | Some("") => Err(Error::NotInCluster { variable }),
@@ -97,7 +98,7 @@ fn service_account(env: &Environment) -> Result<Kubeconfig, Error> {
     let port = set(&env.service_port, "KUBERNETES_SERVICE_PORT")?;
     let account = env.service_account();
     let token = account.join("token");
-    // Checks only that the token file can be opened. The client reads the token later.
+    // Only check that the token file can be opened. The client reads the token later.
     open_regular(&token).map_err(|cause| Error::Read { path: token.clone(), cause })?;
     let host = if host.contains(':') { format!("[{host}]") } else { host };
     let cluster = ClusterInfo {
@@ -125,7 +126,8 @@ fn namespace(env: &Environment) -> String {
     text.trim().to_owned()
 }
 
-/// Returns `true` if the pod has no service account. Returns `false` if reading an existing file failed.
+/// Returns `true` if the pod has no service account. Returns `false` if a file of the service account exists but cannot
+/// be read.
 fn is_absent(error: &Error) -> bool {
     match error {
         Error::NotInCluster { .. } => true,

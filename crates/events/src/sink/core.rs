@@ -20,7 +20,7 @@ pub(crate) struct CoreSink<A> {
 }
 
 impl<A: ObjectApi<Event>> CoreSink<A> {
-    /// Writes events one by one. After the broadcaster was dropped, writes the remaining events and then returns.
+    /// Writes events one by one. After the broadcaster is dropped, writes the remaining events and then returns.
     pub(crate) async fn run(mut self, mut events: mpsc::Receiver<Arc<Event>>) {
         while let Some(event) = events.recv().await {
             self.record(Arc::unwrap_or_clone(event)).await;
@@ -29,7 +29,7 @@ impl<A: ObjectApi<Event>> CoreSink<A> {
 
     pub(crate) async fn record(&mut self, event: Event) {
         let (key, reason) = (event.key(), event.reason.clone());
-        // The function `spam_key` is user code. If it panics, only this event is lost.
+        // `spam_key` is a function of the user. If this function panics, only the current event is lost.
         let correlated = || self.correlator.correlate(event, Instant::now().into_std());
         let Ok(verdict) = catch_unwind(AssertUnwindSafe(correlated)) else {
             tracing::error!(%key, reason, "the spam key of an event panicked");
@@ -61,7 +61,7 @@ impl<A: ObjectApi<Event>> CoreSink<A> {
         let options = WriteOptions::default();
         if let Some((key, patch)) = patch {
             match self.api.patch(key, patch, &options).await {
-                // The server deletes old events. If the event was deleted, create it again with its current count.
+                // The server deletes old events. If the event no longer exists, create it again with its current count.
                 Err(error) if error.is_object_not_found() => {}
                 outcome => return outcome,
             }

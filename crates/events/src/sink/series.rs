@@ -1,4 +1,4 @@
-//! A sink that writes `events.k8s.io/v1` events, in which repetitions become series.
+//! A sink that writes `events.k8s.io/v1` events, and writes repetitions as series.
 
 use std::pin::pin;
 use std::sync::Arc;
@@ -21,18 +21,18 @@ pub(crate) struct SeriesSink<A, B> {
     pub(crate) host: String,
     pub(crate) retry: Retry,
     pub(crate) counters: Arc<Counters>,
-    /// Whether a successful response has shown that the server has the `events.k8s.io/v1` API.
+    /// Whether a request has succeeded, which proves that the server supports the `events.k8s.io/v1` API.
     pub(crate) api_confirmed: bool,
 }
 
-/// The response body of kube-apiserver for an unknown path. The body is not a `Status`.
+/// The body with which kube-apiserver responds to requests for unknown paths. The body is not a `Status`.
 const NO_SUCH_PATH: &str = "404 page not found";
 
 struct ApiMissing;
 
 impl<A: ObjectApi<SeriesEvent>, B: ObjectApi<Event>> SeriesSink<A, B> {
-    /// Writes events one by one, and updates the series at regular intervals. After the broadcaster was dropped, writes
-    /// the remaining events and series, and then returns.
+    /// Writes events one by one, and updates the series at regular intervals. After the broadcaster is dropped, writes
+    /// the remaining events and series and then returns.
     pub(crate) async fn run(mut self, mut events: mpsc::Receiver<Arc<Event>>) {
         let period = self.series.period();
         let mut tick = pin!(sleep(period));
@@ -91,8 +91,8 @@ impl<A: ObjectApi<SeriesEvent>, B: ObjectApi<Event>> SeriesSink<A, B> {
         }
     }
 
-    /// Makes one attempt to write each of the given series. If a write fails, the series is written again when it is
-    /// next due.
+    /// Attempts to write each of the given series once. If a write fails, the series stays unwritten and is retried
+    /// when it is next due.
     async fn write_series(&mut self, unwritten: Vec<SeriesEvent>) {
         for event in unwritten {
             match isolated(self.write(&event)).await {
@@ -114,7 +114,7 @@ impl<A: ObjectApi<SeriesEvent>, B: ObjectApi<Event>> SeriesSink<A, B> {
         if let Some(series) = &event.series {
             let patch = Patch::Merge(json!({"series": series}));
             match self.api.patch(&event.key(), &patch, &options).await {
-                // The server deletes old events. If the event was deleted, create it again with its current count.
+                // The server deletes old events. If the event no longer exists, create it again with its current count.
                 Err(error) if error.is_object_not_found() => {}
                 outcome => return outcome.map(drop),
             }
@@ -125,15 +125,15 @@ impl<A: ObjectApi<SeriesEvent>, B: ObjectApi<Event>> SeriesSink<A, B> {
     }
 }
 
-/// Returns `true` if the server has rejected the event and would also reject a retry. The error "already exists" is no
-/// rejection of a series, because the sink can patch the existing event.
+/// Returns `true` if the server rejected the event and would reject it again. For a series, the error "already exists"
+/// is not a rejection, because the sink can patch the existing event.
 fn is_rejection(event: &SeriesEvent, error: &ApiError) -> bool {
     let is_there_now = event.series.is_some() && error.is_already_exists();
     !is_there_now && !is_retryable(error)
 }
 
-/// Returns `true` if the error means that the server does not have the `events.k8s.io/v1` API. A missing namespace does
-/// not count. A proxy's error page counts only if its text is [`NO_SUCH_PATH`].
+/// Returns `true` if the error means that the server does not support the `events.k8s.io/v1` API. A missing namespace
+/// causes a different error. The error page of a proxy has this meaning only if its text is [`NO_SUCH_PATH`].
 fn lacks_api(error: &ApiError) -> bool {
     let details = error.status().and_then(|status| status.details.as_ref());
     let is_from_server = details.is_none_or(|details| {

@@ -15,8 +15,8 @@ fn server() -> Collection<Event> {
     failing(|_| None)
 }
 
-/// Creates a server that calls `fault` for each attempt to write an event. The argument is the number of the attempt
-/// for this message, starting at 1.
+/// Creates a server that calls `fault` on each attempt to write an event. The argument of `fault` is the number of
+/// attempts for this message so far, starting at 1.
 fn failing(fault: impl Fn(u32) -> Option<Outcome> + Send + Sync + 'static) -> Collection<Event> {
     let server = Collection::default();
     let tries = Mutex::new(BTreeMap::new());
@@ -32,7 +32,7 @@ fn failing(fault: impl Fn(u32) -> Option<Outcome> + Send + Sync + 'static) -> Co
     server
 }
 
-/// Returns a fault with which the server is unreachable in the first `tries` attempts for each message.
+/// Returns a fault that makes the server unreachable for the first `tries` attempts to write each message.
 fn unreachable(tries: u32) -> impl Fn(u32) -> Option<Outcome> + Send + Sync {
     move |nth| (nth <= tries).then(|| Outcome::Fails(ApiError::transport("an injected failure")))
 }
@@ -65,7 +65,6 @@ fn to_sink(api: impl ObjectApi<Event>, config: BroadcasterConfig) -> EventBroadc
     broadcaster
 }
 
-/// Creates a broadcaster with one sink, and the metrics of this broadcaster.
 fn with_metrics(api: impl ObjectApi<Event>, config: BroadcasterConfig) -> (EventBroadcaster, InMemoryProvider) {
     let memory = InMemoryProvider::new();
     (to_sink(api, BroadcasterConfig { metrics: Some(Arc::new(memory.clone())), ..config }), memory)
@@ -276,7 +275,7 @@ async fn very_long_retry_pause_does_not_overflow() {
     record_event(&broadcaster, "web", "hello");
     pass(1).await;
     assert_eq!(tries(&server)["hello"], 1);
-    // The shutdown ends the pause between two attempts.
+    // The shutdown cuts the pause between two attempts short.
     assert_eq!(broadcaster.shutdown(Duration::from_secs(5)).await.failed, 1);
     assert_eq!(tries(&server)["hello"], 2);
 }

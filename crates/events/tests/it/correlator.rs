@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use pintle_events::{COMBINED_PREFIX, Correlator, CorrelatorConfig, Event, ObjectReference, Verdict};
 use pintle_meta::{Object, ObjectMeta};
 
-/// A correlator, and the number of events that a pretended server has stored.
+/// A correlator with a simulated server that counts the stored events.
 struct Rig {
     correlator: Correlator,
     start: Instant,

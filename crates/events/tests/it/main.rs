@@ -1,4 +1,4 @@
-//! Tests of the correlator and the broadcaster, on tokio's paused clock.
+//! Tests of the correlator and the broadcaster with tokio's paused clock.
 
 #![allow(clippy::unwrap_used)]
 

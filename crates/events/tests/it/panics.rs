@@ -1,4 +1,4 @@
-//! Tests with user code that panics, such as an `Api` or a filter.
+//! Tests in which user code panics, such as an `Api` or a filter.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -47,6 +47,6 @@ async fn sink_survives_a_panicking_api() {
         tokio::time::sleep(Duration::from_secs(1)).await;
     }
     let counts = broadcaster.shutdown(Duration::from_secs(5)).await;
-    // The sink retries the write, because it does not know whether the event was written before the panic.
+    // The sink retries the write, because the event may not have been written before the panic.
     assert_eq!((counts.created, counts.failed, server.objects().len()), (3, 0, 3), "{counts:?}");
 }

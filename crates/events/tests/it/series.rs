@@ -1,4 +1,4 @@
-//! Tests of events on servers with and without `events.k8s.io/v1`.
+//! Tests events on servers with and without the `events.k8s.io/v1` API.
 
 use std::time::Duration;
 
@@ -9,8 +9,8 @@ use pintle_events::{
 use pintle_meta::{ApiError, Object, Reason, Status, StatusCause, StatusDetails};
 use pintle_testing::{Collection, Outcome, Verb};
 
-/// A broadcaster and a server. The server has a separate collection for each API group, so that a test can check to
-/// which group each event was written.
+/// A broadcaster and a server. The server has a separate collection for each API group, so a test can check in which
+/// group each event was written.
 struct Rig {
     new: Collection<SeriesEvent>,
     old: Collection<Event>,
@@ -74,7 +74,7 @@ async fn ongoing_series_is_written_every_half_hour() {
         rig.record_event("again");
         pass(60).await;
     }
-    // The sink created the event, changed the event to a series, and then updated the series twice.
+    // The sink creates the event, turns it into a series, and then updates the series twice.
     assert_eq!(rig.new.requests().len(), 4);
     assert!((65..=74).contains(&rig.stored()[0].1), "{:?}", rig.stored());
 }
@@ -101,8 +101,7 @@ async fn series_with_deleted_event_is_created_again() {
     assert_eq!(rig.stored(), [("again".into(), 2)]);
 }
 
-/// The patch request fails because the server does not find the event. The create request fails because another client
-/// has created the event.
+/// The patch fails because the event does not exist. The create fails because another client has created the event.
 #[tokio::test(start_paused = true)]
 async fn existing_series_is_patched_on_retry() {
     let rig = Rig::new();
@@ -127,14 +126,14 @@ async fn server_without_events_api_gets_v1_events() {
     assert_eq!((counts.created, counts.patched, counts.failed), (1, 2, 0));
 }
 
-/// Returns a 404 error whose body is `text` instead of a `Status`.
+/// Returns a 404 error whose response body is `text` instead of a `Status`.
 fn page(text: &str) -> Outcome {
     let cause = StatusCause { reason: "UnexpectedServerResponse".into(), message: text.into(), ..<_>::default() };
     let details = Some(StatusDetails { causes: vec![cause], ..StatusDetails::default() });
     Outcome::Fails(Status { details, ..Status::failure(404, Reason::NotFound, "not found") }.into())
 }
 
-/// kube-apiserver responds to the path of an unknown API group without a `Status`.
+/// For unknown API groups, kube-apiserver responds without a `Status`.
 #[tokio::test(start_paused = true)]
 async fn page_of_kube_apiserver_means_a_missing_api() {
     let rig = Rig::new();
@@ -151,7 +150,7 @@ async fn page_of_a_proxy_is_retried() {
     rig.record_event("again");
     pass(30).await;
     assert_eq!((rig.stored(), rig.old.objects().len()), (vec![("again".into(), 1)], 0));
-    // If a patch fails with this text, the sink does not create the event again, because the event exists.
+    // This error does not mean that the event is missing, so the sink does not create the event again.
     rig.new.faults().next_of(Verb::Patch, [page("404 page not found")]);
     rig.record_event("again");
     pass(30).await;
@@ -168,7 +167,7 @@ async fn missing_namespace_is_not_a_missing_api() {
     rig.new.faults().next([Outcome::Fails(ApiError::from(missing))]);
     rig.record_event("lost");
     pass(1).await;
-    // An error about a deleted namespace does not mean that the API is missing.
+    // A missing namespace does not mean that the server lacks the API.
     rig.recorder.event(about("other"), EventType::Normal, "Told", "stored");
     pass(1).await;
     rig.new.faults().next([Outcome::refused(404, Reason::NotFound)]);
@@ -195,7 +194,7 @@ async fn writes_are_retried_only_if_server_is_unreachable() {
     }
 }
 
-/// If the first repetition cannot be written, the sink writes it when the series is next due.
+/// If the first repetition cannot be written, the sink retries when the series is next due.
 #[tokio::test(start_paused = true)]
 async fn failed_series_write_is_repeated_when_due() {
     let rig = Rig::new();

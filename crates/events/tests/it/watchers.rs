@@ -99,7 +99,7 @@ async fn sinks_watchers_and_log_each_get_thousand_events() {
     }
 }
 
-/// A filter owns the values that it captures. Dropping the filter can therefore run user code.
+/// A filter owns its captured values, so dropping it can run user code.
 #[test]
 fn filter_may_record_an_event_when_dropped() {
     struct Last(EventRecorder);
@@ -152,7 +152,7 @@ fn fake_keeps_events_and_formats_them_as_client_go() {
     assert_eq!(fake.take().len(), 1);
 }
 
-/// A subscriber that collects log lines at level INFO.
+/// A subscriber that collects log lines of level INFO.
 #[derive(Clone, Default)]
 struct Log(Arc<Mutex<Vec<String>>>);
 
