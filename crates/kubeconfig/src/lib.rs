@@ -1,4 +1,4 @@
-//! Find, read, merge, validate and write kubeconfig files.
+//! Finds, reads, merges, validates and writes kubeconfig files.
 //!
 //! ```
 //! use pintle_kubeconfig::{Kubeconfig, Overrides};
@@ -24,16 +24,17 @@
 //!
 //! # Main types
 //!
-//! - [`Kubeconfig`] contains named [`ClusterInfo`]s, [`AuthInfo`]s and [`Context`]s, from one file or from several
-//!   merged files.
-//! - [`Files`] is a list of kubeconfig files. `Files` loads and merges them, and writes each changed entry back to its
-//!   file.
-//! - [`Overrides`] replace values in the files, usually with command-line flags. An [`Environment`] contains the
-//!   environment variables and paths for loading a configuration.
-//! - [`infer`] and [`in_cluster`] return a [`ClientConfig`](pintle_meta::ClientConfig) for creating a client.
-//! - An [`Error`] names the file, the field and the fix. A [`Problem`] is one validation error.
+//! - A [`Kubeconfig`] contains named [`ClusterInfo`]s, [`AuthInfo`]s and [`Context`]s, which can be merged from several
+//!   files.
+//! - [`Files`] is a list of kubeconfig files. It can load and merge the files, and write each changed entry back to the
+//!   file that contains the entry.
+//! - [`Overrides`] replace values of the kubeconfig, usually with command-line flags. An [`Environment`] contains the
+//!   environment variables and paths from which a configuration is loaded.
+//! - [`infer`] and [`in_cluster`] return the [`ClientConfig`](pintle_meta::ClientConfig) from which a client is
+//!   created.
+//! - An [`Error`] names the file and the field, and suggests a fix. A [`Problem`] describes one validation error.
 //!
-//! `Debug` output and error messages never contain secrets. No function caches a file's content.
+//! `Debug` output and error messages never contain secrets. File contents are never cached.
 
 mod de;
 mod edit;

@@ -1,4 +1,4 @@
-//! Reads the settings of the auth provider `oidc`, and writes new tokens to the kubeconfig.
+//! Reads the settings of the `oidc` auth provider, and writes new tokens to the kubeconfig.
 
 use std::collections::BTreeMap;
 use std::error::Error as StdError;
@@ -17,9 +17,9 @@ const CLIENT: &str = "client-id";
 const ID_TOKEN: &str = "id-token";
 const REFRESH_TOKEN: &str = "refresh-token";
 
-/// Returns a user's login settings, or an error message if the settings are invalid. `origin` is the file that contains
-/// the user. As in client-go, `extra-scopes` has no effect, because a refresh requests the same scopes as the original
-/// login.
+/// Returns the OIDC login settings of a user, or an error message if the settings are invalid. `origin` is the file
+/// that contains the user. As in client-go, `extra-scopes` is ignored, because a token refresh requests the scopes of
+/// the original login.
 pub(crate) fn config(provider: &AuthProvider, user: &str, origin: Option<&Path>) -> Result<OidcConfig, String> {
     if provider.name != "oidc" {
         return Err(format!("{:?} is not supported; log in with exec, a token or a certificate", provider.name));
@@ -39,7 +39,7 @@ pub(crate) fn config(provider: &AuthProvider, user: &str, origin: Option<&Path>)
     };
     let (issuer_url, client_id) = (needed(ISSUER)?, needed(CLIENT)?);
     let login = [ISSUER, CLIENT].map(|name| provider.config[name].clone());
-    // An absolute path stays valid when the working directory changes.
+    // An absolute path remains valid if the working directory changes.
     let file = origin.map(|file| std::path::absolute(file).unwrap_or_else(|_| file.into()));
     let entry = file.map(|file| Entry { file, user: user.into(), login });
     Ok(OidcConfig {
@@ -53,11 +53,11 @@ pub(crate) fn config(provider: &AuthProvider, user: &str, origin: Option<&Path>)
     })
 }
 
-/// The user's entry in a kubeconfig file, to which new tokens are written.
+/// The entry of a user in a kubeconfig file. New tokens are written to this entry.
 struct Entry {
     file: PathBuf,
     user: String,
-    /// The issuer and the client ID.
+    /// The issuer URL and the client ID.
     login: [Secret; 2],
 }
 

@@ -1,11 +1,11 @@
-//! Converts between absolute paths and a kubeconfig file's relative paths, which start at the file's directory. This
-//! module does not access the file system.
+//! Converts the paths in a kubeconfig between absolute paths and paths relative to the directory of the kubeconfig
+//! file. This module does not access the file system.
 
 use std::path::{Component, Path, PathBuf};
 
 use crate::types::{AuthInfo, ClusterInfo, Kubeconfig};
 
-/// Makes all paths in a configuration absolute. Relative paths start at `directory`.
+/// Makes all paths in a kubeconfig absolute. Relative paths start at `directory`.
 pub(crate) fn resolve(config: &mut Kubeconfig, directory: &Path) {
     each_path(config, |path| {
         if path.is_relative() && !path.as_os_str().is_empty() {
@@ -14,18 +14,18 @@ pub(crate) fn resolve(config: &mut Kubeconfig, directory: &Path) {
     });
 }
 
-/// Changes only paths that are inside `directory`.
+/// Only changes paths inside `directory`.
 pub(crate) fn relativize_cluster(cluster: &mut ClusterInfo, directory: &Path) {
     cluster_paths(cluster).for_each(|path| relativize(path, directory));
 }
 
-/// Changes only paths that are inside `directory`.
+/// Only changes paths inside `directory`.
 pub(crate) fn relativize_user(user: &mut AuthInfo, directory: &Path) {
     user_paths(user, |path| relativize(path, directory));
 }
 
-/// Makes `path` relative if it is inside `directory`. Otherwise `path` stays absolute, because a path with `..` would
-/// become invalid if the kubeconfig were moved.
+/// Makes `path` relative if it is inside `directory`. Otherwise the path stays absolute, because a relative path with
+/// `..` would become invalid when the kubeconfig is moved.
 fn relativize(path: &mut PathBuf, directory: &Path) {
     if let Ok(rest) = path.strip_prefix(directory)
         && !rest.as_os_str().is_empty()
@@ -51,21 +51,21 @@ fn user_paths(user: &mut AuthInfo, mut change: impl FnMut(&mut PathBuf)) {
     for path in [&mut user.client_certificate, &mut user.client_key, &mut user.token_file].into_iter().flatten() {
         change(path);
     }
-    // A command without a path separator is a name to look up in `PATH`.
+    // A command without a path separator is looked up in `PATH`.
     if let Some(exec) = &mut user.exec
         && exec.command.contains(std::path::is_separator)
     {
         let mut path = PathBuf::from(&exec.command);
         change(&mut path);
-        // If the joined path is not UTF-8, the command stays unchanged.
+        // If the joined path is not valid UTF-8, the command is left unchanged.
         if let Ok(text) = path.into_os_string().into_string() {
-            // The prefix `./` keeps the client from looking up a file name in `PATH`.
+            // Without the prefix `./`, the client would look up the file name in `PATH`.
             exec.command = if text.contains(std::path::is_separator) { text } else { format!("./{text}") };
         }
     }
 }
 
-/// Removes `.` from a path, and `..` after a normal component.
+/// Removes `.` components, and `..` components that follow a normal component.
 fn clean(path: &Path) -> PathBuf {
     let mut cleaned = PathBuf::new();
     for component in path.components() {

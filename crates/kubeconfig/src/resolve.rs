@@ -14,15 +14,16 @@ use crate::oidc;
 use crate::types::{AuthInfo, ClusterInfo, Context, Data, Exec, Kubeconfig};
 use crate::validate::Report;
 
-/// Values that replace values of the kubeconfig files. Each override corresponds to a kubectl flag.
+/// Values that take precedence over the values in kubeconfig files. Each field corresponds to a kubectl flag.
 ///
-/// A field that is `None` or empty replaces nothing. Some overrides replace several values:
+/// Fields that are `None` or empty have no effect. Some overrides replace several values:
 ///
-/// - A certificate authority, or `insecure_skip_tls_verify: Some(true)`, replaces all server verification settings.
-/// - A certificate or key replaces both the file and the data in the kubeconfig.
-/// - A server also replaces the files' `tls-server-name`, even if `tls_server_name` is `None`.
+/// - Setting a certificate authority, or `insecure_skip_tls_verify: Some(true)`, replaces all settings for verifying
+///   the server.
+/// - Setting a certificate or key replaces both the file and the data in the kubeconfig.
+/// - Setting a server also replaces the `tls-server-name` of the kubeconfig, even if `tls_server_name` is `None`.
 ///
-/// `insecure_skip_tls_verify: Some(false)` enables server verification and keeps the files' CA, if any.
+/// `insecure_skip_tls_verify: Some(false)` enables verification of the server with the CA from the kubeconfig, if any.
 ///
 /// # Examples
 ///
@@ -42,19 +43,19 @@ use crate::validate::Report;
 pub struct Overrides {
     /// The context to use instead of `current-context`.
     pub context: Option<String>,
-    /// The cluster to use instead of the context's cluster. The cluster must exist.
+    /// The cluster to use instead of the cluster of the context. The cluster must exist.
     pub cluster: Option<String>,
-    /// The user to use instead of the context's user. The user must exist.
+    /// The user to use instead of the user of the context. The user must exist.
     pub user: Option<String>,
     /// The default namespace for requests.
     pub namespace: Option<String>,
     /// The server's URL.
     pub server: Option<String>,
-    /// The server name for verifying the server's certificate, instead of the URL's host.
+    /// The host name to expect in the server's certificate, instead of the host in the URL.
     pub tls_server_name: Option<String>,
-    /// Whether to accept any server certificate without verification.
+    /// Whether to accept any server certificate without verifying it.
     pub insecure_skip_tls_verify: Option<bool>,
-    /// The path of a file with CA certificates for verifying the server.
+    /// The path of a file with the CA certificates that are trusted for the server.
     pub certificate_authority: Option<PathBuf>,
     /// The proxy's URL.
     pub proxy_url: Option<String>,
@@ -62,12 +63,12 @@ pub struct Overrides {
     pub disable_compression: Option<bool>,
     /// The path of the client certificate chain.
     pub client_certificate: Option<PathBuf>,
-    /// The path of the client certificate's private key.
+    /// The path of the private key for the client certificate.
     pub client_key: Option<PathBuf>,
-    /// The bearer token, which replaces the user's token and token file.
+    /// The bearer token, which replaces both the token and the token file of the user.
     pub token: Option<Secret>,
-    /// The path of a bearer token file, which replaces the user's token and token file. If `token` is also set, the
-    /// client starts with `token` and reads later tokens from the file.
+    /// The path of a bearer token file, which replaces both the token and the token file of the user. If `token` is
+    /// also set, the client uses `token` first, and later tokens from the file.
     pub token_file: Option<PathBuf>,
     /// The user name for basic authentication.
     pub username: Option<String>,
@@ -75,14 +76,14 @@ pub struct Overrides {
     pub password: Option<Secret>,
     /// The user to impersonate.
     pub impersonate: Option<String>,
-    /// The UID to impersonate, which requires `impersonate`.
+    /// The UID to impersonate. Requires `impersonate`.
     pub impersonate_uid: Option<String>,
-    /// The groups to impersonate, which require `impersonate`.
+    /// The groups to impersonate. Requires `impersonate`.
     pub impersonate_groups: Vec<String>,
-    /// The extra attributes to impersonate. Each attribute replaces the files' attribute of the same name. Extra
-    /// attributes require `impersonate`.
+    /// The extra attributes to impersonate. Each extra attribute replaces the attribute with the same name in the
+    /// kubeconfig. Extra attributes require `impersonate`.
     pub impersonate_extra: BTreeMap<String, Vec<String>>,
-    /// The timeout for a whole request. Zero means no timeout.
+    /// The timeout for an entire request. Zero means no timeout.
     pub timeout: Option<Duration>,
 }
 
@@ -95,18 +96,18 @@ debug_fields!(Overrides {
 });
 
 impl Kubeconfig {
-    /// Returns the client configuration for the chosen context's cluster and user.
+    /// Returns the client configuration for the cluster and the user of the chosen context.
     ///
-    /// As in client-go, the client sends credentials and checks certificates only with `https`. For an `http` server,
-    /// such as `kubectl proxy`, the result contains no credentials and no CA certificates. This method opens the
-    /// certificate files to check that they are readable, but does not read them.
+    /// As in client-go, credentials and certificates are only used with `https`. For an `http` server, such as `kubectl
+    /// proxy`, the client configuration contains no credentials and no CA certificates. This method checks that the
+    /// certificate files can be opened, but does not read them.
     ///
     /// # Errors
     ///
-    /// - [`Error::NoContext`] if there is no current context and the overrides choose none.
+    /// - [`Error::NoContext`] if no context is chosen by the kubeconfig or the overrides.
     /// - [`Error::NotFound`] if the chosen context, cluster or user does not exist.
-    /// - [`Error::Invalid`] with all problems of the context, its cluster and its user. Problems in other entries are
-    ///   ignored.
+    /// - [`Error::Invalid`] if the context, its cluster or its user is invalid. The error contains all of their
+    ///   problems. Problems in other entries are ignored.
     pub fn client_config(&self, overrides: &Overrides) -> Result<ClientConfig, Error> {
         let overrides = &overrides.without_empty();
         let (context_name, context) = self.chosen_context(overrides)?;
@@ -119,7 +120,7 @@ impl Kubeconfig {
             self.users.get(name).ok_or_else(|| self.not_found("user", name))?;
         }
         if !context_name.is_empty() && overrides.cluster.is_none() && overrides.user.is_none() {
-            // Reports a missing cluster or user as a problem of the context.
+            // A missing cluster or user is reported as a problem of the context.
             self.references(context_name)?;
         }
         let cluster = overrides.on_cluster(self.clusters.get(cluster_name).cloned().unwrap_or_default());
@@ -145,7 +146,7 @@ impl Kubeconfig {
             if let Some((provider, origin)) = login.filter(|_| !has_credentials) {
                 match oidc::config(&provider, user_name, origin.as_deref()) {
                     Ok(oidc) => config.oidc = Some(oidc),
-                    // A user with other credentials does not need the auth provider.
+                    // The auth provider is not needed if the user has other credentials.
                     Err(_) if has_other => {}
                     Err(message) => {
                         let mut report = Report::default();
@@ -158,12 +159,12 @@ impl Kubeconfig {
         Ok(config)
     }
 
-    /// Returns the chosen context's namespace, and `true` if the overrides set the namespace. A context without a
-    /// namespace has the namespace `default`.
+    /// Returns the namespace of the chosen context, and whether the namespace was set by the overrides. If the context
+    /// has no namespace, returns `default`.
     ///
     /// # Errors
     ///
-    /// Returns [`Error::NoContext`] if there is no current context and the overrides choose none. Returns
+    /// Returns [`Error::NoContext`] if no context is chosen by the kubeconfig or the overrides. Returns
     /// [`Error::NotFound`] if the chosen context does not exist.
     pub fn namespace(&self, overrides: &Overrides) -> Result<(String, bool), Error> {
         let overrides = &overrides.without_empty();
@@ -199,7 +200,8 @@ impl Kubeconfig {
 }
 
 impl Overrides {
-    /// Returns a copy without empty strings. A program may pass an empty string for a flag that is not set.
+    /// Returns a copy in which empty strings are replaced by `None`. Programs may pass an empty string if a flag is not
+    /// set.
     pub(crate) fn without_empty(&self) -> Self {
         let mut set = self.clone();
         let texts = [&mut set.context, &mut set.cluster, &mut set.user, &mut set.namespace, &mut set.server];
@@ -236,7 +238,7 @@ impl Overrides {
         if let Some(proxy) = &self.proxy_url {
             cluster.proxy_url.clone_from(proxy);
         }
-        // With a leading space, the URL would not start with `https`, and the client would send no credentials.
+        // With a leading space, the URL would not start with `https`, and the client would not send any credentials.
         cluster.server = cluster.server.trim().to_owned();
         cluster.disable_compression = self.disable_compression.unwrap_or(cluster.disable_compression);
         cluster
@@ -280,7 +282,7 @@ impl Overrides {
     }
 }
 
-/// Adds a user's credentials to `config`. Returns `true` if the user has any credentials.
+/// Adds the credentials of a user to `config`. Returns `true` if the user has any credentials.
 fn credentials(config: &mut ClientConfig, cluster: &ClusterInfo, user: AuthInfo) -> bool {
     config.tls = TlsClientConfig {
         ca: pem(cluster.certificate_authority.clone(), cluster.certificate_authority_data.clone()),

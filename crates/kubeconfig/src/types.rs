@@ -13,11 +13,11 @@ use zeroize::{Zeroize, ZeroizeOnDrop};
 
 use crate::de::{self, null_default, optional_data, optional_path, text_lists, texts};
 
-/// A kubeconfig: clusters, users, and contexts that combine them.
+/// A kubeconfig: clusters, users, and the contexts that combine them.
 ///
-/// Clusters, users and contexts are maps by name in this struct, and lists of named entries in a file. Reading and writing a file keeps
-/// unknown fields. Only comments and the order of the fields are lost. `Debug` shows no secrets. To print a configuration as YAML without
-/// secrets, use [`redacted`](Self::redacted).
+/// In this struct, clusters, users and contexts are maps. In a file, they are lists of named entries. Unknown fields
+/// are preserved when a file is read and written. Only comments and the order of fields are lost. `Debug` shows no
+/// secrets. Use [`redacted`](Self::redacted) to print a configuration as YAML without secrets.
 ///
 /// # Examples
 ///
@@ -39,10 +39,10 @@ use crate::de::{self, null_default, optional_data, optional_path, text_lists, te
 #[derive(Clone, Default, PartialEq, Deserialize, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub struct Kubeconfig {
-    /// `v1`, or an empty string, because some programs omit this field.
+    /// `v1`, or an empty string, because some programs omit `apiVersion`.
     #[serde(default, rename = "apiVersion", deserialize_with = "null_default")]
     pub api_version: String,
-    /// `Config`, or an empty string, because some programs omit this field.
+    /// `Config`, or an empty string, because some programs omit `kind`.
     #[serde(default, deserialize_with = "null_default")]
     pub kind: String,
     /// The clusters by name.
@@ -51,7 +51,7 @@ pub struct Kubeconfig {
     /// The contexts by name.
     #[serde(default, with = "de::contexts")]
     pub contexts: BTreeMap<String, Context>,
-    /// The current context's name, or an empty string if there is none.
+    /// The name of the current context. Empty if there is none.
     #[serde(default, deserialize_with = "null_default")]
     pub current_context: String,
     /// The users by name.
@@ -63,28 +63,29 @@ pub struct Kubeconfig {
     /// Unknown fields, such as `preferences`.
     #[serde(flatten)]
     pub other: Map<String, Value>,
-    /// The file that contains the current context. Not written.
+    /// The file that sets the current context. Not written.
     #[serde(skip)]
     pub origin: Option<PathBuf>,
 }
 
-/// A cluster's server URL and connection settings. `Debug` shows URLs without user names and passwords.
+/// The server URL and the connection settings of a cluster. The `Debug` output omits the user names and passwords in
+/// URLs.
 #[derive(Clone, Default, PartialEq, Deserialize, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub struct ClusterInfo {
     /// The URL of the API server.
     #[serde(default, deserialize_with = "null_default")]
     pub server: String,
-    /// The server name for verifying the server's certificate. An empty string means the URL's host.
+    /// The host name to expect in the server's certificate. If this is empty, the host in the URL is used.
     #[serde(default, skip_serializing_if = "String::is_empty", deserialize_with = "null_default")]
     pub tls_server_name: String,
-    /// Whether to accept any server certificate without verification.
+    /// Whether to accept any server certificate without verifying it.
     #[serde(default, skip_serializing_if = "is_false", deserialize_with = "null_default")]
     pub insecure_skip_tls_verify: bool,
-    /// The path of a file with CA certificates for verifying the server.
+    /// The path of a file with the CA certificates that are trusted for the server.
     #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "optional_path")]
     pub certificate_authority: Option<PathBuf>,
-    /// The CA certificates as PEM text. Set either the file or the data, not both.
+    /// The CA certificates as PEM text. Set either this field or the file path, not both.
     #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "optional_data")]
     pub certificate_authority_data: Option<Data>,
     /// The proxy's URL.
@@ -104,26 +105,26 @@ pub struct ClusterInfo {
     pub origin: Option<PathBuf>,
 }
 
-/// A user's credentials, and the user to impersonate.
+/// The credentials of a user, and the user to impersonate.
 #[derive(Clone, Default, PartialEq, Deserialize, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub struct AuthInfo {
     /// The path of the client certificate chain.
     #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "optional_path")]
     pub client_certificate: Option<PathBuf>,
-    /// The client certificate chain as PEM text. Set either the file or the data, not both.
+    /// The client certificate chain as PEM text. Set either this field or the file path, not both.
     #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "optional_data")]
     pub client_certificate_data: Option<Data>,
-    /// The path of the client certificate's private key.
+    /// The path of the private key for the client certificate.
     #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "optional_path")]
     pub client_key: Option<PathBuf>,
-    /// The private key as PEM text. Set either the file or the data, not both.
+    /// The private key as PEM text. Set either this field or the file path, not both.
     #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "optional_data")]
     pub client_key_data: Option<Data>,
     /// A bearer token.
     #[serde(default, with = "de::secret", skip_serializing_if = "Option::is_none")]
     pub token: Option<Secret>,
-    /// The path of a bearer token file. The client reads the file again when its content changes.
+    /// The path of a bearer token file. The client reads the file again when it changes.
     #[serde(
         default,
         rename = "tokenFile",
@@ -140,7 +141,7 @@ pub struct AuthInfo {
     /// The groups to impersonate.
     #[serde(default, rename = "as-groups", skip_serializing_if = "Vec::is_empty", deserialize_with = "texts")]
     pub impersonate_groups: Vec<String>,
-    /// The extra attributes to impersonate, for authorizers.
+    /// Extra attributes of the impersonated user, for use by authorizers.
     #[serde(
         default,
         rename = "as-user-extra",
@@ -154,8 +155,8 @@ pub struct AuthInfo {
     /// The password for basic authentication.
     #[serde(default, with = "de::secret", skip_serializing_if = "Option::is_none")]
     pub password: Option<Secret>,
-    /// A built-in login method. Only `oidc` is supported. Writing a file keeps all other methods, which [`exec`](Self::exec) has replaced,
-    /// but clients cannot use them.
+    /// A built-in login method. Only `oidc` is supported. The settings of other methods are preserved when a file is
+    /// written, but clients cannot use them. Use [`exec`](Self::exec) instead.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub auth_provider: Option<AuthProvider>,
     /// A credential plugin.
@@ -179,7 +180,7 @@ pub struct Context {
     /// The cluster's name.
     #[serde(default, deserialize_with = "null_default")]
     pub cluster: String,
-    /// The user's name. If empty, the client sends no credentials.
+    /// The user's name. If this is empty, the client sends no credentials.
     #[serde(default, deserialize_with = "null_default")]
     pub user: String,
     /// The default namespace. An empty string means `default`.
@@ -196,29 +197,30 @@ pub struct Context {
     pub origin: Option<PathBuf>,
 }
 
-/// A credential plugin: a program that prints credentials to its standard output.
+/// A credential plugin: a program that writes credentials to its standard output.
 #[derive(Clone, Default, PartialEq, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Exec {
     /// `client.authentication.k8s.io/v1` or `/v1beta1`.
     #[serde(default, deserialize_with = "null_default")]
     pub api_version: String,
-    /// The program to run: a path, or a name to look up in `PATH`.
+    /// The program to run: a path, or a name that is looked up in `PATH`.
     #[serde(default, deserialize_with = "null_default")]
     pub command: String,
     /// The arguments.
     #[serde(default, skip_serializing_if = "Vec::is_empty", deserialize_with = "null_default")]
     pub args: Vec<String>,
-    /// Additional environment variables for the program. The program also inherits all variables of this process.
+    /// Additional environment variables for the program. The program also inherits the environment of this process.
     #[serde(default, skip_serializing_if = "Vec::is_empty", deserialize_with = "null_default")]
     pub env: Vec<ExecEnv>,
-    /// A message that tells the user how to install the program. The error for a missing program contains this message.
+    /// A hint for the user on how to install the program. If the program is missing, the error message contains this
+    /// hint.
     #[serde(default, skip_serializing_if = "String::is_empty", deserialize_with = "null_default")]
     pub install_hint: String,
-    /// Whether the program receives cluster information, such as the server's URL.
+    /// Whether to pass cluster information, such as the server URL, to the program.
     #[serde(default, skip_serializing_if = "is_false", deserialize_with = "null_default")]
     pub provide_cluster_info: bool,
-    /// Whether the program may read from standard input: `Always`, `IfAvailable` or `Never`.
+    /// Whether the program may use standard input: `Always`, `IfAvailable` or `Never`.
     #[serde(default, skip_serializing_if = "String::is_empty", deserialize_with = "null_default")]
     pub interactive_mode: String,
     /// Unknown fields.
@@ -240,7 +242,7 @@ pub struct ExecEnv {
 /// A built-in login method.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize)]
 pub struct AuthProvider {
-    /// The login method's name, such as `oidc`.
+    /// The name of the login method, such as `oidc`.
     #[serde(default, deserialize_with = "null_default")]
     pub name: String,
     /// The login method's settings.
@@ -248,8 +250,8 @@ pub struct AuthProvider {
     pub config: BTreeMap<String, Secret>,
 }
 
-/// The bytes of a certificate or key, which a kubeconfig contains as base64. `Debug` shows only the number of bytes. Dropping a `Data`
-/// wipes the bytes from memory.
+/// A certificate or key as bytes. In the kubeconfig, it is encoded as base64. The `Debug` output contains only the
+/// number of bytes. The bytes are erased from memory when a `Data` is dropped.
 #[derive(Clone, Default, PartialEq, Eq)]
 pub struct Data(pub Vec<u8>);
 
@@ -268,7 +270,7 @@ impl fmt::Debug for Data {
 }
 
 impl Kubeconfig {
-    /// Returns `true` if the kubeconfig has no cluster, user, context, current context or extension.
+    /// Returns `true` if the kubeconfig has no clusters, users, contexts, current context or extensions.
     pub fn is_empty(&self) -> bool {
         self.clusters.is_empty()
             && self.contexts.is_empty()

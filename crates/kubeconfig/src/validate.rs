@@ -11,8 +11,8 @@ use crate::types::{AuthInfo, ClusterInfo, Context, Data, Exec, Kubeconfig};
 use crate::yaml::Lines;
 
 impl Kubeconfig {
-    /// Validates all clusters, users and contexts, including the references in contexts. Opens the certificate files to
-    /// check that they are readable.
+    /// Validates all clusters, users and contexts. Also checks that the cluster and user of each context exist. Checks
+    /// that the certificate files can be opened.
     ///
     /// # Errors
     ///
@@ -56,7 +56,7 @@ impl Kubeconfig {
         report.finish()
     }
 
-    /// Validates one context together with its cluster and its user.
+    /// Validates one context together with its cluster and user.
     ///
     /// # Errors
     ///
@@ -95,11 +95,11 @@ impl Report {
         if self.problems.is_empty() {
             return Ok(());
         }
-        // A problem's line number requires reading the file again, so do this only if there is a problem.
+        // To find line numbers, the file must be read again. Do this only if there are problems.
         let mut files: BTreeMap<PathBuf, Option<Lines>> = BTreeMap::new();
         for problem in &mut self.problems {
             let Some(file) = &problem.file else { continue };
-            // A pipe can be read only once, so read only regular files.
+            // Only read regular files, because a pipe can be read only once.
             let lines = || open_regular(file).and_then(|_| read_bounded(file)).ok().and_then(|text| Lines::of(&text));
             let lines = files.entry(file.clone()).or_insert_with(lines);
             problem.line = lines.as_ref().and_then(|lines| lines.find(&problem.field));
@@ -130,7 +130,7 @@ impl Report {
             }
             _ => {}
         }
-        // A context without a user is valid. The client then sends no credentials.
+        // A context without a user is valid. In this case, the client sends no credentials.
         let user = &context.user;
         if !user.is_empty() && !config.users.contains_key(user) {
             self.add(member_path("user"), format!("user {user:?} does not exist; add it or choose another one"));
@@ -146,7 +146,7 @@ impl Report {
         self.file.clone_from(&cluster.origin);
         let member_path = |member: &str| format!("clusters[{name:?}].{member}");
         if cluster.server.is_empty() {
-            // Report no other problems for a cluster without a server.
+            // If a cluster has no server, report only this problem.
             return self.add(member_path("server"), "it is empty; set it to the URL of the API server");
         }
         let has_ca = cluster.certificate_authority.is_some() || cluster.certificate_authority_data.is_some();
@@ -172,8 +172,8 @@ impl Report {
         }
     }
 
-    /// Adds a problem if the server has no scheme and the user has credentials. Without a scheme, client-go uses http
-    /// and silently drops the credentials.
+    /// Adds a problem if the server URL has no scheme and the user has credentials. Without a scheme, client-go uses
+    /// http and silently drops the credentials.
     pub(crate) fn scheme(&mut self, name: &str, cluster: &ClusterInfo, user: &AuthInfo) {
         let has_authority = cluster.certificate_authority.is_some() || cluster.certificate_authority_data.is_some();
         if has_authority || cluster.server.is_empty() || cluster.server.contains("://") || !user.has_credentials() {
@@ -236,7 +236,7 @@ impl Report {
         }
         match exec.interactive_mode.as_str() {
             "Always" | "IfAvailable" | "Never" => {}
-            // Only `v1beta1` has a default interactive mode.
+            // The interactive mode is required, except in `v1beta1`.
             "" if exec.api_version == VERSIONS[1] => {}
             mode => {
                 let message = format!("{mode:?} is not a mode; set Never, IfAvailable or Always");
@@ -245,7 +245,7 @@ impl Report {
         }
     }
 
-    /// Checks that only one of `file` and `data` is set, and that the file can be opened.
+    /// Checks that `file` and `data` are not both set, and that the file can be opened.
     fn pair(&mut self, field: &str, file: &Option<PathBuf>, data: &Option<Data>) {
         let Some(file) = file else { return };
         if data.is_some() {

@@ -1,4 +1,4 @@
-//! Writes the changed entries of a configuration, each to its original file.
+//! Writes each changed entry of a configuration to the file that contains the entry.
 
 use std::collections::{BTreeMap, HashSet};
 use std::fs::{self, File, OpenOptions};
@@ -13,33 +13,34 @@ use crate::types::Kubeconfig;
 use crate::{relative, yaml};
 
 impl Files {
-    /// Reads and merges the files, calls `change`, and writes each changed entry to its original file.
+    /// Reads and merges the files, calls `change`, and writes each changed entry to the file that contains it.
     ///
-    /// - New entries, the current context, and changes of extensions and unknown fields are written to the first
-    ///   existing file. If no file exists, they are written to the first file in the list.
-    /// - Unchanged entries are kept. Writing a file removes its comments, anchors and repeated keys. The written file
-    ///   is UTF-8.
+    /// - New entries, the current context, and changes to extensions and unknown fields are written to the first file
+    ///   that exists. If none of the files exists, they are written to the first file in the list.
+    /// - Unchanged entries are kept. When a file is written, its comments, anchors and repeated keys are lost. The
+    ///   written file is UTF-8.
     /// - Like kubectl, this method writes each file in place, so the file keeps its owner, mode, inode and links. A new
     ///   file has mode 0600. Missing directories are created.
-    /// - The new content is written in a single write, without truncating the file first. After a crash, the file has
-    ///   the old or the new content, unless the program crashed during the single write. During this write, a process
-    ///   that reads the file without the lock can see a mixture of the old and the new content. Unlike this crate,
-    ///   kubectl truncates the file first. A crash of kubectl can therefore leave an empty or incomplete file.
-    /// - If the list contains a file under several names, such as links or relative paths, the file is written once,
-    ///   under its first name.
-    /// - A lock file `FILE.lock` in the same directory locks each file. kubectl uses the same lock file. If `change`
-    ///   panics, the lock files are removed and no file is written.
+    /// - The new content is written in a single write, without truncating the file first. After a crash, the file
+    ///   contains either the old or the new content, unless the crash happened during this single write. During the
+    ///   write, a process that reads the file without locking it can see a mixture of the old and the new content. In
+    ///   contrast, kubectl truncates the file first, so a crash of kubectl can leave an empty or incomplete file.
+    /// - If the list contains the same file under several names, for example as a link or a relative path, the file is
+    ///   written once, under the first of these names.
+    /// - Each file is locked by a lock file `FILE.lock` in the same directory. kubectl uses the same lock files. If
+    ///   `change` panics, the lock files are removed and no files are written.
     ///
     /// # Errors
     ///
-    /// After one of these errors, no file has changed:
+    /// The following errors are returned before any file is changed:
     ///
-    /// - [`Error::Read`] or [`Error::Parse`] if a file cannot be used.
-    /// - [`Error::Locked`] if another program is writing a file.
-    /// - [`Error::Empty`] if there is no file path to write to.
+    /// - [`Error::Read`] or [`Error::Parse`] if a file cannot be read or parsed.
+    /// - [`Error::Locked`] if another program is writing to a file.
+    /// - [`Error::Empty`] if the list of files is empty.
     ///
-    /// Returns [`Error::Write`] or [`Error::Print`] if a file cannot be opened for writing, the disk is full, or a path
-    /// is not valid UTF-8. The file named in the error is unchanged, but other files may have changed.
+    /// Returns [`Error::Write`] or [`Error::Print`] if a file cannot be opened for writing, if the disk is full, or if
+    /// a path is not valid UTF-8. In this case, the file named in the error is unchanged, but other files may have been
+    /// written already.
     pub fn modify(&self, change: impl FnOnce(&mut Kubeconfig)) -> Result<(), Error> {
         let paths = distinct(self.paths());
         let mut sorted = paths.clone();
@@ -47,9 +48,9 @@ impl Files {
         let _locks = sorted.iter().map(|path| Lock::take(path)).collect::<Result<Vec<_>, _>>()?;
         let mut contents: Vec<(PathBuf, Option<Kubeconfig>)> = Vec::new();
         for path in &paths {
-            // A file of [`Files::explicit`] may be missing, because this method can create the file.
+            // The file of [`Files::explicit`] may be missing, because this method creates it.
             let content = match path.exists() {
-                // Opening a named pipe would block, and a pipe has no content to change.
+                // Opening a named pipe would block.
                 true => open_regular(path)
                     .map_err(|cause| Error::Read { path: path.clone(), cause })
                     .and_then(|_| self.read(path))?,
@@ -67,7 +68,7 @@ impl Files {
         for (path, content) in &contents {
             let mut fresh = content.clone().unwrap_or_default();
             apply(&mut fresh, &before, &after, path, &main);
-            // Writes no file that would be both new and empty. An existing file may become empty.
+            // Do not create empty files. An existing file may become empty, however.
             if fresh != content.clone().unwrap_or_default() {
                 if fresh.kind.is_empty() {
                     (fresh.api_version, fresh.kind) = ("v1".into(), "Config".into());
@@ -80,14 +81,14 @@ impl Files {
 }
 
 impl Kubeconfig {
-    /// Writes the whole configuration to one file, in place like [`Files::modify`]. A new file has mode 0600.
+    /// Writes the entire configuration to one file, in place like [`Files::modify`]. A new file has mode 0600.
     ///
     /// # Errors
     ///
-    /// - [`Error::Locked`] if another program is writing the file.
+    /// - [`Error::Locked`] if another program is writing to the file.
     /// - [`Error::Print`] if the configuration contains a path that is not valid UTF-8.
-    /// - [`Error::Write`] if the file cannot be written. If the file cannot be opened or the disk is full, the file is
-    ///   unchanged.
+    /// - [`Error::Write`] if the file cannot be written. If the file cannot be opened or the disk is full, the file
+    ///   remains unchanged.
     pub fn write_to(&self, path: impl AsRef<Path>) -> Result<(), Error> {
         let path = path.as_ref();
         let _lock = Lock::take(path)?;
@@ -95,11 +96,11 @@ impl Kubeconfig {
     }
 }
 
-/// Returns each file once, under its first name. Locking a file under two names would fail, and the second write would
-/// overwrite the first write.
+/// Returns each file once, under the first of its names. If a file were listed under two names, locking the second name
+/// would fail, and the second write would overwrite the first one.
 fn distinct(paths: &[PathBuf]) -> Vec<PathBuf> {
     let mut files = HashSet::new();
-    // A missing file cannot be canonicalized, so canonicalize its directory.
+    // A path cannot be canonicalized if the file is missing, so canonicalize its directory instead.
     let file = |path: &Path| match (path.canonicalize(), directory(path).canonicalize(), path.file_name()) {
         (Ok(file), ..) => file,
         (_, Ok(folder), Some(name)) => folder.join(name),
@@ -120,7 +121,8 @@ fn merged(contents: &[(PathBuf, Option<Kubeconfig>)]) -> Kubeconfig {
     whole
 }
 
-/// Changes `file`, the content of `path`, by the differences between `before` and `after` that belong in this file.
+/// Applies the differences between `before` and `after` to `file`, which is the content of `path`. Changes that belong
+/// in other files are skipped.
 fn apply(file: &mut Kubeconfig, before: &Kubeconfig, after: &Kubeconfig, path: &Path, main: &Path) {
     let is_main = path == main;
     let home = directory(path);
@@ -164,7 +166,7 @@ fn apply(file: &mut Kubeconfig, before: &Kubeconfig, after: &Kubeconfig, path: &
             file.current_context.clone_from(&after.current_context);
         }
     } else if after.current_context.is_empty() && !before.current_context.is_empty() {
-        // Clear the current context in all files. Otherwise, the current context of a later file would apply.
+        // Clear the current context in all files. Otherwise, the current context of a later file would take effect.
         file.current_context.clear();
     }
 }
@@ -176,11 +178,11 @@ fn changes<V: Clone + PartialEq>(
     of_file: impl Fn(&V) -> bool,
     prepare: impl Fn(&mut V),
 ) {
-    // Remove the deleted entries from all files. Otherwise, an entry of the same name in a later file would apply.
+    // Remove deleted entries from all files. Otherwise, an entry with the same name in a later file would take effect.
     file.retain(|name, _| after.contains_key(name) || !before.contains_key(name));
     for (name, value) in after {
         let old = before.get(name);
-        // A replaced entry stays in its original file. The `origin` of the new entry has no effect.
+        // An entry that is replaced stays in its original file, even if the new entry has another `origin`.
         if old != Some(value) && of_file(old.unwrap_or(value)) {
             let mut value = value.clone();
             prepare(&mut value);
@@ -194,18 +196,18 @@ fn write(path: &Path, config: &Kubeconfig) -> Result<(), Error> {
     overwrite(path, text.as_bytes()).map_err(|cause| Error::Write { path: path.into(), cause })
 }
 
-/// Replaces a file's content in place, like kubectl. The file keeps its owner, mode, links and inode. A new file has
-/// mode 0600.
+/// Replaces the content of a file in place, like kubectl. The file keeps its owner, mode, links and inode. A new file
+/// has mode 0600.
 ///
-/// Unlike kubectl, `overwrite` does not truncate the file first, but replaces the content in three steps:
+/// Unlike kubectl, `overwrite` does not truncate the file first. It replaces the content in three steps:
 ///
-/// 1. Append line breaks until the file has room for the new content.
-/// 2. Overwrite the whole file in a single write, with the new content followed by line breaks.
+/// 1. Append line breaks until the file is large enough for the new content.
+/// 2. Overwrite the file in a single write with the new content, followed by line breaks.
 /// 3. Remove the trailing line breaks.
 ///
-/// Before and after the single write, the file contains the whole old or the whole new configuration. Only a crash
-/// during the single write can damage the file. If the disk is full, the first step fails, and the function removes the
-/// appended line breaks.
+/// Before and after the single write, the file contains either the complete old or the complete new configuration. The
+/// file can only be damaged by a crash during the single write. If the disk is full, the first step fails, and the
+/// function removes the appended line breaks.
 fn overwrite(path: &Path, text: &[u8]) -> io::Result<()> {
     if path.metadata().is_ok_and(|found| !found.is_file()) {
         return Err(io::Error::new(io::ErrorKind::InvalidInput, "it is not a regular file"));
@@ -222,7 +224,7 @@ fn overwrite(path: &Path, text: &[u8]) -> io::Result<()> {
         file.sync_data()
     };
     if let Err(cause) = grow(&mut file) {
-        // Report the error from the write, even if `set_len` also fails.
+        // Return the error of the write, even if `set_len` fails too.
         let _ = file.set_len(old);
         return Err(cause);
     }
@@ -254,7 +256,8 @@ impl Lock {
 
 impl Drop for Lock {
     fn drop(&mut self) {
-        // If the lock file cannot be removed, the next writer's error names its path.
+        // If the lock file cannot be removed, the next attempt to lock the file returns an error that names the lock
+        // file.
         let _ = fs::remove_file(&self.0);
     }
 }

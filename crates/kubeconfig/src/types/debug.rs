@@ -1,5 +1,5 @@
-//! `Debug` implementations without secrets. For unknown fields and extensions, `Debug` shows only the names. The value
-//! of an unknown field can be a secret, for example if `token` is misspelt as `tokn`.
+//! `Debug` implementations without secrets. `Debug` output that contains only the names of unknown fields and
+//! extensions. The value of an unknown field can be a secret, for example if `token` is misspelled as `tokn`.
 
 use std::fmt;
 
@@ -40,7 +40,7 @@ debug_fields!(Context {
 });
 
 impl fmt::Debug for Exec {
-    /// Shows the number of arguments and the names of the environment variables. Their values can be secrets.
+    /// Prints only the number of arguments and the names of the environment variables. Their values can be secrets.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Exec")
             .field("api_version", &self.api_version)

@@ -1,4 +1,5 @@
-//! Writes YAML in kubectl's style. Quotes each string that a YAML 1.1 or 1.2 parser could read as another type.
+//! Writes YAML in kubectl's style. Writes YAML. Strings that a YAML 1.1 or 1.2 parser could read as another type are
+//! quoted.
 
 use serde_json::Value;
 use zeroize::{Zeroize, Zeroizing};
@@ -7,7 +8,7 @@ use super::scalar::{Meaning, resolve};
 
 /// Formats a value as a YAML document. Wipes the value's memory.
 pub(super) fn document(mut value: Value) -> Zeroizing<String> {
-    // Reserve enough capacity, because a growing string would leave copies of secrets in memory.
+    // Reserve enough capacity up front, because a string that grows leaves copies of secrets in memory.
     let mut out = Zeroizing::new(String::with_capacity(2 * size(&value, 0)));
     if is_block(&value) {
         block(&mut out, &value, 0, false)
@@ -19,7 +20,7 @@ pub(super) fn document(mut value: Value) -> Zeroizing<String> {
     out
 }
 
-/// Block style puts each item or field on a separate line.
+/// Returns `true` if the value is written in block style, with each item or field on a separate line.
 fn is_block(value: &Value) -> bool {
     match value {
         Value::Object(members) => !members.is_empty(),
@@ -28,7 +29,7 @@ fn is_block(value: &Value) -> bool {
     }
 }
 
-/// Writes a map or a list. If `continues` is true, the first line is already indented.
+/// Writes a map or a list. If `continues` is `true`, the first line is already indented.
 fn block(out: &mut String, value: &Value, indent: usize, mut continues: bool) {
     let mut begin = |out: &mut String| {
         if !std::mem::take(&mut continues) {
@@ -43,7 +44,7 @@ fn block(out: &mut String, value: &Value, indent: usize, mut continues: bool) {
                 out.push(':');
                 if is_block(value) {
                     out.push('\n');
-                    // kubectl does not indent list items.
+                    // Like kubectl, do not indent list items.
                     block(out, value, if value.is_array() { indent } else { indent + 2 }, false);
                 } else {
                     out.push(' ');
@@ -90,7 +91,7 @@ fn text(out: &mut String, text: &str) {
             '\\' => out.push_str("\\\\"),
             '\n' => out.push_str("\\n"),
             ' '..='~' | '\u{a1}'..='\u{1fff}' | '\u{3000}'..='\u{d7ff}' => out.push(character),
-            // Escape characters that a parser may reject or drop, such as control characters and line breaks.
+            // Escape characters that some parsers reject or drop, such as control characters and line breaks.
             other if u32::from(other) <= 0xffff => out.push_str(&format!("\\u{:04x}", u32::from(other))),
             other => out.push_str(&format!("\\U{:08x}", u32::from(other))),
         }
@@ -98,7 +99,7 @@ fn text(out: &mut String, text: &str) {
     out.push('"');
 }
 
-/// Returns `true` if all parsers read `text` without quotes as the same string.
+/// Returns `true` if all parsers read the unquoted `text` as the same string.
 fn is_plain(text: &str) -> bool {
     let fits = |byte: u8| byte.is_ascii_alphanumeric() || b"-_./:@+=".contains(&byte);
     let is_time_like = text.bytes().all(|byte| byte.is_ascii_digit() || b":._-+".contains(&byte));

@@ -4,8 +4,8 @@ use std::rc::Rc;
 
 use super::node::{Content, Document, Member, Node};
 
-/// A YAML text's fields with their line numbers. Finding the line numbers requires parsing the text again, so this type
-/// is used only for error messages.
+/// The line numbers of the fields in a YAML text. The text must be parsed again to find line numbers, so this type is
+/// only used for error messages.
 pub(crate) struct Lines(Rc<Node>);
 
 impl Lines {
@@ -13,8 +13,8 @@ impl Lines {
         Document::read(text).ok()?.root.map(Self)
     }
 
-    /// Returns the line number of a field path such as `clusters["eu-1"].server`. For a missing field, returns the line
-    /// number of its parent.
+    /// Returns the line number of a field path such as `clusters["eu-1"].server`. If the field is missing, returns the
+    /// line number of its parent.
     pub(crate) fn find(&self, field: &str) -> Option<usize> {
         let list = field.split('[').next().unwrap_or_default();
         let found = member(&self.0, list)?;
@@ -24,8 +24,8 @@ impl Lines {
             for entry in entries {
                 let name = member(entry, "name").map_or("", |name| text(&name.node));
                 if let Some(members) = field.strip_prefix(&format!("{list}[{name:?}]")) {
-                    // An entry's content is in a field with the singular name of the list, for example in `cluster` for
-                    // an entry of `clusters`.
+                    // The content of a list entry is in a field whose name is the singular of the list's name, for
+                    // example `cluster` in `clusters`.
                     let inner = member(entry, list.trim_end_matches('s'));
                     (line, node) = inner.map_or((entry.line, entry), |inner| (inner.line, &inner.node));
                     rest = members;

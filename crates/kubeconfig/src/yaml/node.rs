@@ -1,5 +1,5 @@
-//! A YAML document as a tree with line numbers. The parser rejects deep nesting and large alias expansions before they
-//! use much memory.
+//! A YAML document as a tree with line numbers. Deep nesting and large alias expansions are rejected before they use
+//! much memory.
 
 use std::collections::HashMap;
 use std::rc::Rc;
@@ -11,29 +11,30 @@ use zeroize::Zeroizing;
 
 use super::scalar::{Meaning, resolve};
 
-/// The maximum size of the text in bytes, and of all values after alias expansion.
+/// The maximum size of the text, and of all values after aliases are expanded, in bytes.
 pub(crate) const MAX_SIZE: usize = 16 << 20;
-/// The assumed size of a value in bytes, in addition to its text.
+/// The assumed size of a value in bytes, not including its text.
 const NODE: usize = 64;
 const MAX_NESTING: usize = 128;
-/// The maximum number of directives. The parser compares each `%TAG` with all earlier directives.
+/// The maximum number of directives. The number is limited, because the parser compares each `%TAG` directive with all
+/// earlier directives.
 const MAX_DIRECTIVES: usize = 64;
 const MERGE: &str = "<<";
 
 pub(super) struct Document {
-    /// The root value. `None` if the text contains no document.
+    /// The root value. `None` if the text does not contain a document.
     pub(super) root: Option<Rc<Node>>,
-    /// The repeated keys, each with the line of its second occurrence.
+    /// The repeated keys with the lines of their second occurrences.
     pub(super) repeated: Vec<(String, usize)>,
 }
 
-/// A value. Dropping a node wipes its text from memory.
+/// A value. The text of a node is erased from memory when the node is dropped.
 pub(super) struct Node {
     /// The line where the value starts. The first line is 1.
     pub(super) line: usize,
     pub(super) content: Content,
     weight: usize,
-    /// The depth of the tree below this value, including the value.
+    /// The height of the tree whose root is this value.
     height: usize,
 }
 
@@ -55,7 +56,7 @@ pub(super) struct Member {
 }
 
 impl Document {
-    /// Reads the first document. Like kubectl, ignores all following documents.
+    /// Reads the first document. Like kubectl, ignores all documents after the first one.
     pub(super) fn read(text: &str) -> Result<Self, String> {
         let text = text.strip_prefix('\u{feff}').unwrap_or(text);
         if text.len() > MAX_SIZE {
@@ -75,7 +76,8 @@ impl Document {
 }
 
 fn options() -> Options {
-    // libyaml, which kubectl uses, differs from the YAML specification in these options.
+    // With these options, the parser behaves like libyaml, which kubectl uses and which deviates from the YAML
+    // specification.
     granit_parser::options! {
         strict_indentation: false,
         block_scalar_eof_without_line_feed: true,
@@ -88,14 +90,14 @@ struct Reader<'a> {
     text: &'a str,
     events: Parser<'a, StrInput<'a>>,
     anchors: HashMap<usize, Rc<Node>>,
-    /// The total size of the values that were read.
+    /// The total size of all values read so far.
     weight: usize,
     repeated: Vec<(String, usize)>,
 }
 
 impl<'a> Reader<'a> {
-    /// Returns the next parser event that starts or ends a value. Returns `None` at the end of the document or the
-    /// text.
+    /// Returns the next parser event for the start or end of a value. Returns `None` at the end of the document or of
+    /// the input.
     fn next(&mut self) -> Result<Option<(Event<'a>, Span)>, String> {
         loop {
             match self.events.next_event() {
@@ -110,7 +112,7 @@ impl<'a> Reader<'a> {
                 ))) => return Ok(Some((event, span))),
                 Some(Ok((Event::DocumentEnd | Event::StreamEnd, _))) | None => return Ok(None),
                 Some(Ok(_)) => {}
-                // The message quotes at most one character of the text, which may be a secret.
+                // The message quotes at most one character of the input, because the input can contain secrets.
                 Some(Err(error)) => return Err(format!("{}, at line {}", error.info(), error.marker().line())),
             }
         }
@@ -178,7 +180,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// Reads a map. If a key is repeated, the last value applies, even if it comes from a merge key (`<<`).
+    /// Reads a map. The last value of a repeated key takes precedence, even if it comes from a merge key (`<<`).
     fn map(&mut self) -> Result<Vec<Member>, String> {
         let (mut members, mut places) = (Vec::new(), HashMap::new());
         loop {
@@ -200,8 +202,8 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// Returns `true` if a double-quoted scalar contains the escape sequence `\/`. YAML 1.2 and JSON allow `\/`, but
-    /// YAML 1.1 does not.
+    /// Returns `true` if a double-quoted scalar contains the escape sequence `\/`, which is valid in YAML 1.2 and JSON,
+    /// but not in YAML 1.1.
     fn has_escaped_slash(&self, span: &Span) -> bool {
         let mut source = span.slice(self.text).unwrap_or_default().bytes();
         while let Some(byte) = source.next() {
@@ -213,7 +215,8 @@ impl<'a> Reader<'a> {
     }
 }
 
-/// Adds a field. If the key is repeated, replaces the earlier field, and returns the key and the line of the new field.
+/// Adds a field. If the key is repeated, the new field replaces the earlier one, and the method returns the key and the
+/// line of the new field.
 fn set(members: &mut Vec<Member>, places: &mut HashMap<String, usize>, member: Member) -> Option<(String, usize)> {
     let Some(&place) = places.get(&member.key) else {
         places.insert(member.key.clone(), members.len());
@@ -275,7 +278,7 @@ mod tests {
         Document::read(text).err()
     }
 
-    /// Creates a YAML text in which each line refers to the previous line nine times.
+    /// Creates a YAML text in which each line refers to the previous line nine times, like the "billion laughs" attack.
     fn bomb(rows: usize) -> String {
         let mut text = String::from("a0: &a0 [x, x, x, x, x, x, x, x, x]\n");
         for n in 1..rows {

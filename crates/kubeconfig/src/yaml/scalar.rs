@@ -1,15 +1,15 @@
-//! Determines the type of a plain scalar by the YAML 1.1 rules of kubectl's Go library.
+//! Determines the type of a plain scalar with the YAML 1.1 rules of kubectl's YAML library for Go.
 
 use serde_json::Number;
 use zeroize::Zeroizing;
 
-/// The value of a scalar. `Text` means a string, which is the scalar's text.
+/// The value of a scalar. For a string, the variant is `Text`, and the value is the text of the scalar.
 #[derive(Debug, PartialEq)]
 pub(super) enum Meaning {
     Null,
     Bool(bool),
     Number(Number),
-    /// Infinity or NaN, which JSON cannot represent.
+    /// Infinity or NaN, which cannot be represented in JSON.
     NoJson,
     Text,
 }
@@ -33,7 +33,7 @@ fn number(text: &str) -> Option<Number> {
     if !text.starts_with(|first: char| first.is_ascii_digit() || matches!(first, '+' | '-' | '.')) {
         return None;
     }
-    // Wipe the copy, because the scalar can be a token that looks like a number.
+    // Erase the copy from memory, because it may be a token that looks like a number.
     let plain = Zeroizing::new(text.replace('_', ""));
     integer(&plain).or_else(|| float(&plain))
 }
@@ -51,7 +51,7 @@ fn integer(text: &str) -> Option<Number> {
         [b'0', _, ..] => (8, &digits[1..]),
         _ => (10, digits),
     };
-    // `from_str_radix` would accept a second sign.
+    // `from_str_radix` would accept another sign.
     let amount =
         u64::from_str_radix(digits, radix).ok().filter(|_| digits.starts_with(|c: char| c.is_ascii_hexdigit()))?;
     if is_negative { 0_i64.checked_sub_unsigned(amount).map(Number::from) } else { Some(amount.into()) }
@@ -67,7 +67,7 @@ fn float(text: &str) -> Option<Number> {
 mod tests {
     use super::*;
 
-    /// The expected values were measured with kubectl.
+    /// The expected values were obtained by running kubectl.
     #[test]
     fn plain_scalars_resolve_as_in_kubectl() {
         let number = |value: serde_json::Value| match value {

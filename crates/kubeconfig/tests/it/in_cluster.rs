@@ -1,4 +1,4 @@
-//! Tests `in_cluster`, and which source `infer` chooses.
+//! Tests of `in_cluster`, and of the order in which `infer` tries its sources.
 
 use std::path::Path;
 use std::time::Duration;

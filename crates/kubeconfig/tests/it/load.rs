@@ -1,4 +1,4 @@
-//! Tests that files are found, read and merged.
+//! Tests of finding, reading and merging files.
 
 use std::error::Error as _;
 use std::io::{self, Write};
@@ -160,7 +160,8 @@ fn empty_fields_are_absent() {
     config.validate().unwrap();
 }
 
-/// The CA file's relative path starts at the kubeconfig's directory, not at the working directory.
+/// The relative path of the CA file is resolved against the directory of the kubeconfig, not against the working
+/// directory.
 #[test]
 fn ca_file_is_used_if_ca_data_is_empty() {
     let dir = tempfile::tempdir().unwrap();
@@ -251,7 +252,7 @@ fn context_without_user_sends_no_credentials() {
     assert!(missing.client_config(&Overrides::default()).unwrap_err().is_invalid(), "a named user must exist");
 }
 
-/// Without quotes, kubectl would read `yes` as a boolean and reject the whole file.
+/// Without the quotes, kubectl would read `yes` as a boolean and reject the file.
 #[test]
 fn string_that_yaml_reads_as_another_type_is_quoted() {
     let mut config = Kubeconfig::parse(&example("")).unwrap();
@@ -281,9 +282,9 @@ fn repeated_key_logs_a_warning_with_its_line() {
     let log = Log::default();
     let writer = log.clone();
     let subscriber = || tracing_subscriber::fmt().with_ansi(false);
-    // tracing caches whether an event is enabled. With only one subscriber in the process, tracing asks the first
-    // thread's subscriber, and caches its answer for all threads. The first thread may have no subscriber. With a
-    // second subscriber, tracing asks the subscriber of each thread.
+    // tracing caches per call site whether an event is enabled. While the process has only one subscriber, the cached
+    // value is decided by the first thread, which may not have a subscriber. With a second subscriber, tracing checks
+    // the subscriber of each thread.
     let _another = tracing::Dispatch::new(subscriber().with_writer(io::sink).finish());
     let file = tempfile::NamedTempFile::new().unwrap();
     std::fs::write(file.path(), "users:\n- name: u\n  user:\n    token: hush\n    token: t\n").unwrap();

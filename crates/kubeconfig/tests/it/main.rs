@@ -1,4 +1,4 @@
-//! Tests for kubeconfig files and a pod's service account.
+//! Tests of kubeconfig files and of a pod's service account.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by a panic")]
 

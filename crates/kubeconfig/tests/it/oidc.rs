@@ -1,11 +1,11 @@
-//! Tests client configurations for the auth provider `oidc`, and writing new tokens.
+//! Tests of client configurations for the `oidc` auth provider, and of writing new tokens.
 
 use std::path::Path;
 
 use pintle_kubeconfig::{Files, Kubeconfig, Overrides};
 use pintle_meta::{ClientConfig, OidcConfig, PemSource, Secret};
 
-/// Writes a kubeconfig file whose only user has an `oidc` login with an issuer, a client ID and `settings`.
+/// Writes a kubeconfig file with a single user whose `oidc` login has an issuer, a client ID and `settings`.
 fn write(path: &Path, settings: &str, user: &str) {
     let text = format!(
         "# mine\ncurrent-context: c\ncontexts: [{{name: c, context: {{cluster: eu, user: me}}}}]\n\
@@ -93,8 +93,8 @@ fn new_tokens_are_written_only_to_their_entry() {
     let kept = std::fs::read_to_string(&file).unwrap();
     assert!(kept.contains("extra-scopes: groups") && kept.contains("as: you"), "{kept}");
 
-    // New tokens are not written while another program writes the file, after the user is removed, or after the user's
-    // login changes.
+    // New tokens are not written if another program is writing to the file, if the user has been removed, or if the
+    // login of the user has changed.
     let lock = dir.path().join("config.lock");
     std::fs::write(&lock, "").unwrap();
     let error = store.store(&Secret::new("i3"), &Secret::new("r3")).unwrap_err().to_string();

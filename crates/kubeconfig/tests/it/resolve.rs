@@ -1,4 +1,4 @@
-//! Tests the client configurations that kubeconfigs and overrides produce.
+//! Tests of the client configurations that result from kubeconfigs and overrides.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -6,7 +6,7 @@ use std::time::Duration;
 use pintle_kubeconfig::{Error, Kubeconfig, Overrides};
 use pintle_meta::{ClientConfig, InteractiveMode, PemSource, Secret};
 
-/// Creates a configuration with one context. `cluster` and `user` are fields in YAML's flow style.
+/// Creates a configuration with one context. `cluster` and `user` contain fields in YAML's flow style.
 fn config(cluster: &str, user: &str) -> Kubeconfig {
     let text = format!(
         "current-context: c\ncontexts: [{{name: c, context: {{cluster: eu, user: me}}}}]\n\
@@ -56,7 +56,7 @@ fn server_without_scheme_is_rejected_with_credentials() {
     assert_eq!(token(&resolve("server: 'http://host'", "token: t", &Overrides::default())), None);
 }
 
-/// With leading spaces, the URL would not start with `https`, and the client would silently omit the credentials.
+/// With leading spaces, the URL would not start with `https`, and the client would silently send no credentials.
 #[test]
 fn spaces_around_server_are_trimmed() {
     let used =
@@ -110,7 +110,7 @@ fn server_trust_settings_are_replaced_together() {
     assert!(!used.tls.insecure_skip_verify);
 }
 
-/// `insecure_skip_tls_verify: Some(false)` does not replace the CA in a file.
+/// `insecure_skip_tls_verify: Some(false)` does not replace the CA of the kubeconfig.
 #[test]
 fn explicit_verification_keeps_the_file_ca() {
     let verified = Overrides { insecure_skip_tls_verify: Some(false), ..Overrides::default() };
@@ -120,7 +120,7 @@ fn explicit_verification_keeps_the_file_ca() {
     assert!(!used.tls.insecure_skip_verify);
 }
 
-/// A program may pass an empty override for an unset flag.
+/// Programs may pass an empty string if a flag is not set.
 #[test]
 fn empty_overrides_change_nothing() {
     let text = || Some(String::new());

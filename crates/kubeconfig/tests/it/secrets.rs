@@ -1,5 +1,5 @@
 //! Tests that no output contains a secret. The tests collect the `Debug` output of all public types, and the error
-//! chains that files with many kinds of mistakes cause.
+//! messages for files with many kinds of mistakes.
 
 use std::error::Error as StdError;
 use std::fmt::Debug;
@@ -8,7 +8,7 @@ use pintle_kubeconfig::{Environment, Error, Files, Kubeconfig, Overrides, in_clu
 use pintle_meta::{ApiError, Secret};
 use serde_json::{Value, json};
 
-/// The value of every secret in these tests, as text and as base64.
+/// The value of each secret in these tests, as plain text and as base64.
 const CANARIES: [&str; 2] = ["hush-0815", "aHVzaC0wODE1"];
 
 #[derive(Default)]
@@ -23,7 +23,7 @@ impl Shown {
         self.types += &format!("{} ", std::any::type_name::<T>());
     }
 
-    /// Adds an error's messages to the output, including the messages of its sources and conversions.
+    /// Adds the messages of an error, of its sources, and of the errors to which it can be converted.
     fn error(&mut self, error: Error) {
         for error in std::iter::successors(Some(&error as &dyn StdError), |error| StdError::source(*error)) {
             self.text += &format!("{error}\n{error:?}\n");
@@ -94,7 +94,7 @@ fn overrides() -> Overrides {
     }
 }
 
-/// Returns a valid configuration. Each field that can be secret contains one of the [`CANARIES`].
+/// Returns a valid configuration. Each field that may be secret contains one of the [`CANARIES`].
 fn full() -> Value {
     let [text, base64] = CANARIES;
     let extensions = json!([{"name": "client.authentication.k8s.io/exec", "extension": {"key": text}}]);
@@ -127,7 +127,7 @@ fn full() -> Value {
     })
 }
 
-/// Each copy has one wrong field.
+/// Returns copies of the kubeconfig, in each of which one field is invalid.
 fn spoilt() -> Vec<Value> {
     fn pointers(value: &Value, at: String, all: &mut Vec<String>) {
         let members: Vec<(String, &Value)> = match value {
@@ -144,7 +144,7 @@ fn spoilt() -> Vec<Value> {
     let text = CANARIES[0];
     let mut spoilt = Vec::new();
     for pointer in &all {
-        // Names, and URLs without a user, are not secret, so error messages may show them.
+        // Names and URLs without user names are not secret, so error messages may contain them.
         let is_name = |text: &str| text.contains('@') || !CANARIES.iter().any(|canary| text.contains(canary));
         let as_text = !whole.pointer(pointer).unwrap().as_str().is_some_and(is_name);
         for other in [json!(text), json!([text]), json!({"x": text}), json!([{"name": "x", "user": text}])] {
@@ -173,7 +173,7 @@ fn public_types_and_errors_show_no_secret() {
     }
     let yaml = Kubeconfig::parse(&full().to_string()).unwrap().to_yaml().unwrap();
     for (at, _) in yaml.char_indices() {
-        // The truncated URL `https://me:…` can be read as a host and a port, which are not secret.
+        // The truncated URL `https://me:…` could also be a host and a port, which are not secret.
         Kubeconfig::parse(&yaml[..at]).map_or_else(|error| shown.error(error), drop);
     }
     for (at, _) in yaml.match_indices(CANARIES[0]) {
@@ -223,7 +223,7 @@ fn file_and_pod_configurations_show_no_secret() {
     shown.check();
 }
 
-/// A new public type must be added to the tests above.
+/// When you add a public type, also add it to the tests above.
 #[test]
 fn secret_test_covers_every_public_type() {
     let mut shown = Shown::default();

@@ -1,4 +1,4 @@
-//! Tests that only changed entries are written, each in place to its original file.
+//! Tests that only changed entries are written, each in place in the file that contains it.
 
 use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
@@ -101,7 +101,7 @@ fn new_file_is_private_and_directories_are_created() {
     assert_eq!(left, ["config"], "no lock or temporary file remains");
 }
 
-/// A new file that `sudo tool` creates would belong to root, and the user could not read the file.
+/// A file created by `sudo tool` would belong to root, and the user could not read it.
 #[test]
 fn written_file_keeps_inode_owner_mode_and_links() {
     let dir = tempfile::tempdir().unwrap();
@@ -148,7 +148,7 @@ fn symlink_stays_a_symlink() {
     assert_eq!(read(&target).current_context, "x");
 }
 
-/// The second lock of the same file would fail. Two writes to the same file would lose half of a change.
+/// Locking the same file twice would fail. Writing the same file twice would lose half of a change.
 #[test]
 fn file_with_several_names_is_written_once() {
     let dir = tempfile::tempdir().unwrap();
@@ -172,7 +172,7 @@ fn file_with_several_names_is_written_once() {
         assert_eq!(written.clusters["a"].server, "https://new", "{names:?}");
         assert!(std::fs::symlink_metadata(&link).unwrap().is_symlink());
     }
-    // A file that does not exist yet can also have several names.
+    // A file that does not exist yet can also be listed under several names.
     std::fs::remove_file(&file).unwrap();
     files(&[&detour, &file]).modify(|config| config.current_context = "x".into()).unwrap();
     assert_eq!(read(&file).current_context, "x");
