@@ -14,7 +14,7 @@ use crate::redacted::redacted_url;
 /// A client's configuration for one API server, like client-go's `rest.Config`.
 ///
 /// The configuration can come from a kubeconfig file, a pod's service account or the embedded server. `Debug` prints
-/// secrets as `[redacted]` and omits the user and password in URLs.
+/// secrets as `[redacted]` and omits user names and passwords in URLs.
 ///
 /// # Examples
 ///
@@ -37,52 +37,52 @@ pub struct ClientConfig {
     pub namespace: String,
     /// The certificates and other TLS settings.
     pub tls: TlsClientConfig,
-    /// A bearer token. If `token_file` is also set, this token applies only until the client has read the file.
+    /// A bearer token. If `token_file` is also set, this token is used only until the client has read the file.
     pub token: Option<Secret>,
-    /// The path of a bearer token file. The client reads the file again when its content changes.
+    /// The path of a bearer token file. The client reads the file again when it changes.
     pub token_file: Option<PathBuf>,
     /// The credentials for basic authentication.
     pub basic: Option<BasicAuth>,
     /// A program that prints credentials.
     pub exec: Option<ExecConfig>,
-    /// An OpenID Connect login, whose tokens the client refreshes. If `token` or `basic` is also set, the client uses
-    /// that credential instead.
+    /// An OpenID Connect login. The client refreshes its tokens. If `token` or `basic` is also set, it takes precedence
+    /// over the login.
     pub oidc: Option<OidcConfig>,
-    /// The credential programs that [`exec`](Self::exec) may run. By default, all programs may run.
+    /// The credential plugins that [`exec`](Self::exec) may run. By default, all plugins are allowed.
     pub plugin_policy: PluginPolicy,
-    /// The user to impersonate. The authenticated user needs permission to impersonate this user.
+    /// The user to impersonate. The authenticated user must be allowed to impersonate this user.
     pub impersonate: Option<Impersonate>,
-    /// The URL of the proxy for all requests, with the scheme `http`, `https` or `socks5`. `None` uses the proxy
-    /// environment variables.
+    /// The URL of the proxy for all requests. The scheme is `http`, `https` or `socks5`. If `None`, the proxy
+    /// environment variables are used.
     pub proxy_url: Option<String>,
     /// Whether to request uncompressed responses.
     pub disable_compression: bool,
-    /// The `User-Agent` header. `None` means the program's name and version.
+    /// The `User-Agent` header. If `None`, the name and version of the program are sent.
     pub user_agent: Option<String>,
-    /// The client's maximum number of requests per second. `None`, or a value of 0 or less, means no limit. client-go's
-    /// default is 5. Servers apply their own limits.
+    /// The maximum number of requests per second that the client sends. `None` and values of 0 or less disable the
+    /// limit. client-go's default is 5. Servers apply their own limits.
     pub qps: Option<f32>,
-    /// The number of requests that the client may send at once before `qps` limits the rate. `None` means client-go's
-    /// default, 10.
+    /// The number of requests that the client may send in a burst before `qps` limits the rate. `None` means
+    /// client-go's default, 10.
     pub burst: Option<u32>,
-    /// The timeout for a whole request, including the response body. Watches ignore this timeout. `None` means no
+    /// The timeout for an entire request, including the response body. Watches ignore this timeout. `None` means no
     /// timeout.
     pub timeout: Option<Duration>,
-    /// The maximum size of one object in a list or a watch, in bytes. The client skips a larger object without
-    /// buffering it, and reports it as [`RawObject::Oversized`](crate::RawObject::Oversized). All other objects in the
-    /// list or watch are delivered. An informer treats an oversized object like an undecodable one. `None` means 16
-    /// MiB. etcd accepts up to 1.5 MiB per object, but an aggregated server's objects can be larger.
+    /// The maximum size of one object in a list or a watch, in bytes. The client skips larger objects without buffering
+    /// them, and reports each as [`RawObject::Oversized`](crate::RawObject::Oversized). The other objects of the list
+    /// or watch are still delivered. Informers treat an oversized object like an object that cannot be decoded. `None`
+    /// means 16 MiB. etcd accepts up to 1.5 MiB per object, but aggregated API servers may store larger objects.
     pub max_object: Option<usize>,
 }
 
 impl ClientConfig {
-    /// Creates a configuration for the URL `server` without credentials.
+    /// Creates a configuration without credentials for the server URL `server`.
     pub fn new(server: impl Into<String>) -> Self {
         Self { server: server.into(), ..Self::default() }
     }
 
-    /// Returns a configuration for the same server without credentials, like client-go's `AnonymousClientConfig`. The
-    /// result contains no token, password, client certificate, credential program, login or impersonation.
+    /// Returns a configuration without credentials for the same server, like client-go's `AnonymousClientConfig`. The
+    /// result contains no token, password, client certificate, credential plugin, login or impersonation.
     ///
     /// # Examples
     ///
@@ -96,7 +96,7 @@ impl ClientConfig {
     /// ```
     #[must_use]
     pub fn anonymous(&self) -> Self {
-        // A list of the fields to keep cannot leak a credential field that is added later.
+        // Name the fields to keep, so that a credential field that is added later is not copied by accident.
         Self {
             server: self.server.clone(),
             namespace: self.namespace.clone(),
@@ -118,7 +118,7 @@ impl ClientConfig {
         }
     }
 
-    /// Returns the namespace for requests without an explicit namespace.
+    /// Returns the namespace for requests that do not specify a namespace.
     pub fn default_namespace(&self) -> &str {
         match self.namespace.as_str() {
             "" => "default",
@@ -136,21 +136,22 @@ crate::debug_fields!(ClientConfig {
 /// The TLS settings of a [`ClientConfig`].
 #[derive(Clone, Debug, Default)]
 pub struct TlsClientConfig {
-    /// The certificate authorities for verifying the server's certificate. `None` uses the operating system's
-    /// certificate authorities.
+    /// The certificate authorities that are trusted for the server. If `None`, the operating system's certificate
+    /// authorities are used.
     pub ca: Option<PemSource>,
-    /// The client certificate, including its chain.
+    /// The client certificate with its chain.
     pub certificate: Option<PemSource>,
     /// The client certificate's private key.
     pub key: Option<PemSource>,
-    /// The server name for SNI and for verifying the server's certificate. `None` means the host in the server's URL.
+    /// The server name for SNI and for verifying the server's certificate. If `None`, the host in the server URL is
+    /// used.
     pub server_name: Option<String>,
-    /// Whether to accept any server certificate. Cannot be combined with `ca`.
+    /// Whether to accept any server certificate without verifying it. Cannot be combined with `ca`.
     pub insecure_skip_verify: bool,
 }
 
-/// PEM text or the path of a PEM file. The client reads a file again when it changes. `Debug` prints the path but never
-/// PEM text. Dropping a `PemSource` wipes inline PEM text from memory.
+/// Certificates or keys as PEM text, or the path of a PEM file. The client reads a file again when it changes. `Debug`
+/// prints the path, but never the PEM text. Inline PEM text is erased from memory when a `PemSource` is dropped.
 #[derive(Clone)]
 pub enum PemSource {
     /// The PEM text.
@@ -187,7 +188,7 @@ pub struct BasicAuth {
     pub password: Secret,
 }
 
-/// A string that `Debug` never prints. Dropping a `Secret` wipes the string from memory.
+/// A string that `Debug` never prints. The string is erased from memory when a `Secret` is dropped.
 ///
 /// # Examples
 ///
@@ -209,7 +210,7 @@ impl Secret {
         Self(Zeroizing::new(text.into()))
     }
 
-    /// Returns the secret text. Only use the text to authenticate to a server.
+    /// Returns the secret text. Use the text only to authenticate to a server.
     pub fn expose(&self) -> &str {
         &self.0
     }
@@ -221,24 +222,25 @@ impl fmt::Debug for Secret {
     }
 }
 
-/// A credential program, as defined by the API group `client.authentication.k8s.io`. Dropping an `ExecConfig` wipes the
-/// arguments and environment variables from memory.
+/// A credential plugin, as defined by the API group `client.authentication.k8s.io`. The arguments and environment
+/// variables are erased from memory when an `ExecConfig` is dropped.
 #[derive(Clone)]
 pub struct ExecConfig {
     /// `client.authentication.k8s.io/v1` or `/v1beta1`.
     pub api_version: String,
-    /// The program's path, or a name to look up in `PATH`.
+    /// The path of the program, or a name that is looked up in `PATH`.
     pub command: String,
     /// The arguments.
     pub args: Vec<String>,
-    /// Additional environment variables for the program. The program also inherits all variables of this process.
+    /// Additional environment variables for the program. The program also inherits the environment of this process.
     pub env: BTreeMap<String, String>,
-    /// A message that tells the user how to install the program. The error for a missing program contains this message.
+    /// A hint for the user on how to install the program. If the program is missing, the error message contains this
+    /// hint.
     pub install_hint: Option<String>,
-    /// Whether the program receives cluster information, such as the server's URL.
+    /// Whether to pass cluster information, such as the server URL, to the program.
     pub provide_cluster_info: bool,
-    /// Additional cluster data for the program, from the extension `client.authentication.k8s.io/exec` of a kubeconfig
-    /// cluster.
+    /// Additional cluster data for the program, from the extension `client.authentication.k8s.io/exec` of the cluster
+    /// in the kubeconfig.
     pub cluster_extension: Option<serde_json::Value>,
     /// Whether the program may interact with the user.
     pub interactive_mode: InteractiveMode,
@@ -265,20 +267,20 @@ impl fmt::Debug for ExecConfig {
     }
 }
 
-/// Whether a credential program may use standard input.
+/// Whether a credential plugin may use standard input.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum InteractiveMode {
     /// The program needs standard input.
     Always,
-    /// The program may use standard input if it is a terminal.
+    /// The plugin may use standard input if it is a terminal.
     #[default]
     IfAvailable,
-    /// The program never uses standard input.
+    /// The plugin never uses standard input.
     Never,
 }
 
-/// An OpenID Connect login, like client-go's auth provider `oidc`. The client sends the id token with each request.
-/// Before the id token expires, the client uses the refresh token to request a new id token from the issuer.
+/// An OpenID Connect login, like client-go's auth provider `oidc`. The client sends the id token with each request. The
+/// client uses the refresh token to request a new id token from the issuer before the current id token expires.
 ///
 /// # Examples
 ///
@@ -296,25 +298,26 @@ pub enum InteractiveMode {
 /// ```
 #[derive(Clone, Default)]
 pub struct OidcConfig {
-    /// The issuer's `https` URL. The client finds the token endpoint in `/.well-known/openid-configuration` under this
-    /// URL.
+    /// The issuer's `https` URL. The client discovers the token endpoint at `/.well-known/openid-configuration` under
+    /// this URL.
     pub issuer_url: String,
-    /// The client ID at the issuer.
+    /// The client ID that is registered with the issuer.
     pub client_id: String,
     /// The client secret, if the issuer requires one.
     pub client_secret: Option<Secret>,
     /// The current id token. The client replaces the token shortly before it expires.
     pub id_token: Option<Secret>,
-    /// The refresh token for requesting new id tokens. If `None`, the login ends when the id token expires.
+    /// The refresh token, with which new id tokens are requested. If this is `None`, the login ends when the id token
+    /// expires.
     ///
-    /// Most issuers accept a refresh token only once. Clients in one process that use the same refresh token at the
-    /// same time therefore share one login. The shared login uses the first client's token store.
+    /// Most issuers accept each refresh token only once. Therefore, clients in the same process share one login while
+    /// they use the same refresh token. The shared login uses the token store of the first client.
     pub refresh_token: Option<Secret>,
-    /// The certificate authorities for verifying the issuer's certificate. `None` uses the operating system's
-    /// certificate authorities.
+    /// The certificate authorities that are trusted for the issuer. If `None`, the operating system's certificate
+    /// authorities are used.
     pub ca: Option<PemSource>,
-    /// Saves new tokens for the next start of the program. Most issuers accept a refresh token only once, so the next
-    /// start needs the new token. `None` saves nothing.
+    /// Stores new tokens, so that the program can use them after a restart. Most issuers accept each refresh token only
+    /// once, so the old refresh token is useless after a restart. `None` saves nothing.
     pub token_store: Option<Arc<dyn TokenStore>>,
 }
 
@@ -323,21 +326,21 @@ crate::debug_fields!(OidcConfig {
     token_store => |store: &Option<_>| store.as_ref().map(|_| format_args!("[a store]")),
 });
 
-/// Saves a login's tokens, like client-go's `AuthProviderConfigPersister`.
+/// Stores the tokens of a login, like client-go's `AuthProviderConfigPersister`.
 pub trait TokenStore: Send + Sync {
-    /// Replaces the stored tokens. `id_token` is empty if the issuer returned no id token.
+    /// Replaces the stored tokens. `id_token` is empty if the issuer did not return an id token.
     ///
-    /// The method may block. The client calls `store` on a separate thread and holds no lock during the call. Two calls
-    /// for the same login never overlap. Requests wait until `store` returns, but at most for a few seconds.
+    /// The method may block. The client calls `store` on a separate thread, without holding a lock. Calls for the same
+    /// login never overlap. Requests wait until `store` returns, for at most a few seconds.
     ///
     /// # Errors
     ///
-    /// Returns an error if the tokens cannot be stored. The client then still uses the new tokens, and retries `store`
-    /// a few times.
+    /// Returns an error if the tokens cannot be stored. In this case, the client still uses the new tokens, and retries
+    /// `store` a few times.
     fn store(&self, id_token: &Secret, refresh_token: &Secret) -> Result<(), Box<dyn Error + Send + Sync>>;
 }
 
-/// The credential programs that may run, as in client-go. With a policy, an untrusted kubeconfig cannot start arbitrary
+/// Which credential plugins may run, as in client-go. A policy prevents an untrusted kubeconfig from starting arbitrary
 /// programs.
 ///
 /// # Examples
@@ -356,16 +359,16 @@ pub enum PluginPolicy {
     AllowAll,
     /// No program may run.
     DenyAll,
-    /// Only these programs may run. Each entry is a path, or a name to look up in `PATH`. A program may run if its
-    /// configured name equals an entry, or if both resolve to the same file. The list must not be empty. Paths must not
-    /// contain `.`, `..` or double slashes.
+    /// Only these programs may run. Each entry is a path, or a name that is looked up in `PATH`. A plugin may run if
+    /// its configured name equals an entry, or if both resolve to the same file. The list must not be empty. Paths must
+    /// not contain `.` or `..` components, or double slashes.
     Allowlist(Vec<PathBuf>),
 }
 
 /// The identity to impersonate.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Impersonate {
-    /// The user name. Required if any other field is set.
+    /// The user name. Required if any other field of this struct is set.
     pub user: String,
     /// The user's uid.
     pub uid: Option<String>,
@@ -389,7 +392,8 @@ mod tests {
         (config.namespace, config.user_agent) = ("team-a".into(), Some("agent".into()));
         (config.qps, config.burst, config.max_object) = (Some(1.0), Some(2), Some(3));
         (config.timeout, config.disable_compression) = (Some(Duration::from_secs(4)), true);
-        // `anonymous` keeps the user name in `proxy_url`, because the name authenticates the client only to the proxy.
+        // `anonymous` keeps the user name in `proxy_url`, because this name authenticates the client to the proxy and
+        // not to the server.
         let (before, after) = (format!("{config:?}"), format!("{:?}", config.anonymous()));
         let secret = ["token", "token_file", "basic", "exec", "oidc", "impersonate", "certificate", "key"];
         for part in ["ca: Some", "name", "team-a", "agent", "qps: Some(1.0)", "burst: Some(2)", "Some(4s)", "socks5"] {

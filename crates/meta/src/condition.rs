@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use crate::null::or_empty;
 use crate::time::Time;
 
-/// A condition in an object's status, like Kubernetes' `metav1.Condition`.
+/// A condition in the status of an object, like Kubernetes' `metav1.Condition`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Condition {
@@ -15,10 +15,10 @@ pub struct Condition {
     /// Whether the condition is met.
     #[serde(default, deserialize_with = "or_empty")]
     pub status: ConditionStatus,
-    /// The object's `metadata.generation` when this condition was computed.
+    /// The `metadata.generation` of the object for which this condition was computed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub observed_generation: Option<i64>,
-    /// The time of the last change of `status`. If `None`, [`Conditions::set`] uses its `now` argument.
+    /// When `status` last changed. If this is `None`, [`Conditions::set`] uses its argument `now` instead.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub last_transition_time: Option<Time>,
     /// A machine-readable reason for the status, as one word in upper camel case.
@@ -36,15 +36,14 @@ pub enum ConditionStatus {
     True,
     /// The condition is not met.
     False,
-    /// The controller does not know whether the condition is met. Decoding an unrecognized status also returns
-    /// `Unknown`.
+    /// The controller cannot tell whether the condition is met. Unrecognized statuses are also decoded as `Unknown`.
     #[default]
     #[serde(other)]
     Unknown,
 }
 
-/// The `conditions` in an object's status. The methods work like apimachinery's `meta.SetStatusCondition` and related
-/// functions.
+/// The `conditions` in the status of an object. The methods work like `meta.SetStatusCondition` and related functions
+/// in apimachinery.
 ///
 /// # Examples
 ///
@@ -76,10 +75,10 @@ impl From<Option<Vec<Condition>>> for Conditions {
 }
 
 impl Conditions {
-    /// Adds `condition`, or replaces the existing condition of the same type. Returns `true` if anything changed.
+    /// Adds `condition`, or replaces the existing condition with the same type. Returns `true` if anything changed.
     ///
-    /// The transition time changes only if the status changes. `set` then uses the transition time in `condition`, or
-    /// `now` if that time is `None`.
+    /// The transition time changes only if the status changes. In this case, `set` uses the transition time of
+    /// `condition`, or `now` if that time is `None`.
     pub fn set(&mut self, condition: Condition, now: Time) -> bool {
         let at = condition.last_transition_time.unwrap_or(now);
         let Some(present) = self.0.iter_mut().find(|other| other.condition_type == condition.condition_type) else {
@@ -94,29 +93,29 @@ impl Conditions {
         is_change
     }
 
-    /// Removes the condition `condition_type`. Returns `true` if the condition was present.
+    /// Removes the condition `condition_type`. Returns `true` if the condition existed.
     pub fn remove(&mut self, condition_type: &str) -> bool {
         let before = self.0.len();
         self.0.retain(|condition| condition.condition_type != condition_type);
         self.0.len() < before
     }
 
-    /// Returns the condition `condition_type`, if present.
+    /// Returns the condition of type `condition_type`, if present.
     pub fn find(&self, condition_type: &str) -> Option<&Condition> {
         self.0.iter().find(|condition| condition.condition_type == condition_type)
     }
 
-    /// Returns `true` if the condition `condition_type` is present and has the status `status`.
+    /// Returns `true` if a condition of type `condition_type` exists and has the status `status`.
     pub fn has(&self, condition_type: &str, status: ConditionStatus) -> bool {
         self.find(condition_type).is_some_and(|condition| condition.status == status)
     }
 
-    /// Returns `true` if the condition `condition_type` is present and has the status `True`.
+    /// Returns `true` if a condition of type `condition_type` exists and has the status `True`.
     pub fn is_true(&self, condition_type: &str) -> bool {
         self.has(condition_type, ConditionStatus::True)
     }
 
-    /// Returns `true` if the condition `condition_type` is present and has the status `False`.
+    /// Returns `true` if a condition of type `condition_type` exists and has the status `False`.
     pub fn is_false(&self, condition_type: &str) -> bool {
         self.has(condition_type, ConditionStatus::False)
     }

@@ -7,7 +7,7 @@ use crate::null::or_empty;
 use crate::object::{Metadata, Object};
 use crate::object_meta::{ObjectMeta, TypeMeta};
 
-/// An object of any kind, like client-go's `Unstructured`. The metadata is typed, and all other fields are JSON.
+/// An object of any kind, like client-go's `Unstructured`. The metadata is typed, and the other fields are JSON values.
 ///
 /// # Examples
 ///
@@ -23,7 +23,7 @@ use crate::object_meta::{ObjectMeta, TypeMeta};
 /// ```
 #[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize)]
 pub struct DynamicObject {
-    /// The `apiVersion` and `kind`. For the items of a list response, `apiVersion` and `kind` are empty.
+    /// The `apiVersion` and `kind`. The items of a list response have no `apiVersion` and `kind`, so both are empty.
     #[serde(flatten)]
     pub types: TypeMeta,
     /// The metadata.
@@ -40,8 +40,8 @@ impl Object for DynamicObject {
     }
 }
 
-/// An object with only its metadata, like Kubernetes' `PartialObjectMetadata`. Any object's JSON can be decoded as a
-/// `PartialObject`, because decoding skips all fields except the three below.
+/// An object with only its metadata, like Kubernetes' `PartialObjectMetadata`. The JSON of any object can be decoded as
+/// a `PartialObject`, because all fields except the ones below are skipped.
 ///
 /// # Examples
 ///

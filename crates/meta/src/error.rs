@@ -9,9 +9,9 @@ use crate::status::{Reason, Status};
 
 /// An API request error. Every client implementation returns this type.
 ///
-/// An `ApiError` contains the kind of failure, the request, the server's retry delay, and whether the server may have
-/// executed the request. Informers, electors, recorders and controllers decide from these fields whether to retry, list
-/// again or give up. Cloning an `ApiError` is cheap.
+/// An `ApiError` contains the kind of failure, the request, the delay that the server requested, and whether the server
+/// may have executed the request. Informers, electors, recorders and controllers use these fields to decide whether to
+/// retry, list again or give up. Cloning an `ApiError` is cheap.
 ///
 /// # Examples
 ///
@@ -25,13 +25,13 @@ use crate::status::{Reason, Status};
 pub struct ApiError {
     /// The kind of failure.
     pub kind: ErrorKind,
-    /// The request that failed, if the client provided it.
+    /// The request that failed, if known.
     pub request: Option<Arc<RequestLine>>,
-    /// The delay that the server requested before a retry, if any. Clients also store this delay in
+    /// How long the server asked the client to wait before a retry, if it did. Clients also store this delay in
     /// [`StatusDetails::retry_after_seconds`](crate::StatusDetails::retry_after_seconds).
     pub retry_after: Option<Duration>,
-    /// Whether the server may have executed an earlier attempt of the same request. If `true`, an earlier attempt may
-    /// be the reason for a conflict.
+    /// Whether the server may have executed an earlier attempt of this request. If so, a conflict may be caused by that
+    /// attempt.
     pub earlier_may_have_acted: bool,
 }
 
@@ -62,8 +62,8 @@ pub enum ErrorKind {
         /// The underlying error.
         cause: Cause,
     },
-    /// The client could not decode the response. For example, the JSON is invalid, a field is missing, or a watch frame
-    /// has an unknown type. The server has executed the request.
+    /// The client could not decode the response. For example, the JSON is invalid, a required field is missing, or a
+    /// watch event has an unknown type. The server has executed the request in this case.
     Decode(Cause),
     /// The request is invalid. Nothing was sent.
     InvalidRequest(Cause),
@@ -75,16 +75,17 @@ pub enum ErrorKind {
     Transport(Cause),
     /// The client could not obtain credentials. Nothing was sent. A later attempt may succeed.
     Unauthenticated(Cause),
-    /// The connection failed or the server refused the stream before processing the request. The server executed
-    /// nothing.
+    /// The connection failed, or the server refused the HTTP/2 stream, before the request was processed. The server
+    /// executed nothing.
     Unprocessed(Cause),
 }
 
-/// The cause of an [`ApiError`]. The cause's message does not repeat the request, which [`ApiError::request`] contains.
+/// The cause of an [`ApiError`]. The message of the cause does not repeat the request, which is in
+/// [`ApiError::request`].
 pub type Cause = Arc<dyn Error + Send + Sync>;
 
-/// A request's method and URL, for errors and logs. The URL contains no user name, no password and no values of query
-/// parameters that may be secret.
+/// The method and URL of a request, for errors and logs. The URL does not contain user names, passwords, or the values
+/// of query parameters that may be secret.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RequestLine {
     /// The method, such as `GET`.
@@ -94,7 +95,7 @@ pub struct RequestLine {
 }
 
 impl RequestLine {
-    /// Returns the URL's path, without the scheme, host and query.
+    /// Returns the path of the URL, without the scheme, the host and the query.
     pub fn path(&self) -> &str {
         let rest = self.url.split_once("://").map_or(&*self.url, |(_, rest)| rest);
         let path = &rest[rest.find('/').unwrap_or(rest.len())..];
@@ -129,12 +130,12 @@ impl ApiError {
         ErrorKind::Transport(cause.into().into()).into()
     }
 
-    /// Creates a [`Connect`](ErrorKind::Connect) error with `refused` set.
+    /// Creates a [`Connect`](ErrorKind::Connect) error in which `refused` is `true`.
     pub fn connection_refused(cause: impl Into<Box<dyn Error + Send + Sync>>) -> Self {
         ErrorKind::Connect { refused: true, cause: cause.into().into() }.into()
     }
 
-    /// Returns the server's status, if the response contained one.
+    /// Returns the [`Status`] that the server returned, if any.
     pub fn status(&self) -> Option<&Status> {
         match &self.kind {
             ErrorKind::Status(status) => Some(status),
@@ -142,17 +143,17 @@ impl ApiError {
         }
     }
 
-    /// Returns the reason in the server's status, if any.
+    /// Returns the reason in the server's [`Status`], if any.
     pub fn reason(&self) -> Option<&Reason> {
         self.status()?.reason.as_ref()
     }
 
-    /// Returns `true` if the server may have executed this attempt or an earlier attempt. Only call this method for
-    /// write requests.
+    /// Returns `true` if the server may have executed this attempt or an earlier attempt. This result is only
+    /// meaningful for write requests.
     ///
-    /// A 4xx status or status 501 means that the server did not execute this attempt. For other statuses from 500 on,
-    /// the outcome is unknown, because a proxy may have sent the status. For example, Envoy returns 503 if a connection
-    /// breaks after Envoy has forwarded the request.
+    /// After a 4xx status or status 501, the server has not executed this attempt. After other statuses of 500 or
+    /// above, the outcome is unknown, because the status may come from a proxy. For example, Envoy returns 503 if a
+    /// connection breaks after it has forwarded the request.
     pub fn may_have_acted(&self) -> bool {
         let this = match &self.kind {
             ErrorKind::Connect { .. }
@@ -174,13 +175,13 @@ impl ApiError {
         this || self.earlier_may_have_acted
     }
 
-    /// Returns `true` if the peer refused the connection.
+    /// Returns `true` if the server refused the connection.
     pub fn is_connection_refused(&self) -> bool {
         matches!(self.kind, ErrorKind::Connect { refused: true, .. })
     }
 
-    /// Returns `true` if no response arrived: the client could not connect, the connection broke, or the request timed
-    /// out.
+    /// Returns `true` if the client received no response because it could not connect, the connection broke, or the
+    /// request timed out.
     pub fn is_unanswered(&self) -> bool {
         matches!(
             self.kind,
@@ -188,14 +189,14 @@ impl ApiError {
         )
     }
 
-    /// Returns `true` for a 404 status: the object or the resource does not exist. A proxy can also send this status.
-    /// Use [`is_object_not_found`](Self::is_object_not_found) to decide that an object was deleted.
+    /// Returns `true` for a 404 status: the object or the resource does not exist. This status can also come from a
+    /// proxy. To check whether an object was deleted, use [`is_object_not_found`](Self::is_object_not_found) instead.
     pub fn is_not_found(&self) -> bool {
         self.is(&[Reason::NotFound], 404)
     }
 
     /// Returns `true` if the API server reported that the object does not exist. Returns `false` for a 404 response
-    /// without a `Status` object, because a proxy or a server without the resource may have sent the response.
+    /// without a `Status` object, because such a response may come from a proxy or from a server without this resource.
     pub fn is_object_not_found(&self) -> bool {
         self.is_not_found() && !self.is_unexpected_server_error()
     }
@@ -235,7 +236,7 @@ impl ApiError {
         self.is(&[Reason::MethodNotAllowed], 405)
     }
 
-    /// Returns `true` for a 406 status: the server supports none of the accepted media types.
+    /// Returns `true` for a 406 status: the server supports none of the media types that the client accepts.
     pub fn is_not_acceptable(&self) -> bool {
         self.is(&[Reason::NotAcceptable], 406)
     }
@@ -245,7 +246,7 @@ impl ApiError {
         self.is(&[Reason::RequestEntityTooLarge], 413)
     }
 
-    /// Returns `true` for a 415 status: the server does not support the request body's media type.
+    /// Returns `true` for a 415 status: the server does not support the media type of the request body.
     pub fn is_unsupported_media_type(&self) -> bool {
         self.is(&[Reason::UnsupportedMediaType], 415)
     }
@@ -256,18 +257,18 @@ impl ApiError {
         self.is(&[Reason::Gone], 410)
     }
 
-    /// Returns `true` for the reasons `Expired` and `Gone`, and for a 410 status without a known reason. The server no
-    /// longer stores the requested revision. List again without a revision.
+    /// Returns `true` for the reasons `Expired` and `Gone`, and for a 410 status without a known reason. The requested
+    /// revision is too old, and the server no longer has it. List again without a revision.
     pub fn is_expired(&self) -> bool {
         self.is(&[Reason::Expired, Reason::Gone], 410)
     }
 
-    /// Returns `true` for a 429 status: the server or a proxy received too many requests.
+    /// Returns `true` for a 429 status: the server or a proxy has received too many requests.
     pub fn is_too_many_requests(&self) -> bool {
         self.status().is_some_and(|status| status.reason == Some(Reason::TooManyRequests) || status.code == 429)
     }
 
-    /// Returns `true` for a 500 status: the server has an internal error.
+    /// Returns `true` for a 500 status: an internal error occurred in the server.
     pub fn is_internal_error(&self) -> bool {
         self.is(&[Reason::InternalError], 500)
     }
@@ -277,31 +278,31 @@ impl ApiError {
         self.is(&[Reason::ServiceUnavailable], 503)
     }
 
-    /// Returns `true` for a 504 status: the server timed out. If no response arrived in time, the kind is
-    /// [`ErrorKind::Timeout`] instead.
+    /// Returns `true` for a 504 status: the server timed out. If the client received no response in time, the kind of
+    /// the error is [`ErrorKind::Timeout`] instead.
     pub fn is_timeout(&self) -> bool {
         self.is(&[Reason::Timeout], 504)
     }
 
-    /// Returns `true` for the reason `ServerTimeout`, like client-go's `IsServerTimeout`. The server asks the client to
-    /// retry later.
+    /// Returns `true` for the reason `ServerTimeout`, like client-go's `IsServerTimeout`. With this reason, the server
+    /// asks the client to retry later.
     pub fn is_server_timeout(&self) -> bool {
         self.reason() == Some(&Reason::ServerTimeout)
     }
 
-    /// Returns `true` if the response contained no `Status` object, so the client created one from the HTTP status
-    /// code. The response probably did not come from the API server. This method is client-go's
-    /// `IsUnexpectedServerError`.
+    /// Returns `true` if the response did not contain a `Status` object, and the client derived the status from the
+    /// HTTP status code. Such a response probably comes from a proxy, not from the API server. This method is
+    /// client-go's `IsUnexpectedServerError`.
     pub fn is_unexpected_server_error(&self) -> bool {
         self.has_cause("UnexpectedServerResponse")
     }
 
-    /// Returns `true` if the server cannot read its stored data, like client-go's `IsStoreReadError`.
+    /// Returns `true` if the server failed to read its stored data, like client-go's `IsStoreReadError`.
     pub fn is_store_read_error(&self) -> bool {
         self.reason().is_some_and(|reason| reason.as_str() == "StorageReadError")
     }
 
-    /// Returns `true` if the requested revision is newer than the server's cache. Retry the request later.
+    /// Returns `true` if the requested revision is newer than the cache of the server. Retry the request later.
     pub fn is_too_large_resource_version(&self) -> bool {
         const MESSAGE: &str = "Too large resource version";
         let Some(status) = self.status() else { return false };
@@ -311,14 +312,14 @@ impl ApiError {
             || (status.reason == Some(Reason::Timeout) && status.message.contains(MESSAGE))
     }
 
-    /// Returns `true` if the server's status has a cause with this reason, such as `FieldValueRequired`.
+    /// Returns `true` if the server's [`Status`] has a cause with this reason, such as `FieldValueRequired`.
     pub fn has_cause(&self, reason: &str) -> bool {
         let details = self.status().and_then(|status| status.details.as_ref());
         details.is_some_and(|details| details.causes.iter().any(|cause| cause.reason == reason))
     }
 
-    /// Returns `true` if the status has one of `reasons`. If the status has no known reason, compares the status code
-    /// with `code`, like client-go.
+    /// Returns `true` if the status has one of the given reasons. If the reason is missing or unknown, compares the
+    /// status code with `code`, like client-go.
     fn is(&self, reasons: &[Reason], code: u16) -> bool {
         self.status().is_some_and(|status| match &status.reason {
             None | Some(Reason::Other(_)) => status.code == code,
@@ -352,9 +353,9 @@ impl fmt::Display for ApiError {
 }
 
 impl Error for ApiError {
-    /// Returns the [`Status`] in the response, or the underlying error of a failure without a response. A wrapper such
-    /// as thiserror's `#[error(transparent)]` omits the `ApiError` from the source chain, but the chain still contains
-    /// the `Status`.
+    /// Returns the [`Status`] of the response. If there was no response, returns the underlying error. A wrapper such
+    /// as thiserror's `#[error(transparent)]` removes the `ApiError` from the source chain, but the `Status` can still
+    /// be found in the chain.
     fn source(&self) -> Option<&(dyn Error + 'static)> {
         match &self.kind {
             ErrorKind::Status(status) => Some(&**status),

@@ -6,8 +6,8 @@ use thiserror::Error;
 
 use crate::resource::GroupVersionResource;
 
-/// A resource without its version, such as `deployments.apps`. For a core resource, only the plural name is written,
-/// such as `pods`.
+/// A resource without its version, such as `deployments.apps`. Core resources are written without a group, such as
+/// `pods`.
 ///
 /// # Examples
 ///
@@ -52,11 +52,11 @@ impl FromStr for GroupResource {
     type Err = InvalidGroupResource;
 
     /// Parses `resource` or `resource.group`. As in Kubernetes' `ParseGroupResource`, the resource name ends at the
-    /// first dot.
+    /// first dot of the string.
     ///
     /// # Errors
     ///
-    /// Returns an error if the resource name is empty, or if no text follows the dot.
+    /// Returns an error if the resource name is empty, or if the first dot is the last character.
     fn from_str(text: &str) -> Result<Self, InvalidGroupResource> {
         match text.split_once('.') {
             None if !text.is_empty() => Ok(Self::new("", text)),
@@ -66,7 +66,7 @@ impl FromStr for GroupResource {
     }
 }
 
-/// An error returned when parsing a string that is not `resource` or `resource.group`.
+/// The error for a string that cannot be parsed as `resource` or `resource.group`.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[error("{text:?} is not a resource: expected \"resource\" or \"resource.group\"")]
 pub struct InvalidGroupResource {

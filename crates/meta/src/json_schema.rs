@@ -1,4 +1,4 @@
-//! Implements schemars' `JsonSchema` trait for the types that custom resources use.
+//! Implements `JsonSchema` from the schemars crate for types that are used in custom resources.
 
 use std::borrow::Cow;
 
@@ -8,7 +8,7 @@ use crate::condition::{Condition, ConditionStatus, Conditions};
 use crate::object_meta::{ObjectMeta, OwnerReference};
 use crate::time::{MicroTime, Time};
 
-/// Implements `JsonSchema` for types with a constant schema.
+/// Implements `JsonSchema` for types whose schema is constant.
 macro_rules! schemas {
     ($($type:ident: $schema:tt;)*) => {$(
         impl JsonSchema for $type {
@@ -28,8 +28,8 @@ macro_rules! schemas {
 }
 
 schemas! {
-    // Preserve unknown fields. The schema of `ObjectMeta` declares no fields, so kube-apiserver would otherwise prune
-    // the metadata in a pod template.
+    // Preserve unknown fields. The schema of `ObjectMeta` declares no fields, so without this attribute kube-apiserver
+    // would prune the metadata in a pod template.
     ObjectMeta: { "type": "object", "x-kubernetes-preserve-unknown-fields": true };
     Time: { "type": "string", "format": "date-time" };
     MicroTime: { "type": "string", "format": "date-time" };

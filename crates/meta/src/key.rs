@@ -7,12 +7,12 @@ use std::str::FromStr;
 use std::sync::Arc;
 use thiserror::Error;
 
-/// An object's namespace and name, which identify it within its resource. A key is written as `namespace/name`, or as
-/// `name` for a cluster-scoped object.
+/// The namespace and name of an object, which identify it among the objects of its resource. A key is written as
+/// `namespace/name`, or as `name` for a cluster-scoped object.
 ///
-/// Cloning a key increments a reference count and does not allocate. Keys are ordered by their text. Two keys are equal
-/// if their namespaces and names are equal. As in client-go's `MetaNamespaceKeyFunc`, a key does not contain the uid,
-/// so an object keeps its key when it is deleted and created again.
+/// Cloning a key increments a reference count and does not allocate. Keys are ordered like their text form. Two keys
+/// are equal if they have the same namespace and the same name. As in client-go's `MetaNamespaceKeyFunc`, the uid is
+/// not part of the key. An object that is deleted and created again has the same key as before.
 ///
 /// # Examples
 ///
@@ -29,18 +29,19 @@ use thiserror::Error;
 #[derive(Clone)]
 pub struct ObjectKey {
     text: Arc<str>,
-    /// The offset of the name in `text`: the byte after the slash, or 0 without a namespace.
+    /// The byte offset of the name in `text`: just after the slash, or 0 if there is no namespace.
     name_at: u32,
 }
 
 impl ObjectKey {
-    /// Creates a key from `namespace` and `name`. If the namespace is empty, the key identifies a cluster-scoped object.
+    /// Creates a key from a namespace and a name. If the namespace is empty, the key identifies a cluster-scoped
+    /// object.
     pub fn new(namespace: &str, name: &str) -> Self {
         if namespace.is_empty() {
             return Self::cluster(name);
         }
         let name_at = namespace.len() + 1;
-        // Valid names fit into this buffer, which saves the allocation of an intermediate `String`.
+        // All valid keys fit into this buffer, which avoids allocating an intermediate `String`.
         let mut buffer = [0; 320];
         let text = match buffer.get_mut(..name_at + name.len()) {
             Some(text) => {
@@ -69,7 +70,7 @@ impl ObjectKey {
         &self.text[self.name_at as usize..]
     }
 
-    /// Returns the key as `namespace/name` or `name`.
+    /// Returns the key in the form `namespace/name` or `name`.
     pub fn as_str(&self) -> &str {
         &self.text
     }
@@ -126,7 +127,7 @@ impl FromStr for ObjectKey {
     ///
     /// # Errors
     ///
-    /// Returns an error if `text` has more than one slash, has an empty name or begins with a slash. In contrast,
+    /// Returns an error if `text` contains more than one slash, begins with a slash, or has an empty name. In contrast,
     /// client-go accepts an empty name and a leading slash.
     fn from_str(text: &str) -> Result<Self, InvalidKey> {
         let parts: Vec<&str> = text.split('/').collect();
@@ -138,7 +139,8 @@ impl FromStr for ObjectKey {
     }
 }
 
-/// Works like [`parse`](str::parse). Functions that take `impl TryInto<ObjectKey>` accept strings.
+/// Works like [`parse`](str::parse). With this implementation, functions that take `impl TryInto<ObjectKey>` accept
+/// strings.
 impl TryFrom<&str> for ObjectKey {
     type Error = InvalidKey;
 
@@ -165,14 +167,15 @@ impl TryFrom<&String> for ObjectKey {
     }
 }
 
-/// An error returned when parsing a string that is not `name` or `namespace/name`.
+/// The error for a string that cannot be parsed as `name` or `namespace/name`.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[error("{text:?} is not an object key: expected \"name\" or \"namespace/name\"")]
 pub struct InvalidKey {
     text: Box<str>,
 }
 
-/// Required by functions that take `impl TryInto<ObjectKey>`, because converting a key to a key returns [`Infallible`].
+/// Functions that take `impl TryInto<ObjectKey>` need this conversion, because converting a key to a key returns
+/// [`Infallible`].
 impl From<Infallible> for InvalidKey {
     fn from(never: Infallible) -> Self {
         match never {}
@@ -199,7 +202,7 @@ mod tests {
         }
     }
 
-    /// Kubernetes does not allow a slash in a name, but a file or a request can contain one.
+    /// Kubernetes does not allow slashes in names, but a file or a request may contain such a name.
     #[test]
     fn name_with_slash_differs_from_namespaced_name() {
         let (odd, plain) = (ObjectKey::cluster("a/b"), ObjectKey::new("a", "b"));
@@ -217,7 +220,8 @@ mod tests {
         check("/blog", Err(()));
         check("team-a/", Err(()));
         check("a/b/c", Err(()));
-        // Kubernetes allows names of up to 253 bytes. `ObjectKey::new` has a fast path up to 320 bytes.
+        // Kubernetes names have at most 253 bytes, and `ObjectKey::new` avoids an allocation for keys of up to 320
+        // bytes.
         for length in [1, 317, 318, 319, 1000] {
             let name = "ö".repeat(length / 2) + &"x".repeat(length % 2);
             check(&format!("a/{name}"), Ok((Some("a"), name.as_str())));

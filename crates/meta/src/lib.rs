@@ -1,4 +1,4 @@
-//! The common types of the Kubernetes API: keys, resources, objects, lists, statuses and watch events.
+//! The common types of the Kubernetes API, such as keys, resources, objects, lists, statuses and watch events.
 //!
 //! All Pintle crates use these types in their APIs. The types do not depend on a Kubernetes release.
 //!
@@ -21,14 +21,15 @@
 //!
 //! # Concepts
 //!
-//! - [`ObjectKey`] identifies an object within its resource, and [`ApiResource`] identifies the resource.
-//! - [`Object`] is the trait for all types with metadata. [`Resource`] is the trait for objects whose resource is known
-//!   at compile time. A [`DynamicObject`] can have any kind.
+//! - An [`ObjectKey`] identifies an object among the objects of its resource, and an [`ApiResource`] identifies the
+//!   resource.
+//! - All types with metadata implement the trait [`Object`]. Objects whose resource is known at compile time also
+//!   implement the trait [`Resource`]. A [`DynamicObject`] is an object of any kind.
 //! - [`LabelSelector`] and [`FieldSelector`] select objects by their labels and fields.
-//! - [`Conditions`] is the `conditions` list in an object's status.
-//! - [`List`], [`WatchEvent`] and [`Status`] are server responses. [`ApiError`] describes a failed request.
-//! - [`ListWatch`] and [`ObjectApi`] are the client traits for informers, electors and recorders. [`ListWatch`] delivers
-//!   [`RawObject`]s. A source that has objects instead of JSON bytes implements [`ObjectSource`].
+//! - [`Conditions`] is the list `conditions` in the status of an object.
+//! - [`List`], [`WatchEvent`] and [`Status`] are responses of the server. [`ApiError`] describes a failed request.
+//! - [`ListWatch`] and [`ObjectApi`] are the client traits for informers, electors and recorders. [`ListWatch`]
+//!   delivers [`RawObject`]s. A source of decoded objects implements [`ObjectSource`] instead.
 //! - [`ClientConfig`] configures a client. `Debug` never prints a [`Secret`]. [`redacted_url`] and [`DecodeError`] remove secrets
 //!   from displayed text.
 

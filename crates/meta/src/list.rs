@@ -5,17 +5,17 @@ use serde::{Deserialize, Serialize};
 use crate::null::or_empty;
 use crate::object_meta::TypeMeta;
 
-/// A list response, which contains all objects or one page of them.
+/// A list response, which contains all objects or one page of a larger list.
 #[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
 #[serde(bound(deserialize = "T: Deserialize<'de>"))]
 pub struct List<T> {
-    /// The list's `apiVersion` and `kind`, such as `v1` and `PodList`.
+    /// The `apiVersion` and `kind` of the list, such as `v1` and `PodList`.
     #[serde(flatten)]
     pub types: TypeMeta,
     /// The list metadata.
     #[serde(default, deserialize_with = "or_empty")]
     pub metadata: ListMeta,
-    /// The objects, sorted by key. Decoding accepts `null` as an empty list, because Go writes some empty lists as
+    /// The objects, sorted by key. `null` is decoded as an empty list, because Go programs may encode empty lists as
     /// `null`.
     #[serde(default = "Vec::new", deserialize_with = "or_empty")]
     pub items: Vec<T>,
@@ -45,13 +45,13 @@ impl<'a, T> IntoIterator for &'a List<T> {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ListMeta {
-    /// The list's revision. A watch that starts at this revision sends all changes that happened after the list.
+    /// The list's revision. A watch that starts at this revision sends all changes that happen after the list.
     #[serde(default, deserialize_with = "or_empty", skip_serializing_if = "String::is_empty")]
     pub resource_version: String,
-    /// An opaque token for requesting the next page. Empty on the last page.
+    /// An opaque token with which the next page can be requested. Empty on the last page.
     #[serde(default, deserialize_with = "or_empty", rename = "continue", skip_serializing_if = "String::is_empty")]
     pub continue_token: String,
-    /// The number of objects after this page, or `None` if the server did not send a count.
+    /// The number of objects that follow after this page, or `None` if the server did not send it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub remaining_item_count: Option<i64>,
 }

@@ -1,4 +1,4 @@
-//! Decodes `null` as a type's empty value, like Go.
+//! Decodes `null` as the empty value of a type, like Go.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -50,8 +50,8 @@ impl<'de> Deserialize<'de> for Texts {
     }
 }
 
-/// A list that usually has few elements, with no spare capacity for one or two elements. A `null` element becomes
-/// `T::default()`.
+/// A list that usually has few elements. If it has one or two elements, it has no spare capacity. A `null` element
+/// becomes `T::default()`.
 pub(crate) struct Few<T>(pub(crate) Vec<T>);
 
 impl<T> Default for Few<T> {
@@ -75,7 +75,7 @@ impl<'de, T: Default + Deserialize<'de>> Deserialize<'de> for Few<T> {
                 let mut elements = Vec::new();
                 while let Some(OrEmpty(element)) = seq.next_element()? {
                     if elements.len() == elements.capacity() {
-                        // Reserve 1, 2 and then 4 elements. `Vec` would reserve four for the first element.
+                        // Reserve a capacity of 1, 2 and then 4 elements. `Vec` would start with 4.
                         elements.reserve_exact(elements.len().max(1));
                     }
                     elements.push(element);

@@ -1,4 +1,4 @@
-//! Traits for API objects and their metadata.
+//! Traits for API objects and for their metadata.
 
 use std::collections::BTreeMap;
 
@@ -6,9 +6,10 @@ use crate::key::ObjectKey;
 use crate::resource::ApiResource;
 use crate::scope::ResourceScope;
 
-/// An API object. Any type that contains metadata can implement this trait.
+/// An API object. This trait can be implemented for any type that contains metadata.
 ///
-/// [`resource!`](crate::resource) implements this trait in one line. A manual implementation needs only one method.
+/// The macro [`resource!`](crate::resource) implements this trait in one line. Without the macro, only one method must
+/// be implemented.
 ///
 /// # Examples
 ///
@@ -65,7 +66,7 @@ pub trait Object: Send + Sync + 'static {
 
 /// An object whose resource is known at compile time.
 ///
-/// [`resource!`](crate::resource) implements this trait in one line.
+/// The macro [`resource!`](crate::resource) implements this trait in one line.
 ///
 /// # Examples
 ///
@@ -90,8 +91,8 @@ pub trait Object: Send + Sync + 'static {
     note = "for a type of k8s-openapi, enable the feature `k8s-openapi`; for a `DynamicObject`, use the methods named `dynamic`"
 )]
 pub trait Resource: Object {
-    /// [`NamespaceScope`](crate::NamespaceScope) or [`ClusterScope`](crate::ClusterScope). The scope determines the
-    /// available methods.
+    /// [`NamespaceScope`](crate::NamespaceScope) or [`ClusterScope`](crate::ClusterScope). Some client methods are only
+    /// available for one of the scopes.
     type Scope: ResourceScope;
 
     /// `version` or `group/version`.
@@ -100,10 +101,10 @@ pub trait Resource: Object {
     /// The kind in upper camel case, such as `Deployment`.
     const KIND: &'static str;
 
-    /// The lower-case plural name in URLs, such as `deployments`.
+    /// The lower-case plural name that is used in URLs, such as `deployments`.
     const PLURAL: &'static str;
 
-    /// Returns the resource as an [`ApiResource`].
+    /// Returns the [`ApiResource`] of this type.
     ///
     /// # Panics
     ///
@@ -113,14 +114,15 @@ pub trait Resource: Object {
     }
 }
 
-/// Read access to an object's metadata. [`ObjectMeta`](crate::ObjectMeta) and other libraries' metadata types implement this trait. A
-/// program can also implement `Metadata` for a smaller type of its own.
+/// Read access to the metadata of an object. This trait is implemented by [`ObjectMeta`](crate::ObjectMeta) and by the
+/// metadata types of other libraries. A program can also implement it for a smaller metadata type of its own.
 ///
-/// A method returns an empty value or 0 if the object has no such field.
+/// If the object lacks a field, its method returns an empty value or 0.
 ///
 /// # Examples
 ///
-/// A program that keeps a million pods in memory can save memory with a type that has only the identity fields:
+/// A program that keeps a million pods in memory can save memory by using a metadata type with only the identity
+/// fields:
 ///
 /// ```
 /// use pintle_meta::{Metadata, Object, ObjectKey};
@@ -171,11 +173,11 @@ pub trait Metadata {
     fn uid(&self) -> &str;
     /// Returns the resourceVersion.
     fn resource_version(&self) -> &str;
-    /// Returns the generation, which the server increments when the desired state changes.
+    /// Returns the generation, which the server increments when the desired state of the object changes.
     fn generation(&self) -> i64 {
         0
     }
-    /// Returns `true` if a client has requested the object's deletion.
+    /// Returns `true` if the deletion of the object has been requested.
     fn is_terminating(&self) -> bool {
         false
     }
@@ -220,7 +222,8 @@ pub struct OwnerRef<'a> {
 }
 
 impl OwnerRef<'_> {
-    /// Returns the owner's API group. Compare owners by group and kind, because the version in a reference can change.
+    /// Returns the owner's API group. Compare owners by group and kind, because the version in an owner reference can
+    /// change.
     pub fn group(&self) -> &str {
         self.api_version.split_once('/').map_or("", |(group, _)| group)
     }
@@ -228,8 +231,8 @@ impl OwnerRef<'_> {
 
 /// Implements [`Object`] and [`Resource`] for a struct with a `metadata` field.
 ///
-/// The arguments are the type, its `apiVersion`, kind and plural name, and its [`Scope`](crate::Scope) (`Namespaced` or
-/// `Cluster`). A macro call with an invalid `apiVersion` does not compile:
+/// The arguments are the type, its `apiVersion`, its kind, its plural name, and its [`Scope`](crate::Scope)
+/// (`Namespaced` or `Cluster`). If the `apiVersion` is invalid, the macro call does not compile:
 ///
 /// ```compile_fail,E0080
 /// use pintle_meta::ObjectMeta;
@@ -261,7 +264,8 @@ macro_rules! resource {
             }
         }
 
-        // Using the constant here rejects an invalid `apiVersion` at compile time, even if no other code uses the constant.
+        // Use the constant here, so that an invalid `apiVersion` is a compile-time error even if no other code uses the
+        // constant.
         const _: &str = <$type as $crate::Resource>::API_VERSION;
 
         impl $crate::Resource for $type {

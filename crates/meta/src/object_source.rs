@@ -16,12 +16,12 @@ use crate::resource::ApiResource;
 use crate::seams::{ListPart, ListWatch};
 use crate::watch::WatchEvent;
 
-/// A source that provides one resource's objects already decoded, such as a test double or a system other than an API
-/// server. [`Encoded`] converts an `ObjectSource` to a [`ListWatch`].
+/// A source that provides the objects of one resource in decoded form, such as a test double or a system other than an
+/// API server. The adapter [`Encoded`] turns an `ObjectSource` into a [`ListWatch`].
 ///
 /// # Cancel safety
 ///
-/// As for [`ListWatch`], dropping a future or a stream must cancel its request.
+/// As in [`ListWatch`], dropping a future or a stream must cancel its request.
 ///
 /// # Examples
 ///
@@ -64,7 +64,7 @@ pub trait ObjectSource: Send + Sync + 'static {
     /// Returns the resource.
     fn api_resource(&self) -> ApiResource;
 
-    /// Returns the watched namespace, as in [`ListWatch::namespace`].
+    /// Returns the watched namespace, like [`ListWatch::namespace`].
     fn namespace(&self) -> Option<&str>;
 
     /// Returns one page of objects.
@@ -114,12 +114,12 @@ impl<S: ObjectSource> ListWatch for Encoded<S> {
     }
 }
 
-/// A page of a list, whose items are all in memory.
+/// A page of a list whose items are all in memory.
 #[derive(Debug)]
 pub struct Parts(vec::IntoIter<Result<ListPart, ApiError>>);
 
 impl Parts {
-    /// Creates a page that yields `parts` in order.
+    /// Creates a page that yields the elements of `parts` in order.
     pub fn new(parts: Vec<Result<ListPart, ApiError>>) -> Self {
         Self(parts.into_iter())
     }
@@ -133,7 +133,7 @@ impl Stream for Parts {
     }
 }
 
-/// The watch events of an [`Encoded`] source. Each object is serialized as JSON.
+/// The watch events of an [`Encoded`] source, with each object serialized as JSON.
 #[derive(Debug)]
 pub struct EncodedEvents<S>(S);
 

@@ -9,7 +9,8 @@ use crate::object::{Metadata, Object, OwnerRef, Resource};
 use crate::object_meta::OwnerReference;
 use crate::scope::{ClusterScope, NamespaceScope, ResourceScope};
 
-// Without the attribute, the compiler would report that a type without `resource!` lacks `k8s_openapi::Metadata`.
+// Without the attribute, the compiler would report that a type without `resource!` does not implement
+// `k8s_openapi::Metadata`.
 #[diagnostic::do_not_recommend]
 impl<T> Object for T
 where
@@ -32,9 +33,9 @@ where
     const PLURAL: &'static str = T::URL_PATH_SEGMENT;
 }
 
-/// The k8s-openapi scopes whose objects a client can list: the cluster scope and the namespace scope.
+/// The scopes of k8s-openapi whose objects can be listed: the cluster scope and the namespace scope.
 pub trait KnownScope {
-    /// The same scope in this crate.
+    /// The corresponding scope in this crate.
     type Scope: ResourceScope;
 }
 

@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use crate::selector::{FieldSelector, LabelSelector};
 
-/// List request options. The default options list the newest state of all objects in one page.
+/// List request options. The default options request the latest state of all objects in one page.
 ///
 /// # Examples
 ///
@@ -27,16 +27,17 @@ use crate::selector::{FieldSelector, LabelSelector};
 pub struct ListOptions {
     /// Returns only objects whose labels match. The default matches all objects.
     pub label_selector: LabelSelector,
-    /// Returns only objects whose fields match. Each kind supports certain fields, and the server rejects other fields.
+    /// Returns only objects whose fields match. Each kind supports certain fields. The server rejects selectors with
+    /// other fields.
     pub field_selector: FieldSelector,
-    /// The revision to read. An empty string reads the newest revision. `"0"` accepts any revision in the server's
-    /// cache. For other values, see `resource_version_match`.
+    /// The revision to read. An empty string requests the latest revision. `"0"` accepts any revision that the server
+    /// has in its cache. For other values, see `resource_version_match`.
     pub resource_version: String,
     /// How the server interprets `resource_version`.
     pub resource_version_match: Option<ResourceVersionMatch>,
-    /// Returns only objects in a range of field hashes (KEP-5866), for example
+    /// Returns only objects for which the hash of a field is in a range (KEP-5866), for example
     /// `shardRange(object.metadata.uid, '0x0000000000000000', '0x8000000000000000')`. Sharding requires Kubernetes 1.36
-    /// with the feature gate `ShardedListAndWatch`. Older servers ignore the selector and send all objects. An empty
+    /// with the feature gate `ShardedListAndWatch`. Older servers ignore the selector and return all objects. An empty
     /// string selects all objects.
     pub shard_selector: String,
     /// The maximum number of objects in a page. 0 means no limit.
@@ -66,37 +67,37 @@ pub struct ListOptions {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct WatchOptions {
     /// Watches only objects whose labels match, as in [`ListOptions`]. The watch sends an added event when an object
-    /// starts to match the selector, and a deleted event when it stops matching.
+    /// starts to match the selector, and a deleted event when the object stops matching.
     pub label_selector: LabelSelector,
     /// Watches only objects whose fields match, as in [`ListOptions`].
     pub field_selector: FieldSelector,
-    /// Watches only objects in a range of field hashes, as in [`ListOptions`].
+    /// Watches only objects for which the hash of a field is in a range, as in [`ListOptions`].
     pub shard_selector: String,
-    /// The revision after which the watch starts. The watch sends only events after this revision. With an empty string
-    /// or `"0"`, the watch first sends an added event for each existing object.
+    /// The revision after which the watch starts. The watch sends only events after this revision. If this is empty or
+    /// `"0"`, the watch first sends an added event for each existing object.
     pub resource_version: String,
     /// How the server interprets `resource_version`. A streaming list requires `NotOlderThan`.
     pub resource_version_match: Option<ResourceVersionMatch>,
     /// Whether the server may send bookmark events.
     pub allow_bookmarks: bool,
-    /// Whether the watch starts with a streaming list. A streaming list sends all current objects, and then a bookmark
-    /// event with the annotation `k8s.io/initial-events-end`.
+    /// Whether the watch starts with a streaming list. In a streaming list, the server first sends all existing
+    /// objects, and then a bookmark event with the annotation `k8s.io/initial-events-end`.
     pub send_initial_events: bool,
     /// The time after which the server ends the watch, in whole seconds. `None` lets the server decide.
     pub timeout: Option<Duration>,
 }
 
-/// How a server interprets the resourceVersion in a list or watch request.
+/// How the server interprets the `resourceVersion` in a list or watch request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ResourceVersionMatch {
-    /// Returns the state at exactly this revision.
+    /// Returns the state exactly at this revision.
     Exact,
-    /// Returns the state at this revision or at a later one.
+    /// Returns the state at this revision or a later one.
     NotOlderThan,
 }
 
 impl ResourceVersionMatch {
-    /// Returns the text for the query parameter `resourceVersionMatch`.
+    /// Returns the value of the query parameter `resourceVersionMatch`.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Exact => "Exact",
@@ -105,7 +106,7 @@ impl ResourceVersionMatch {
     }
 }
 
-/// Create, update and patch request options.
+/// Options of create, update and patch requests.
 ///
 /// # Examples
 ///
@@ -121,19 +122,20 @@ impl ResourceVersionMatch {
 /// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct WriteOptions {
-    /// Whether the server validates and admits the request without storing the result.
+    /// Whether to run validation and admission without storing the result.
     pub dry_run: bool,
-    /// The manager that owns the written fields. If empty, the server derives a name from the user agent.
+    /// The name of the field manager that owns the written fields. If this is empty, the server derives the name from
+    /// the user agent.
     pub field_manager: String,
     /// How the server treats unknown and duplicate fields. `None` means the server's default.
     pub field_validation: Option<FieldValidation>,
-    /// Whether the request takes over fields of other managers. Only apply patches may set this option.
+    /// Whether the request takes over fields that other managers own. Only apply patches support this option.
     pub force: bool,
 }
 
 impl WriteOptions {
-    /// Returns the server-side apply options for a controller. Pass the controller's name as `field_manager`. The
-    /// options set `force`, because a controller should own all fields that it applies.
+    /// Returns the options for server-side apply by a controller. `field_manager` is the name of the controller.
+    /// `force` is set, because a controller should own all fields that it applies.
     pub fn apply(field_manager: impl Into<String>) -> Self {
         Self { field_manager: field_manager.into(), force: true, ..Self::default() }
     }
@@ -142,9 +144,9 @@ impl WriteOptions {
 /// How a server treats unknown and duplicate fields.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum FieldValidation {
-    /// The server silently drops the fields.
+    /// The server silently drops these fields.
     Ignore,
-    /// The server drops the fields and sends a warning. `Warn` is the server's default since Kubernetes 1.27.
+    /// The server drops these fields and sends a warning. `Warn` is the server's default since Kubernetes 1.27.
     #[default]
     Warn,
     /// The server rejects the request.
@@ -152,7 +154,7 @@ pub enum FieldValidation {
 }
 
 impl FieldValidation {
-    /// Returns the text for the query parameter `fieldValidation`.
+    /// Returns the value of the query parameter `fieldValidation`.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Ignore => "Ignore",
@@ -162,7 +164,7 @@ impl FieldValidation {
     }
 }
 
-/// Delete request options, which are sent as the request body.
+/// Options of delete requests, which are sent in the request body.
 ///
 /// # Examples
 ///
@@ -185,13 +187,13 @@ pub struct DeleteOptions {
     /// The grace period in seconds. `None` means the kind's default.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub grace_period_seconds: Option<i64>,
-    /// Conditions that the object must meet before it is deleted.
+    /// Preconditions that the object must meet before it is deleted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub preconditions: Option<Preconditions>,
-    /// How the server treats the object's dependents. `None` means the kind's default.
+    /// What happens to the dependents of the object. `None` means the kind's default.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub propagation_policy: Option<PropagationPolicy>,
-    /// Whether the server processes the request without deleting the object. In JSON, `true` is written as `["All"]`.
+    /// Whether to process the request without deleting the object. In JSON, `true` is represented as `["All"]`.
     #[serde(
         default,
         skip_serializing_if = "is_false",
@@ -218,30 +220,30 @@ fn read_stages<'de, D: Deserializer<'de>>(deserializer: D) -> Result<bool, D::Er
     }
 }
 
-/// Preconditions for a deletion. The request fails with a conflict if the object does not meet them.
+/// Preconditions for a deletion. If the object does not meet the preconditions, the request fails with a conflict.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Preconditions {
-    /// The uid that the object must have.
+    /// The uid that the object must have, if set.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub uid: Option<String>,
-    /// The resourceVersion that the object must have.
+    /// The `resourceVersion` that the object must have, if set.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub resource_version: Option<String>,
 }
 
-/// How the server treats a deleted object's dependents.
+/// What happens to the dependents of a deleted object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
 pub enum PropagationPolicy {
-    /// The server deletes the object immediately, and its dependents later in the background.
+    /// The server deletes the object immediately, and then its dependents in the background.
     Background,
-    /// The server deletes the dependents before the object.
+    /// The server deletes the dependents before it deletes the object.
     Foreground,
     /// The server does not delete the dependents.
     Orphan,
 }
 
-/// A patch in one of Kubernetes' four formats.
+/// A patch in one of the four formats that Kubernetes supports.
 ///
 /// # Examples
 ///
@@ -257,19 +259,19 @@ pub enum PropagationPolicy {
 /// ```
 #[derive(Clone, Debug, PartialEq)]
 pub enum Patch {
-    /// A server-side apply patch. Include all fields that the field manager wants to own. The server removes all fields
-    /// that the manager owned before and that are missing from the patch.
+    /// A server-side apply patch. An apply patch must include all fields that the field manager wants to own. Fields
+    /// that the manager owned before and that are missing from the patch are removed.
     Apply(Value),
-    /// A JSON patch (RFC 6902), which is a list of operations.
+    /// A JSON patch (RFC 6902): a list of operations.
     Json(Value),
-    /// A JSON merge patch (RFC 7386), which replaces fields and whole lists, and removes fields whose value is `null`.
+    /// A JSON merge patch (RFC 7386): it replaces fields and entire lists, and removes fields whose value is `null`.
     Merge(Value),
-    /// A strategic merge patch, which works like a merge patch but merges the lists of built-in kinds by key.
+    /// A strategic merge patch: it works like a merge patch, but merges the lists of built-in kinds by key.
     Strategic(Value),
 }
 
 impl Patch {
-    /// Returns the HTTP content type of the patch format.
+    /// Returns the media type of the patch format.
     pub fn content_type(&self) -> &'static str {
         match self {
             Self::Apply(_) => "application/apply-patch+yaml",
@@ -279,7 +281,7 @@ impl Patch {
         }
     }
 
-    /// Returns the patch document as JSON. JSON is also valid for apply patches, because their format is YAML.
+    /// Returns the patch document as JSON. An apply patch is also valid as JSON, because its format is YAML.
     pub fn body(&self) -> &Value {
         match self {
             Self::Apply(value) | Self::Json(value) | Self::Merge(value) | Self::Strategic(value) => value,

@@ -25,14 +25,14 @@ use crate::redacted::DecodeError;
 /// ```
 #[derive(Clone, PartialEq, Eq)]
 pub enum RawObject {
-    /// The JSON bytes, which may contain invalid UTF-8 or a value that is not an object. [`decode`](Self::decode)
+    /// The JSON bytes, which may be invalid UTF-8 or represent a value other than an object. [`decode`](Self::decode)
     /// reports both.
     Json(Bytes),
-    /// An object that exceeds the source's size limit. The source skips this object and delivers all following objects.
+    /// An object that exceeds the size limit of the source. The source skips only this object and delivers all others.
     Oversized(Box<Oversized>),
 }
 
-/// Describes an object that exceeds its source's size limit.
+/// Describes an object that exceeds the size limit of its source.
 ///
 /// # Examples
 ///
@@ -45,13 +45,13 @@ pub enum RawObject {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Error)]
 #[error("its size of {size} bytes exceeds the limit of {limit}")]
 pub struct Oversized {
-    /// The object's key, or `None` if the source found no name.
+    /// The key of the object, or `None` if its name could not be determined.
     pub key: Option<ObjectKey>,
     /// The uid, or an empty string if the object has none.
     pub uid: String,
     /// The resourceVersion, or an empty string if the object has none.
     pub resource_version: String,
-    /// The object's size in bytes. In a watch, the size of the whole event.
+    /// The object's size in bytes. In a watch, this is the size of the entire event.
     pub size: u64,
     /// The source's size limit in bytes.
     pub limit: usize,
@@ -62,8 +62,8 @@ impl RawObject {
     ///
     /// # Errors
     ///
-    /// Returns an [`ErrorKind::Decode`](crate::ErrorKind::Decode) error if the JSON does not match `T` or the object
-    /// exceeds the size limit.
+    /// Returns an [`ErrorKind::Decode`](crate::ErrorKind::Decode) error if the object exceeds the size limit, or if the
+    /// JSON cannot be decoded as `T`.
     pub fn decode<T: DeserializeOwned>(&self) -> Result<T, ApiError> {
         match self {
             Self::Json(json) => {

@@ -2,10 +2,10 @@
 
 use thiserror::Error;
 
-/// Removes the user name and password from a URL, for display.
+/// Removes the user name and password from a URL that is displayed.
 ///
-/// `url` does not need to be valid. All characters before the last `@` are removed, except for a scheme such as
-/// `https://`.
+/// `url` can be any text, even an invalid URL. All characters before the last `@` are removed, except for a scheme such
+/// as `https://`.
 ///
 /// # Examples
 ///
