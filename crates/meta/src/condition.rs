@@ -36,7 +36,7 @@ pub enum ConditionStatus {
     True,
     /// The condition is not met.
     False,
-    /// The controller cannot tell whether the condition is met. Unrecognized statuses are also decoded as `Unknown`.
+    /// The controller does not know whether the condition is met. Unrecognized statuses are also decoded as `Unknown`.
     #[default]
     #[serde(other)]
     Unknown,

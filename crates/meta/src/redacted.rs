@@ -4,8 +4,8 @@ use thiserror::Error;
 
 /// Removes the user name and password from a URL that is displayed.
 ///
-/// `url` can be any text, even an invalid URL. All characters before the last `@` are removed, except for a scheme such
-/// as `https://`.
+/// `url` can be any text, even an invalid URL. Everything before the last `@` is removed, except for a scheme such as
+/// `https://`.
 ///
 /// # Examples
 ///
@@ -16,7 +16,7 @@ use thiserror::Error;
 /// assert_eq!(redacted_url("me:s3cret@10.0.0.1"), "10.0.0.1");
 /// ```
 pub fn redacted_url(url: &str) -> String {
-    // Search past the first slash, because an unescaped password may contain a slash.
+    // Search for the last `@` even after a slash, because an unescaped password may contain a slash.
     let Some((before, after)) = url.rsplit_once('@') else { return url.into() };
     let is_scheme = |text: &str| text.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"+-.".contains(&byte));
     match before.split_once("://").filter(|(scheme, _)| is_scheme(scheme)) {
@@ -25,8 +25,9 @@ pub fn redacted_url(url: &str) -> String {
     }
 }
 
-/// Implements `Debug` for a struct whose fields can contain secrets. A call must list all fields, so that a new field
-/// is never printed by accident. `field => show` prints `show(field)` instead of the field.
+/// Implements `Debug` for a struct whose fields can contain secrets. A call must list all fields of the struct. This
+/// prevents a new field from being printed by accident. With `field => show`, the output contains `show(field)` instead
+/// of the field.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! debug_fields {
@@ -44,10 +45,10 @@ macro_rules! debug_fields {
     (@show $field:ident $show:expr) => { ($show)($field) };
 }
 
-/// An error returned when decoding JSON. The message is serde's message without the wrong value, because the value may
-/// be a secret. An example is `invalid type: string, expected u32 at line 1 column 7`.
+/// An error that occurred while decoding JSON. The message is taken from serde, but without the invalid value, because
+/// the value may be a secret. For example, the message is `invalid type: string, expected u32 at line 1 column 7`.
 ///
-/// A message from a manual `Deserialize` implementation is not changed, even if it quotes a value.
+/// Messages from manual `Deserialize` implementations are left unchanged, even if they quote a value.
 ///
 /// # Examples
 ///

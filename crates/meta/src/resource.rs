@@ -9,7 +9,8 @@ use thiserror::Error;
 use crate::group_resource::GroupResource;
 use crate::scope::Scope;
 
-/// An API group and version, such as `apps/v1`. For the core group, only the version is written, such as `v1`.
+/// An API group and version, such as `apps/v1`. For the core group, the string consists only of the version, such as
+/// `v1`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct GroupVersion {
     /// The group. Empty for the core group.
@@ -24,7 +25,7 @@ impl GroupVersion {
         Self { group: group.into(), version: version.into() }
     }
 
-    /// Returns `true` if [`parse`](str::parse) accepts `text`. The [`resource!`](crate::resource) macro calls this
+    /// Returns `true` if [`parse`](str::parse) accepts `text`. The macro [`resource!`](crate::resource) calls this
     /// `const` function at compile time.
     pub const fn is_valid(text: &str) -> bool {
         let (bytes, mut slashes, mut at, mut since) = (text.as_bytes(), 0, 0, 0);
@@ -47,12 +48,12 @@ impl GroupVersion {
         }
     }
 
-    /// Returns the kind `kind` in this group and version.
+    /// Returns the [`GroupVersionKind`] of the kind `kind` in this group and version.
     pub fn with_kind(&self, kind: impl Into<String>) -> GroupVersionKind {
         GroupVersionKind { group: self.group.clone(), version: self.version.clone(), kind: kind.into() }
     }
 
-    /// Returns the resource `resource` in this group and version.
+    /// Returns the [`GroupVersionResource`] of the resource `resource` in this group and version.
     pub fn with_resource(&self, resource: impl Into<String>) -> GroupVersionResource {
         GroupVersionResource { group: self.group.clone(), version: self.version.clone(), resource: resource.into() }
     }
@@ -71,7 +72,7 @@ impl FromStr for GroupVersion {
     ///
     /// # Errors
     ///
-    /// Returns an error if `text` has more than one slash or an empty version.
+    /// Returns an error if `text` contains more than one slash or an empty version.
     fn from_str(text: &str) -> Result<Self, InvalidGroupVersion> {
         let (group, version) = text.split_once('/').unwrap_or(("", text));
         if version.is_empty() || version.contains('/') {
@@ -93,7 +94,7 @@ impl<'de> Deserialize<'de> for GroupVersion {
     }
 }
 
-/// An error returned when parsing a string that is not `version` or `group/version`.
+/// The error for a string that cannot be parsed as `version` or `group/version`.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[error("{text:?} is not an API version: expected \"version\" or \"group/version\"")]
 pub struct InvalidGroupVersion {
@@ -128,7 +129,7 @@ impl GroupVersionKind {
         Self { group: group.into(), version: version.into(), kind: kind.into() }
     }
 
-    /// Returns the group and version, which equal the objects' `apiVersion`.
+    /// Returns the group and version, which is the `apiVersion` of the objects.
     pub fn group_version(&self) -> GroupVersion {
         GroupVersion::new(&self.group, &self.version)
     }
@@ -174,7 +175,7 @@ impl fmt::Display for GroupVersionResource {
     }
 }
 
-/// A resource with its kind and scope, which a client needs to send requests.
+/// A resource with its kind and scope. A client needs this information to send requests.
 ///
 /// # Examples
 ///
@@ -190,9 +191,9 @@ impl fmt::Display for GroupVersionResource {
 pub struct ApiResource {
     /// The group and version.
     pub group_version: GroupVersion,
-    /// The objects' kind, such as `Deployment`.
+    /// The kind of the objects, such as `Deployment`.
     pub kind: String,
-    /// The plural name in URLs, such as `deployments`.
+    /// The plural name that is used in URLs, such as `deployments`.
     pub plural: String,
     /// Whether the objects are namespaced or cluster-scoped.
     pub scope: Scope,
@@ -203,7 +204,7 @@ impl ApiResource {
     ///
     /// # Panics
     ///
-    /// Panics if `api_version` is invalid. Parse untrusted input as a [`GroupVersion`] first.
+    /// Panics if `api_version` is invalid. To avoid the panic, parse untrusted input as a [`GroupVersion`] first.
     pub fn new(api_version: &str, kind: &str, plural: &str, scope: Scope) -> Self {
         let group_version = match api_version.parse() {
             Ok(parsed) => parsed,
@@ -227,8 +228,8 @@ impl ApiResource {
         self.group_version.with_kind(&self.kind)
     }
 
-    /// Returns the URL path of the resource's collection, such as `/apis/apps/v1/namespaces/a/deployments`. Pass `None`
-    /// for all namespaces or for a cluster-scoped resource.
+    /// Returns the URL path for listing and creating objects, such as `/apis/apps/v1/namespaces/a/deployments`. Pass
+    /// `None` for all namespaces or for a cluster-scoped resource.
     pub fn path(&self, namespace: Option<&str>) -> String {
         match namespace {
             Some(namespace) => format!("{}/namespaces/{namespace}/{}", self.group_version.path(), self.plural),

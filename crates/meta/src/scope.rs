@@ -1,17 +1,17 @@
-//! Resource scopes, as values and as types.
+//! The scope of a resource, as a value and as a type.
 
-/// Whether a resource's objects are namespaced or cluster-scoped.
+/// Whether the objects of a resource are namespaced or cluster-scoped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Scope {
-    /// Objects have no namespace. An object's name is unique in the cluster.
+    /// Objects have no namespace. Object names are unique within the cluster.
     Cluster,
-    /// Objects are in a namespace. An object's name is unique in its namespace.
+    /// Objects are in a namespace. Object names are unique within a namespace.
     Namespaced,
 }
 
-/// A [`Scope`] as a type. The implementations are [`NamespaceScope`] and [`ClusterScope`]. A method for one scope
-/// requires the scope's type in a trait bound. Calling a method for namespaced kinds with a cluster-scoped kind
-/// therefore does not compile.
+/// A [`Scope`] as a type. The implementations are [`NamespaceScope`] and [`ClusterScope`]. A method that is only
+/// available for one scope has the scope type in a trait bound. For example, calling a method for namespaced kinds with
+/// a cluster-scoped kind does not compile.
 pub trait ResourceScope: 'static {
     /// The corresponding [`Scope`].
     const SCOPE: Scope;

@@ -16,14 +16,14 @@ use crate::watch::WatchEvent;
 
 /// Lists and watches the objects of one resource for a reflector, like client-go's `ListerWatcher`.
 ///
-/// Each `ListWatch` has a fixed resource and a fixed namespace. The selectors are in the request options. A `ListWatch`
-/// delivers each object as JSON bytes, which the caller decodes. An undecodable or oversized object therefore does not
-/// affect the other objects in the list. For a source that has objects instead of JSON bytes, implement
-/// [`ObjectSource`](crate::ObjectSource).
+/// Each `ListWatch` is fixed to one resource, and to one namespace or all namespaces. Selectors are part of the request
+/// options. Objects are delivered as JSON bytes, and the caller decodes them. Therefore, an object that is oversized or
+/// cannot be decoded does not affect the other objects. If a source provides decoded objects instead of JSON bytes,
+/// implement [`ObjectSource`](crate::ObjectSource).
 ///
 /// # Cancel safety
 ///
-/// Dropping a future or a stream cancels its request. No background task keeps running.
+/// Dropping a future or a stream cancels the corresponding request. No background task keeps running.
 ///
 /// # Examples
 ///
@@ -46,30 +46,32 @@ use crate::watch::WatchEvent;
 /// }
 /// ```
 pub trait ListWatch: Send + Sync + 'static {
-    /// The Rust type of a decoded object.
+    /// The Rust type as which the objects are decoded.
     type Object: 'static;
 
-    /// The stream of list items and metadata in one page. The stream ends after all items and the metadata.
+    /// The stream of the items and the metadata of one list page. The stream ends after the last item and the metadata.
     type Page: Stream<Item = Result<ListPart, ApiError>> + Send + Unpin + 'static;
 
-    /// The stream of watch events. The stream ends when the server closes the watch without an error.
+    /// The stream of watch events. The stream of watch events. It ends when the server closes the watch without an
+    /// error.
     type Events: Stream<Item = Result<WatchEvent<RawObject>, ApiError>> + Send + Unpin + 'static;
 
     /// Returns the resource.
     fn api_resource(&self) -> ApiResource;
 
-    /// Returns the watched namespace. `None` means all namespaces, or a cluster-scoped resource.
+    /// Returns the watched namespace. `None` means that all namespaces are watched, or that the resource is
+    /// cluster-scoped.
     fn namespace(&self) -> Option<&str>;
 
-    /// Requests one page of objects. The future completes when the server accepts or rejects the request. For the next
-    /// page, call `list` again with the `continue` token of this page.
+    /// Requests one page of objects. The future completes once the server has accepted or rejected the request. For the
+    /// next page, call `list` again with the `continue` token of this page.
     fn list(&self, options: &ListOptions) -> impl Future<Output = Result<Self::Page, ApiError>> + Send;
 
-    /// Opens a watch. The future completes when the server accepts or rejects the request.
+    /// Opens a watch. The future completes once the server has accepted or rejected the request.
     fn watch(&self, options: &WatchOptions) -> impl Future<Output = Result<Self::Events, ApiError>> + Send;
 }
 
-/// A part of a list page. The parts contain the items in list order, and once, before or after the items, the metadata.
+/// A part of a list page. The items are in list order. The metadata is delivered once, before or after the items.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ListPart {
     /// An object.
@@ -78,14 +80,14 @@ pub enum ListPart {
     Metadata(ListMeta),
 }
 
-/// Reads and writes single objects of one resource.
+/// Reads and writes individual objects of one resource.
 ///
-/// For a namespaced resource, each key must contain a namespace. For a cluster-scoped resource, keys must not contain a
-/// namespace.
+/// If the resource is namespaced, each key must contain a namespace. If the resource is cluster-scoped, keys must not
+/// contain a namespace.
 ///
 /// # Cancel safety
 ///
-/// Dropping a future cancels its request. The server may or may not have executed a cancelled write.
+/// Dropping a future cancels the request. It is unknown whether the server has executed a write that was cancelled.
 ///
 /// # Examples
 ///
@@ -107,11 +109,11 @@ pub trait ObjectApi<T>: Send + Sync + 'static {
     /// Reads an object.
     fn get(&self, key: &ObjectKey) -> impl Future<Output = Result<T, ApiError>> + Send;
 
-    /// Creates an object in its metadata's namespace and returns the stored object.
+    /// Creates an object in the namespace of its metadata, and returns the stored object.
     fn create(&self, object: &T, options: &WriteOptions) -> impl Future<Output = Result<T, ApiError>> + Send;
 
-    /// Replaces an object. If `object` has a resourceVersion, the update fails with a conflict unless the stored object
-    /// has the same resourceVersion.
+    /// Replaces an object. If `object` has a `resourceVersion` that differs from the stored one, the update fails with a
+    /// conflict.
     fn update(&self, object: &T, options: &WriteOptions) -> impl Future<Output = Result<T, ApiError>> + Send;
 
     /// Replaces only the status of an object.
@@ -125,11 +127,11 @@ pub trait ObjectApi<T>: Send + Sync + 'static {
         options: &WriteOptions,
     ) -> impl Future<Output = Result<T, ApiError>> + Send;
 
-    /// Deletes an object. The method does not wait for finalizers or for the grace period.
+    /// Deletes an object. The method returns without waiting for finalizers or for the end of the grace period.
     fn delete(&self, key: &ObjectKey, options: &DeleteOptions) -> impl Future<Output = Result<(), ApiError>> + Send;
 
-    /// Applies `object` with server-side apply, which creates the object if it does not exist. The field manager in
-    /// `options` becomes the owner of all fields in `object`. [`WriteOptions::apply`] returns suitable options.
+    /// Creates or updates an object with server-side apply. The field manager in `options` becomes the owner of all
+    /// fields in `object`. [`WriteOptions::apply`] returns suitable options.
     fn apply(&self, object: &T, options: &WriteOptions) -> impl Future<Output = Result<T, ApiError>> + Send
     where
         T: Resource + Serialize,

@@ -1,14 +1,14 @@
 //! Label and field selectors.
 //!
-//! Clients and servers use the same parser. The grammar, the error messages and the printed form match
-//! `k8s.io/apimachinery` (`labels`, `fields` and `LabelSelectorAsSelector`), with three differences:
+//! Clients and servers share this implementation. The grammar, the error messages and the string form of selectors
+//! match `k8s.io/apimachinery` (`labels`, `fields` and `LabelSelectorAsSelector`), with three differences:
 //!
-//! - The printed form is canonical: two selectors with the same requirements print the same text, even if their input
-//!   was in a different order. Parsing the printed form returns an equal selector.
-//! - [`LabelSelector::nothing`] prints a text that matches no objects. Kubernetes prints an empty text, which a server
-//!   parses as a selector for all objects.
-//! - A NUL character in a label selector is an error. Kubernetes stops parsing at a NUL and silently ignores all
-//!   requirements after the NUL.
+//! - The string form is canonical: selectors with the same requirements have the same string form, regardless of the
+//!   order in which the requirements were added. Parsing the string form returns an equal selector.
+//! - The string form of [`LabelSelector::nothing`] matches no objects. In Kubernetes, it is an empty string, which a
+//!   server parses as a selector for all objects.
+//! - A NUL character in a label selector is rejected. Kubernetes stops parsing at a NUL character, and silently ignores
+//!   all requirements that follow.
 
 use std::fmt::Write;
 use thiserror::Error;
@@ -26,8 +26,7 @@ pub use label::{LabelRequirement, LabelSelector, SelectorOperator};
 pub use names::{label_key_faults, label_value_faults};
 pub use spec::{LabelSelectorExpression, LabelSelectorSpec};
 
-/// An error returned when parsing or building an invalid label or field selector. The message equals kube-apiserver's
-/// message.
+/// The error for an invalid label or field selector. The message equals kube-apiserver's message.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[error("{message}")]
 pub struct InvalidSelector {
@@ -65,7 +64,7 @@ fn quoted(text: &str) -> String {
 }
 
 /// Returns `true` if Go's `%q` prints `c` without an escape sequence. Rust's `escape_debug` escapes the same
-/// characters, and also a combining character at the start of a string.
+/// characters, except that it also escapes a combining character at the start of a string.
 fn is_printed(c: char) -> bool {
     let after_another = ['a', c].iter().collect::<String>();
     after_another.escape_debug().nth(1) != Some('\\')

@@ -8,7 +8,7 @@ use crate::list::ListMeta;
 use crate::null::{Few, or_empty};
 use crate::object_meta::TypeMeta;
 
-/// A response that contains no object, such as an error response, like Kubernetes' `metav1.Status`.
+/// A response that contains no object, for example because of an error, like Kubernetes' `metav1.Status`.
 ///
 /// # Examples
 ///
@@ -28,7 +28,7 @@ pub struct Status {
     /// The `apiVersion` and `kind`, which are `v1` and `Status`.
     #[serde(flatten)]
     pub types: TypeMeta,
-    /// List metadata. Usually empty. The response to an expired continue token contains a new continue token.
+    /// List metadata. Usually empty. If a continue token has expired, the response contains a new continue token.
     #[serde(default, deserialize_with = "or_empty")]
     pub metadata: ListMeta,
     /// `Success` or `Failure`.
@@ -40,10 +40,10 @@ pub struct Status {
     /// The machine-readable reason, if any.
     #[serde(default, deserialize_with = "given", skip_serializing_if = "Option::is_none")]
     pub reason: Option<Reason>,
-    /// Details of the failure, such as the object's name.
+    /// Details of the failure, such as the name of the object.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub details: Option<StatusDetails>,
-    /// The HTTP status code, or 0 if the server sent none.
+    /// The HTTP status code, or 0 if the server did not send it.
     #[serde(default, deserialize_with = "or_empty", skip_serializing_if = "is_zero")]
     pub code: u16,
 }
@@ -73,7 +73,7 @@ impl fmt::Display for Status {
     }
 }
 
-/// The [`source`](std::error::Error::source) of an [`ApiError`](crate::ApiError) with this status.
+/// This is the [`source`](std::error::Error::source) of an [`ApiError`](crate::ApiError) with this status.
 impl std::error::Error for Status {}
 
 /// Details of a [`Status`].
@@ -86,16 +86,16 @@ pub struct StatusDetails {
     /// The object's group.
     #[serde(default, deserialize_with = "or_empty", skip_serializing_if = "String::is_empty")]
     pub group: String,
-    /// The object's kind or its plural resource name, depending on the server.
+    /// The kind or the plural resource name of the object, depending on the server.
     #[serde(default, deserialize_with = "or_empty", skip_serializing_if = "String::is_empty")]
     pub kind: String,
     /// The object's uid.
     #[serde(default, deserialize_with = "or_empty", skip_serializing_if = "String::is_empty")]
     pub uid: String,
-    /// The individual errors, such as one for each invalid field.
+    /// The individual problems, such as one for each invalid field.
     #[serde(default, deserialize_with = "few_or_none", skip_serializing_if = "Vec::is_empty")]
     pub causes: Vec<StatusCause>,
-    /// The requested delay before a retry, in seconds. 0 if the server requests no delay.
+    /// How many seconds the client should wait before it retries. 0 if the server did not send a delay.
     #[serde(default, deserialize_with = "or_empty", skip_serializing_if = "is_zero_32")]
     pub retry_after_seconds: u32,
 }
@@ -109,7 +109,7 @@ pub struct StatusCause {
     /// A human-readable message.
     #[serde(default, deserialize_with = "or_empty", skip_serializing_if = "String::is_empty")]
     pub message: String,
-    /// The invalid field's path, for example `spec.ports[0].port`.
+    /// The path of the invalid field, for example `spec.ports[0].port`.
     #[serde(default, deserialize_with = "or_empty", skip_serializing_if = "String::is_empty")]
     pub field: String,
 }
@@ -121,12 +121,12 @@ macro_rules! reasons {
         #[non_exhaustive]
         pub enum Reason {
             $($(#[$doc])* $name,)*
-            /// A reason that this crate does not define.
+            /// A reason for which this enum has no variant.
             Other(Box<str>),
         }
 
         impl Reason {
-            /// Returns the reason as servers send it, such as `NotFound`.
+            /// Returns the reason in the form that servers send, such as `NotFound`.
             pub fn as_str(&self) -> &str {
                 match self {
                     $(Self::$name => stringify!($name),)*
@@ -159,13 +159,13 @@ reasons! {
     Forbidden,
     /// Status 410: the resource no longer exists.
     Gone,
-    /// Status 500: the server has an internal error.
+    /// Status 500: an internal error occurred in the server.
     InternalError,
     /// Status 422: a field has an invalid value.
     Invalid,
     /// Status 405: the resource does not support the method.
     MethodNotAllowed,
-    /// Status 406: the server supports none of the accepted media types.
+    /// Status 406: the server supports none of the media types that the client accepts.
     NotAcceptable,
     /// Status 404: the object or the resource does not exist.
     NotFound,
@@ -181,7 +181,7 @@ reasons! {
     TooManyRequests,
     /// Status 401: the request is not authenticated.
     Unauthorized,
-    /// Status 415: the server does not support the request body's media type.
+    /// Status 415: the server does not support the media type of the request body.
     UnsupportedMediaType,
 }
 

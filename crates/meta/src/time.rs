@@ -6,18 +6,18 @@ use jiff::{RoundMode, Timestamp, TimestampRound, Unit};
 use serde::de::Visitor;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-/// A timestamp that is written with second precision, like Kubernetes' `metav1.Time`. The format is RFC 3339 in UTC,
-/// such as `2026-11-20T08:30:00Z`.
+/// A timestamp that is serialized with a precision of seconds, like Kubernetes' `metav1.Time`. The format is RFC 3339
+/// in UTC, such as `2026-11-20T08:30:00Z`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Time(pub Timestamp);
 
-/// A timestamp that is written with microsecond precision, like Kubernetes' `metav1.MicroTime`. The format always has
-/// six fractional digits, such as `2026-11-20T08:30:00.000000Z`.
+/// A timestamp that is serialized with a precision of microseconds, like Kubernetes' `metav1.MicroTime`. The serialized
+/// form always has six fractional digits, such as `2026-11-20T08:30:00.000000Z`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct MicroTime(pub Timestamp);
 
 impl Time {
-    /// Returns the system clock's current time.
+    /// Returns the current time of the system clock.
     ///
     /// # Examples
     ///
@@ -38,7 +38,7 @@ impl Time {
 }
 
 impl MicroTime {
-    /// Returns the system clock's current time.
+    /// Returns the current time of the system clock.
     pub fn now() -> Self {
         Self(Timestamp::now())
     }
@@ -111,8 +111,8 @@ fn parse<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Timestamp, D::Err
     deserializer.deserialize_str(Text)
 }
 
-/// Truncates the time to the written precision, as in Go. Rounding could write the current time as a time in the
-/// future.
+/// Truncates the time to the serialized precision, like Go. If the time were rounded, the current time could be written
+/// as a time in the future.
 fn truncated(timestamp: Timestamp, unit: Unit) -> Timestamp {
     let rule = TimestampRound::new().smallest(unit).mode(RoundMode::Trunc);
     timestamp.round(rule).unwrap_or(timestamp)

@@ -1,4 +1,4 @@
-//! Watch events and the watch frame parser.
+//! Watch events, and the parser for the frames of a watch response.
 
 use std::borrow::Cow;
 
@@ -14,7 +14,7 @@ use crate::redacted::DecodeError;
 use crate::status::Status;
 use crate::watch_event_type::WatchEventType;
 
-/// A watch event. The object in a `WatchEvent<RawObject>` is not decoded yet.
+/// A watch event. In a `WatchEvent<RawObject>`, the object has not been decoded yet.
 ///
 /// # Examples
 ///
@@ -33,24 +33,24 @@ use crate::watch_event_type::WatchEventType;
 /// ```
 #[derive(Clone, Debug, PartialEq)]
 pub enum WatchEvent<T> {
-    /// The object was created, or it now matches the selector.
+    /// The object was created or has started to match the selector.
     Added(T),
     /// The object changed.
     Modified(T),
-    /// The object was deleted, or it no longer matches the selector. Contains the object's last state.
+    /// The object was deleted or no longer matches the selector. Contains the object's last state.
     Deleted(T),
-    /// The watch has sent all events up to the bookmark's revision.
+    /// All events up to the revision of the bookmark have been sent.
     Bookmark(Bookmark),
-    /// The server ends the watch with an error status.
+    /// The server ends the watch with this error.
     Error(Box<Status>),
 }
 
-/// A bookmark event. The watch has sent all events up to the bookmark's revision.
+/// A bookmark event. All events up to the revision of the bookmark have been sent.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Bookmark {
-    /// The revision to use when starting the next watch.
+    /// The revision from which the next watch should start.
     pub resource_version: String,
-    /// Whether this bookmark ends the initial events of a streaming list.
+    /// Whether this bookmark marks the end of the initial events in a streaming list.
     pub initial_events_end: bool,
 }
 
@@ -66,7 +66,7 @@ impl<T> WatchEvent<T> {
         }
     }
 
-    /// Replaces the event's object with the result of `change`.
+    /// Replaces the object in the event with the result of `change`.
     ///
     /// # Errors
     ///
@@ -81,7 +81,7 @@ impl<T> WatchEvent<T> {
         })
     }
 
-    /// Replaces the event's object with the result of `change`.
+    /// Replaces the object in the event with the result of `change`.
     pub fn map<U>(self, change: impl FnOnce(T) -> U) -> WatchEvent<U> {
         match self.try_map(|object| Ok::<U, std::convert::Infallible>(change(object))) {
             Ok(event) => event,
@@ -91,13 +91,13 @@ impl<T> WatchEvent<T> {
 }
 
 impl WatchEvent<RawObject> {
-    /// Parses a watch frame of the form `{"type": …, "object": …}`. The returned event shares the frame's memory. The
-    /// parser decodes only the objects of bookmark and error events.
+    /// Parses a watch frame of the form `{"type": …, "object": …}`. The returned event shares the memory of the frame.
+    /// Only the objects in bookmark and error events are decoded.
     ///
     /// # Errors
     ///
-    /// Returns an error if the frame is not JSON of this form, or if the type is unknown. Only decoding detects invalid
-    /// UTF-8 inside the object.
+    /// Returns an error if the frame is not JSON of this form, or if the event type is unknown. Invalid UTF-8 inside
+    /// the object is only detected when the object is decoded.
     pub fn parse(frame: &Bytes) -> Result<Self, ApiError> {
         #[derive(Deserialize)]
         struct Frame<'a> {
@@ -135,8 +135,8 @@ fn unreadable(what: &str, error: serde_json::Error) -> ApiError {
     ApiError::decode(format!("{what}: {}", DecodeError::from(error)))
 }
 
-/// Returns the frame as a string of the same length, with each invalid byte replaced by `?`. The JSON structure does
-/// not change, because invalid bytes can occur only inside JSON strings.
+/// Returns the frame as a string of the same length, in which each invalid byte is replaced by `?`. This does not
+/// change the structure of the JSON, because invalid bytes can only occur inside strings.
 fn legible(frame: &[u8]) -> Cow<'_, str> {
     str::from_utf8(frame).map(Cow::Borrowed).unwrap_or_else(|_| {
         let mut text = String::with_capacity(frame.len());

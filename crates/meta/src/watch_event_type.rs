@@ -5,8 +5,7 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
-/// The type of a watch event, like Kubernetes' `watch.EventType`. Each type is written in capital letters, such as
-/// `ADDED`.
+/// The type of a watch event, like Kubernetes' `watch.EventType`. The types are written in upper case, such as `ADDED`.
 ///
 /// # Examples
 ///
@@ -19,22 +18,22 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Deserialize, Serialize)]
 #[serde(rename_all = "UPPERCASE")]
 pub enum WatchEventType {
-    /// The object was created, or it now matches the selector.
+    /// The object was created or has started to match the selector.
     Added,
     /// The object changed.
     Modified,
-    /// The object was deleted, or it no longer matches the selector.
+    /// The object was deleted or no longer matches the selector.
     Deleted,
-    /// No object changed. The bookmark's resourceVersion covers all events that the watch has sent.
+    /// No object changed. All events up to the resourceVersion of the bookmark have been sent.
     Bookmark,
-    /// The server ends the watch. The event contains a `Status` with the reason.
+    /// The server ends the watch. The watch has failed, and the event contains a `Status` with the reason.
     Error,
 }
 
 impl WatchEventType {
     const ALL: [Self; 5] = [Self::Added, Self::Modified, Self::Deleted, Self::Bookmark, Self::Error];
 
-    /// Returns the `type` text in a watch frame, such as `ADDED`.
+    /// Returns the type in the form that is used in a watch frame, such as `ADDED`.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Added => "ADDED",
@@ -55,7 +54,7 @@ impl fmt::Display for WatchEventType {
 impl FromStr for WatchEventType {
     type Err = UnknownWatchEventType;
 
-    /// Parses the `type` text in a watch frame.
+    /// Parses the value of `type` in a watch frame.
     ///
     /// # Errors
     ///
@@ -68,7 +67,7 @@ impl FromStr for WatchEventType {
     }
 }
 
-/// An error returned when parsing an unknown [`WatchEventType`].
+/// The error for an unknown [`WatchEventType`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct UnknownWatchEventType {
     text: Box<str>,

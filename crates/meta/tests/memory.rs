@@ -1,5 +1,5 @@
-//! Tests how much memory a decoded object uses. The allocator counts the memory of the whole process, so this test
-//! needs its own binary.
+//! Measures how much memory a decoded object uses. The allocator counts the allocations of the entire process, so this
+//! test needs its own binary.
 #![allow(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
 
 use std::alloc::System;
@@ -28,14 +28,14 @@ struct Identity {
 }
 
 struct Cost {
-    /// All allocated bytes, including freed bytes.
+    /// All bytes that were allocated, including those that were freed again.
     bytes: usize,
     allocations: usize,
-    /// The bytes that are still in use after decoding.
+    /// The bytes that are still allocated after decoding.
     held: usize,
 }
 
-/// Decodes the pod. Returns the memory cost, including the struct, and the decoded pod.
+/// Decodes the pod. Returns the memory cost of the decoded pod, including the struct itself, and the pod.
 fn cost<M: DeserializeOwned>(json: &[u8]) -> (Cost, Box<Pod<M>>) {
     let region = Region::new(ALLOCATOR);
     let pod = Box::new(serde_json::from_slice(json).unwrap());

@@ -1,4 +1,4 @@
-//! A wrapper that catches a metrics provider's panics.
+//! A wrapper that catches the panics of a metrics provider.
 
 use std::any::Any;
 use std::fmt;
@@ -9,13 +9,14 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::provider::{Counter, Gauge, Histogram, Metric, Provider, Pulled};
 
-/// Wraps a metrics provider and catches its panics. A panic disables only the metrics. The component keeps working.
+/// Wraps a metrics provider and catches its panics. If a provider panics, only its metrics are lost. The component
+/// keeps working.
 ///
-/// After the first panic, `CatchPanic` reports the panic's message, and only drops the provider and its instruments. `CatchPanic`
-/// catches panics while creating, using and dropping instruments.
+/// After the first panic, `CatchPanic` reports the panic message. From then on, it no longer calls the provider and its
+/// instruments, except to drop them. Panics are caught when instruments are created, used and dropped.
 ///
-/// A component that uses instruments in a `Drop` implementation needs this wrapper, because a second panic during unwinding aborts the
-/// process.
+/// This wrapper is required by components that use instruments in a `Drop` implementation, because a second panic
+/// during unwinding aborts the process.
 ///
 /// # Examples
 ///
@@ -38,7 +39,7 @@ use crate::provider::{Counter, Gauge, Histogram, Metric, Provider, Pulled};
 pub struct CatchPanic(Guarded<Arc<dyn Provider>>);
 
 impl CatchPanic {
-    /// Wraps `provider`. Calls `report` with the first panic's message.
+    /// Wraps `provider`. `report` is called with the message of the first panic.
     pub fn new(provider: Arc<dyn Provider>, report: fn(&str)) -> Self {
         let fuse = Arc::new(Fuse { is_blown: AtomicBool::new(false), report });
         Self(Guarded { inner: Some(provider), fuse })
@@ -67,14 +68,15 @@ impl Provider for CatchPanic {
     }
 }
 
-/// A provider or an instrument whose panics are caught, or `None` if the creation of the instrument or an earlier call panicked.
+/// A provider or an instrument whose panics are caught. `None` if the creation of the instrument or an earlier call
+/// panicked.
 struct Guarded<T> {
     inner: Option<T>,
     fuse: Arc<Fuse>,
 }
 
 impl<T> Guarded<T> {
-    /// Calls `use_inner`, unless an earlier call panicked.
+    /// Calls `use_inner`, unless an earlier call has panicked.
     fn with_inner<R>(&self, use_inner: impl FnOnce(&T) -> R) -> Option<R> {
         let inner = self.inner.as_ref().filter(|_| !self.fuse.is_blown.load(Ordering::Relaxed))?;
         self.fuse.catch(|| use_inner(inner))
@@ -112,7 +114,7 @@ impl<T: fmt::Debug> fmt::Debug for Guarded<T> {
     }
 }
 
-/// The shared state of a provider and its instruments. After the first panic, all of them are disabled.
+/// The state that a provider and its instruments share. After the first panic, all of them are disabled.
 struct Fuse {
     is_blown: AtomicBool,
     report: fn(&str),
@@ -128,7 +130,8 @@ impl Fuse {
             let text = panic.downcast_ref::<&str>().copied();
             (self.report)(text.or(panic.downcast_ref::<String>().map(|text| &**text)).unwrap_or("(no message)"));
         }
-        // Dropping a panic's payload can panic again. Forget the second payload, which could also panic on drop.
+        // Dropping the payload of a panic can panic again. Forget the payload of this second panic, because dropping it
+        // could also panic.
         if let Err(second_panic) = catch_unwind(AssertUnwindSafe(|| drop(panic))) {
             forget(second_panic);
         }

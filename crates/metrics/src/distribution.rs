@@ -3,7 +3,7 @@
 use std::fmt;
 use std::iter::zip;
 
-/// A snapshot of a histogram's values.
+/// A snapshot of the values in a histogram.
 ///
 /// # Examples
 ///
@@ -23,16 +23,17 @@ use std::iter::zip;
 #[derive(Clone, PartialEq)]
 pub struct Distribution {
     bounds: &'static [f64],
-    /// The number of values in each of the metric's buckets. The last bucket counts the values above the last bound.
+    /// The number of values in each bucket of the metric. The last bucket counts the values above the highest bound.
     buckets: Vec<u64>,
     sum: f64,
-    /// The number of values in each fine bucket, up to the bucket of the largest value. A fine bucket's width is at
-    /// most one sixteenth of its values. The metric's own buckets are too wide for quantiles.
+    /// The number of values in each fine bucket, up to the bucket of the largest value. The width of a fine bucket is
+    /// at most one sixteenth of the values in it. Fine buckets exist because the buckets of the metric are too wide for
+    /// computing quantiles.
     fine: Vec<u64>,
 }
 
-/// The number of bits by which an `f64` is shifted right to compute the index of its fine bucket. The exponent and the
-/// first four bits of the mantissa remain, so the bounds of a fine bucket differ by at most one sixteenth.
+/// How many bits an `f64` is shifted to the right to compute the index of its fine bucket. The exponent and the first
+/// four bits of the mantissa remain. The bounds of a fine bucket therefore differ by at most one sixteenth.
 const FINE_SHIFT: u32 = 48;
 /// The index of the fine bucket for 10⁻⁹, which also counts all smaller values.
 const FINE_FIRST: usize = (1e-9f64.to_bits() >> FINE_SHIFT) as usize;
@@ -53,8 +54,8 @@ impl Distribution {
     }
 
     /// Returns an upper bound for the quantile `q`, such as 0.5 for the median, or `None` if no values were recorded.
-    /// At least the fraction `q` of the values is less than or equal to this bound. The bound exceeds the exact
-    /// quantile by at most one sixteenth of it, or by at most 10⁻⁹ for very small values.
+    /// At least a fraction `q` of the values is less than or equal to this bound. The bound exceeds the exact quantile
+    /// by at most one sixteenth, or by at most 10⁻⁹ for very small values.
     pub fn quantile(&self, q: f64) -> Option<f64> {
         let rank = ((q.clamp(0.0, 1.0) * self.count() as f64).ceil() as u64).max(1);
         let mut seen = 0;
@@ -65,16 +66,16 @@ impl Distribution {
         Some(f64::from_bits(((FINE_FIRST + at + 1) as u64) << FINE_SHIFT))
     }
 
-    /// Returns an iterator over the metric's buckets, as pairs of an upper bound and the number of values. The last
-    /// bound is infinite.
+    /// Returns an iterator over the buckets of the metric, as pairs of the upper bound and the number of values. The
+    /// last bound is infinite.
     pub fn buckets(&self) -> impl Iterator<Item = (f64, u64)> {
         self.bounds.iter().copied().chain([f64::INFINITY]).zip(self.buckets.iter().copied())
     }
 
     pub(crate) fn observe(&mut self, value: f64) {
-        // NaN is recorded as 0, because any comparison with NaN is false.
+        // NaN is recorded as 0, because all comparisons with NaN are false.
         let value = if value > 0.0 { value.min(f64::MAX) } else { 0.0 };
-        // A linear search is faster than a binary search, because most values are in one of the first buckets.
+        // Most values are in one of the first buckets, so a linear search is faster than a binary search.
         let bucket = self.bounds.iter().position(|bound| value <= *bound);
         self.buckets[bucket.unwrap_or(self.bounds.len())] += 1;
         self.sum += value;
@@ -85,7 +86,7 @@ impl Distribution {
         self.fine[at] += 1;
     }
 
-    /// Adds another distribution's values. Both distributions should have the same bucket bounds.
+    /// Adds another distribution's values. Both distributions should have the same bounds.
     pub fn merge(&mut self, other: &Self) {
         let add = |mine: &mut [u64], theirs: &[u64]| zip(mine, theirs).for_each(|(mine, theirs)| *mine += theirs);
         add(&mut self.buckets, &other.buckets);

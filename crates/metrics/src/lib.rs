@@ -1,7 +1,7 @@
 //! The metrics interface for all Pintle crates.
 //!
-//! A component gets its instruments from a provider and owns them. When the component is dropped, the provider removes
-//! the component's series.
+//! A component creates its instruments with a provider. When the component is dropped, the provider removes its metric
+//! series.
 //!
 //! ```
 //! use pintle_metrics::{Counter, InMemoryProvider, Metric, MetricKind, Provider};
@@ -39,25 +39,25 @@
 //! - A [`Metric`] is a static description: a name, a help text, a [`MetricKind`] and label names. A series is a metric
 //!   with one value for each label.
 //! - A [`Provider`] creates instruments: [`Counter`]s, [`Gauge`]s, [`Histogram`]s and [pulled](Provider::pulled)
-//!   gauges. Each component's configuration has a field `metrics: Option<Arc<dyn Provider>>`. There is no global
+//!   gauges. The configuration of each component has a field `metrics: Option<Arc<dyn Provider>>`. There is no global
 //!   provider.
-//! - This crate contains one provider, the [`InMemoryProvider`] (feature `memory`). A program can read the provider's
-//!   [`Sample`]s, or register the provider in a `prometheus_client` registry (feature `prometheus-client`). A
-//!   [`Distribution`] contains a histogram's values.
+//! - This crate contains one provider, the [`InMemoryProvider`] (feature `memory`). A program can read the [`Sample`]s
+//!   of the provider, or register the provider with a `prometheus_client` registry (feature `prometheus-client`). A
+//!   [`Distribution`] contains the values of a histogram.
 //!
 //! # Rules
 //!
-//! - **A series combines the values of its instruments.** Several components may have instruments for the same series,
-//!   such as two queues with the same name. The value of a gauge series is the sum of the gauges that have not been
-//!   dropped. A counter or histogram series keeps the values of dropped instruments until its last instrument is
-//!   dropped. Otherwise, a counter could decrease, which Prometheus interprets as a reset.
+//! - **A series combines the values of its instruments.** Several components can have instruments for the same series,
+//!   for example two queues with the same name. The value of a gauge series is the sum of all gauges that have not been
+//!   dropped. A counter or histogram series includes the values of dropped instruments until its last instrument is
+//!   dropped. Otherwise, the value of a counter could decrease, which Prometheus interprets as a reset.
 //! - **Without a provider, nothing is recorded.** A component stores its instruments in an `Option`.
-//! - **A component may use its instruments while it holds locks.** Instruments must not block and must not call the
-//!   component. The provider reads a pulled gauge without holding a lock, so the gauge's function may take the
-//!   component's locks.
-//! - **A provider is user code.** A component that must survive its provider's panics wraps the provider in
+//! - **A component may use its instruments while it holds locks.** Instruments must not block, and must not call back
+//!   into the component. Pulled gauges are read while the provider holds no lock, so the function of the gauge may lock
+//!   the component.
+//! - **A provider is user code.** A component that must survive panics of its provider wraps the provider in
 //!   [`CatchPanic`].
-//! - **Metric names match client-go and controller-runtime** for each metric that these libraries also have.
+//! - **Metric names match client-go and controller-runtime** if these libraries have the same metric.
 
 #![cfg_attr(docsrs, feature(doc_cfg))]
 

@@ -11,12 +11,12 @@ use dashmap::DashMap;
 use crate::distribution::Distribution;
 use crate::provider::{Counter, Gauge, Histogram, Metric, MetricKind, Provider, Pulled};
 
-/// A provider that keeps all series in memory, for tests and summaries. Clones share the series.
+/// A provider that stores all series in memory, for tests and summaries. Clones share the series.
 ///
-/// With the feature `prometheus-client`, the provider is also a collector for a Prometheus registry. The registry then exports the
-/// provider's series.
+/// With the feature `prometheus-client`, the provider is also a collector, which exports its series through a
+/// Prometheus registry.
 ///
-/// A sharded map contains the series, so threads that use different series rarely wait for each other.
+/// The series are stored in a sharded map, so threads that use different series rarely wait for each other.
 ///
 /// # Examples
 ///
@@ -73,7 +73,8 @@ impl InMemoryProvider {
         self.select(|_| true)
     }
 
-    /// Returns the sum of all counters or gauges with the name `name` and at least the labels `labels`, or `None` if no series matches.
+    /// Returns the sum of all counters or gauges that have the name `name` and at least the labels `labels`. Returns
+    /// `None` if there are none.
     pub fn value(&self, name: &str, labels: &[(&str, &str)]) -> Option<f64> {
         let samples = self.select(|key| key.matches(name, labels)).into_iter();
         let numbers = samples.filter_map(|sample| match sample.value {
@@ -84,8 +85,8 @@ impl InMemoryProvider {
         numbers.reduce(|sum, value| sum + value)
     }
 
-    /// Returns the merged distribution of all histograms with the name `name` and at least the labels `labels`, or `None` if no series
-    /// matches.
+    /// Returns the merged distribution of all histograms that have the name `name` and at least the labels `labels`.
+    /// Returns `None` if there are none.
     pub fn distribution(&self, name: &str, labels: &[(&str, &str)]) -> Option<Distribution> {
         let samples = self.select(|key| key.matches(name, labels)).into_iter();
         let distributions = samples.filter_map(|sample| match sample.value {
@@ -99,8 +100,8 @@ impl InMemoryProvider {
     }
 
     fn select(&self, wanted: impl Fn(&Key) -> bool) -> Vec<Sample> {
-        // Read the values under the lock of the series map. Otherwise, the value of an instrument that is dropped meanwhile could be
-        // counted twice.
+        // Read the values while the series map is locked. Otherwise, an instrument that is dropped at the same time
+        // could be counted twice.
         let wanted = self.series.iter().filter(|series| wanted(series.key()));
         let mut found: Vec<_> = wanted.map(|series| series.read(series.key())).collect();
         found.sort_by(|(one, _), (other, _)| (one.metric.name, &one.labels).cmp(&(other.metric.name, &other.labels)));
@@ -160,7 +161,7 @@ impl Sample {
             }
             (Value::Gauge(value), Value::Gauge(share)) => *value += share,
             (Value::Histogram(all), Value::Histogram(share)) => all.merge(&share),
-            // Unreachable, because all instruments of one metric have the same kind.
+            // This is unreachable, because all instruments of a metric have the same kind.
             _ => {}
         }
     }
@@ -191,15 +192,15 @@ impl Key {
     }
 }
 
-/// A series has at least one instrument.
+/// A series and its instruments, of which there is at least one.
 struct Series {
     metric: &'static Metric,
     shares: Vec<Arc<Cell>>,
 }
 
 impl Series {
-    /// Returns the series' combined value without its pulled gauges, and the pulled gauges. The caller must read the pulled gauges without
-    /// holding a lock.
+    /// Returns the combined value of the series without its pulled gauges, and the list of pulled gauges. The caller
+    /// must read these gauges without holding a lock.
     fn read(&self, key: &Key) -> (Sample, Vec<Arc<Cell>>) {
         let mut sample =
             Sample { metric: self.metric, labels: key.labels.to_vec(), value: Value::zero(self.metric.kind) };
@@ -235,25 +236,26 @@ impl Cell {
         }
     }
 
-    /// Adds the value of the dropped instrument `from`. Does nothing for gauges.
+    /// Adds the value of the instrument `from`, which is being dropped. Does nothing for gauges.
     fn take_over(&self, from: &Self) {
         match (self, from) {
             (Self::Counter(count), Self::Counter(other)) => {
                 count.fetch_add(other.load(Ordering::Relaxed), Ordering::Relaxed);
             }
             (Self::Histogram(distribution), Self::Histogram(other)) => lock(distribution).merge(&lock(other).clone()),
-            // The value of a dropped gauge is not kept. A pulled gauge must not be read here, under the lock of the series map.
+            // The value of a gauge is removed when the gauge is dropped. A pulled gauge must not be read here, because
+            // the series map is locked.
             _ => {}
         }
     }
 }
 
 fn lock(distribution: &Mutex<Distribution>) -> MutexGuard<'_, Distribution> {
-    // A panic that poisoned this lock cannot have left the data inconsistent.
+    // The data is consistent even if the lock is poisoned by a panic.
     distribution.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// An instrument. `cell` contains this instrument's share of the series' value.
+/// An instrument. `cell` contains the part of the series' value that comes from this instrument.
 struct Share {
     memory: InMemoryProvider,
     key: Key,

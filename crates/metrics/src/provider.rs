@@ -23,11 +23,12 @@ use std::fmt::Debug;
 /// ```
 #[derive(Debug)]
 pub struct Metric {
-    /// The name, such as `workqueue_adds_total`. All metrics with the same name must have the same kind.
+    /// The name, such as `workqueue_adds_total`. Metrics with the same name must have the same kind.
     pub name: &'static str,
-    /// A description of the metric, as one sentence without a full stop.
+    /// A description of the metric: one sentence without a full stop.
     pub help: &'static str,
-    /// The kind, which also determines how a series combines the values of its instruments.
+    /// The kind of the metric, which also determines how the values of several instruments are combined into one
+    /// series.
     pub kind: MetricKind,
     /// The label names.
     pub labels: &'static [&'static str],
@@ -39,10 +40,10 @@ pub struct Metric {
 pub enum MetricKind {
     /// The number of events. The name ends in `_total`.
     Counter,
-    /// A current amount. A series' value is the sum over its instruments.
+    /// A current amount. The value of a series is the sum over its instruments.
     Gauge,
-    /// A value that a function returns, such as the age of the oldest item. A series' value is the maximum over its instruments, and at
-    /// least 0.
+    /// A value that is returned by a function, such as the age of the oldest item. A series' value is the maximum over
+    /// its instruments, and at least 0.
     MaxGauge,
     /// A distribution of values in buckets with these upper bounds, in ascending order. An additional bucket counts the
     /// values above the last bound.

@@ -5,18 +5,19 @@ use std::str::FromStr;
 
 use super::InvalidSelector;
 
-/// A list of requirements on an object's fields. A field selector matches an object that meets all requirements. The
-/// default selector matches all objects.
+/// A list of requirements for the fields of an object. The selector matches objects that meet all of the requirements.
+/// The default selector matches all objects.
 ///
-/// A field selector is written as `field=value`, `field==value` and `field!=value`, separated by commas. A missing
-/// field has the value `""`. Kubernetes compares fields that are not strings by their JSON. Each kind supports certain
-/// fields: `metadata.name` works for all kinds, and `metadata.namespace` for most. Pods, for example, also support
-/// `spec.nodeName` and `status.phase`.
+/// The string form of a field selector consists of `field=value`, `field==value` and `field!=value`, separated by
+/// commas. A missing field is treated as `""`. Fields that are not strings are compared by their JSON representation.
+/// The supported fields depend on the kind: `metadata.name` works for all kinds, and `metadata.namespace` for most. For
+/// example, pods also support `spec.nodeName` and `status.phase`.
 ///
-/// In a value, write `\`, `,` and `=` as the escape sequences `\\`, `\,` and `\=`. Parsing keeps whitespace and ignores
-/// empty parts between two commas.
+/// In values, the characters `\`, `,` and `=` are escaped as `\\`, `\,` and `\=`. Whitespace is significant. Empty
+/// parts between commas are ignored.
 ///
-/// Requirements are sorted and deduplicated, so selectors with the same requirements are equal and print the same text.
+/// Requirements are sorted and deduplicated, so selectors with the same requirements are equal and have the same string
+/// form.
 ///
 /// # Examples
 ///
@@ -33,7 +34,7 @@ use super::InvalidSelector;
 /// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct FieldSelector {
-    /// Sorted by their text, without duplicates.
+    /// The requirements, sorted by their string form and without duplicates.
     requirements: Vec<FieldRequirement>,
 }
 
@@ -43,17 +44,17 @@ impl FieldSelector {
         Self::default()
     }
 
-    /// Adds the requirement that `field` has the value `value`.
+    /// Requires that `field` has the value `value`.
     ///
     /// # Panics
     ///
-    /// Panics if `field` is empty or contains `=`, `!`, `,` or `\`. No field in Kubernetes contains these characters.
-    /// For untrusted input, parse a selector instead.
+    /// Panics if `field` is empty or contains `=`, `!`, `,` or `\`. None of the field names in Kubernetes contain these
+    /// characters. To build a selector from untrusted input, parse it instead.
     pub fn equals(self, field: &str, value: impl Into<String>) -> Self {
         self.and(field, value.into(), true)
     }
 
-    /// Adds the requirement that `field` does not have the value `value`.
+    /// Requires that `field` does not have the value `value`.
     ///
     /// # Panics
     ///
@@ -69,12 +70,12 @@ impl FieldSelector {
         self.requirements.into_iter().chain([requirement]).collect()
     }
 
-    /// Returns the requirements in the order of the printed form.
+    /// Returns the requirements, in the order of the string form.
     pub fn requirements(&self) -> &[FieldRequirement] {
         &self.requirements
     }
 
-    /// Returns `true` if this selector has no requirements and matches all objects.
+    /// Returns `true` if this selector has no requirements, which means that it matches all objects.
     pub fn is_everything(&self) -> bool {
         self.requirements.is_empty()
     }
@@ -85,8 +86,8 @@ impl FieldSelector {
         requirements.find(|found| found.equals && found.field == field).map(|found| found.value.as_str())
     }
 
-    /// Returns `true` if the selector matches an object. `value_of` must return a field's value, or `""` if the object
-    /// does not have the field. This method does not allocate.
+    /// Returns `true` if this selector matches an object. `value_of` must return the value of a field, or `""` if the
+    /// object does not have the field. This method does not allocate.
     pub fn matches<V: AsRef<str>>(&self, mut value_of: impl FnMut(&str) -> V) -> bool {
         self.requirements.iter().all(|requirement| requirement.matches(value_of(&requirement.field).as_ref()))
     }
@@ -108,9 +109,9 @@ impl FromStr for FieldSelector {
     ///
     /// # Errors
     ///
-    /// Returns an error if a part has no operator, or if a value has an unescaped `,` or `=` or an invalid escape
-    /// sequence. If several parts are invalid, the error describes the first one in alphabetical order. The message is
-    /// the same as kube-apiserver's.
+    /// Returns an error if a part has no operator, or if a value contains an unescaped `,` or `=` or an invalid escape
+    /// sequence. If several parts are invalid, the error describes the alphabetically first one. The message is the
+    /// same as kube-apiserver's.
     fn from_str(text: &str) -> Result<Self, InvalidSelector> {
         let mut parts: Vec<_> = split(text).filter(|part| !part.is_empty()).collect();
         parts.sort_unstable();
@@ -122,7 +123,7 @@ impl FromStr for FieldSelector {
             Ok(FieldRequirement { field: field.into(), value, equals })
         };
         let requirements = parts.iter().map(read).collect::<Result<Vec<_>, _>>()?;
-        // Like Kubernetes, ignore a requirement that consists only of an operator.
+        // Like Kubernetes, ignore a part that consists only of an operator.
         Ok(requirements.into_iter().filter(|read| !(read.field.is_empty() && read.value.is_empty())).collect())
     }
 }
@@ -151,7 +152,7 @@ impl FieldRequirement {
         &self.field
     }
 
-    /// Returns the value to compare with the field.
+    /// Returns the value with which the field is compared.
     pub fn value(&self) -> &str {
         &self.value
     }
@@ -161,7 +162,7 @@ impl FieldRequirement {
         self.equals
     }
 
-    /// Returns `true` if a field with the value `value` meets the requirement.
+    /// Returns `true` if `value`, the value of the field, meets the requirement.
     pub fn matches(&self, value: &str) -> bool {
         (self.value == value) == self.equals
     }
@@ -184,8 +185,8 @@ fn split(text: &str) -> impl Iterator<Item = &str> {
     })
 }
 
-/// Splits a requirement at its first operator. Returns the field, `true` for equality or `false` for inequality, and
-/// the escaped value.
+/// Splits a requirement at its first operator. Returns the field, whether the operator is an equality operator, and the
+/// escaped value.
 fn term(part: &str) -> Option<(&str, bool, &str)> {
     let is_operator = |(at, _): &(usize, &str)| part[*at..].starts_with('=') || part[*at..].starts_with("!=");
     let (at, _) = part.match_indices(['=', '!']).find(is_operator)?;

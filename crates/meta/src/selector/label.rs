@@ -7,8 +7,8 @@ use std::str::FromStr;
 use super::names::{label_key_faults, label_value_faults};
 use super::{InvalidSelector, parse, quoted};
 
-/// A list of requirements on an object's labels. A label selector matches an object that meets all requirements. The
-/// default selector matches all objects.
+/// A list of requirements for the labels of an object. The selector matches objects that meet all of the requirements.
+/// The default selector matches all objects.
 ///
 /// | text | method | matches if the label |
 /// |---|---|---|
@@ -20,12 +20,13 @@ use super::{InvalidSelector, parse, quoted};
 /// | `!key` | [`does_not_exist`](Self::does_not_exist) | is absent |
 /// | `key>7`, `key<7` | [`gt`](Self::gt), [`lt`](Self::lt) | is a greater or smaller integer |
 ///
-/// Requirements are separated by commas. Whitespace is allowed everywhere except inside words. A missing value is the empty string, as in
-/// `key=`, `key in ()` and `key in (a,)`. `in` and `notin` are operators only after a key. Elsewhere, they are ordinary words. Numbers in a
-/// requirement must fit into an `i64`.
+/// Requirements are separated by commas. Whitespace is allowed everywhere except inside words. A missing value means
+/// the empty string, as in `key=`, `key in ()` and `key in (a,)`. The words `in` and `notin` are only treated as
+/// operators after a key. Elsewhere, they are ordinary words. Numbers in `>` and `<` requirements must fit into an
+/// `i64`.
 ///
-/// Requirements are sorted and deduplicated, so selectors with the same requirements are equal and print the same text.
-/// Requirements are not simplified further. As in Kubernetes, `a=b` and `a in (b)` are different selectors.
+/// Requirements are sorted and deduplicated, so selectors with the same requirements are equal and have the same string
+/// form. Requirements are not simplified further. As in Kubernetes, `a=b` and `a in (b)` are different selectors.
 ///
 /// # Examples
 ///
@@ -55,18 +56,18 @@ impl LabelSelector {
         Self::default()
     }
 
-    /// Returns a selector that matches no objects. The selector prints `nothing,!nothing`, which requires the label `nothing` to be
-    /// both present and absent. A server that parses this text also selects no objects.
+    /// Returns a selector that matches no objects. Its string form is `nothing,!nothing`, which requires the label
+    /// `nothing` to be both present and absent. A server that parses this string selects no objects either.
     pub fn nothing() -> Self {
         let requirement = |operator| LabelRequirement { key: "nothing".into(), operator, values: Vec::new() };
         [SelectorOperator::Exists, SelectorOperator::DoesNotExist].map(requirement).into_iter().collect()
     }
 
-    /// Returns a selector that requires all of `labels`, like apimachinery's `ValidatedSelectorFromSet`.
+    /// Returns a selector for objects that have all of these labels, like apimachinery's `ValidatedSelectorFromSet`.
     ///
     /// # Errors
     ///
-    /// Returns an error if a key or a value is not valid for a label.
+    /// Returns an error if a label key or label value is invalid.
     pub fn from_labels<K, V>(labels: impl IntoIterator<Item = (K, V)>) -> Result<Self, InvalidSelector>
     where
         K: Into<String>,
@@ -76,16 +77,16 @@ impl LabelSelector {
         labels.try_fold(Self::everything(), |selector, (key, value)| selector.equals(key, value))
     }
 
-    /// Adds the requirement that the label `key` has the value `value`.
+    /// Requires that the label `key` has the value `value`.
     ///
     /// # Errors
     ///
-    /// Returns an error if `key` or `value` is not valid for a label.
+    /// Returns an error if `key` is not a valid label key, or if `value` is not a valid label value.
     pub fn equals(self, key: impl Into<String>, value: impl Into<String>) -> Result<Self, InvalidSelector> {
         Ok(self.and(LabelRequirement::new(key, SelectorOperator::Equals, [value])?))
     }
 
-    /// Adds the requirement that the label `key` is absent or has another value.
+    /// Requires that the label `key` is absent or has a value other than `value`.
     ///
     /// # Errors
     ///
@@ -94,11 +95,11 @@ impl LabelSelector {
         Ok(self.and(LabelRequirement::new(key, SelectorOperator::NotEquals, [value])?))
     }
 
-    /// Adds the requirement that the label `key` has one of `values`.
+    /// Requires that the label `key` has one of the given values.
     ///
     /// # Errors
     ///
-    /// Returns an error if `values` is empty, and the same errors as [`equals`](Self::equals).
+    /// Returns an error if `values` is empty, or in the cases in which [`equals`](Self::equals) returns an error.
     pub fn is_in<V: Into<String>>(
         self,
         key: impl Into<String>,
@@ -107,7 +108,7 @@ impl LabelSelector {
         Ok(self.and(LabelRequirement::new(key, SelectorOperator::In, values)?))
     }
 
-    /// Adds the requirement that the label `key` is absent or has none of `values`.
+    /// Requires that the label `key` is absent or has none of the given values.
     ///
     /// # Errors
     ///
@@ -120,7 +121,7 @@ impl LabelSelector {
         Ok(self.and(LabelRequirement::new(key, SelectorOperator::NotIn, values)?))
     }
 
-    /// Adds the requirement that the label `key` is present.
+    /// Requires that the label `key` is present.
     ///
     /// # Errors
     ///
@@ -129,7 +130,7 @@ impl LabelSelector {
         Ok(self.and(LabelRequirement::new(key, SelectorOperator::Exists, [""; 0])?))
     }
 
-    /// Adds the requirement that the label `key` is absent.
+    /// Requires that the label `key` is absent.
     ///
     /// # Errors
     ///
@@ -138,7 +139,7 @@ impl LabelSelector {
         Ok(self.and(LabelRequirement::new(key, SelectorOperator::DoesNotExist, [""; 0])?))
     }
 
-    /// Adds the requirement that the value of the label `key` is an integer greater than `bound`.
+    /// Requires that the value of the label `key` is an integer greater than `bound`.
     ///
     /// # Errors
     ///
@@ -148,7 +149,7 @@ impl LabelSelector {
         Ok(self.and(LabelRequirement::new(key, SelectorOperator::GreaterThan, [bound.to_string()])?))
     }
 
-    /// Adds the requirement that the value of the label `key` is an integer less than `bound`.
+    /// Requires that the value of the label `key` is an integer less than `bound`.
     ///
     /// # Errors
     ///
@@ -157,7 +158,7 @@ impl LabelSelector {
         Ok(self.and(LabelRequirement::new(key, SelectorOperator::LessThan, [bound.to_string()])?))
     }
 
-    /// Adds `requirement`, unless the selector already contains an equal requirement.
+    /// Adds a requirement, unless the selector already contains it.
     pub fn and(mut self, requirement: LabelRequirement) -> Self {
         if let Err(place) = self.requirements.binary_search(&requirement) {
             self.requirements.insert(place, requirement);
@@ -170,13 +171,13 @@ impl LabelSelector {
         &self.requirements
     }
 
-    /// Returns `true` if this selector has no requirements and matches all objects.
+    /// Returns `true` if this selector has no requirements, which means that it matches all objects.
     pub fn is_everything(&self) -> bool {
         self.requirements.is_empty()
     }
 
-    /// Returns `true` if the selector requires a label to be both present and absent, like [`nothing`](Self::nothing). The method detects
-    /// no other contradictions.
+    /// Returns `true` if this selector requires a label to be both present and absent, like [`nothing`](Self::nothing).
+    /// Other contradictions are not detected.
     pub fn is_nothing(&self) -> bool {
         self.requirements.windows(2).any(|pair| {
             pair[0].key == pair[1].key
@@ -184,13 +185,13 @@ impl LabelSelector {
         })
     }
 
-    /// Returns `true` if the selector matches `labels`. This method does not allocate.
+    /// Returns `true` if this selector matches the given labels. This method does not allocate.
     pub fn matches(&self, labels: &BTreeMap<String, String>) -> bool {
         self.matches_by(|key| labels.get(key).map(String::as_str))
     }
 
-    /// Returns `true` if the selector matches an object. `label` must return the value for a label key, or `None` if the label is
-    /// absent. This method does not allocate.
+    /// Returns `true` if this selector matches an object. `label` must return the value of a label, or `None` if the
+    /// label is absent. This method does not allocate.
     pub fn matches_by<'a>(&self, label: impl Fn(&str) -> Option<&'a str>) -> bool {
         self.requirements.iter().all(|requirement| requirement.matches(label(&requirement.key)))
     }
@@ -212,8 +213,8 @@ impl FromStr for LabelSelector {
     ///
     /// # Errors
     ///
-    /// Returns an error if `text` has a syntax error, or if a key or a value is not valid for a label. The error describes the first
-    /// problem with the same message as kube-apiserver.
+    /// Returns an error if the syntax is invalid, or if a label key or label value is invalid. The error describes the
+    /// first problem, with the same message as kube-apiserver.
     fn from_str(text: &str) -> Result<Self, InvalidSelector> {
         Ok(parse::requirements(text)?.into_iter().collect())
     }
@@ -251,21 +252,21 @@ pub struct LabelRequirement {
 /// The operator of a [`LabelRequirement`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum SelectorOperator {
-    /// `=` and `==`: the label must have the value.
+    /// `=` and `==`: the label must have this value.
     Equals,
-    /// `in`: the label must have one of the values.
+    /// `in`: the label must have one of these values.
     In,
     /// `!=`: the label must be absent or have another value.
     NotEquals,
-    /// `notin`: the label must be absent or have none of the values.
+    /// `notin`: the label must be absent or have none of these values.
     NotIn,
-    /// Only a key: the label must be present.
+    /// The key alone: the label must be present.
     Exists,
     /// `!` before the key: the label must be absent.
     DoesNotExist,
-    /// `>`: the label must be an integer greater than the value.
+    /// `>`: the label must be an integer greater than this value.
     GreaterThan,
-    /// `<`: the label must be an integer less than the value.
+    /// `<`: the label must be an integer less than this value.
     LessThan,
 }
 
@@ -274,12 +275,13 @@ impl LabelRequirement {
     ///
     /// # Errors
     ///
-    /// - Returns an error if `key` or a value is not valid for a label.
-    /// - Returns an error if the number of values does not fit the operator. `In` and `NotIn` need at least one value. `Exists` and
-    ///   `DoesNotExist` take no value, and all other operators take one value.
-    /// - Returns an error if the value for `GreaterThan` or `LessThan` is not an integer.
+    /// - Returns an error if `key` is not a valid label key, or if a value is not a valid label value.
+    /// - Returns an error if the operator does not accept this number of values. `In` and `NotIn` require at least one
+    ///   value. `Exists` and `DoesNotExist` require that there are no values. All other operators require exactly one
+    ///   value.
+    /// - Returns an error if the value of `GreaterThan` or `LessThan` is not an integer.
     ///
-    /// The error lists all problems with the same text as Kubernetes' `NewRequirement`.
+    /// The error lists all problems, in the same words as Kubernetes' `NewRequirement`.
     pub fn new<V: Into<String>>(
         key: impl Into<String>,
         operator: SelectorOperator,
@@ -313,8 +315,8 @@ impl LabelRequirement {
         &self.values
     }
 
-    /// Returns `true` if the label value `label` meets the requirement. `None` means that the label is absent. This
-    /// method does not allocate.
+    /// Returns `true` if a label with the value `label` meets the requirement. `None` means that the label is absent.
+    /// This method does not allocate.
     pub fn matches(&self, label: Option<&str>) -> bool {
         let is_among = |label: &str| self.values.binary_search_by(|value| value.as_str().cmp(label)).is_ok();
         let integers = || {
@@ -348,7 +350,7 @@ impl fmt::Display for LabelRequirement {
     }
 }
 
-/// Returns a requirement's errors, in the same order as Kubernetes.
+/// Returns the problems of a requirement, in the same order as Kubernetes.
 fn faults(key: &str, operator: SelectorOperator, values: &[String]) -> Vec<String> {
     let mut faults = Vec::new();
     let key_faults = label_key_faults(key);
@@ -387,7 +389,7 @@ fn faults(key: &str, operator: SelectorOperator, values: &[String]) -> Vec<Strin
     faults
 }
 
-/// Formats `values` like Go's JSON encoder, which writes a nil slice as `null`.
+/// Formats `values` as JSON like Go, which encodes a nil slice as `null`.
 fn as_json(values: &[String]) -> String {
     if values.is_empty() { "null".into() } else { serde_json::Value::from(values).to_string() }
 }

@@ -1,4 +1,4 @@
-//! The label selector parser, which reads the text once, from left to right.
+//! The parser for label selectors, which reads the text once from left to right.
 
 use super::names::label_key_faults;
 use super::{InvalidSelector, LabelRequirement, SelectorOperator, quoted};
@@ -11,8 +11,8 @@ pub(super) fn requirements(text: &str) -> Result<Vec<LabelRequirement>, InvalidS
 const BLANKS: [char; 4] = [' ', '\t', '\r', '\n'];
 const SYMBOLS: [char; 7] = ['=', '!', '(', ')', ',', '>', '<'];
 
-/// The parser state. `in` and `notin` are keywords only where an operator is allowed. The end of the text is an empty
-/// token.
+/// The parser state. `in` and `notin` are keywords only where an operator is allowed. The end of the text is
+/// represented by an empty token.
 struct Parser<'a> {
     /// The remaining text, without leading whitespace.
     rest: &'a str,
@@ -51,8 +51,7 @@ impl<'a> Parser<'a> {
         }
         let faults = label_key_faults(key);
         if !faults.is_empty() {
-            // Kubernetes prints a field path at the start of this message. The path is nil here, which prints as
-            // `<nil>`.
+            // Kubernetes prefixes this message with a field path. Here, the path is nil, which is printed as `<nil>`.
             return Err(format!("<nil>: Invalid value: {}: {}", quoted(key), faults.join("; ")));
         }
         let (operator, values) = match self.peek() {
@@ -81,7 +80,7 @@ impl<'a> Parser<'a> {
         }
     }
 
-    /// Parses the values in parentheses. Returns sorted, unique values. A missing value becomes the empty string.
+    /// Parses the values in parentheses. Returns sorted, unique values. A missing value means the empty string.
     fn set(&mut self) -> Result<Vec<&'a str>, String> {
         match self.next() {
             "(" => {}

@@ -1,4 +1,4 @@
-//! Label selectors in objects, with `matchLabels` and `matchExpressions`.
+//! Label selectors that are part of objects and consist of `matchLabels` and `matchExpressions`.
 
 use std::collections::BTreeMap;
 
@@ -6,7 +6,8 @@ use serde::{Deserialize, Deserializer, Serialize};
 
 use super::{InvalidSelector, LabelRequirement, LabelSelector, SelectorOperator, quoted};
 
-/// A label selector in an object such as a Deployment or a NetworkPolicy, like Kubernetes' `metav1.LabelSelector`.
+/// A label selector that is part of an object such as a Deployment or a NetworkPolicy, like Kubernetes'
+/// `metav1.LabelSelector`.
 ///
 /// [`LabelSelector::from_spec`] converts a `LabelSelectorSpec` to a [`LabelSelector`].
 ///
@@ -24,10 +25,10 @@ use super::{InvalidSelector, LabelRequirement, LabelSelector, SelectorOperator, 
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct LabelSelectorSpec {
-    /// The labels and values that an object must have.
+    /// The labels that an object must have, with their values.
     #[serde(skip_serializing_if = "BTreeMap::is_empty", deserialize_with = "null_default")]
     pub match_labels: BTreeMap<String, String>,
-    /// Further requirements that an object must meet.
+    /// Additional requirements that an object must meet.
     #[serde(skip_serializing_if = "Vec::is_empty", deserialize_with = "null_default")]
     pub match_expressions: Vec<LabelSelectorExpression>,
 }
@@ -40,19 +41,19 @@ pub struct LabelSelectorExpression {
     pub key: String,
     /// `In`, `NotIn`, `Exists` or `DoesNotExist`. Decoding accepts any text. [`LabelSelector::from_spec`] rejects unknown operators.
     pub operator: String,
-    /// The values. Must be empty for `Exists` and `DoesNotExist`.
+    /// The values. The values must be empty for `Exists` and `DoesNotExist`.
     #[serde(skip_serializing_if = "Vec::is_empty", deserialize_with = "null_default")]
     pub values: Vec<String>,
 }
 
 impl LabelSelector {
-    /// Converts an object's selector, like apimachinery's `LabelSelectorAsSelector`. `None` converts to a selector for no objects, and an
-    /// empty selector to a selector for all objects.
+    /// Converts the selector of an object, like apimachinery's `LabelSelectorAsSelector`. `None` becomes a selector
+    /// that matches no objects, and an empty selector becomes a selector that matches all objects.
     ///
     /// # Errors
     ///
-    /// Returns an error if an operator is unknown, the number of values does not fit the operator, or a key or value is
-    /// invalid.
+    /// Returns an error if an operator is unknown, if an operator does not accept this number of values, or if a key or
+    /// value is invalid.
     pub fn from_spec(spec: Option<&LabelSelectorSpec>) -> Result<Self, InvalidSelector> {
         let Some(spec) = spec else { return Ok(Self::nothing()) };
         let labels = spec.match_labels.iter();
@@ -77,7 +78,7 @@ impl LabelSelectorExpression {
     }
 }
 
-/// Decodes `null` as `T::default()`, because Go writes a nil map or slice as `null`.
+/// Decodes `null` as `T::default()`, because Go encodes a nil map or slice as `null`.
 fn null_default<'de, D: Deserializer<'de>, T: Default + Deserialize<'de>>(deserializer: D) -> Result<T, D::Error> {
     Ok(Option::deserialize(deserializer)?.unwrap_or_default())
 }

@@ -1,5 +1,5 @@
-//! Selector tests with the cases from apimachinery's `labels`, `fields` and `metav1` tests, and with recorded kube-apiserver
-//! responses.
+//! Tests of selectors with the test cases of apimachinery (`labels`, `fields` and `metav1`), and with recorded
+//! kube-apiserver responses.
 
 use std::collections::BTreeMap;
 
@@ -398,7 +398,7 @@ fn field_name_with_special_characters_panics() {
     let _ = FieldSelector::everything().equals("a=b,c", "d");
 }
 
-/// A recursive parser would overflow the stack on these selectors, and a backtracking parser would not finish.
+/// On these selectors, a recursive parser would overflow the stack, and a backtracking parser would take forever.
 #[test]
 fn long_selectors_parse_in_one_pass() {
     for unit in ["a,", "!", "(", "a in (", "=", "\\"] {
