@@ -112,8 +112,8 @@ pub trait ObjectApi<T>: Send + Sync + 'static {
     /// Creates an object in the namespace of its metadata, and returns the stored object.
     fn create(&self, object: &T, options: &WriteOptions) -> impl Future<Output = Result<T, ApiError>> + Send;
 
-    /// Replaces an object. If `object` has a `resourceVersion` that differs from the stored one, the update fails with a
-    /// conflict.
+    /// Replaces an object. If `object` has a `resourceVersion` that differs from the stored one, the update fails with
+    /// a conflict.
     fn update(&self, object: &T, options: &WriteOptions) -> impl Future<Output = Result<T, ApiError>> + Send;
 
     /// Replaces only the status of an object.

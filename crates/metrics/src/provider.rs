@@ -42,22 +42,23 @@ pub enum MetricKind {
     Counter,
     /// A current amount. The value of a series is the sum over its instruments.
     Gauge,
-    /// A value that is returned by a function, such as the age of the oldest item. A series' value is the maximum over
-    /// its instruments, and at least 0.
+    /// A value that is returned by a function, such as the age of the oldest item. The value of a series is the maximum
+    /// over its instruments, and at least 0.
     MaxGauge,
-    /// A distribution of values in buckets with these upper bounds, in ascending order. An additional bucket counts the
-    /// values above the last bound.
+    /// A distribution of values. The values are counted in buckets with these upper bounds, in ascending order. An
+    /// additional bucket counts the values above the last bound.
     Histogram(&'static [f64]),
 }
 
-/// Creates instruments, which the caller owns. Dropping a gauge removes its value from the series. Dropping a counter or histogram keeps
-/// its values in the series. The provider removes a series when the series' last instrument is dropped.
+/// Creates instruments, which the caller owns. Dropping a gauge removes its value from the series. Dropping a counter
+/// or histogram keeps its values in the series. The provider removes a series when its last instrument is dropped.
 ///
 /// In all methods, `labels` contains one value for each label, in the order of [`Metric::labels`].
 ///
 /// # Panics
 ///
-/// A provider may panic if the number of labels or the metric's kind is wrong, because a wrong number or kind is a bug in the component.
+/// A provider may panic if the number of labels or the kind of the metric is wrong, because this is a bug in the
+/// component.
 ///
 /// # Examples
 ///
@@ -85,14 +86,14 @@ pub trait Provider: Debug + Send + Sync {
     /// Creates an empty histogram.
     fn histogram(&self, metric: &'static Metric, labels: &[&str]) -> Box<dyn Histogram>;
 
-    /// Registers a gauge whose value the provider reads by calling `read`. After the returned guard is dropped, the provider starts no
-    /// further call of `read`. A call that has already started may still be running.
+    /// Registers a gauge whose value is read by calling `read`. Once the returned guard is dropped, the provider does
+    /// not start another call of `read`. A call that has already started may still be running.
     ///
-    /// The provider holds no lock while it calls or drops `read`, so `read` may take the component's locks.
+    /// The provider holds no lock while it calls or drops `read`, so `read` may lock the component.
     fn pulled(&self, metric: &'static Metric, labels: &[&str], read: Pulled) -> Box<dyn Any + Send + Sync>;
 }
 
-/// A function that returns a gauge's current value.
+/// A function that returns the current value of a gauge.
 pub type Pulled = Box<dyn Fn() -> f64 + Send + Sync>;
 
 /// Counts events.
@@ -152,6 +153,6 @@ pub trait Gauge: Debug + Send + Sync {
 /// assert_eq!(memory.distribution("door_wait_seconds", &[]).map(|waits| waits.sum()), Some(3.0));
 /// ```
 pub trait Histogram: Debug + Send + Sync {
-    /// Records `value`, which should be at least 0. A negative value or NaN is recorded as 0.
+    /// Records `value`, which should be at least 0. Negative values and NaN are recorded as 0.
     fn observe(&self, value: f64);
 }

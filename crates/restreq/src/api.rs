@@ -1,4 +1,4 @@
-//! The typed client for one resource.
+//! A typed client for one resource.
 
 mod apply;
 mod conflict;
@@ -59,12 +59,12 @@ use crate::watch::{RawWatch, Watch};
 
 /// A typed client for one resource, in one namespace or in all namespaces. Cloning an `Api` is cheap.
 ///
-/// Methods identify an object by its [`ObjectKey`] or by a string. If the `Api` has a namespace or the kind is
-/// cluster-scoped, the string is the object's name. Otherwise, the string is `namespace/name`.
+/// Methods accept an [`ObjectKey`] or a string to identify an object. If the `Api` is for one namespace or for a
+/// cluster-scoped kind, the string is the name of the object. Otherwise, the string is `namespace/name`.
 ///
 /// # Cancel safety
 ///
-/// Dropping a future cancels its request. The server may or may not have executed a cancelled write.
+/// Dropping a future cancels the request. It is unknown whether the server has executed a write that was cancelled.
 ///
 /// # Examples
 ///
@@ -84,7 +84,7 @@ use crate::watch::{RawWatch, Watch};
 /// }
 /// ```
 ///
-/// With a resource that is known only at run time:
+/// The following example uses a resource that is only known at run time:
 ///
 /// ```
 /// use pintle_meta::{ApiResource, ClientConfig, DynamicObject, Scope};
@@ -108,15 +108,15 @@ pub struct Api<T> {
 }
 
 impl<T: Resource> Api<T> {
-    /// Creates an `Api` for a cluster-scoped resource, or for a namespaced resource in all namespaces. To read or write
-    /// one namespaced object with an `Api` for all namespaces, pass a key that contains the namespace.
+    /// Creates an `Api` for a cluster-scoped resource, or for all namespaces of a namespaced resource. To read or write
+    /// a single object with an `Api` for all namespaces, pass a key that contains the namespace.
     pub fn all(client: RestClient) -> Self {
         Self::new(client, T::api_resource(), None)
     }
 }
 
 impl<T: Resource<Scope = NamespaceScope>> Api<T> {
-    /// Creates an `Api` for one namespace. An empty string means the client's default namespace.
+    /// Creates an `Api` for one namespace. If `namespace` is empty, the default namespace of the client is used.
     ///
     /// Calling `namespaced` for a cluster-scoped kind does not compile:
     ///
@@ -137,8 +137,8 @@ impl<T: Resource<Scope = NamespaceScope>> Api<T> {
 }
 
 impl<T> Api<T> {
-    /// Creates an `Api` for a resource that is known only at run time. For `namespace`, `None` means all namespaces,
-    /// and an empty string means the client's default namespace.
+    /// Creates an `Api` for a resource that is only known at run time. If `namespace` is `None`, the `Api` is for all
+    /// namespaces. If it is an empty string, the default namespace of the client is used.
     ///
     /// # Errors
     ///
@@ -187,7 +187,7 @@ impl<T> Api<T> {
         &self.client
     }
 
-    /// Returns a request for an object or a watch. The `Accept` header asks for whole objects or only for their
+    /// Returns a request for an object or a watch. The `Accept` header requests either whole objects or only their
     /// metadata, depending on this `Api`.
     fn request(&self, method: Method) -> Request {
         self.accepting(self.client.verb(method), self.representation.object())
@@ -227,8 +227,8 @@ impl<T> Api<T> {
         }
     }
 
-    /// Adds an object's path like [`on_object`](Self::on_object). Sending the request fails if the resource is not one
-    /// of `plurals` in the API group `group`.
+    /// Adds the path of an object, like [`on_object`](Self::on_object). If the resource is not one of `plurals` in the
+    /// API group `group`, sending the request returns an error.
     fn on_object_of(
         &self,
         group: &str,
@@ -251,7 +251,7 @@ impl<T> Api<T> {
         Err(InvalidRequest::Mismatch(format!("only {plurals} support this request, {resource} do not")))
     }
 
-    /// Returns the namespace for a request. `given` is the namespace in the object's metadata.
+    /// Returns the namespace to which a request is sent. `given` is the namespace in the metadata of the object.
     fn namespace_of<'a>(&'a self, given: Option<&'a str>) -> Result<Option<&'a str>, InvalidRequest> {
         let resource = &self.resource;
         match (resource.scope, self.namespace.as_deref(), given) {
@@ -275,19 +275,19 @@ impl<T: DeserializeOwned> Api<T> {
     ///
     /// # Errors
     ///
-    /// Returns `NotFound` if the object does not exist, or another error if the request fails.
+    /// Returns `NotFound` if the object does not exist. Other errors mean that the request failed.
     pub async fn get(&self, key: impl TryInto<ObjectKey, Error: Into<InvalidKey>>) -> Result<T, ApiError> {
         Ok(self.on_object(self.request(Method::GET), key).object().await?)
     }
 
-    /// Lists one page of objects, or all objects if `options` sets no limit. The client decodes each object as soon as
-    /// it arrives. To process the objects one by one, or to get their JSON bytes, use the [`ListWatch`] implementation.
+    /// Lists one page of objects, or all objects if `options` contains no limit. Each object is decoded as soon as it
+    /// arrives. Use the [`ListWatch`] implementation instead to process objects one by one or to get their JSON bytes.
     ///
     /// # Errors
     ///
-    /// Returns an error if the request fails. The error `Expired` means that the server no longer stores the requested
-    /// revision, or the revision of the continue token. A decoding error contains the object's index in the list. The
-    /// error also contains the object's name if the name could be decoded.
+    /// Returns an error if the request fails. The error is `Expired` if the server no longer has the requested revision
+    /// or the revision of the continue token. A decoding error contains the index of the object in the list, and the
+    /// name of the object if it could be decoded.
     pub async fn list(&self, options: &ListOptions) -> Result<List<T>, ApiError> {
         let mut page = self.page(options).await?;
         let mut list = List { types: TypeMeta::default(), metadata: ListMeta::default(), items: Vec::new() };
@@ -306,8 +306,8 @@ impl<T: DeserializeOwned> Api<T> {
         Ok(list)
     }
 
-    /// Opens a [`Watch`] whose objects are decoded as `T`. The stream ends when the server ends the watch. To resume a
-    /// watch automatically, use [`retry_watch`](Self::retry_watch) or an informer.
+    /// Opens a [`Watch`] whose objects are decoded as `T`. The stream ends when the server closes the watch.
+    /// [`retry_watch`](Self::retry_watch) and informers resume a watch automatically.
     ///
     /// # Errors
     ///
@@ -367,11 +367,11 @@ impl<T: DeserializeOwned> Api<T> {
 }
 
 impl<T: Object + Serialize + DeserializeOwned> Api<T> {
-    /// Creates an object and returns it as the server stored it.
+    /// Creates an object and returns the stored object.
     ///
     /// # Errors
     ///
-    /// Returns `AlreadyExists` if the object exists, or another error if the request fails.
+    /// Returns `AlreadyExists` if the object already exists. Other errors mean that the request failed.
     pub async fn create(&self, object: &T, options: &WriteOptions) -> Result<T, ApiError> {
         let request = match self.namespace_of(object.namespace()) {
             Ok(namespace) => {
@@ -384,12 +384,13 @@ impl<T: Object + Serialize + DeserializeOwned> Api<T> {
         Ok(self.with_object(request, object, options).object().await?)
     }
 
-    /// Replaces an object. If `object` has a resourceVersion, the update fails with a conflict unless the stored object
-    /// has the same resourceVersion.
+    /// Replaces an object. If `object` has a `resourceVersion` that differs from the stored one, the update fails with
+    /// a conflict.
     ///
     /// # Errors
     ///
-    /// Returns `Conflict`, `NotFound`, or another error if the update fails.
+    /// Returns `Conflict` if the stored object has changed, and `NotFound` if the object does not exist. Other errors mean
+    /// that the request failed.
     pub async fn update(&self, object: &T, options: &WriteOptions) -> Result<T, ApiError> {
         let request = self.on_object(self.request(Method::PUT), object.key());
         Ok(self.with_object(request, object, options).object().await?)

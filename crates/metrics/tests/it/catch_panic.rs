@@ -1,4 +1,4 @@
-//! Tests that a provider's panic disables only the metrics.
+//! Tests that a panic of the provider affects only the metrics.
 
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind, panic_any};
@@ -16,11 +16,11 @@ enum When {
     Made,
     Used,
     Dropped,
-    /// Using an instrument panics, and so does dropping that panic's payload.
+    /// Using an instrument panics, and dropping the payload of that panic panics too.
     Twice,
 }
 
-/// A provider that panics in the operation `when`, and records its calls.
+/// A provider that panics during the operation `when`, and records all calls.
 #[derive(Clone, Debug)]
 struct Bad {
     when: When,

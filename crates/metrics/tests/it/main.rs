@@ -1,4 +1,4 @@
-//! Tests for the metrics interface and the in-memory provider.
+//! Tests of the metrics interface and the in-memory provider.
 #![allow(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
 
 mod catch_panic;

@@ -1,4 +1,4 @@
-//! Tests the in-memory provider in a Prometheus registry.
+//! Tests of the in-memory provider as a collector of a Prometheus registry.
 
 use pintle_metrics::{InMemoryProvider, Metric, MetricKind, Provider};
 use prometheus_client::encoding::text::encode;

@@ -1,4 +1,4 @@
-//! Server-side apply and write request bodies.
+//! Server-side apply, and the bodies of write requests.
 
 use std::borrow::Cow;
 
@@ -15,23 +15,24 @@ use crate::managed_fields::extract_managed_fields;
 use crate::request::Request;
 
 impl<T: Object + Serialize + DeserializeOwned> Api<T> {
-    /// Applies an object with server-side apply, which creates the object if it does not exist.
+    /// Creates or updates an object with server-side apply.
     ///
-    /// The field manager in `options` becomes an owner of each field in `object`. A field that the same manager applied
-    /// earlier and that is missing in `object` loses this owner. The server removes a field without owners.
+    /// The field manager in `options` becomes an owner of each field in `object`. If this manager applied a field
+    /// earlier and the field is missing in `object`, the manager is removed from the owners of the field. Fields
+    /// without owners are removed by the server.
     ///
-    /// This method adds apiVersion and kind if the type does not serialize them. A `resourceVersion` or `uid` in the
-    /// object's metadata is a precondition.
+    /// If the type does not serialize `apiVersion` and `kind`, this method adds them. If the metadata contains a
+    /// `resourceVersion` or a `uid`, it is used as a precondition.
     ///
-    /// Do not apply an object that you have read from the server, because the object also contains the fields of other
-    /// managers. Start with a new object or with the result of [`applied`](Self::applied). To apply a partial object,
+    /// Do not apply an object that was read from the server, because it also contains the fields of other managers.
+    /// Instead, start with a new object or with the result of [`applied`](Self::applied). To apply a partial object,
     /// use [`patch`](Self::patch) with [`Patch::Apply`].
     ///
     /// # Errors
     ///
-    /// Returns an error without sending a request if `options` contains no field manager. Returns `Conflict` if another
-    /// manager owns a field whose value differs from the value in `object`. To take over such a field, set `force` in
-    /// `options`. Returns another error if the request fails.
+    /// Returns an error without sending a request if the field manager in `options` is empty. Returns `Conflict` if
+    /// another manager owns a field for which `object` has a different value. To take over such fields, set `force` in
+    /// `options`. Other errors mean that the request failed.
     ///
     /// # Examples
     ///
@@ -57,7 +58,7 @@ impl<T: Object + Serialize + DeserializeOwned> Api<T> {
     ///
     /// # Errors
     ///
-    /// Returns `NotFound` if the object does not exist, and otherwise the same errors as [`apply`](Self::apply).
+    /// Returns `NotFound` if the object does not exist. Otherwise, returns the same errors as [`apply`](Self::apply).
     pub async fn apply_status(&self, object: &T, options: &WriteOptions) -> Result<T, ApiError> {
         Ok(self.apply_request(object, options, true).object().await?)
     }
@@ -76,8 +77,8 @@ impl<T: Object + Serialize + DeserializeOwned> Api<T> {
         self.with_object(request, object, options)
     }
 
-    /// Sets the body of a create or update request. Adds apiVersion and kind, because most Rust types do not serialize
-    /// them.
+    /// Sets the body of a create or update request. Adds `apiVersion` and `kind`, because most Rust types do not
+    /// serialize them.
     pub(super) fn with_object(&self, request: Request, object: &T, options: &WriteOptions) -> Request {
         let request = with_write_options(request, options);
         if self.representation != Representation::Whole {
@@ -97,13 +98,13 @@ impl<T: Object + Serialize + DeserializeOwned> Api<T> {
 }
 
 impl<T> Api<T> {
-    /// Returns the fields that a manager has applied and still owns, like client-go's `Extract`. Returns `None` if the
-    /// manager has not applied any fields. The result includes apiVersion, kind, name and namespace, so you can change
-    /// the result and apply it again. See [`extract_managed_fields`].
+    /// Returns the fields that a manager applied and still owns, like client-go's `Extract`. Returns `None` if the
+    /// manager has not applied any fields. The result includes `apiVersion`, `kind`, `name` and `namespace`, so it can
+    /// be modified and applied again. See [`extract_managed_fields`].
     ///
     /// # Errors
     ///
-    /// Returns `NotFound` if the object does not exist, or another error if the request fails.
+    /// Returns `NotFound` if the object does not exist. Other errors mean that the request failed.
     pub async fn applied(
         &self,
         key: impl TryInto<ObjectKey, Error: Into<InvalidKey>>,

@@ -1,4 +1,4 @@
-//! Read-modify-write loops that retry after a conflict.
+//! Loops that read, modify and write an object, and retry after a conflict.
 
 use std::time::Duration;
 
@@ -10,21 +10,22 @@ use serde::de::DeserializeOwned;
 use super::Api;
 use crate::error::InvalidRequest;
 
-/// The maximum number of attempts in [`Api::create_or_update`], as in client-go.
+/// The maximum number of attempts of [`Api::create_or_update`], as in client-go.
 const ATTEMPTS: u32 = 5;
 
-/// Calls `attempt` until the result is not a conflict, like client-go's `RetryOnConflict`. Calls `attempt` at most `attempts` times, but at
-/// least once. Each call of `attempt` must read the object from the server.
+/// Calls `attempt` until it does not return a conflict, like client-go's `RetryOnConflict`. Calls `attempt` at most
+/// `attempts` times, but at least once. `attempt` must read the object from the server each time it is called.
 ///
-/// The pause between two attempts is 10 ms plus up to 10 % jitter. If the error contains a longer [`retry_after`](ApiError::retry_after),
-/// the pause is that time.
+/// There is a pause of 10 ms plus up to 10 % jitter between attempts. If the error contains a longer
+/// [`retry_after`](ApiError::retry_after), this delay is used instead.
 ///
-/// `attempt` must be idempotent. For example, it may set a label, but must not increment a counter. If the response to a write is lost, the
-/// client may send the write again. This second write can conflict with the first write ([`ApiError::earlier_may_have_acted`]).
+/// `attempt` must be idempotent. For example, `attempt` may set a label, but must not increment a counter. If the
+/// response to a write is lost, the client may send the write again. This second request can then conflict with the
+/// first one ([`ApiError::earlier_may_have_acted`]).
 ///
 /// # Errors
 ///
-/// Returns the last error from `attempt`, which can be a conflict.
+/// Returns the error of the last attempt, which may be a conflict.
 ///
 /// # Cancel safety
 ///
@@ -66,23 +67,23 @@ pub enum OperationResult {
     Created,
     /// The object existed and was changed.
     Updated,
-    /// `change` did not modify the object, so nothing was written.
+    /// `change` did not modify the object, so no request was sent.
     Unchanged,
 }
 
 impl<T: Object + Clone + Serialize + DeserializeOwned> Api<T> {
-    /// Reads the stored object with the key of `object`, applies `change`, and sends an update if `change` modified the object. If the
-    /// object does not exist, applies `change` to a copy of `object` and creates the copy.
+    /// Reads the object with the same key as `object`, applies `change`, and updates the object if it has changed. If
+    /// the object does not exist, creates it from a copy of `object` to which `change` was applied.
     ///
-    /// If the write conflicts, or if another client creates the object first, the method reads the object again and retries. There are at
-    /// most five attempts.
+    /// If there is a conflict, or if another client creates the object first, this method reads the object again and
+    /// retries. It makes at most five attempts.
     ///
-    /// `T` must declare all fields of the object. The update deletes the fields that `T` does not declare. For a partial type, use
-    /// [`apply`](Self::apply).
+    /// `T` must declare all fields of the object, because the update removes all fields that `T` does not declare. For
+    /// a type with only some of the fields, use [`apply`](Self::apply) instead.
     ///
     /// # Errors
     ///
-    /// Returns the error of the last attempt. Only `Conflict` and `AlreadyExists` lead to another attempt.
+    /// Returns the error of the last attempt. Only `Conflict` and `AlreadyExists` errors are retried.
     ///
     /// # Examples
     ///

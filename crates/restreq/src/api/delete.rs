@@ -25,22 +25,23 @@ use super::options::with_list_options;
 /// ```
 #[derive(Clone, Debug, PartialEq)]
 pub enum Deletion<T> {
-    /// The object, which usually still exists. The server deletes the object after its last finalizer is removed and
-    /// its grace period ends. For some kinds, such as pods, the object can also be the last state of an already deleted
-    /// object. To wait for the deletion, use [`Api::wait_for_deletion`].
+    /// The object, which usually still exists in this case. The server deletes it once its last finalizer is removed
+    /// and its grace period has ended. For some kinds, such as pods, this may also be the last state of an object that
+    /// is already deleted. Use [`Api::wait_for_deletion`] to wait for the deletion.
     Object(Box<T>),
-    /// The object is deleted, or would be deleted in a dry run. The status details contain the object's UID.
+    /// The object has been deleted, or would have been deleted if this were not a dry run. The details of the status
+    /// contain the UID of the object.
     Status(Box<Status>),
 }
 
 impl<T: DeserializeOwned> Api<T> {
-    /// Requests the deletion of an object. The method does not wait for finalizers or for the grace period. The result
-    /// shows whether the object still exists.
+    /// Requests the deletion of an object. The method returns without waiting for finalizers or for the end of the
+    /// grace period. The result indicates whether the object still exists.
     ///
     /// # Errors
     ///
-    /// Returns `NotFound` if the object does not exist, `Conflict` if a precondition fails, or another error if the
-    /// request fails.
+    /// Returns `NotFound` if the object does not exist, and `Conflict` if a precondition is not met. Other errors mean
+    /// that the request failed.
     pub async fn delete(
         &self,
         key: impl TryInto<ObjectKey, Error: Into<InvalidKey>>,
@@ -64,7 +65,7 @@ impl<T> Api<T> {
     ///
     /// # Errors
     ///
-    /// Returns an error if the request fails. The server may already have deleted some of the objects.
+    /// Returns an error if the request fails. In this case, some of the objects may have been deleted.
     pub async fn delete_collection(&self, which: &ListOptions, options: &DeleteOptions) -> Result<(), ApiError> {
         with_list_options(self.on_collection(self.client.delete()), which).json(options).send().await?;
         Ok(())

@@ -12,12 +12,13 @@ use crate::error::InvalidRequest;
 /// The outcome of [`Api::evict`].
 #[derive(Clone, Debug, PartialEq)]
 pub enum EvictionOutcome {
-    /// The server accepted the eviction and deletes the pod. In a dry run, the server only checks the eviction.
+    /// The server has accepted the eviction and deletes the pod. In a dry run, the server only checks whether the
+    /// eviction is allowed.
     Evicted,
     /// The server rejected the eviction with status 429, usually because of a PodDisruptionBudget. The pod is
     /// unchanged.
     Blocked {
-        /// The delay that the server requested before a retry, if any. kubectl retries every 5 s.
+        /// How long the server asked the client to wait before a retry, if it did. kubectl retries every 5 s.
         retry_after: Option<Duration>,
         /// The server's status. The causes name the PodDisruptionBudget.
         status: Box<Status>,
@@ -25,17 +26,17 @@ pub enum EvictionOutcome {
 }
 
 impl<T> Api<T> {
-    /// Evicts a pod. The server deletes the pod if its PodDisruptionBudgets allow the deletion.
+    /// Evicts a pod. The server deletes the pod if this is allowed by all of its PodDisruptionBudgets.
     ///
-    /// If the server asks the client to retry later, this method returns [`EvictionOutcome::Blocked`] without waiting.
+    /// If the server asks the client to retry later, this method returns [`EvictionOutcome::Blocked`] immediately.
     ///
     /// # Errors
     ///
     /// Returns one of these errors:
     ///
     /// - `NotFound` if the pod does not exist.
-    /// - `InternalError` if several PodDisruptionBudgets match the pod.
-    /// - An error if this `Api` is not for pods.
+    /// - `InternalError` if the pod matches several PodDisruptionBudgets.
+    /// - An error if the resource of this `Api` is not pods.
     /// - Another error if the request fails.
     ///
     /// # Examples

@@ -21,15 +21,15 @@ use crate::request::Request;
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ExecOptions {
-    /// The container's name. If empty, the server uses the pod's only container, or the container in the annotation
-    /// `kubectl.kubernetes.io/default-container`.
+    /// The container's name. If this is empty, the server uses the container in the annotation
+    /// `kubectl.kubernetes.io/default-container`, or the only container of the pod.
     pub container: String,
-    /// Whether the client can write to the command's standard input.
+    /// Whether the standard input of the command is connected to the client.
     pub stdin: bool,
-    /// Whether the client reads the command's standard output.
+    /// Whether the client receives the standard output of the command.
     pub stdout: bool,
-    /// Whether the client reads the command's standard error. Ignored if `tty` is `true`, because a terminal merges
-    /// stdout and stderr.
+    /// Whether the client receives the standard error of the command. This is ignored if `tty` is `true`, because a
+    /// terminal merges stdout and stderr.
     pub stderr: bool,
     /// Whether to allocate a terminal for the command.
     pub tty: bool,
@@ -75,25 +75,26 @@ impl ExecOptions {
 }
 
 impl<T> Api<T> {
-    /// Runs a command in a pod's container, directly and without a shell. This method returns when the connection is
-    /// established. The command may start later.
+    /// Runs a command in a container of a pod, without a shell. This method returns once the connection is established.
+    /// The command may start later.
     ///
-    /// The client's user needs permission for the verbs `get` and `create` on `pods/exec`. The client opens a WebSocket
-    /// over HTTP/1.1 on a separate connection. All proxies between the client and the server must support WebSockets.
+    /// The user must be allowed the verbs `get` and `create` on `pods/exec`. The client opens a separate HTTP/1.1
+    /// connection for the WebSocket. All proxies between the client and the server must support WebSockets.
     ///
     /// # Errors
     ///
-    /// Returns `NotFound` if the pod does not exist, an error if this `Api` is not for pods, or another error if the
-    /// request fails. If the connection is lost, the client does not retry, because the command may have run. After the
-    /// connection is established, [`AttachedProcess::status`] returns failures, such as an unknown container.
+    /// Returns `NotFound` if the pod does not exist, and an error if the resource of this `Api` is not pods. Other
+    /// errors mean that the request failed. If the connection is lost, the request is not retried, because the command
+    /// may have run. Failures after the connection is established, such as an unknown container, are returned by
+    /// [`AttachedProcess::status`].
     ///
     /// # Panics
     ///
-    /// Panics if called outside of a tokio runtime with timers enabled.
+    /// Panics if called outside of a tokio runtime, or if the timers of the runtime are not enabled.
     ///
     /// # Cancel safety
     ///
-    /// Dropping the future closes the connection. The command may or may not have run.
+    /// If the future is dropped, the connection is closed. It is unknown whether the command has run in this case.
     ///
     /// # Examples
     ///
@@ -125,8 +126,8 @@ impl<T> Api<T> {
 
     /// Attaches to the main process of a container.
     ///
-    /// The client's user needs permission for the verbs `get` and `create` on `pods/attach`. The process receives input
-    /// only if its container has `stdin: true`. The server does not send output from before the call.
+    /// The user must be allowed the verbs `get` and `create` on `pods/attach`. The process only receives input if
+    /// `stdin` is `true` for its container. Output from before this call is not received.
     ///
     /// # Errors
     ///
@@ -134,11 +135,11 @@ impl<T> Api<T> {
     ///
     /// # Panics
     ///
-    /// Panics if called outside of a tokio runtime with timers enabled.
+    /// Panics if called outside of a tokio runtime, or if the timers of the runtime are not enabled.
     ///
     /// # Cancel safety
     ///
-    /// Dropping the future closes the connection.
+    /// If the future is dropped, the connection is closed.
     pub async fn attach(
         &self,
         key: impl TryInto<ObjectKey, Error: Into<InvalidKey>>,

@@ -18,7 +18,7 @@ use crate::request::Request;
 use crate::stream::ByteStream;
 
 /// Options for [`Api::logs`] and [`Api::log_lines`], like Kubernetes' `PodLogOptions`. By default, the server sends the
-/// whole log of the default container.
+/// entire log of the default container.
 ///
 /// # Examples
 ///
@@ -29,25 +29,25 @@ use crate::stream::ByteStream;
 /// ```
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct LogOptions {
-    /// The container's name. If empty, the server uses the pod's only container, or the container in the annotation
-    /// `kubectl.kubernetes.io/default-container`.
+    /// The container's name. If this is empty, the server uses the container in the annotation
+    /// `kubectl.kubernetes.io/default-container`, or the only container of the pod.
     pub container: String,
-    /// Whether to follow the log until the container ends. Only [`Api::log_lines`] supports this option.
+    /// Whether to follow the log until the container terminates. Only [`Api::log_lines`] supports this option.
     pub follow: bool,
-    /// Whether to read the log of the container's previous instance, which ended before the last restart.
+    /// Whether to read the log of the previous instance of the container, which terminated before the last restart.
     pub previous: bool,
     /// The maximum age of a log line, rounded up to whole seconds. Cannot be combined with `since_time`.
     pub since: Option<Duration>,
-    /// The time of the first log line to send.
+    /// Only lines from this time or later are sent.
     pub since_time: Option<Time>,
-    /// Whether each line starts with an RFC 3339 timestamp.
+    /// Whether each line begins with an RFC 3339 timestamp.
     pub timestamps: bool,
-    /// The maximum number of lines, counted from the end of the log.
+    /// The number of lines to send from the end of the log.
     pub tail_lines: Option<u64>,
-    /// The approximate maximum size of the log in bytes, at least 1.
+    /// The approximate maximum size of the log in bytes. The minimum is 1.
     pub limit_bytes: Option<u64>,
-    /// The output to read. `None` means both stdout and stderr. This field requires Kubernetes 1.32 with the feature
-    /// gate `PodLogsQuerySplitStreams`, and cannot be combined with `tail_lines`.
+    /// The output to read. `None` selects both stdout and stderr. A value other than `None` requires Kubernetes 1.32
+    /// with the feature gate `PodLogsQuerySplitStreams`, and cannot be combined with `tail_lines`.
     pub stream: Option<LogSource>,
 }
 
@@ -91,16 +91,16 @@ impl LogOptions {
 }
 
 impl<T> Api<T> {
-    /// Returns a container's log as one string. Each invalid UTF-8 sequence is replaced by U+FFFD.
-    /// [`max_body`](crate::RestClientConfig::max_body) limits the size of the log.
+    /// Returns the log of a container as one string. Invalid UTF-8 sequences are replaced by U+FFFD. The size of the
+    /// log is limited by [`max_body`](crate::RestClientConfig::max_body).
     ///
     /// # Errors
     ///
     /// Returns one of these errors:
     ///
     /// - `NotFound` if the pod does not exist.
-    /// - `BadRequest` if the container is unknown or has not started.
-    /// - An error if this `Api` is not for pods, or if [`follow`](LogOptions::follow) is set.
+    /// - `BadRequest` if the container does not exist or has not started.
+    /// - An error if the resource of this `Api` is not pods, or if [`follow`](LogOptions::follow) is set.
     /// - Another error if the request fails.
     ///
     /// # Examples
@@ -127,12 +127,12 @@ impl<T> Api<T> {
         Ok(text(&request.raw().await?))
     }
 
-    /// Returns a container's log as a stream of lines. The stream returns each line as soon as it arrives. See
-    /// [`LogLines`] for the stream's guarantees.
+    /// Returns the log of a container as a stream of lines. Each line is returned as soon as it arrives. The
+    /// documentation of [`LogLines`] describes the guarantees of the stream.
     ///
     /// # Errors
     ///
-    /// Returns the same errors as [`logs`](Self::logs), except that [`follow`](LogOptions::follow) is allowed.
+    /// Returns the same errors as [`logs`](Self::logs), but allows [`follow`](LogOptions::follow).
     ///
     /// # Examples
     ///
@@ -165,14 +165,13 @@ impl<T> Api<T> {
 
 /// A stream of log lines without line ends, returned by [`Api::log_lines`].
 ///
-/// A line longer than 1 MiB is split into several items. Invalid UTF-8 is replaced by U+FFFD. The stream ends when the
-/// log ends. With [`follow`](LogOptions::follow), the log ends when the container ends or the server closes the
-/// connection.
+/// Lines longer than 1 MiB are split into several items. Invalid UTF-8 sequences are replaced by U+FFFD. The stream
+/// ends at the end of the log. If [`follow`](LogOptions::follow) is set, it ends when the container terminates or the
+/// server closes the connection.
 ///
-/// The stream does not reconnect. To resume a log after a lost connection, set [`timestamps`](LogOptions::timestamps)
-/// for the first stream. After the connection is lost, open the log again with the last timestamp as
-/// [`since_time`](LogOptions::since_time). The new stream repeats all lines that have the same second as this
-/// timestamp.
+/// The stream does not reconnect. To resume a log after the connection is lost, set
+/// [`timestamps`](LogOptions::timestamps) for the first stream. Then open the log again, with the last timestamp as
+/// [`since_time`](LogOptions::since_time). The new stream repeats all lines from the same second as this timestamp.
 #[must_use = "a log is not read until it is polled"]
 pub struct LogLines {
     log: ByteStream,
@@ -185,11 +184,11 @@ impl LogLines {
     ///
     /// # Errors
     ///
-    /// Returns an error if the connection is lost. The stream returns no more items after an error.
+    /// Returns an error if the connection is lost. After an error, the stream ends.
     ///
     /// # Cancel safety
     ///
-    /// This method is cancel safe. Dropping the future loses no line.
+    /// This method is cancel safe. No line is lost if the future is dropped.
     pub async fn next(&mut self) -> Option<Result<String, ApiError>> {
         poll_fn(|cx| Pin::new(&mut *self).poll_next(cx)).await
     }
@@ -232,7 +231,7 @@ fn text(bytes: &[u8]) -> String {
 #[derive(Default)]
 struct LineSplitter {
     buffer: BytesMut,
-    /// The length of the buffer's prefix that contains no line end.
+    /// The number of bytes at the start of the buffer that are known to contain no line ending.
     searched: usize,
 }
 
@@ -262,14 +261,14 @@ impl LineSplitter {
         None
     }
 
-    /// Returns the last line of the log, if the log does not end with a line end.
+    /// Returns the rest of the log if the log does not end with a line ending.
     fn rest(&mut self) -> Option<Bytes> {
         self.searched = 0;
         Some(self.buffer.split().freeze()).filter(|line| !line.is_empty())
     }
 }
 
-/// Splits a log that arrives in chunks of `step` bytes.
+/// Splits a log that arrives in chunks of `step` bytes into lines.
 #[cfg(any(test, fuzzing))]
 pub(crate) fn lines(text: &[u8], step: usize) -> Vec<Bytes> {
     let mut splitter = LineSplitter::default();

@@ -40,8 +40,8 @@ pub(super) fn with_watch_options(request: Request, options: &WatchOptions) -> Re
         ],
     );
     match seconds {
-        // The server ends the watch after `seconds`. If a watch is still open and silent `WATCH_GRACE` later, the
-        // connection is most likely lost, so the client closes it.
+        // The server closes the watch after `seconds`. If the watch is still open and idle `WATCH_GRACE` later, the
+        // connection is probably lost, so close it.
         Some(seconds) => request.idle_timeout(Duration::from_secs(seconds) + WATCH_GRACE),
         None => request,
     }
@@ -67,9 +67,9 @@ fn params<const N: usize>(request: Request, pairs: [(&str, &str); N]) -> Request
         .fold(request, |request, (key, value)| request.param(key, value))
 }
 
-/// The maximum watch timeout in seconds. Go represents a duration as a 63-bit number of nanoseconds. A longer timeout
-/// could overflow, and the server would end the watch immediately.
+/// The maximum timeout of a watch, in seconds. Go represents a duration as a 63-bit number of nanoseconds. With a
+/// longer timeout, this number could overflow, and the server would close the watch immediately.
 const LONGEST_WATCH: u64 = i32::MAX as u64;
 
-/// How long a silent watch may stay open after its timeout.
+/// How long an idle watch may stay open after its timeout.
 const WATCH_GRACE: Duration = Duration::from_secs(30);

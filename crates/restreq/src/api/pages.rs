@@ -13,8 +13,8 @@ use super::Api;
 
 /// The pages of a list, like client-go's pager.
 ///
-/// All pages show the same revision. The client sends `resource_version` only in the request for the first page. Each
-/// continue token selects the same revision for the next page.
+/// All pages are from the same revision. The client sends `resource_version` only with the first request. After that,
+/// the continue token selects the revision.
 ///
 /// # Examples
 ///
@@ -40,16 +40,16 @@ enum Source<T> {
 
 struct Cursor<T> {
     api: Api<T>,
-    /// `None` after the last page or an error.
+    /// `None` after the last page and after an error.
     next: Option<ListOptions>,
-    /// The continue tokens of all previous pages. A repeated token would make the list endless.
+    /// The continue tokens of all pages so far. If a token is repeated, the list would never end.
     tokens: HashSet<String>,
 }
 
-/// A task that requests pages before the caller asks for them. Dropping an `Ahead` stops its task.
+/// A task that requests pages in advance. The task is stopped when the `Ahead` is dropped.
 struct Ahead<T> {
     pages: mpsc::Receiver<Result<List<T>, ApiError>>,
-    /// `None` after the result of the task was returned.
+    /// `None` once the result of the task has been returned.
     task: Option<JoinHandle<()>>,
 }
 
@@ -57,7 +57,7 @@ struct Ahead<T> {
 const PAGE_SIZE: u32 = 500;
 
 impl<T: DeserializeOwned> Api<T> {
-    /// Lists objects in pages. The `limit` in `options` is the page size, and 0 means 500.
+    /// Lists objects in pages. The page size is the `limit` in `options`, or 500 if the limit is 0.
     pub fn pages(&self, options: &ListOptions) -> Pages<T> {
         let limit = if options.limit == 0 { PAGE_SIZE } else { options.limit };
         let next = Some(ListOptions { limit, ..options.clone() });
@@ -69,8 +69,8 @@ impl<T: DeserializeOwned> Api<T> {
         Pages(Source::Server(Box::new(Cursor { api: self.clone(), next, tokens: HashSet::new() })))
     }
 
-    /// Lists all objects in pages, so that no response is very large. If the revision expires before the last page,
-    /// lists all objects again in one request.
+    /// Lists all objects in several requests, which keeps each response small. If the revision expires before the last
+    /// page, all objects are listed again in one request.
     ///
     /// # Errors
     ///
@@ -94,7 +94,7 @@ impl<T: DeserializeOwned> Api<T> {
         }
         match whole {
             Some(whole) => Ok(whole),
-            // Unreachable, because the first call of `next` always returns a page or an error.
+            // This is unreachable, because the first call of `next` always returns a page or an error.
             None => self.list(options).await,
         }
     }
@@ -105,17 +105,17 @@ impl<T: DeserializeOwned> Pages<T> {
     ///
     /// # Errors
     ///
-    /// Returns an error if the request fails. The error `Expired` means that the server no longer stores the revision
-    /// of the pages. Also returns an error if the server repeats a continue token, because the list would never end.
-    /// After an error, every later call returns `None`.
+    /// Returns an error if the request fails. The error is `Expired` if the server no longer has the revision of the
+    /// pages. It is also an error if the server sends the same continue token twice, because the list would never end.
+    /// After an error, all further calls return `None`.
     ///
     /// # Panics
     ///
-    /// Panics if the task from [`read_ahead`](Self::read_ahead) panicked while decoding a page.
+    /// Panics if a page was being decoded by the task from [`read_ahead`](Self::read_ahead) and that task panicked.
     ///
     /// # Cancel safety
     ///
-    /// This method is cancel safe. Dropping the future loses no page.
+    /// This method is cancel safe. No page is lost if the future is dropped.
     pub async fn next(&mut self) -> Option<Result<List<T>, ApiError>> {
         match &mut self.0 {
             Source::Server(cursor) => cursor.next().await,
@@ -125,8 +125,8 @@ impl<T: DeserializeOwned> Pages<T> {
 }
 
 impl<T: DeserializeOwned + Send + 'static> Pages<T> {
-    /// Starts a task that requests pages while the caller processes earlier pages. The task buffers at most `pages`
-    /// pages. Dropping the returned `Pages` stops the task.
+    /// Starts a task that requests the next pages while the caller processes the current page. The task requests up to
+    /// `pages` pages in advance. The task is stopped when the returned `Pages` is dropped.
     ///
     /// # Panics
     ///
@@ -136,8 +136,8 @@ impl<T: DeserializeOwned + Send + 'static> Pages<T> {
         let Source::Server(mut cursor) = self.0 else { return self };
         let (sender, receiver) = mpsc::channel(pages.get().min(Semaphore::MAX_PERMITS));
         let task = tokio::spawn(async move {
-            // Wait for room in the channel before requesting a page. Otherwise, the task would buffer one page more
-            // than `pages`.
+            // Wait until the channel has a free slot before requesting a page. Otherwise, the task would buffer one
+            // page more than `pages`.
             while let Ok(room) = sender.reserve().await
                 && let Some(page) = cursor.next().await
             {
@@ -179,7 +179,7 @@ impl<T> Ahead<T> {
         {
             let end = task.await;
             self.task = None;
-            // Propagate the panic. Otherwise, an incomplete list would look complete.
+            // Propagate the panic. Otherwise, the list would look complete although pages are missing.
             if let Err(error) = end
                 && error.is_panic()
             {

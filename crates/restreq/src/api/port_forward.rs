@@ -14,18 +14,18 @@ use super::Api;
 use crate::channels::{self, CloseSignal, Connection, Layout, Receiver, Sender};
 use crate::error::InvalidRequest;
 
-/// A connection to a pod's port, returned by [`Api::port_forward`].
+/// A connection to a port of a pod, returned by [`Api::port_forward`].
 ///
 /// - **Backpressure**: each direction buffers at most 64 KiB plus one message.
 /// - **End of the connection**: when the pod closes the connection, a read returns the end of the stream. If no process
-///   listens on the port, a read returns an error with the node's message. If the connection to the API server is lost,
-///   a read returns an error. Dropping the `PortForward` closes the connection.
-/// - **Half-closed connections**: the protocol does not support half-closed connections. Shutting down the write side
-///   flushes the data, but the pod receives no end of the stream. To close the connection, drop the [`PortForward`].
+///   listens on the port, a read returns an error that contains the message of the node. If the connection to the API
+///   server is lost, a read returns an error. The connection is closed when the `PortForward` is dropped.
+/// - **Half-closed connections** are not supported by the protocol. Shutting down the write half flushes the data, but
+///   does not signal the end of the stream to the pod. Drop the [`PortForward`] to close the connection.
 ///
 /// # Cancel safety
 ///
-/// A read or write that returns `Pending` has transferred no data.
+/// If a read or write returns `Pending`, no data has been transferred.
 pub struct PortForward {
     receiver: Receiver,
     sender: Sender,
@@ -33,40 +33,41 @@ pub struct PortForward {
     request: Arc<RequestLine>,
 }
 
-/// The kubelet's WebSocket subprotocol. Newer servers also support SPDY tunnels, which carry several connections over
-/// one WebSocket.
+/// The kubelet's WebSocket subprotocol. Newer servers also support tunneling SPDY, which carries several connections
+/// over one WebSocket.
 const PROTOCOL: &str = "v4.channel.k8s.io";
 
 const LAYOUT: Layout = Layout {
     inputs: &[0],
     error: 1,
-    // The first message on each channel from the server contains only the port number, as two bytes.
+    // The first message from the server on each channel consists of two bytes with the port number.
     preamble: 2,
     close_signal: CloseSignal::Flush,
 };
 
 impl<T> Api<T> {
-    /// Opens a connection to a pod's port. Each call opens a separate connection.
+    /// Opens a connection to a port of a pod. Each call opens a new connection.
     ///
-    /// The client's user needs permission for the verbs `get` and `create` on `pods/portforward`. The client opens a
-    /// WebSocket over HTTP/1.1. The process in the pod sees a connection from localhost.
+    /// The user must be allowed the verbs `get` and `create` on `pods/portforward`. The client uses a WebSocket over
+    /// HTTP/1.1. For the process in the pod, the connection comes from localhost.
     ///
     /// # Errors
     ///
-    /// Returns `NotFound` if the pod does not exist, an error if this `Api` is not for pods, or another error if the
-    /// request fails. If no process listens on the port, reading from the returned connection fails.
+    /// Returns `NotFound` if the pod does not exist, and an error if the resource of this `Api` is not pods. Other
+    /// errors mean that the request failed. If no process listens on the port, reading from the returned connection
+    /// fails.
     ///
     /// # Panics
     ///
-    /// Panics if called outside of a tokio runtime with timers enabled.
+    /// Panics if called outside of a tokio runtime, or if the timers of the runtime are not enabled.
     ///
     /// # Cancel safety
     ///
-    /// Dropping the future closes the connection.
+    /// If the future is dropped, the connection is closed.
     ///
     /// # Examples
     ///
-    /// Forwards each connection from a local port to a pod:
+    /// The following example forwards each connection from a local port to a pod:
     ///
     /// ```
     /// use pintle_meta::DynamicObject;

@@ -1,4 +1,4 @@
-//! Requests for metadata or tables instead of whole objects.
+//! Requests for metadata or for tables instead of whole objects.
 
 use http::header::ACCEPT;
 use pintle_meta::{ApiError, ListMeta, ListOptions, PartialObject, TypeMeta};
@@ -15,14 +15,15 @@ pub(super) enum Representation {
     Metadata,
 }
 
-// The second media type is for servers that do not support metadata-only responses. The decoder skips all fields except
-// the metadata.
+// The second media type is for servers that do not support metadata-only responses. In this case, the decoder skips all
+// fields except the metadata.
 const METADATA: &str = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1, application/json";
 const METADATA_LIST: &str = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1, application/json";
 const TABLE: &str = "application/json;as=Table;g=meta.k8s.io;v=v1";
 
 impl Representation {
-    /// Returns the `Accept` header for objects and watch events. `None` keeps the client's default header.
+    /// Returns the `Accept` header for objects and watch events. `None` means that the default header of the client is
+    /// used.
     pub(super) fn object(self) -> Option<&'static str> {
         match self {
             Self::Whole => None,
@@ -59,13 +60,14 @@ impl Representation {
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[non_exhaustive]
 pub struct Table {
-    /// The list metadata. Like lists, tables have pages and continue tokens.
+    /// The list metadata. Tables have pages and continue tokens, like lists.
     #[serde(default, deserialize_with = "or_empty")]
     pub metadata: ListMeta,
-    /// The columns, in the same order as the cells of each row. Only the first page of a list contains the columns.
+    /// The columns, in the same order as the cells of each row. In a paginated list, only the first page contains the
+    /// columns.
     #[serde(default, rename = "columnDefinitions", deserialize_with = "or_empty")]
     pub columns: Vec<TableColumn>,
-    /// The rows, ordered by object key. Each row describes one object.
+    /// The rows, ordered by the keys of the objects. Each row describes one object.
     #[serde(default, deserialize_with = "or_empty")]
     pub rows: Vec<TableRow>,
 }
@@ -77,16 +79,16 @@ pub struct TableColumn {
     /// The heading.
     #[serde(default)]
     pub name: String,
-    /// The OpenAPI type: `string`, `integer`, `number`, `boolean` or `array`.
+    /// The type as in OpenAPI: `string`, `integer`, `number`, `boolean` or `array`.
     #[serde(default, rename = "type")]
     pub column_type: String,
-    /// The OpenAPI format, such as `date`. The column with the object's name has the format `name`.
+    /// The format as in OpenAPI, such as `date`. The column that contains the name of the object has the format `name`.
     #[serde(default)]
     pub format: String,
     /// A human-readable description of the column.
     #[serde(default)]
     pub description: String,
-    /// The column's priority. Columns with priority 0 are always shown. All other columns are shown only in wide
+    /// The column's priority. Columns with a priority of 0 are always shown. All other columns are shown only in wide
     /// output.
     #[serde(default)]
     pub priority: i32,
@@ -99,18 +101,18 @@ pub struct TableRow {
     /// The cells, one per column.
     #[serde(default, deserialize_with = "or_empty")]
     pub cells: Vec<Value>,
-    /// The metadata of this row's object.
+    /// The metadata of the object in this row.
     #[serde(default, deserialize_with = "or_empty")]
     pub object: PartialObject,
 }
 
 impl<T> Api<T> {
-    /// Returns an `Api` for the metadata of the same objects, like client-go's metadata client. For every request,
-    /// including lists and watches, the server sends only metadata. An informer with the returned `Api` stores only
-    /// metadata.
+    /// Returns an `Api` for the metadata of the same objects, like the metadata client of client-go. The server sends
+    /// only metadata in its responses, including lists and watches. An informer that uses the returned `Api` stores
+    /// only metadata.
     ///
-    /// The returned `Api` supports reads, patches and deletes. Create and update return an error without sending a
-    /// request, because an update with only metadata would delete all other fields.
+    /// The returned `Api` supports reads, patches and deletes. `create` and `update` return an error without sending a
+    /// request, because they would delete all other fields of the object.
     ///
     /// # Examples
     ///
