@@ -389,8 +389,8 @@ impl<T: Object + Serialize + DeserializeOwned> Api<T> {
     ///
     /// # Errors
     ///
-    /// Returns `Conflict` if the stored object has changed, and `NotFound` if the object does not exist. Other errors mean
-    /// that the request failed.
+    /// Returns `Conflict` if the stored object has changed, and `NotFound` if the object does not exist. Other errors
+    /// mean that the request failed.
     pub async fn update(&self, object: &T, options: &WriteOptions) -> Result<T, ApiError> {
         let request = self.on_object(self.request(Method::PUT), object.key());
         Ok(self.with_object(request, object, options).object().await?)

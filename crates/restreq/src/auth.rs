@@ -1,4 +1,4 @@
-//! A client's credentials: the `Authorization` header, client certificates and impersonation.
+//! The credentials of a client: the `Authorization` header, client certificates and impersonation.
 
 pub(crate) mod exec;
 mod impersonate;
@@ -28,7 +28,7 @@ pub(crate) struct Login {
     pub(crate) header: Option<HeaderValue>,
     /// The client certificate. Replaces the configured client certificate.
     pub(crate) pair: Option<Arc<ClientPair>>,
-    /// The number of the renewal that returned the credentials, starting at 1. 0 for credentials that are never
+    /// The number of the renewal that returned these credentials, starting at 1. 0 if the credentials are never
     /// renewed.
     pub(crate) run: u64,
 }
@@ -48,7 +48,7 @@ impl From<HeaderValue> for Login {
 
 pub(crate) enum Credentials {
     None,
-    /// A constant `Authorization` header with the configured password or token.
+    /// An `Authorization` header with the configured password or token, which never changes.
     Fixed(HeaderValue),
     TokenFile(TokenFile),
     Exec(Renewal<ExecPlugin>),
@@ -69,13 +69,13 @@ impl Credentials {
         Ok(match (&config.token_file, token) {
             (Some(path), token) => Self::TokenFile(TokenFile::new(path.clone(), token)),
             (None, Some(token)) => Self::Fixed(token),
-            // A configured client certificate takes precedence over the credential plugin and the OpenID Connect login.
+            // A configured client certificate takes precedence over credential plugins and OpenID Connect logins.
             (None, None) => match (config.exec.clone().filter(|_| config.tls.certificate.is_none()), &config.oidc) {
                 (Some(_), Some(_)) => return Err(ConfigError::Conflict { first: "exec", second: "oidc" }),
                 (Some(exec), None) => Self::Exec(Renewal::new(ExecPlugin::new(exec, config, metrics)?, None)),
                 #[cfg(feature = "oidc")]
                 (None, Some(oidc)) => Self::Oidc(oidc::open(oidc)?),
-                // The feature `oidc` is disabled, so the client certificate is the only usable credential.
+                // Without the feature `oidc`, only the client certificate can be used.
                 #[cfg(not(feature = "oidc"))]
                 (None, Some(_)) if config.tls.certificate.is_some() => Self::None,
                 #[cfg(not(feature = "oidc"))]
@@ -99,13 +99,14 @@ impl Credentials {
         }
     }
 
-    /// Returns new credentials after the server rejected `used`. Returns `None` if there are no new credentials.
+    /// Returns new credentials after the server has rejected `used`. Returns `None` if no other credentials are
+    /// available.
     pub(crate) async fn after_refusal(&self, used: &Login) -> Result<Option<Login>, AuthError> {
         let fresh = match self {
             Self::None | Self::Fixed(_) => None,
             Self::TokenFile(file) => file.reread().await.ok().map(Login::from),
             Self::Exec(plugin) => Some(plugin.renew(used).await?),
-            // A login without a refresh token cannot get new credentials.
+            // Without a refresh token, a login cannot obtain new credentials.
             #[cfg(feature = "oidc")]
             Self::Oidc(oidc) if !oidc.source().may_refresh() => None,
             #[cfg(feature = "oidc")]

@@ -7,9 +7,9 @@ use http::StatusCode;
 use pintle_ratelimit::{ItemBackoff, ItemBackoffConfig};
 use tokio::time::Instant;
 
-/// The back-off that delays all requests of a client, like client-go's `URLBackoff` for a single host. A response with
-/// status 429 or 5xx increases the back-off, and any other response resets it. A request that gets no response does not
-/// change the back-off.
+/// The back-off for all requests of a client, like client-go's `URLBackoff` for a single host. It is increased by
+/// responses with status 429 or 5xx, and reset by all other responses. It does not change if a request receives no
+/// response.
 #[derive(Debug)]
 pub(crate) struct ServerBackoff(Mutex<State>);
 
@@ -47,12 +47,12 @@ impl ServerBackoff {
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
-        // A panic that poisoned this lock cannot have left the data inconsistent.
+        // The data is consistent even if the lock is poisoned by a panic.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// Reads client-go's environment variables `KUBE_CLIENT_BACKOFF_BASE` and `KUBE_CLIENT_BACKOFF_DURATION`, in whole
+/// Reads the environment variables `KUBE_CLIENT_BACKOFF_BASE` and `KUBE_CLIENT_BACKOFF_DURATION` of client-go, in whole
 /// seconds. Returns `None` unless both variables are set.
 pub(crate) fn config_from_env() -> Option<ItemBackoffConfig> {
     config_from(|name| std::env::var(name).ok())

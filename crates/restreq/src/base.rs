@@ -7,18 +7,18 @@ use pintle_transport::{ConfigError, Origin};
 
 use crate::path;
 
-/// The scheme, host and path prefix of all request URLs.
+/// The scheme, the host and the path prefix of all request URLs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Base {
     pub(crate) origin: Origin,
-    /// The path prefix, which is empty or has the form `/prefix` without a trailing slash.
+    /// The path prefix: empty or of the form `/prefix`, without a trailing slash.
     pub(crate) path: String,
 }
 
 impl Base {
-    /// Parses a server address, which is a host, `host:port` or a URL. The default scheme is `https` if `tls` is
-    /// `true`, and `http` otherwise. A path without a scheme is an error, because `host/path` is usually a mistake. The
-    /// query, fragment and user information of a URL are ignored.
+    /// Parses the address of a server: a host, `host:port` or a URL. If there is no scheme, it is `https` if `tls` is
+    /// `true`, and `http` otherwise. An address with a path but without a scheme is rejected, because `host/path` is
+    /// usually a mistake. The query, fragment and user information of a URL are ignored.
     pub(crate) fn parse(server: &str, tls: bool) -> Result<Self, ConfigError> {
         let fault = |why: &str| ConfigError::Server { server: redacted_url(server), why: why.into() };
         let server = server.trim();
@@ -34,7 +34,7 @@ impl Base {
         let rest = rest.split(['?', '#']).next().unwrap_or_default();
         let (authority, prefix) = rest.split_at(rest.find('/').unwrap_or(rest.len()));
         let authority = authority.rsplit_once('@').map_or(authority, |(_, host)| host);
-        // A port without a host means localhost, as in Go's dialer.
+        // As in Go's dialer, a port without a host means localhost.
         let authority = if authority.starts_with(':') { format!("localhost{authority}") } else { authority.to_owned() };
         let parsed: Option<http::uri::Authority> = authority.parse().ok();
         let host = parsed.as_ref().map(http::uri::Authority::host).filter(|host| !matches!(*host, "" | "[]"));

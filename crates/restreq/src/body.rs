@@ -14,7 +14,8 @@ pub(crate) enum Body {
     #[default]
     Empty,
     Bytes(Bytes),
-    /// A stream, which only the first attempt can send. The client therefore never retries a request with a stream.
+    /// A stream, which can only be sent by the first attempt. Therefore, the client does not retry requests with a
+    /// stream.
     Stream(Arc<Mutex<Option<ByteSource>>>),
 }
 
@@ -49,7 +50,7 @@ impl Body {
 }
 
 impl fmt::Debug for Body {
-    /// Prints only the size, because the body may contain a Secret.
+    /// Formats only the size, because the body may contain a Secret.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Empty => f.write_str("empty"),

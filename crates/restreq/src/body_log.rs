@@ -11,18 +11,18 @@ use crate::request::Request;
 /// The maximum size of a JSON body that is parsed for logging, in bytes.
 const MAX_PARSED: usize = 1 << 20;
 const REDACTED: &str = "[redacted]";
-/// The annotation in which `kubectl apply` stores the whole object. The object may be a Secret.
+/// The annotation in which `kubectl apply` stores the entire object. This object may be a Secret.
 const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
-/// Words that mark a field as secret. A field's value is redacted if the field's name contains one of these words,
-/// ignoring case, `-` and `_`.
+/// Words that identify secret fields. The value of a field is redacted if the name of the field contains one of these
+/// words, ignoring case, `-` and `_`.
 const SECRET_NAMES: [&str; 9] =
     ["apikey", "authorization", "credential", "keydata", "passphrase", "passw", "privatekey", "secret", "token"];
-/// Resources and subresources that contain secrets. A body is not logged if the request's path contains one of these
-/// names.
+/// Resources and subresources that contain secrets. A body is not logged if the path of the request contains one of
+/// these names.
 const SECRET_PARTS: [&str; 4] = ["secrets", "token", "tokenrequests", "tokenreviews"];
 
 impl Request {
-    /// Does nothing unless body logging is enabled.
+    /// Does nothing if body logging is disabled.
     pub(crate) fn log_sent(&self, line: &Arc<RequestLine>) {
         if let (Some(max_bytes), Body::Bytes(body)) = (self.logged(), &self.parts.body) {
             let body = self.text_to_log(body, max_bytes);
@@ -30,7 +30,7 @@ impl Request {
         }
     }
 
-    /// Does nothing unless body logging is enabled.
+    /// Does nothing if body logging is disabled.
     pub(crate) fn log_received(&self, line: &Arc<RequestLine>, body: &[u8]) {
         if let Some(max_bytes) = self.logged() {
             let body = self.text_to_log(body, max_bytes);
@@ -48,8 +48,8 @@ impl Request {
 
     fn text_to_log(&self, body: &[u8], max_bytes: usize) -> String {
         let is_secret = |part: &str| SECRET_PARTS.iter().any(|secret| part.eq_ignore_ascii_case(secret));
-        // Check the path, because a body alone does not always identify a Secret: a Secret's patch does not contain the
-        // kind.
+        // Check the path, because a Secret cannot always be recognized by the body. For example, a patch of a Secret
+        // does not contain the kind.
         if self.path().split('/').any(is_secret) { size(body) } else { redacted_text(body, max_bytes) }
     }
 }
@@ -58,8 +58,8 @@ fn size(body: &[u8]) -> String {
     format!("[{} bytes]", body.len())
 }
 
-/// Returns the text to log for a JSON body, with at most `max_bytes` bytes. For a very large body or another format, returns
-/// only the size.
+/// Returns the text to log for a JSON body, which has at most `max_bytes` bytes. If the body is very large or in
+/// another format, returns only its size.
 fn redacted_text(body: &[u8], max_bytes: usize) -> String {
     let parsed = (body.len() <= MAX_PARSED).then(|| serde_json::from_slice(body).ok()).flatten();
     let Some(mut value) = parsed else { return size(body) };
@@ -81,7 +81,7 @@ fn redact(value: &mut Value) {
     match value {
         Value::Array(values) => values.iter_mut().for_each(redact),
         Value::Object(members) => redact_members(members),
-        // Redact JSON web tokens in all fields.
+        // Redact JSON web tokens in any field.
         Value::String(text) if text.starts_with("eyJ") => *value = REDACTED.into(),
         Value::String(_) | Value::Null | Value::Bool(_) | Value::Number(_) => {}
     }
@@ -90,8 +90,8 @@ fn redact(value: &mut Value) {
 fn redact_members(members: &mut Map<String, Value>) {
     let text = |name: &str| members.get(name).and_then(Value::as_str).unwrap_or_default();
     let is_secret = text("kind") == "Secret";
-    // The name of an environment variable, or the path of a JSON patch operation, can mark the neighboring `value` as
-    // secret.
+    // The name of an environment variable, or the path of a JSON patch operation, may indicate that the `value` next to
+    // it is secret.
     let is_value_secret = ["name", "key", "path"].iter().any(|name| may_be_secret(text(name)));
     if text("kind") == "SecretList" {
         members.insert("items".into(), REDACTED.into());
@@ -103,7 +103,7 @@ fn redact_members(members: &mut Map<String, Value>) {
             name => is_secret || name == LAST_APPLIED || may_be_secret(name),
         };
         match value {
-            // `null` and booleans cannot be secret.
+            // `null` and booleans are never secret.
             Value::Null | Value::Bool(_) => {}
             value if hides => *value = REDACTED.into(),
             value => redact(value),

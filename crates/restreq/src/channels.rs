@@ -1,7 +1,7 @@
-//! Transfers several streams over one WebSocket, with Kubernetes' channel protocols.
+//! Multiplexes several streams over one WebSocket with the channel protocols of Kubernetes.
 //!
-//! The first byte of each message is its channel number. In `v5.channel.k8s.io`, an additional message closes one
-//! channel.
+//! The first byte of each message is the number of its channel. In `v5.channel.k8s.io`, there is also a message that
+//! closes a channel.
 
 mod demux;
 mod driver;
@@ -18,7 +18,7 @@ use self::state::Shared;
 pub(crate) use self::state::{CloseSignal, End, Layout};
 use crate::websocket::WebSocket;
 
-/// A handle for a WebSocket connection to a pod. The connection closes when the last clone of the handle is dropped.
+/// A handle to a WebSocket connection to a pod. The connection is closed when the last clone of the handle is dropped.
 #[derive(Clone)]
 pub(crate) struct Connection(Arc<Owner>);
 
@@ -38,34 +38,34 @@ impl Connection {
         &self.0.shared
     }
 
-    /// Returns the writer for the only channel to the server. Call this method only once.
+    /// Returns the writer of the only channel to the server. Call this method only once.
     pub(crate) fn sender(&self) -> Sender {
         Sender::new(self.clone())
     }
 
-    /// Returns the reader for the channel at `index` in [`Layout::inputs`]. Call this method only once for each index.
+    /// Returns the reader of the channel at `index` in [`Layout::inputs`]. May be called only once per index.
     pub(crate) fn receiver(&self, index: usize) -> Receiver {
         Receiver::new(self.clone(), index)
     }
 
-    /// Queues a message, such as a terminal size. Replaces an earlier message that was not sent yet. Returns how the
-    /// connection ended if it has already ended.
+    /// Queues a message, such as a terminal size. An earlier message that has not been sent yet is replaced. If the
+    /// connection has already ended, returns how it ended.
     pub(crate) fn send_latest(&self, message: bytes::Bytes) -> Result<(), End> {
         self.shared().send_latest(message)
     }
 
-    /// Returns the text from the error channel, with control characters replaced. Returns `None` if the error channel
-    /// has received nothing.
+    /// Returns the content of the error channel as text, with control characters replaced. Returns `None` if nothing
+    /// was received on the error channel.
     pub(crate) fn error_text(&self) -> Option<String> {
         self.shared().error_text()
     }
 
-    /// Waits until `decide` returns a value. The first argument of `decide` is the content of the error channel. The
-    /// second argument states how the connection ended, and is `None` while the connection is open.
+    /// Waits until `decide` returns a value. The arguments of `decide` are the content of the error channel, and how
+    /// the connection ended, or `None` while it is open.
     ///
     /// # Cancel safety
     ///
-    /// Dropping the future loses no data.
+    /// No data is lost if the future is dropped.
     pub(crate) async fn outcome<T>(&self, mut decide: impl FnMut(&[u8], Option<&End>) -> Option<T>) -> T {
         std::future::poll_fn(|cx| self.shared().poll_outcome(cx, &mut decide)).await
     }
@@ -77,8 +77,8 @@ impl Drop for Owner {
     }
 }
 
-/// Dispatches `messages` from the server to the channels. Returns the data of each input, and the text of the error
-/// channel.
+/// Dispatches `messages` to the channels as if they came from the server. Returns the data of each input and the text
+/// of the error channel.
 #[cfg(any(test, fuzzing))]
 pub(crate) fn received(layout: Layout, messages: &[bytes::Bytes]) -> (Vec<Vec<u8>>, String) {
     use std::task::{Context, Poll, Waker};

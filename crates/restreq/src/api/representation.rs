@@ -133,8 +133,8 @@ impl<T> Api<T> {
     ///
     /// # Errors
     ///
-    /// Returns an error if the request fails. The error `NotAcceptable` means that this resource is not available as a
-    /// table.
+    /// Returns an error if the request fails. The error is `NotAcceptable` if the server does not support tables for
+    /// this resource.
     pub async fn table(&self, options: &ListOptions) -> Result<Table, ApiError> {
         let request = self.on_collection(self.client.get().header(ACCEPT.as_str(), TABLE));
         let request = with_list_options(request, options);

@@ -1,4 +1,4 @@
-//! A watch that resumes after its connection ends.
+//! A watch that resumes after it is interrupted.
 
 use std::fmt;
 use std::future::poll_fn;
@@ -16,15 +16,17 @@ use super::Api;
 use crate::error::InvalidRequest;
 use crate::watch::Watch;
 
-/// A watch that resumes after its connection breaks or the server ends the watch, like client-go's `RetryWatcher`.
+/// A watch that resumes after the connection is lost or the server closes the watch, like client-go's `RetryWatcher`.
 ///
-/// The watch delivers each event exactly once. An event is lost only if the server has already discarded it. The watch
-/// delivers no bookmark events, but after a bookmark, the watch resumes from the bookmark's revision.
+/// Each event is delivered exactly once. Events are lost only if the server no longer has them. Bookmark events are not
+/// delivered, but the watch uses their revisions when it resumes.
 ///
-/// The watch starts at most one request per second. While requests fail, the pauses between requests grow to at most 30
-/// s, plus random jitter of up to the same length. If the server requests a longer pause, the watch waits that long.
+/// A `RetryWatch` sends at most one request per second. If requests fail repeatedly, the pause between requests grows
+/// up to 30 s, plus random jitter of up to the same length. If the server requests a longer pause, this pause is used
+/// instead.
 ///
-/// A `RetryWatch` has no task, so it makes progress only while it is polled. Dropping a `RetryWatch` ends the watch.
+/// A `RetryWatch` does not spawn a task, so it makes progress only while it is polled. The watch is closed when the
+/// `RetryWatch` is dropped.
 ///
 /// # Examples
 ///
@@ -43,7 +45,7 @@ use crate::watch::Watch;
 /// ```
 pub struct RetryWatch<T> {
     api: Api<T>,
-    /// The selectors, and the revision from which to resume.
+    /// The selectors, and the revision from which the watch resumes.
     options: WatchOptions,
     state: State<T>,
     not_before: Option<Instant>,
@@ -53,13 +55,13 @@ pub struct RetryWatch<T> {
 
 enum State<T> {
     Closed,
-    /// The future that opens the next watch. The future is stored here, so that dropping the future of `next` does not
-    /// cancel the request.
+    /// A future that opens the next watch. It is stored here, so that the request is not cancelled when the future of
+    /// `next` is dropped.
     Opening(Opening<T>),
     Open(Box<Watch<T, ApiError>>),
 }
 
-/// A future that returns the start time of a watch request, and its result.
+/// A future that sends a watch request, and returns the start time of the request and its result.
 type Opening<T> = Pin<Box<dyn Future<Output = (Instant, Result<Watch<T, ApiError>, ApiError>)> + Send>>;
 
 const MIN_INTERVAL: Duration = Duration::from_secs(1);
@@ -69,8 +71,8 @@ impl<T: Object + DeserializeOwned> Api<T> {
     ///
     /// # Errors
     ///
-    /// Returns an error if the revision is empty or `0`. With such a revision, the server chooses where the watch
-    /// starts, so the watch could not resume.
+    /// Returns an error if the revision is empty or `0`. In these cases, the server would choose the revision at which
+    /// the watch starts, so the watch could not be resumed.
     pub fn retry_watch(&self, options: &WatchOptions) -> Result<RetryWatch<T>, InvalidRequest> {
         if matches!(options.resource_version.as_str(), "" | "0") {
             let why = "a watch that is resumed needs a start revision; use the resourceVersion of a list";
@@ -88,35 +90,36 @@ impl<T: Object + DeserializeOwned> Api<T> {
 }
 
 impl<T: Object + DeserializeOwned> RetryWatch<T> {
-    /// Returns the next added, modified or deleted event, or `None` after an error.
+    /// Returns the next added, modified or deleted event. Returns `None` after an error.
     ///
     /// # Errors
     ///
-    /// The watch retries after other failures, and returns an error only in these cases:
+    /// Most failures are retried. An error is returned only in the following cases:
     ///
-    /// - The server no longer stores the revision. Events are lost, and the caller must list the objects again.
-    /// - The server rejects the watch as forbidden or invalid.
-    /// - An object cannot be decoded as `T`, or has no resourceVersion.
+    /// - The server no longer has the revision. In this case, events were lost, and the caller must list the objects
+    ///   again.
+    /// - The server rejects the request as forbidden or invalid.
+    /// - An object cannot be decoded as `T` or has no `resourceVersion`.
     ///
-    /// After an error, `next` returns `None`.
+    /// All further calls of `next` then return `None`.
     ///
     /// # Cancel safety
     ///
-    /// This method is cancel safe. Dropping the future loses no event.
+    /// This method is cancel safe. No event is lost if the future is dropped.
     pub async fn next(&mut self) -> Option<Result<WatchEvent<T>, ApiError>> {
         poll_fn(|cx| Pin::new(&mut *self).poll_next(cx)).await
     }
 
-    /// Returns the next event for which `is_met` returns `true`, like client-go's `Until`. The watch can be used again
-    /// after this event.
+    /// Returns the next event for which `is_met` returns `true`, like client-go's `Until`. After that, the watch can be
+    /// used again.
     ///
     /// # Errors
     ///
-    /// Returns the same errors as [`next`](Self::next), and an error if the watch has already ended.
+    /// Returns the same errors as [`next`](Self::next). Also returns an error if the watch has already ended.
     ///
     /// # Cancel safety
     ///
-    /// Dropping the future loses only the events that `is_met` has already rejected.
+    /// If the future is dropped, only the events that `is_met` has rejected are lost.
     pub async fn until(&mut self, mut is_met: impl FnMut(&WatchEvent<T>) -> bool) -> Result<WatchEvent<T>, ApiError> {
         while let Some(event) = self.next().await {
             let event = event?;
@@ -137,7 +140,8 @@ impl<T: Object + DeserializeOwned> RetryWatch<T> {
         })
     }
 
-    /// Records the revision of an event, to resume from. Returns `None` for a bookmark, and the event otherwise.
+    /// Stores the revision of an event, from which the watch can resume. Returns the event, or `None` if the event is a
+    /// bookmark.
     fn take(&mut self, event: WatchEvent<T>) -> Option<Result<WatchEvent<T>, ApiError>> {
         let revision = match &event {
             WatchEvent::Added(object) | WatchEvent::Modified(object) | WatchEvent::Deleted(object) => {
@@ -158,7 +162,7 @@ impl<T: Object + DeserializeOwned> RetryWatch<T> {
         Some(event).filter(|event| !matches!(event, WatchEvent::Bookmark(_))).map(Ok)
     }
 
-    /// Closes the current watch after an error. Returns the error if a retry would fail again.
+    /// Closes the current watch after an error. Returns the error if it would also occur on a retry.
     fn end(&mut self, error: ApiError) -> Option<Result<WatchEvent<T>, ApiError>> {
         self.state = State::Closed;
         if is_lasting(&error) {

@@ -14,14 +14,14 @@ use super::options::with_write_options;
 use crate::error::InvalidRequest;
 use crate::request::Request;
 
-/// An object's subresource, such as a Deployment's `scale`. Created by [`Api::subresource`].
+/// A subresource of an object, such as the `scale` of a Deployment. Created by [`Api::subresource`].
 ///
-/// Responses are decoded as `S`, which can differ from the object's type. For example, the response to an eviction is a
-/// [`Status`](pintle_meta::Status). Request bodies are sent unchanged.
+/// Responses are decoded as `S`, which may be a different type than the object. For example, an eviction request
+/// returns a [`Status`](pintle_meta::Status). Request bodies are sent unchanged.
 ///
 /// # Cancel safety
 ///
-/// Dropping a future cancels its request, as with [`Api`].
+/// Dropping a future cancels the request, as with [`Api`].
 ///
 /// # Examples
 ///
@@ -42,14 +42,14 @@ use crate::request::Request;
 /// ```
 #[must_use = "a subresource does nothing by itself"]
 pub struct Subresource<S> {
-    /// A request with the subresource's path. Each method sets the request's verb and body.
+    /// A request with the path of the subresource. The verb and the body are set by each method.
     request: Request,
     object: PhantomData<fn() -> S>,
 }
 
 impl<T> Api<T> {
-    /// Returns a handle for an object's subresource. This method sends no request. If the key or the subresource name
-    /// is invalid, the methods of the handle return an error.
+    /// Returns a handle to a subresource of an object. This method sends no request. If the key or the name of the
+    /// subresource is invalid, the methods of the handle return an error.
     pub fn subresource<S>(
         &self,
         key: impl TryInto<ObjectKey, Error: Into<InvalidKey>>,
@@ -69,8 +69,8 @@ impl<T> Api<T> {
 }
 
 impl<S> Subresource<S> {
-    /// Returns a request with the subresource's path. Use the request for operations that have no method here, such as
-    /// following a log.
+    /// Returns a request with the path of the subresource. Use this for operations for which this type has no method,
+    /// such as following a log.
     pub fn request(&self, method: Method) -> Request {
         self.request.clone().verb(method)
     }
@@ -81,7 +81,7 @@ impl<S: DeserializeOwned> Subresource<S> {
     ///
     /// # Errors
     ///
-    /// Returns `NotFound` if the object does not exist, or another error if the request fails.
+    /// Returns `NotFound` if the object does not exist. Other errors mean that the request failed.
     pub async fn get(&self) -> Result<S, ApiError> {
         Ok(self.request(Method::GET).object().await?)
     }
@@ -90,23 +90,24 @@ impl<S: DeserializeOwned> Subresource<S> {
     ///
     /// # Errors
     ///
-    /// Returns an error if the request fails. For an eviction, the error `TooManyRequests` means that deleting the pod
-    /// would violate a PodDisruptionBudget.
+    /// Returns an error if the request fails. For an eviction, `TooManyRequests` means that deleting the pod would
+    /// violate a PodDisruptionBudget.
     pub async fn create(&self, body: &impl Serialize, options: &WriteOptions) -> Result<S, ApiError> {
         Ok(with_write_options(self.request(Method::POST), options).json(body).object().await?)
     }
 
-    /// Replaces the subresource. If the metadata in `body` has a resourceVersion, the update fails with a conflict
-    /// unless the stored object has the same resourceVersion.
+    /// Replaces the subresource. If `body` has a `resourceVersion` that differs from the stored one, the update fails
+    /// with a conflict.
     ///
     /// # Errors
     ///
-    /// Returns `Conflict`, `NotFound`, or another error if the update fails.
+    /// Returns `Conflict` if the stored object has changed, and `NotFound` if the object does not exist. Other errors
+    /// mean that the request failed.
     pub async fn update(&self, body: &impl Serialize, options: &WriteOptions) -> Result<S, ApiError> {
         Ok(with_write_options(self.request(Method::PUT), options).json(body).object().await?)
     }
 
-    /// Patches the subresource. An apply patch must contain apiVersion and kind.
+    /// Patches the subresource. An apply patch must contain `apiVersion` and `kind`.
     ///
     /// # Errors
     ///

@@ -9,8 +9,8 @@ use serde_json::json;
 
 use super::Api;
 
-/// Options for [`Api::create_token`]. By default, the token is for the API server and has the server's default
-/// lifetime.
+/// Options for [`Api::create_token`]. By default, the token is for the API server and has the default lifetime of the
+/// server.
 ///
 /// # Examples
 ///
@@ -26,16 +26,16 @@ use super::Api;
 /// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct TokenRequest {
-    /// The services that accept the token. An empty list means the API server.
+    /// The services that accept the token. If the list is empty, the token is for the API server.
     pub audiences: Vec<String>,
-    /// The lifetime. Fractions of a second are ignored. Servers require at least 10 minutes, and may issue a token with
-    /// a shorter lifetime than requested. `None` means one hour.
+    /// The lifetime. Fractions of a second are ignored. The server requires at least 10 minutes, and may issue a token
+    /// with a shorter lifetime than requested. `None` means one hour.
     pub lifetime: Option<Duration>,
-    /// The object that the token is bound to. The server rejects the token after this object is deleted.
+    /// The object to which the token is bound. The token becomes invalid when this object is deleted.
     pub bound_object: Option<BoundObjectReference>,
 }
 
-/// The object that a token is bound to: a Pod, a Secret or a Node.
+/// The object to which a token is bound: a Pod, a Secret or a Node.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct BoundObjectReference {
@@ -45,17 +45,17 @@ pub struct BoundObjectReference {
     pub kind: String,
     /// The object's name.
     pub name: String,
-    /// The object's UID. If empty, any object with this name keeps the token valid.
+    /// The object's UID. If this is empty, the token remains valid as long as an object with this name exists.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub uid: String,
 }
 
-/// A ServiceAccount token. `Debug` does not print the token.
+/// A ServiceAccount token. The `Debug` output does not contain the token.
 #[derive(Clone, Debug)]
 pub struct ServiceAccountToken {
     /// The token.
     pub token: Secret,
-    /// The time at which the token expires. Request a new token earlier, for example after 80 % of the lifetime.
+    /// When the token expires. A new token should be requested before that, for example after 80 % of the lifetime.
     pub expires: Time,
 }
 
@@ -68,7 +68,7 @@ impl<T> Api<T> {
     ///
     /// - `NotFound` if the ServiceAccount does not exist.
     /// - `Invalid` if the requested lifetime is below 10 minutes.
-    /// - An error if this `Api` is not for serviceaccounts.
+    /// - An error if the resource of this `Api` is not serviceaccounts.
     /// - Another error if the request fails.
     ///
     /// # Examples
@@ -104,7 +104,7 @@ impl<T> Api<T> {
     }
 }
 
-/// The response to a token request. Does not implement `Debug`, because the response contains a token.
+/// The response to a token request. It contains a token, so it does not implement `Debug`.
 #[derive(Deserialize)]
 struct Created {
     status: CreatedStatus,

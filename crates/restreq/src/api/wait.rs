@@ -11,20 +11,23 @@ use super::{Api, retry_watch};
 use crate::error::InvalidRequest;
 
 impl<T: Object + DeserializeOwned> Api<T> {
-    /// Waits until `is_met` returns `true` for a state of the object, and returns that state. This method calls `is_met` with the current
-    /// state and with each later state that the server reports. The state is `None` while the object does not exist.
+    /// Waits until `is_met` returns `true` for a state of the object, and then returns this state. `is_met` is called
+    /// with the current state and with each later state that the server reports. The state is `None` while the object
+    /// does not exist.
     ///
-    /// The method lists and watches only the named object. The method continues to wait if the connection is lost or the revision expires.
-    /// After an expired revision, the method pauses like a [`RetryWatch`](crate::RetryWatch) after a failed request, and lists again. The
-    /// method has no deadline. To set a deadline, use `tokio::time::timeout`.
+    /// The method lists and watches only the object with this name. If the connection is lost or the revision expires,
+    /// the method keeps waiting. If the revision has expired, it pauses like a [`RetryWatch`](crate::RetryWatch) after
+    /// a failed request, and then lists again. The method has no deadline. To limit the time, use
+    /// `tokio::time::timeout`.
     ///
     /// # Errors
     ///
-    /// Returns an error if a list request fails, or if a [`RetryWatch`](crate::RetryWatch) would return the error.
+    /// Returns an error if listing fails, or if an error occurs that a [`RetryWatch`](crate::RetryWatch) does not
+    /// retry.
     ///
     /// # Cancel safety
     ///
-    /// Dropping the future cancels the current request. No task keeps running.
+    /// If the future is dropped, the current request is cancelled. No task keeps running.
     ///
     /// # Examples
     ///
@@ -49,7 +52,7 @@ impl<T: Object + DeserializeOwned> Api<T> {
         let api = Self { namespace, ..self.clone() };
         let field_selector = FieldSelector::everything().equals("metadata.name", key.name());
         let listed = ListOptions { field_selector: field_selector.clone(), ..ListOptions::default() };
-        // A server without field selector support also returns other objects.
+        // A server that does not support field selectors also returns other objects.
         let is_named = |object: &T| object.name() == key.name();
         let mut pauses = retry_watch::pauses();
         loop {
@@ -72,7 +75,7 @@ impl<T: Object + DeserializeOwned> Api<T> {
                     }
                     Some(Ok(WatchEvent::Deleted(object))) if is_named(&object) && is_met(None) => return Ok(None),
                     Some(Ok(_)) => pauses.reset(),
-                    // Listing again returns all changes since the last event.
+                    // The next list contains all changes that were missed.
                     Some(Err(error)) if error.is_expired() => {
                         break tokio::time::sleep(pauses.next(error.retry_after)).await;
                     }
@@ -83,12 +86,12 @@ impl<T: Object + DeserializeOwned> Api<T> {
         }
     }
 
-    /// Waits until one of the conditions in `one_of` has the status `True`. Returns the condition and the object.
-    /// Example conditions are `Established` for a CustomResourceDefinition, `Available` for a Deployment, `Ready` for a
-    /// Pod, and `Complete` or `Failed` for a Job.
+    /// Waits until the status of one of the conditions in `one_of` is `True`. Returns the condition and the object. For
+    /// example, wait for `Established` of a CustomResourceDefinition, `Available` of a Deployment, `Ready` of a Pod, or
+    /// `Complete` or `Failed` of a Job.
     ///
-    /// `T` does not need a field for `status.conditions`. The method ignores a condition whose `observedGeneration` is older than the
-    /// object's generation. If the object does not exist, the method waits until the object is created.
+    /// `T` does not have to declare `status.conditions`. A condition is ignored if its `observedGeneration` is older
+    /// than the generation of the object. If the object does not exist, the method also waits for its creation.
     ///
     /// # Errors
     ///
@@ -96,7 +99,7 @@ impl<T: Object + DeserializeOwned> Api<T> {
     ///
     /// # Cancel safety
     ///
-    /// Dropping the future cancels the current request. No task keeps running.
+    /// If the future is dropped, the current request is cancelled. No task keeps running.
     ///
     /// # Examples
     ///
@@ -122,13 +125,13 @@ impl<T: Object + DeserializeOwned> Api<T> {
         let object = self.cast::<WithConditions<T>>().wait_for(key, is_met).await?;
         match (met, object) {
             (Some(met), Some(object)) => Ok((met, object.object)),
-            // Unreachable, because `is_met` returns `true` only for an existing object with a condition.
+            // This is unreachable, because `is_met` only returns `true` if the object exists and has a condition.
             _ => Err(ApiError::decode("an object with a condition no longer exists")),
         }
     }
 
-    /// Waits until an object is deleted. If `uid` is not empty, the method also returns when an object of the same name has another UID.
-    /// Another UID means that the original object was deleted.
+    /// Waits until an object has been deleted. If `uid` is not empty, an object with the same name and a different UID
+    /// also means that the original object has been deleted.
     ///
     /// # Errors
     ///
@@ -136,7 +139,7 @@ impl<T: Object + DeserializeOwned> Api<T> {
     ///
     /// # Cancel safety
     ///
-    /// Dropping the future cancels the current request. No task keeps running.
+    /// If the future is dropped, the current request is cancelled. No task keeps running.
     pub async fn wait_for_deletion(
         &self,
         key: impl TryInto<ObjectKey, Error: Into<InvalidKey>>,
@@ -147,7 +150,7 @@ impl<T: Object + DeserializeOwned> Api<T> {
     }
 }
 
-/// An object and its conditions, decoded separately because `T` may have no field for conditions.
+/// An object and its conditions. They are decoded separately, because `T` may not declare the conditions.
 struct WithConditions<T> {
     object: T,
     conditions: Vec<LenientCondition>,

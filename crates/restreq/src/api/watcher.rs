@@ -1,4 +1,4 @@
-//! A stream of a resource's existing objects and all later changes.
+//! A stream of the existing objects of a resource and all later changes.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -15,16 +15,18 @@ use tokio::time::{Instant, sleep_until};
 use super::pages::Pages;
 use super::{Api, RetryWatch, retry_watch};
 
-/// An endless stream of a resource's existing objects and all later changes, like kube's `watcher`. A watcher stores no
-/// objects. To cache objects, use an informer.
+/// An endless stream of the existing objects of a resource and all later changes, like kube's `watcher`. A watcher
+/// stores no objects. Use an informer instead if the objects should be cached.
 ///
-/// A watcher first lists all objects in pages, then watches for changes. If the watch's revision expires, the watcher
-/// lists all objects again. If the revision expires during a list, the next list is a single request.
+/// A watcher lists all objects in pages, and then watches for changes. If the revision of the watch expires, all
+/// objects are listed again. If the revision expires while objects are being listed, the next list is requested without
+/// pages.
 ///
-/// After an error, the next poll pauses and then lists all objects again. The pause is at least one second, and grows
-/// with each consecutive error.
+/// After an error, the watcher pauses and then lists all objects again. The pause is at least one second and grows with
+/// consecutive errors.
 ///
-/// A watcher has no task, so it makes progress only while it is polled. Dropping a watcher ends the watch.
+/// A watcher does not spawn a task, so it makes progress only while it is polled. The watch is closed when the watcher
+/// is dropped.
 ///
 /// # Examples
 ///
@@ -46,8 +48,8 @@ use super::{Api, RetryWatch, retry_watch};
 pub struct Watcher<T> {
     api: Api<T>,
     options: ListOptions,
-    /// Whether a continue token has expired since the last complete list. The next list is then a single request,
-    /// because more continue tokens could expire.
+    /// Whether a continue token has expired since the last complete list. In this case, the next list is requested
+    /// without pages, because continue tokens could expire again.
     is_list_too_slow: bool,
     state: State<T>,
     pauses: Backoff,
@@ -56,15 +58,15 @@ pub struct Watcher<T> {
 /// An event of a [`Watcher`].
 #[derive(Clone, Debug, PartialEq)]
 pub enum WatcherEvent<T> {
-    /// A list of all objects begins. Objects from earlier events may no longer exist.
+    /// A list of all objects starts. Objects from earlier events may no longer exist.
     Init,
     /// The list contains this object.
     InitApply(T),
-    /// The list is complete. Objects that are not in this list no longer exist.
+    /// The list is complete. Objects that were not in the list no longer exist.
     InitDone,
     /// An object was added or modified.
     Apply(T),
-    /// An object was deleted. Contains the object's last known state.
+    /// An object was deleted. Contains the last known state of the object.
     Delete(T),
 }
 
@@ -80,22 +82,22 @@ enum State<T> {
     Pausing(Pin<Box<dyn Future<Output = ()> + Send>>),
     Idle,
     Page(NextPage<T>),
-    /// The objects of a page that were not returned yet, and the state after them.
+    /// The remaining objects of a page, and the state that follows.
     Items(VecDeque<T>, After<T>),
     Watch(Box<RetryWatch<T>>),
 }
 
 enum After<T> {
     Page(Pages<T>),
-    /// The revision of the list, at which the watch starts.
+    /// Start a watch at the revision of the list.
     Watch(String),
 }
 
 type NextPage<T> = Pin<Box<dyn Future<Output = (Pages<T>, Option<Result<List<T>, ApiError>>)> + Send>>;
 
 impl<T: Object + DeserializeOwned + Send + 'static> Api<T> {
-    /// Returns a [`Watcher`] for the existing objects and all later changes. `options` sets the selectors and the page
-    /// size. The watcher sends its first request when it is polled.
+    /// Returns a [`Watcher`] for the existing objects and all later changes. `options` contains the selectors and the
+    /// page size. No request is sent until the watcher is polled.
     pub fn watcher(&self, options: &ListOptions) -> Watcher<T> {
         let options = ListOptions { continue_token: String::new(), ..options.clone() };
         let (state, pauses) = (State::Idle, retry_watch::pauses());
@@ -108,12 +110,12 @@ impl<T: Object + DeserializeOwned + Send + 'static> Watcher<T> {
     ///
     /// # Errors
     ///
-    /// Returns an error if a list request fails, or if a watch fails permanently. The next poll after an error lists
-    /// all objects again.
+    /// Returns an error if listing fails, or if an error occurs that the watch does not retry. After an error, the next
+    /// poll starts with a new list of all objects.
     ///
     /// # Cancel safety
     ///
-    /// This method is cancel safe. Dropping the future loses no event.
+    /// This method is cancel safe. No event is lost if the future is dropped.
     pub async fn next(&mut self) -> Option<Result<WatcherEvent<T>, ApiError>> {
         poll_fn(|cx| Pin::new(&mut *self).poll_next(cx)).await
     }
@@ -128,8 +130,8 @@ impl<T: Object + DeserializeOwned + Send + 'static> Watcher<T> {
         WatchedObjects { watcher: self, applied: true, deleted: true }
     }
 
-    /// Returns a stream of deleted objects, each in its last state. The stream misses objects that are deleted while no
-    /// watch is open. An informer also reports these deletions.
+    /// Returns a stream of deleted objects, each in its last state. Objects that are deleted while no watch is open are
+    /// missing from the stream. Use an informer to be notified about these too.
     pub fn deleted(self) -> WatchedObjects<T> {
         WatchedObjects { watcher: self, applied: false, deleted: true }
     }
@@ -201,7 +203,7 @@ impl<T: Object + DeserializeOwned + Send + 'static> Watcher<T> {
                     match event {
                         WatchEvent::Added(object) | WatchEvent::Modified(object) => Some(WatcherEvent::Apply(object)),
                         WatchEvent::Deleted(object) => Some(WatcherEvent::Delete(object)),
-                        // Unreachable, because a `RetryWatch` returns no bookmarks and no error events.
+                        // This is unreachable, because a `RetryWatch` returns no bookmarks and no error events.
                         WatchEvent::Bookmark(_) | WatchEvent::Error(_) => None,
                     }
                 }
@@ -225,13 +227,13 @@ impl<T: Object + DeserializeOwned + Send + 'static> WatchedObjects<T> {
     ///
     /// # Cancel safety
     ///
-    /// This method is cancel safe. Dropping the future loses no object.
+    /// This method is cancel safe. No object is lost if the future is dropped.
     pub async fn next(&mut self) -> Option<Result<T, ApiError>> {
         poll_fn(|cx| Pin::new(&mut *self).poll_next(cx)).await
     }
 }
 
-/// All futures are boxed, so no field is structurally pinned.
+/// All contained futures are boxed, so no field is structurally pinned.
 impl<T> Unpin for Watcher<T> {}
 
 impl<T> Unpin for WatchedObjects<T> {}
@@ -246,7 +248,7 @@ impl<T: Object + DeserializeOwned + Send + 'static> Stream for Watcher<T> {
                 Ok(Some(event)) => return Poll::Ready(Some(Ok(event))),
                 Err(error) => {
                     self.pause(&error);
-                    // The watcher recovers from an expired revision, so the caller gets no error.
+                    // The watcher handles an expired revision by itself, so do not return this error to the caller.
                     if !error.is_expired() {
                         return Poll::Ready(Some(Err(error)));
                     }

@@ -1,4 +1,4 @@
-//! Scales and restarts workloads, and cordons nodes.
+//! Scaling and restarting workloads, and cordoning nodes.
 
 use pintle_meta::{ApiError, InvalidKey, ObjectKey, ObjectMeta, Patch, Time, TypeMeta, WriteOptions};
 use serde::de::DeserializeOwned;
@@ -8,13 +8,13 @@ use serde_json::{Value, json};
 use super::Api;
 use super::subresource::Subresource;
 
-/// A workload's `scale` subresource, which is a `Scale` in `autoscaling/v1`. See [`Api::scale`].
+/// The `scale` subresource of a workload: a `Scale` of the group version `autoscaling/v1`. See [`Api::scale`].
 #[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize)]
 pub struct WorkloadScale {
     /// `autoscaling/v1` and `Scale`.
     #[serde(flatten)]
     pub types: TypeMeta,
-    /// The workload's metadata. Contains the name, the namespace and the resourceVersion.
+    /// The workload's metadata. The metadata, which contains the name, the namespace and the `resourceVersion`.
     pub metadata: ObjectMeta,
     /// The desired scale.
     #[serde(default)]
@@ -38,16 +38,16 @@ pub struct ScaleStatus {
     /// The current number of replicas.
     #[serde(default)]
     pub replicas: i32,
-    /// The label selector of the pods, as text. Can be empty.
+    /// The label selector of the pods, in its string form. Can be empty.
     #[serde(default)]
     pub selector: String,
 }
 
-/// The annotation that `kubectl rollout restart` writes.
+/// The annotation that `kubectl rollout restart` sets.
 const RESTARTED_AT: &str = "kubectl.kubernetes.io/restartedAt";
 
 impl<T> Api<T> {
-    /// Returns a handle for the `scale` subresource of a workload or a custom resource. This method sends no request.
+    /// Returns a handle to the `scale` subresource of a workload or a custom resource. This method sends no request.
     ///
     /// # Examples
     ///
@@ -76,16 +76,16 @@ impl<T> Api<T> {
 }
 
 impl<T: DeserializeOwned> Api<T> {
-    /// Restarts the pods of a Deployment, DaemonSet or StatefulSet with a rolling update. Like
-    /// `kubectl rollout restart`, this method writes the current time to an annotation in the pod template.
+    /// Restarts the pods of a Deployment, DaemonSet or StatefulSet with a rolling update. Like `kubectl rollout
+    /// restart`, this method sets an annotation in the pod template to the current time.
     ///
-    /// The pods of a paused Deployment restart after the Deployment is resumed. Two calls within the same second
-    /// restart the pods only once.
+    /// If a Deployment is paused, its pods are restarted when it is resumed. Two calls within the same second cause
+    /// only one restart.
     ///
     /// # Errors
     ///
-    /// Returns `NotFound` if the workload does not exist, an error if this `Api` is for another resource, or another
-    /// error if the request fails.
+    /// Returns `NotFound` if the workload does not exist, and an error if this `Api` is for another resource. Other
+    /// errors mean that the request failed.
     pub async fn restart(
         &self,
         key: impl TryInto<ObjectKey, Error: Into<InvalidKey>>,
@@ -96,12 +96,12 @@ impl<T: DeserializeOwned> Api<T> {
         self.patch(key, &Patch::Merge(json!({"spec": {"template": template}})), options).await
     }
 
-    /// Marks a node as unschedulable. The pods on the node continue to run.
+    /// Marks a node as unschedulable. Pods that run on the node are not affected.
     ///
     /// # Errors
     ///
-    /// Returns `NotFound` if the node does not exist, an error if this `Api` is not for nodes, or another error if the
-    /// request fails.
+    /// Returns `NotFound` if the node does not exist, and an error if the resource of this `Api` is not nodes. Other
+    /// errors mean that the request failed.
     pub async fn cordon(
         &self,
         key: impl TryInto<ObjectKey, Error: Into<InvalidKey>>,

@@ -23,7 +23,7 @@ use super::renewal::{Credential, Source};
 use crate::error::AuthError;
 use crate::metrics::Instruments;
 
-/// A program that prints credentials, as specified by `client.authentication.k8s.io`.
+/// A credential plugin, as specified by `client.authentication.k8s.io`.
 pub(crate) struct ExecPlugin {
     config: ExecConfig,
     policy: PluginPolicy,
@@ -31,17 +31,18 @@ pub(crate) struct ExecPlugin {
     metrics: Option<Arc<Instruments>>,
 }
 
-/// The timeout for a plugin run that cannot prompt the user. The next constant applies to a run with a prompt, because
-/// a user may need minutes to log in with a browser.
+/// The timeout of a plugin that cannot prompt the user. The next constant is the timeout of a plugin that can. It is
+/// longer, because logging in with a browser may take minutes.
 const TIMEOUT: Duration = Duration::from_secs(60);
 const INTERACTIVE_TIMEOUT: Duration = Duration::from_secs(600);
-/// The timeout for reading the output of an exited plugin. A child process may keep the pipes open forever.
+/// The timeout for reading the remaining output after the plugin has exited. Without it, a child process that keeps the
+/// pipes open would block the client forever.
 const PIPES_GRACE: Duration = Duration::from_millis(250);
 const MAX_OUTPUT: u64 = 1 << 20;
 /// The initial capacity of the output buffer. Credentials are rarely longer.
 const USUAL_OUTPUT: usize = 64 << 10;
-/// The maximum number of stderr bytes in an error. The end of a longer stderr is kept, because the end usually names
-/// the cause.
+/// The maximum number of bytes from stderr that an error contains. If stderr is longer, its end is kept, because the
+/// end usually names the cause.
 const MAX_STDERR: usize = 4 << 10;
 
 impl ExecPlugin {
@@ -135,12 +136,12 @@ impl ExecPlugin {
         }
     }
 
-    /// Counts a plugin run in the metrics. `None` means that the plugin did not exit in time.
+    /// Records a plugin run in the metrics. `None` means that the plugin has not exited in time.
     fn count(&self, ended: Option<&std::io::Result<Output>>) {
         let Some(metrics) = &self.metrics else { return };
         let (code, how) = match ended {
             Some(Ok((status, ..))) if status.success() => (0, "no_error"),
-            // A killed process has no exit code. Go reports -1 for such a process.
+            // A process that was killed has no exit code. Go reports -1 in this case.
             Some(Ok((status, ..))) => (status.code().unwrap_or(-1), "plugin_execution_error"),
             Some(Err(error)) if error.kind() == std::io::ErrorKind::NotFound => (1, "plugin_not_found_error"),
             Some(Err(_)) | None => (1, "client_internal_error"),
@@ -185,8 +186,8 @@ impl ExecPlugin {
         if header.is_none() && pair.is_none() {
             return Err(self.fault("its output has no token and no certificate".into()));
         }
-        // Reject an unusable certificate here. The client would never send it to the server, so the server would never
-        // reject it, and the plugin would never run again.
+        // Reject an unusable certificate here. Reject an unusable certificate now. Otherwise, it would never be sent to
+        // the server, so the server would never reject it, and the plugin would never be run again.
         if let Some(Err(error)) = pair.as_deref().map(ClientPair::check) {
             return Err(AuthError::Certificate { why: error.to_string() });
         }
@@ -217,7 +218,7 @@ struct ExecStatus {
     expiration_timestamp: Option<Time>,
 }
 
-/// Returns the error for the plugin output `printed`. Returns `None` if the output is valid.
+/// Returns the error for `printed`, the output of the plugin. Returns `None` if the output is valid.
 #[cfg(any(test, fuzzing))]
 pub(crate) fn complaint(printed: &[u8]) -> Option<AuthError> {
     plugin(InteractiveMode::Never).read(printed).err()
@@ -238,13 +239,13 @@ fn plugin(interactive_mode: InteractiveMode) -> ExecPlugin {
     ExecPlugin { config, policy: PluginPolicy::AllowAll, cluster: None, metrics: None }
 }
 
-/// Decodes the plugin's output. The error contains only the position of the fault, because serde's message could quote
-/// credentials.
+/// Decodes the plugin's output. The error contains only the position of the problem, because serde's message could
+/// quote credentials.
 fn decode(printed: &[u8]) -> Result<ExecCredential, String> {
     let place = |line: usize, column: usize| format!("line {line}, column {column}");
     let json = serde_json::from_slice(printed).map_err(|error| place(error.line(), error.column()));
-    // Output without a leading brace may be YAML. Limit the nesting depth and the number of directives first, because
-    // the YAML parser takes quadratic time in both. Credentials need neither.
+    // If the output does not begin with a brace, it may be YAML. First limit the nesting depth and the number of
+    // directives, because the time that the YAML parser takes grows quadratically with both. Credentials need neither.
     #[cfg(feature = "yaml")]
     if json.is_err()
         && printed.len() <= 64 << 10
@@ -261,10 +262,11 @@ fn decode(printed: &[u8]) -> Result<ExecCredential, String> {
 
 type Output = (ExitStatus, Zeroizing<Vec<u8>>, Vec<u8>);
 
-/// Runs a process until it ends. Reads stdout and stderr concurrently, because a full pipe would block the process.
+/// Runs a process until it exits. stdout and stderr are read concurrently, because the process blocks if one of the
+/// pipes is full.
 async fn output(mut command: Command) -> std::io::Result<Output> {
     let mut child = command.spawn()?;
-    // Reserve the capacity first. A growing vector would leave copies of the credentials in memory.
+    // Reserve the capacity first. A vector that grows leaves copies of the credentials in memory.
     let (mut stdout, mut stderr) = (Zeroizing::new(Vec::with_capacity(USUAL_OUTPUT)), Vec::new());
     let status = {
         let (out, err) = (child.stdout.take(), child.stderr.take());
@@ -275,8 +277,8 @@ async fn output(mut command: Command) -> std::io::Result<Output> {
                 child.wait().await?
             }
             status = child.wait() => {
-                // All output of the exited process is in the pipes, although another process may still keep the pipes
-                // open.
+                // The pipes contain all output of the process, which has exited, although other processes may still
+                // keep the pipes open.
                 if let Ok(read) = tokio::time::timeout(PIPES_GRACE, pipes).await {
                     read?;
                 }
@@ -289,7 +291,8 @@ async fn output(mut command: Command) -> std::io::Result<Output> {
 
 async fn read(pipe: Option<impl AsyncRead + Unpin>, bytes: &mut Vec<u8>) -> std::io::Result<()> {
     if let Some(pipe) = pipe {
-        // If the plugin writes more than `MAX_OUTPUT` bytes, dropping the pipe makes the plugin's next write fail.
+        // If the plugin writes more than `MAX_OUTPUT` bytes, the pipe is dropped, and the next write of the plugin
+        // fails.
         pipe.take(MAX_OUTPUT).read_to_end(bytes).await?;
     }
     Ok(())
@@ -318,7 +321,7 @@ fn cluster_info(config: &ExecConfig, client: &ClientConfig) -> Result<serde_json
     Ok(cluster)
 }
 
-/// Escapes control characters, because a terminal would interpret them.
+/// Escapes control characters, which a terminal would otherwise interpret.
 fn printable(text: &str) -> String {
     let mut shown = String::with_capacity(text.len());
     for character in text.chars() {

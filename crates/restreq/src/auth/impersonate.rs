@@ -50,7 +50,7 @@ impl Impersonation {
         Ok(Self(headers))
     }
 
-    /// Adds the impersonation headers. Does nothing if the request already impersonates a user.
+    /// Adds the impersonation headers. Does nothing if the request already has impersonation headers.
     pub(crate) fn apply(&self, headers: &mut HeaderMap) {
         if headers.contains_key(USER) {
             return;
@@ -61,8 +61,8 @@ impl Impersonation {
     }
 }
 
-/// Percent-encodes `%` and all bytes that are invalid in a header name. The hex digits are lower case, because header
-/// names in HTTP/2 are lower case.
+/// Percent-encodes `%` and all bytes that are not allowed in a header name. The hexadecimal digits are lower case,
+/// because HTTP/2 header names are lower case.
 fn escape(key: &str) -> String {
     let mut escaped = String::with_capacity(key.len());
     for byte in key.bytes() {

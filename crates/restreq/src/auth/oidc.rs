@@ -1,4 +1,4 @@
-//! OpenID Connect logins. A login refreshes its tokens like client-go's auth provider `oidc`.
+//! OpenID Connect logins. OpenID Connect logins, whose tokens are refreshed like in client-go's `oidc` auth provider.
 
 mod token_writer;
 
@@ -27,15 +27,15 @@ pub(crate) struct OidcLogin {
     config: OidcConfig,
     /// A client for the issuer. The client sends no credentials.
     issuer: RestClient,
-    /// The scheme and the authority of the issuer's URL, without the path.
+    /// The scheme and authority of the issuer URL.
     origin: String,
-    /// The path in the issuer's URL. The path of the discovery document starts with this path.
+    /// The path of the issuer URL. It is a prefix of the discovery document's path.
     path: String,
     /// The latest tokens, or `None` if the login has no refresh token.
     tokens: Mutex<Option<Tokens>>,
     token_writer: Option<TokenWriter>,
-    /// Creates the client for a token endpoint whose origin differs from the issuer's origin. Returns the origin and
-    /// the client.
+    /// Creates the client for a token endpoint that has a different origin than the issuer. Returns the origin and the
+    /// client.
     elsewhere: FileReader<(String, Result<RestClient, String>)>,
 }
 
@@ -43,11 +43,11 @@ pub(crate) struct OidcLogin {
 const TIMEOUT: Duration = Duration::from_secs(30);
 const MAX_SIZE: usize = 1 << 20;
 
-/// All logins in use. Most issuers accept a refresh token only once, so clients with the same configured refresh token
-/// share one login and its tokens.
+/// All logins in use. Most issuers accept each refresh token only once. Therefore, clients with the same configured
+/// refresh token share one login and its tokens.
 static LOGINS: Mutex<Vec<Weak<Renewal<OidcLogin>>>> = Mutex::new(Vec::new());
 
-/// Returns the OpenID Connect login for a configuration. The configured tokens are not checked until a request needs
+/// Returns the OpenID Connect login of a configuration. The configured tokens are only checked when a request needs
 /// them.
 pub(crate) fn open(config: &OidcConfig) -> Result<Arc<Renewal<OidcLogin>>, ConfigError> {
     let fault = |why: String| ConfigError::Value { field: "oidc", why };
@@ -69,10 +69,10 @@ pub(crate) fn open(config: &OidcConfig) -> Result<Arc<Renewal<OidcLogin>>, Confi
         elsewhere: FileReader::new("the certificates of an issuer"),
         config: OidcConfig { issuer_url, id_token: None, ..config.clone() },
     };
-    // `known` is declared before the lock guard, so that it is dropped after the lock is released. Dropping the last
-    // reference to a login drops its token store, which is user code.
+    // `known` is declared before the lock guard, so it is dropped after the lock has been released. This matters
+    // because dropping the last reference to a login drops its token store, which is user code.
     let known: Vec<_>;
-    // A panic that poisoned this lock cannot have left the data inconsistent.
+    // The data is consistent even if the lock is poisoned by a panic.
     let mut logins = LOGINS.lock().unwrap_or_else(PoisonError::into_inner);
     logins.retain(|login| login.strong_count() > 0);
     known = logins.iter().filter_map(Weak::upgrade).collect();
@@ -84,7 +84,7 @@ pub(crate) fn open(config: &OidcConfig) -> Result<Arc<Renewal<OidcLogin>>, Confi
     Ok(login)
 }
 
-/// Splits an https URL into its origin and its path. The origin is the scheme and the authority.
+/// Splits an HTTPS URL into its origin and its path. The origin consists of the scheme and the authority.
 fn origin(url: &str) -> Option<(&str, &str)> {
     let rest = url.get(..8).filter(|scheme| scheme.eq_ignore_ascii_case("https://")).map(|_| &url[8..])?;
     Some(url.split_at(8 + rest.find(['/', '?', '#']).unwrap_or(rest.len())))
@@ -93,7 +93,8 @@ fn origin(url: &str) -> Option<(&str, &str)> {
 fn client(origin: &str, config: &OidcConfig) -> Result<RestClient, ConfigError> {
     let mut server = ClientConfig::new(origin);
     server.tls.ca.clone_from(&config.ca);
-    // The client would send a total timeout as a query parameter, which the issuer does not support.
+    // Do not set a total timeout, because the client would send it as a query parameter, which the issuer does not
+    // support.
     let timeouts = Timeouts { total: None, ..Timeouts::default() };
     RestClient::new(RestClientConfig { timeouts, max_body: MAX_SIZE, backoff: None, ..server.into() })
 }
@@ -109,8 +110,8 @@ impl Source for OidcLogin {
         made.map_err(|why| self.fault(why))
     }
 
-    /// Returns `true`, because an aborted refresh can end the login. The issuer may already have invalidated the old
-    /// refresh token.
+    /// Returns `true`, because the login may be lost if a refresh is aborted: the issuer may already have invalidated
+    /// the old refresh token.
     fn outlives_client(&self) -> bool {
         true
     }
@@ -129,8 +130,8 @@ impl OidcLogin {
         self.lock().is_some()
     }
 
-    /// Returns `true` if `other` is the same login. The issuer and the client ID must be equal. The refresh token in
-    /// the configuration of `other` must equal this login's configured or current refresh token.
+    /// Returns `true` if `other` configures the same login. This requires the same issuer and the same client ID. In
+    /// addition, the refresh token of `other` must be the configured or the current refresh token of this login.
     fn is_of(&self, other: &Self) -> bool {
         let Some(begins_with) = &other.config.refresh_token else { return false };
         let who = |login: &Self| (login.config.issuer_url.clone(), login.config.client_id.clone());
@@ -138,8 +139,8 @@ impl OidcLogin {
         who(self) == who(other) && (self.config.refresh_token.as_ref() == Some(begins_with) || is_current())
     }
 
-    /// Requests a new ID token. Returns the ID token or an error. If the tokens have changed, also returns the tokens
-    /// to store.
+    /// Requests a new ID token. Returns the ID token, or an error. If there are new tokens, also returns the tokens to
+    /// store.
     async fn refresh(&self) -> Result<(Result<Credential, String>, Option<Tokens>), String> {
         let before = self.lock().clone();
         let before = before.ok_or("it has expired, and there is no refresh token; log in again")?;
@@ -151,8 +152,8 @@ impl OidcLogin {
             Some(token) => credential(&token).map_err(|error| error.to_string()).inspect(|_| tokens.id = token),
             None => Err("the issuer gave no id token; log in again, with the scope \"openid\"".into()),
         };
-        // Keep the new refresh token even if the rest of the response is invalid. The issuer may have invalidated the
-        // old refresh token.
+        // Keep the new refresh token even if the rest of the response is invalid, because the issuer may have
+        // invalidated the old one.
         if let Some(token) = fresh.refresh_token.filter(|token| !token.is_empty()) {
             tokens.refresh = Secret::new(token);
         }
@@ -160,13 +161,13 @@ impl OidcLogin {
         Ok((made, (tokens != before).then_some(tokens)))
     }
 
-    /// Reads the token endpoint's URL from the issuer's discovery document. Returns a client for the endpoint, and the
-    /// endpoint's path.
+    /// Reads the URL of the token endpoint from the discovery document of the issuer. Returns a client for the endpoint
+    /// and the path of the endpoint.
     async fn endpoint(&self) -> Result<(RestClient, String), String> {
         let document = self.issuer.get().request_uri(&format!("{}/.well-known/openid-configuration", self.path));
         let document = document.max_retries(2).send().await.map_err(|error| describe(&error))?;
         let url = Discovery::read(document.body())?.token_endpoint;
-        // A refresh token is as sensitive as a password, so never send it over plain HTTP.
+        // Refresh tokens are as sensitive as passwords, so never send them over plain HTTP.
         let Some((origin, target)) = origin(&url) else {
             return Err(format!("its token endpoint {:?} is not an https URL", redacted_url(&url)));
         };
@@ -179,15 +180,15 @@ impl OidcLogin {
             (of, made)
         });
         let (of, made) = made.await.map_err(|why| format!("its certificates: {why}"))?;
-        // After a timeout, `read` returns the result of an earlier call, possibly for another origin.
+        // After a timeout, `read` returns the result of an earlier call, which may be for a different origin.
         if of != origin {
             return Err(format!("its certificates cannot be read in time for {:?}", redacted_url(origin)));
         }
         Ok((made?, target.into()))
     }
 
-    /// Requests tokens, without retries, because most issuers accept a refresh token only once. Sends the client secret
-    /// in a header. If the issuer rejects the header, sends the client secret in the body, like Go's oauth2 library.
+    /// Requests new tokens. The request is not retried, because most issuers accept each refresh token only once. Like
+    /// Go's oauth2 library, sends the client secret in a header, or in the body if the issuer rejects the header.
     async fn ask(&self, client: &RestClient, target: &str, refresh_token: &Secret) -> Result<Response, String> {
         let OidcConfig { client_id, client_secret, .. } = &self.config;
         let token = [("grant_type", "refresh_token"), ("refresh_token", refresh_token.expose())];
@@ -197,7 +198,7 @@ impl OidcLogin {
             request.header("accept", "application/json").body(encode_query(form.iter().copied()))
         };
         if let Some(secret) = client_secret {
-            // Percent-encode the client ID and the secret separately. The colon between them must be the only colon.
+            // Percent-encode the client ID and the secret separately, so that the only colon is the one between them.
             let pair = [client_id, secret.expose()].map(|text| utf8_percent_encode(text, NON_ALPHANUMERIC).to_string());
             let pair = pair.join(":");
             let header = format!("Basic {}", BASE64_STANDARD.encode(pair));
@@ -213,13 +214,13 @@ impl OidcLogin {
     }
 
     fn lock(&self) -> MutexGuard<'_, Option<Tokens>> {
-        // A panic that poisoned this lock cannot have left the data inconsistent.
+        // The data is consistent even if the lock is poisoned by a panic.
         self.tokens.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl Credential {
-    /// Returns `true` if the token expires later than `LEEWAY` from now.
+    /// Returns `true` if the token is valid for longer than `LEEWAY`.
     fn lasts(&self) -> bool {
         let left = self.expires.and_then(|expires| expires.duration_since(SystemTime::now()).ok());
         left.is_some_and(|left| left > LEEWAY)
@@ -231,7 +232,7 @@ fn credential(id_token: &Secret) -> Result<Credential, ConfigError> {
     Ok(Credential { header: Some(header), pair: None, expires: expiry(id_token.expose()) })
 }
 
-/// Returns the expiry time in the `exp` claim of an ID token. The client does not verify the token's signature.
+/// Returns the time at which an ID token expires, from its claim `exp`. The signature of the token is not verified.
 pub(crate) fn expiry(id_token: &str) -> Option<SystemTime> {
     #[derive(Deserialize)]
     struct Claims {
@@ -263,7 +264,7 @@ pub(crate) struct TokenResponse {
 }
 
 impl TokenResponse {
-    /// Decodes the token endpoint's response. The error contains only the position of the fault, because serde's
+    /// Decodes the token endpoint's response. The error contains only the position of the problem, because serde's
     /// message could quote the tokens.
     pub(crate) fn read(body: &[u8]) -> Result<Self, String> {
         let place = |error: serde_json::Error| format!("line {}, column {}", error.line(), error.column());
@@ -271,7 +272,8 @@ impl TokenResponse {
     }
 }
 
-/// Returns `true` if the issuer rejected the client's ID or secret. The refresh token is then still valid.
+/// Returns `true` if the issuer rejected the client ID or the client secret. In this case, the refresh token is still
+/// valid.
 fn is_another_client(error: &Error) -> bool {
     match error {
         Error::Status { status, body, .. } => match refusal(body) {
@@ -282,7 +284,8 @@ fn is_another_client(error: &Error) -> bool {
     }
 }
 
-/// Describes why a token request failed. Omits the rest of the response, which could contain secrets.
+/// Describes why the issuer rejected a token request. The rest of the response is omitted, because it could contain
+/// secrets.
 fn describe(error: &Error) -> String {
     match error {
         Error::Status { status, body, .. } => match refusal(body) {
@@ -296,7 +299,7 @@ fn describe(error: &Error) -> String {
     }
 }
 
-/// Returns the error code in the body of a rejection, if the code is defined in RFC 6749, section 5.2.
+/// Returns the error code of the response if it is defined in RFC 6749, section 5.2.
 pub(crate) fn refusal(body: &[u8]) -> Option<&'static str> {
     #[derive(Deserialize)]
     struct Refusal {

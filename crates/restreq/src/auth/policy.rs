@@ -8,7 +8,7 @@ use std::path::{Component, Path, PathBuf};
 use pintle_meta::PluginPolicy;
 use pintle_transport::ConfigError;
 
-/// Returns an error if the allowlist is empty or contains a path that is not normalized.
+/// Returns an error if the allowlist is empty or contains a path that is not in normalized form.
 pub(super) fn check(policy: &PluginPolicy) -> Result<(), ConfigError> {
     let PluginPolicy::Allowlist(list) = policy else { return Ok(()) };
     let fault = |why: String| Err(ConfigError::Value { field: "plugin_policy", why });
@@ -21,8 +21,8 @@ pub(super) fn check(policy: &PluginPolicy) -> Result<(), ConfigError> {
     }
 }
 
-/// Returns the path of the program `command`, absolute if possible. If the policy does not allow the program, returns
-/// the reason. `path` is the value of `PATH`.
+/// Returns the path of the program `command`, as an absolute path if possible. Returns the reason if the policy does
+/// not allow the program. `path` is the value of the environment variable `PATH`.
 pub(super) fn allowed(policy: &PluginPolicy, command: &str, path: Option<&OsStr>) -> Result<PathBuf, String> {
     let list = match policy {
         PluginPolicy::DenyAll => return Err("plugin_policy allows no credential plugin".into()),
@@ -32,7 +32,7 @@ pub(super) fn allowed(policy: &PluginPolicy, command: &str, path: Option<&OsStr>
     let resolved = look_path(Path::new(command), path);
     let is_listed = |program: &Path| list.iter().any(|entry| entry == program);
     if is_listed(Path::new(command)) {
-        // If the program is missing, starting it fails later.
+        // If the program does not exist, starting it fails later.
         return Ok(resolved.unwrap_or_else(|| command.into()));
     }
     let Some(resolved) = resolved else {
@@ -47,15 +47,15 @@ pub(super) fn allowed(policy: &PluginPolicy, command: &str, path: Option<&OsStr>
     Err(format!("{} is not on the allow-list of plugin_policy", resolved.display()))
 }
 
-/// Only normalized paths can be compared with each other.
+/// Paths can only be compared if they are normalized.
 fn is_normal(entry: &Path) -> bool {
     let plain = |part: Component<'_>| !matches!(part, Component::CurDir | Component::ParentDir);
     let rebuilt: PathBuf = entry.components().collect();
     !entry.as_os_str().is_empty() && entry.components().all(plain) && rebuilt.as_os_str() == entry.as_os_str()
 }
 
-/// Returns the path of the program `command`. If `command` contains no slash, searches the absolute directories in
-/// `PATH`.
+/// Returns the path of the program `command`. If `command` contains no slash, it is searched for in the absolute
+/// directories of `PATH`.
 fn look_path(command: &Path, path: Option<&OsStr>) -> Option<PathBuf> {
     if command.parent().is_some_and(|parent| !parent.as_os_str().is_empty()) {
         return executable(command);
@@ -102,7 +102,7 @@ mod tests {
         check(&PluginPolicy::DenyAll).unwrap();
     }
 
-    /// The cases from client-go's allowlist tests.
+    /// The test cases of client-go's allowlist.
     #[test]
     fn plugin_is_allowed_by_name_or_by_resolved_path() {
         let root = tempfile::tempdir().unwrap();

@@ -16,10 +16,10 @@ use crate::error::AuthError;
 pub(crate) trait Source: Send + Sync + 'static {
     fn make(&self) -> impl Future<Output = Result<Credential, AuthError>> + Send;
 
-    /// The maximum time that a call of [`make`](Self::make) may take.
+    /// The maximum duration of a call of [`make`](Self::make).
     fn max_wait(&self) -> Duration;
 
-    /// Returns `true` if a renewal must continue after the client is dropped, because aborting the renewal would lose
+    /// Returns `true` if a renewal must be completed even after the client is dropped, because aborting it would lose
     /// the credentials.
     fn outlives_client(&self) -> bool {
         false
@@ -27,27 +27,26 @@ pub(crate) trait Source: Send + Sync + 'static {
 
     fn fault(&self, why: String) -> AuthError;
 
-    /// Reports to the metrics that a certificate was replaced after it was in use for `age`.
+    /// Reports that a certificate was replaced after it had been in use for `age`.
     fn certificate_replaced(&self, _age: Duration) {}
 }
 
 pub(crate) struct Credential {
     pub(crate) header: Option<HeaderValue>,
     pub(crate) pair: Option<Arc<ClientPair>>,
-    /// The time at which the credentials expire. `None` means that the credentials are valid until the server rejects
-    /// them.
+    /// When the credentials expire. If this is `None`, the credentials are used until the server rejects them.
     pub(crate) expires: Option<SystemTime>,
 }
 
-/// A cache for credentials. The cache renews credentials when they are first used, shortly before they expire, and
-/// after the server rejects them.
+/// A cache for credentials. Credentials are renewed when they are first used, shortly before they expire, and after the
+/// server rejects them.
 ///
-/// A renewal run is one call of [`Source::make`]. At most one run is in progress, and all waiting requests share its
-/// result. A run is a task on the runtime of the request that started the run. Cancelling that request does not cancel
-/// the run.
+/// Each renewal is one call of [`Source::make`]. At most one renewal is in progress at a time, and all waiting requests
+/// share its result. A renewal is a task on the runtime of the request that started it. The task continues if this
+/// request is cancelled.
 ///
-/// Dropping the client aborts the run, unless the source [outlives the client](Source::outlives_client). If the run's
-/// runtime has shut down or is blocked, a waiting request starts another run.
+/// Dropping the client aborts the renewal, unless the source [outlives the client](Source::outlives_client). If the
+/// runtime of the renewal has shut down or is blocked, a waiting request starts another renewal.
 pub(crate) struct Renewal<S: Source>(Arc<Shared<S>>);
 
 struct Shared<S> {
@@ -60,7 +59,7 @@ struct State {
     runs: u64,
     issued: Option<Issued>,
     running: Option<Running>,
-    /// The time and the error of the last renewal run, if that run failed.
+    /// When the last renewal ended and its error, if it failed.
     failed: Option<(Instant, AuthError)>,
 }
 
@@ -80,28 +79,30 @@ enum Reason {
 
 struct Issued {
     login: Login,
-    /// The time at which a renewal run first returned this certificate.
+    /// When this certificate was first returned by a renewal.
     since: Instant,
-    /// The time at which to renew the credentials. `None` means that only a rejection by the server leads to a renewal.
+    /// When the credentials must be renewed. If this is `None`, they are only renewed after the server rejects them.
     until: Option<Instant>,
-    /// The time at which the credentials were issued. Set only if the server rejected the previous credentials, or if
-    /// the new credentials equal the previous credentials.
+    /// When the credentials were issued. Only set if the server rejected the previous credentials, or if the new
+    /// credentials are the same as the previous ones.
     replaced: Option<Instant>,
 }
 
-/// The client renews credentials this long before they expire, because requests take time and clocks differ.
+/// How long before their expiry credentials are renewed. The margin covers the duration of requests and differences
+/// between clocks.
 pub(super) const LEEWAY: Duration = Duration::from_secs(10);
-/// The minimum pause between renewal runs after a renewal did not help. Either the server also rejected the renewed
-/// credentials, or the run returned the same credentials again.
+/// The minimum pause between renewals after a renewal that did not help, because the server also rejected the new
+/// credentials or because they were unchanged.
 const REFUSED_PAUSE: Duration = Duration::from_secs(10);
-/// How long all requests return the error of a failed renewal run. After this time, a request starts another run.
+/// After a renewal fails, all requests return its error during this time. After that, the next request starts another
+/// renewal.
 const FAILED_PAUSE: Duration = Duration::from_secs(1);
-/// A request waits for a renewal run for the run's timeout plus this time. The request needs its own timeout, because
-/// the run's timer does not fire if the run's runtime is blocked.
+/// A request waits for a renewal for at most the timeout of the renewal plus this time. The request needs its own
+/// timeout, because the timer of the renewal does not fire if its runtime is blocked.
 const GRACE: Duration = Duration::from_secs(1);
 
 impl<S: Source> Renewal<S> {
-    /// Creates a cache. Requests use the credentials `first` until the first renewal run succeeds.
+    /// Creates a cache. Requests use `first` until a renewal has succeeded.
     pub(crate) fn new(source: S, first: Option<Credential>) -> Self {
         let mut state = State::default();
         if let Some(first) = first {
@@ -116,13 +117,13 @@ impl<S: Source> Renewal<S> {
         &self.0.source
     }
 
-    /// Returns the current credentials. If there are no credentials or they expire soon, waits for a renewal run.
+    /// Returns the current credentials. If there are none or they are about to expire, waits for a renewal.
     pub(crate) async fn login(&self) -> Result<Login, AuthError> {
         self.issued(Reason::Expired, |issued| issued.until.is_none_or(|until| Instant::now() < until)).await
     }
 
-    /// Returns newer credentials than `used`, which the server rejected. During the pause after an unsuccessful
-    /// renewal, returns the current credentials.
+    /// Returns credentials that are newer than `used`, which the server has rejected. During the pause after a renewal
+    /// that did not help, returns the current credentials.
     pub(crate) async fn renew(&self, used: &Login) -> Result<Login, AuthError> {
         let is_pause = |issued: &Issued| issued.replaced.is_some_and(|at| at.elapsed() < REFUSED_PAUSE);
         self.issued(Reason::Refused, |issued| issued.login.run > used.run || is_pause(issued)).await
@@ -136,7 +137,7 @@ impl<S: Source> Renewal<S> {
                     return Ok(issued.login.clone());
                 }
                 match (&state.running, &state.failed) {
-                    // A closed channel means that the runtime of the renewal run has shut down.
+                    // If the channel is closed, the runtime of the renewal has shut down.
                     (Some(running), _) if running.outcome.has_changed().is_ok() => (running.clone(), false),
                     (_, Some((at, error))) if at.elapsed() < FAILED_PAUSE => return Err(error.clone()),
                     _ => (self.start(&mut state, reason)?, true),
@@ -146,14 +147,13 @@ impl<S: Source> Renewal<S> {
             let max_wait = self.0.source.max_wait().saturating_add(GRACE);
             let result = match Handle::try_current() {
                 Ok(_) => timeout_at(running.began + max_wait, result).await,
-                // Outside of a tokio runtime, there are no timers, so wait without a timeout.
+                // There are no timers outside of a tokio runtime, so wait without a timeout.
                 Err(_) => Ok(result.await),
             };
             match result.map(|result| result.ok().and_then(|result| result.clone())) {
                 Ok(Some(outcome)) => return outcome,
                 Ok(None) if is_own => return Err(self.0.source.fault("its run was interrupted".into())),
-                // The run of another request was interrupted, because its runtime has shut down or is blocked. Try
-                // again.
+                // The renewal was started by another request, and its runtime has shut down or is blocked. Try again.
                 Ok(None) => {}
                 Err(_) => self.0.give_up(running.run),
             }
@@ -188,7 +188,7 @@ impl<S: Source> Shared<S> {
     fn keep(&self, run: u64, reason: Reason, made: Result<Credential, AuthError>) -> Result<Login, AuthError> {
         let (login, noted) = {
             let mut state = self.lock();
-            // Another request may have abandoned this run.
+            // Another request may have abandoned this renewal.
             let is_awaited = state.running.take_if(|running| running.run == run).is_some();
             match made {
                 Ok(made) => state.issue(run, reason, made),
@@ -200,7 +200,7 @@ impl<S: Source> Shared<S> {
                 }
             }
         };
-        // Log subscribers and metrics providers are user code, so call them after releasing the lock.
+        // Log subscribers and metrics providers are user code, so do not call them while holding the lock.
         if noted.is_over {
             let fault = self.source.fault("its credentials expire immediately".into());
             tracing::warn!("{fault}; it is used until the server rejects it");
@@ -211,7 +211,7 @@ impl<S: Source> Shared<S> {
         Ok(login)
     }
 
-    /// Abandons a renewal run that is overdue because its runtime is blocked.
+    /// Abandons a renewal that has exceeded its timeout because its runtime is blocked.
     fn give_up(&self, run: u64) {
         let given_up = self.lock().running.take_if(|running| running.run == run);
         if let Some(running) = given_up {
@@ -220,7 +220,7 @@ impl<S: Source> Shared<S> {
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
-        // A panic that poisoned this lock cannot have left the data inconsistent.
+        // The data is consistent even if the lock is poisoned by a panic.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

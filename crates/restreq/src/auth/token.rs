@@ -11,10 +11,10 @@ use tokio::time::Instant;
 
 use crate::error::AuthError;
 
-/// A bearer token in a file. Another program, such as the kubelet, replaces the file's content from time to time.
+/// A bearer token that is read from a file. The file is updated regularly by another program, such as the kubelet.
 ///
-/// The client reads the file again after 50 s, and immediately after the server rejects the token. If the file is
-/// unreadable, for example while it is being replaced, the client keeps using the last token.
+/// The client reads the file again after 50 s, and immediately if the server rejects the token. If the file cannot be
+/// read, for example while it is being replaced, the client continues to use the last token.
 pub(crate) struct TokenFile {
     path: PathBuf,
     reader: FileReader<Result<HeaderValue, AuthError>>,
@@ -22,7 +22,8 @@ pub(crate) struct TokenFile {
 }
 
 struct State {
-    /// The header with the last token that was read. Before the first read, the header with the configured token.
+    /// The header with the token that was last read. Until the file has been read, this is the header with the
+    /// configured token.
     header: Option<HeaderValue>,
     read_at: Option<Instant>,
 }
@@ -30,7 +31,7 @@ struct State {
 const PERIOD: Duration = Duration::from_secs(50);
 
 impl TokenFile {
-    /// Creates the source. Requests use `token` until the first successful read.
+    /// Creates the source. Requests use `token` until the file has been read.
     pub(crate) fn new(path: PathBuf, token: Option<HeaderValue>) -> Self {
         let state = Mutex::new(State { header: token, read_at: None });
         Self { path, reader: FileReader::new("the token file"), state }
@@ -43,14 +44,14 @@ impl TokenFile {
         }
     }
 
-    /// Returns the header if the file was read less than 50 s ago.
+    /// Returns the header if the file was last read less than 50 s ago.
     fn present(&self) -> Option<HeaderValue> {
         let state = self.lock();
         let is_fresh = state.read_at.is_some_and(|at| at.elapsed() < PERIOD);
         state.header.clone().filter(|_| is_fresh)
     }
 
-    /// Reads the file now, even if it was read recently.
+    /// Reads the file even if it was read recently.
     pub(crate) async fn reread(&self) -> Result<HeaderValue, AuthError> {
         self.record_read(self.reader.read_again(self.reading()).await)
     }
@@ -60,7 +61,7 @@ impl TokenFile {
         move || token(&path)
     }
 
-    /// Records the result of a read, and returns the header to use.
+    /// Stores the result of a read, and returns the header to use.
     fn record_read(&self, read: Result<Result<HeaderValue, AuthError>, &str>) -> Result<HeaderValue, AuthError> {
         let read = read.unwrap_or_else(|why| Err(fault(&self.path, why.into())));
         let last = {
@@ -81,7 +82,7 @@ impl TokenFile {
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
-        // A panic that poisoned this lock cannot have left the data inconsistent.
+        // The data is consistent even if the lock is poisoned by a panic.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -109,7 +110,7 @@ mod tests {
 
     use super::*;
 
-    /// A read that started before the rejection may return the rejected token.
+    /// A read that was started before the rejection may return the rejected token.
     #[tokio::test]
     async fn rejected_token_is_not_replaced_by_an_earlier_read() {
         let dir = tempfile::tempdir().unwrap();

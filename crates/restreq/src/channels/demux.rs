@@ -1,4 +1,4 @@
-//! Dispatches the server's messages to the channels. This module does no I/O.
+//! Dispatches messages from the server to their channels. This module does no I/O.
 
 use bytes::{Buf, Bytes};
 
@@ -6,7 +6,7 @@ use super::state::{CLOSE, CloseSignal, Layout, Shared};
 
 pub(super) struct Demux {
     layout: Layout,
-    /// For each input and for the error channel, the number of preamble bytes that have not arrived yet.
+    /// The number of preamble bytes that are still expected, for each input and for the error channel.
     preambles: Vec<usize>,
 }
 
@@ -15,10 +15,10 @@ impl Demux {
         Self { layout, preambles: vec![layout.preamble; layout.inputs.len() + 1] }
     }
 
-    /// Passes a message to the channel whose number is the message's first byte. If the channel's buffer is full,
-    /// returns the channel's index and the data.
+    /// Passes a message to its channel. The first byte of the message is the number of the channel. If the buffer of
+    /// the channel is full, returns the index of the channel and the data.
     pub(super) fn dispatch(&mut self, shared: &Shared, mut data: Bytes) -> Option<(usize, Bytes)> {
-        // A server first sends an empty message on each channel.
+        // Servers first send an empty message on each channel.
         if data.is_empty() {
             return None;
         }

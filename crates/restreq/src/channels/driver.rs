@@ -1,4 +1,4 @@
-//! The task that drives a WebSocket connection.
+//! The task that handles a WebSocket connection.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -20,11 +20,11 @@ use crate::websocket::{MAX_MESSAGE, WebSocket};
 
 /// Transfers data between a WebSocket and the streams of its channels.
 ///
-/// Sending and receiving do not wait for each other. Otherwise, the connection could deadlock with a command that
-/// copies its input to its output.
+/// Sending and receiving are independent of each other. Otherwise, there could be a deadlock if a command copies its
+/// input to its output.
 ///
-/// If a reader's buffer is full, the driver keeps one message and stops reading from the WebSocket, so that the server
-/// must wait. The TCP settings in `connect.rs` make the operating system detect a lost peer.
+/// If the buffer of a reader is full, the driver keeps one message and stops reading from the WebSocket, which makes
+/// the server wait. The operating system detects a lost peer with the TCP settings in `connect.rs`.
 pub(super) struct Driver {
     socket: WebSocket,
     shared: Arc<Shared>,
@@ -35,11 +35,11 @@ pub(super) struct Driver {
     pings: Interval,
 }
 
-/// The interval between pings. Some proxies drop a connection that is idle for a minute.
+/// The interval between pings. Some proxies drop connections that are idle for a minute.
 const PING_PERIOD: Duration = Duration::from_secs(30);
 
 enum Step {
-    /// The driver sent or received data, and must be polled again immediately.
+    /// The driver has sent or received data, and must be polled again immediately.
     Moved,
     Waits,
     End(End),
@@ -63,8 +63,8 @@ impl Driver {
         }
     }
 
-    /// Sends as much as possible. Returns `true` if anything was sent. After an error while sending, the driver still
-    /// receives, because the server may have sent its status before it closed the connection.
+    /// Sends as much as possible. Returns `true` if any data was sent. The driver continues to receive after a send
+    /// error, because the server may have sent its status before closing the connection.
     fn send(&mut self, cx: &mut Context<'_>) -> bool {
         if !self.can_send {
             return false;
@@ -113,7 +113,7 @@ impl Driver {
             Poll::Ready(None) => Step::End(End::Closed),
             Poll::Ready(Some(Err(error))) => Step::End(End::Lost(reason(&error).into())),
             Poll::Ready(Some(Ok(Message::Close(frame)))) => {
-                // Ignore errors, because the server does not need a response to its close frame.
+                // Ignore errors, because the server does not depend on the response to its close frame.
                 let _: Poll<_> = Pin::new(&mut self.socket).poll_flush(cx);
                 Step::End(closed(frame))
             }
@@ -155,7 +155,7 @@ fn closed(frame: Option<CloseFrame>) -> End {
         None => End::Closed,
         Some(CloseFrame { code: CloseCode::Normal | CloseCode::Away | CloseCode::Status, .. }) => End::Closed,
         Some(CloseFrame { code, reason }) => {
-            // Control characters in the server's text could forge log lines.
+            // Replace control characters, because text from the server could otherwise forge log lines.
             let reason = reason.replace(char::is_control, " ");
             End::Lost(format!("the server closed the WebSocket with code {code}: {reason:?}").into())
         }

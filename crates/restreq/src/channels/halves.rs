@@ -1,4 +1,4 @@
-//! The readers and the writer of the channels, which implement tokio's traits.
+//! The readers and the writer of the channels, which implement the I/O traits of tokio.
 
 use std::io;
 use std::pin::Pin;
@@ -9,13 +9,13 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use super::Connection;
 use super::state::NO_CLOSE;
 
-/// The reader for a channel from the server. Dropping the reader discards the channel's later data.
+/// The reader of a channel from the server. When the reader is dropped, further data of the channel is discarded.
 pub(crate) struct Receiver {
     connection: Connection,
     index: usize,
 }
 
-/// The writer for the channel to the server. Dropping the writer closes the channel.
+/// The writer of the channel to the server. When the writer is dropped, the channel is closed.
 pub(crate) struct Sender(Connection);
 
 impl Receiver {

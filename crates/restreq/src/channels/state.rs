@@ -1,4 +1,4 @@
-//! The state that the connection task shares with the streams. This module does no I/O.
+//! The state that is shared between the connection task and the streams. This module does no I/O.
 
 use std::collections::VecDeque;
 use std::io;
@@ -12,7 +12,7 @@ use tokio::io::ReadBuf;
 pub(crate) struct Layout {
     /// The numbers of the channels from the server.
     pub(crate) inputs: &'static [u8],
-    /// The number of the channel for the server's status or an error message.
+    /// The number of the channel on which the server sends its status or an error message.
     pub(crate) error: u8,
     /// The number of bytes that precede the data on each channel from the server.
     pub(crate) preamble: usize,
@@ -21,11 +21,11 @@ pub(crate) struct Layout {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum CloseSignal {
-    /// The client sends a message, as in `v5.channel.k8s.io`.
+    /// The client sends a close message, as in `v5.channel.k8s.io`.
     Message,
-    /// The protocol has no close signal. Closing the stream returns an error.
+    /// The protocol has no close message. Closing the stream returns an error.
     Unsupported,
-    /// The protocol has no close signal. Closing the stream only flushes the data.
+    /// The protocol has no close message. Closing the stream only flushes the data.
     Flush,
 }
 
@@ -36,9 +36,9 @@ pub(crate) enum End {
     Lost(Arc<str>),
 }
 
-/// The number of the channel for the client's data.
+/// The number of the channel for data from the client.
 pub(super) const OUTPUT: u8 = 0;
-/// The number of the channel for the client's close signals.
+/// The number of the channel for close messages from the client.
 pub(super) const CLOSE: u8 = 255;
 /// The maximum number of bytes that a channel buffers for its reader. If the buffer is full, the driver keeps one more
 /// message.

@@ -1,4 +1,4 @@
-//! Stores refreshed tokens, so that the next start of the program can use them.
+//! Stores refreshed tokens, so that the program can use them after a restart.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -10,8 +10,8 @@ use tokio::sync::watch;
 
 use crate::error::{AuthError, in_one_line};
 
-/// Stores new tokens in a background thread. Only one call of the token store is in progress at a time. A network file
-/// system can hang, so callers wait only for a limited time.
+/// Stores new tokens on a background thread. Calls of the token store never overlap. Callers wait only for a limited
+/// time, because a network file system can hang.
 pub(super) struct TokenWriter(Arc<Shared>);
 
 struct Shared {
@@ -23,31 +23,31 @@ struct Shared {
 #[derive(Default)]
 struct State {
     next: Option<Tokens>,
-    /// A channel that closes when the thread has stored all tokens. `None` if no thread is running.
+    /// This channel is closed once the thread has stored all tokens. `None` if no thread is running.
     keeping: Option<watch::Receiver<()>>,
 }
 
 #[derive(Clone, PartialEq)]
 pub(super) struct Tokens {
-    /// Empty if the login has no ID token.
+    /// Empty if the issuer did not return an ID token.
     pub(super) id: Secret,
     pub(super) refresh: Secret,
 }
 
-/// The maximum number of attempts to store tokens, and the pause between attempts. An attempt can fail because another
-/// program is writing the same file.
+/// The maximum number of attempts to store tokens, and the pause between two attempts. An attempt may fail if another
+/// program is writing to the same file.
 const TRIES: u32 = 3;
 const PAUSE: Duration = Duration::from_millis(200);
 pub(super) const TIMEOUT: Duration = Duration::from_secs(5);
 
 impl TokenWriter {
-    /// `issuer` appears only in log messages.
+    /// `issuer` is only used in log messages.
     pub(super) fn new(store: Arc<dyn TokenStore>, issuer: &str) -> Self {
         Self(Arc::new(Shared { store, issuer: issuer.into(), state: Mutex::default() }))
     }
 
-    /// Stores tokens, and waits for at most `TIMEOUT`. After the timeout, the background thread continues. Failures are
-    /// logged.
+    /// Stores tokens. Waits at most `TIMEOUT` for the background thread. After that, the thread continues on its own.
+    /// Failures are logged.
     pub(super) async fn keep(&self, tokens: Tokens) {
         let mut end = self.begin(tokens);
         if tokio::time::timeout(TIMEOUT, end.changed()).await.is_err() {
@@ -64,7 +64,7 @@ impl TokenWriter {
         let (sender, end) = watch::channel(());
         state.keeping = Some(end.clone());
         let shared = self.0.clone();
-        // Use a separate thread, because a tokio runtime's shutdown would wait for a blocking task.
+        // Use a separate thread, because a blocking task would delay the shutdown of the tokio runtime.
         let spawned = thread::Builder::new().name("pintle-tokens".into()).spawn(move || {
             while let Some(tokens) = shared.next() {
                 shared.keep(&tokens);
@@ -81,7 +81,7 @@ impl TokenWriter {
 }
 
 impl Shared {
-    /// Returns the tokens to store next. Returns `None` if the thread must end.
+    /// Returns the next tokens to store. Returns `None` if there are no more tokens, in which case the thread must end.
     fn next(&self) -> Option<Tokens> {
         let mut state = self.lock();
         let next = state.next.take();
@@ -114,7 +114,7 @@ impl Shared {
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
-        // A panic that poisoned this lock cannot have left the data inconsistent.
+        // The data is consistent even if the lock is poisoned by a panic.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
