@@ -25,38 +25,39 @@ use crate::warning::{LogWarnings, WarningHandler};
 
 /// A client for one API server. Cloning a client is cheap. All clones share the connections, the credentials and the rate limit.
 ///
-/// The client uses HTTP/2 if the server agrees during the TLS handshake, and HTTP/1.1 otherwise.
+/// The client uses HTTP/2 if it is negotiated during the TLS handshake, and HTTP/1.1 otherwise.
 ///
 /// # Retries
 ///
-/// If API Priority and Fairness rejects a request, the client sends the request again after the delay that the server requests. Other
-/// requests do not wait during this delay.
+/// If API Priority and Fairness rejects a request, the client waits for the delay that the server requests, and then
+/// retries the request. This delay does not affect other requests.
 ///
 /// # Tasks
 ///
-/// The client starts tasks only to drive its connections. The task of a connection runs on the runtime of the request that first used the
-/// connection. The task ends after the last clone of the client and the last request are dropped.
+/// The client only spawns tasks that drive its connections. The task of a connection runs on the runtime of the first
+/// request that uses the connection. It ends when the last clone of the client and the last request have been dropped.
 ///
-/// If a connection's runtime shuts down or is blocked, requests on the connection fail at their deadline, and later requests open new
-/// connections. However, the client keeps using an established HTTP/2 connection while the connection's runtime is blocked.
+/// If the runtime of a connection is shut down or blocked, pending requests on this connection fail at their deadlines,
+/// and later requests use new connections. However, an established HTTP/2 connection remains in use while its runtime
+/// is blocked.
 ///
 /// # Tracing
 ///
-/// Each request creates a `tracing` span named `request` at level DEBUG. The field names are stable and follow
-/// OpenTelemetry:
+/// Each request creates a `tracing` span named `request` at level DEBUG. The field names are stable and follow the
+/// OpenTelemetry conventions:
 ///
 /// - `otel.kind`
 /// - `http.request.method`
 /// - `url.full`, without secrets
-/// - `url.template`: the path without names and values, as in client-go
+/// - `url.template`: the path without namespaces and names, as in client-go
 /// - `server.address`
 /// - `k8s.namespace.name`
 /// - `k8s.resource`
 /// - `http.response.status_code`: the status of the last attempt
 /// - `http.request.resend_count`
-/// - `error.type`: the status code of an error response, or the kind of failure if no response arrived
+/// - `error.type`: the status code of an error response, or the kind of failure if there was no response
 ///
-/// The span for a stream, list or watch ends when the response headers arrive.
+/// For a stream, list or watch, the span ends when the response headers arrive.
 ///
 /// # Examples
 ///
@@ -119,19 +120,21 @@ pub(crate) struct Shared {
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Timeouts {
-    /// The deadline for connecting to the server, including the TLS handshake. 30 s by default.
+    /// The timeout for connecting to the server, including the TLS handshake. 30 s by default.
     ///
-    /// The client cannot cancel a DNS lookup in the operating system's resolver. A slow lookup can therefore delay a tokio runtime's
-    /// shutdown beyond this deadline.
+    /// A DNS lookup by the operating system's resolver cannot be cancelled. A slow lookup can therefore delay the
+    /// shutdown of a tokio runtime beyond this timeout.
     pub connect: Duration,
-    /// The deadline for the response headers after the request was sent. 75 s by default, because kube-apiserver stops a request after 60 s
-    /// and then responds with a timeout error. Streams ignore this deadline, because the server may have nothing to send yet.
+    /// The timeout for the response headers after the request has been sent. 75 s by default, because kube-apiserver
+    /// ends a request after 60 s with a timeout error. This does not apply to streams, because the server may not have
+    /// any data to send yet.
     pub headers: Option<Duration>,
-    /// The maximum pause within a response body. 60 s by default. Watches and streams ignore this limit, because they can be silent for a
-    /// long time. HTTP/2 pings or TCP keepalive probes detect a lost server instead.
+    /// The maximum time to wait for the next part of a response body. 60 s by default. This does not apply to watches
+    /// and streams, because they can be idle for a long time. Instead, HTTP/2 pings or TCP keep-alive probes detect
+    /// that the server is lost.
     pub idle: Option<Duration>,
-    /// The deadline for the whole request, or `None` for no deadline. Watches and streams ignore this deadline. In a
-    /// [`RestClientConfig`], the default is [`ClientConfig::timeout`].
+    /// The timeout for an entire request. `None` means that there is no timeout. This does not apply to watches and
+    /// streams. In a [`RestClientConfig`], the default is [`ClientConfig::timeout`].
     pub total: Option<Duration>,
 }
 
@@ -148,7 +151,8 @@ impl Default for Timeouts {
 
 const MAX_OBJECT: usize = 16 << 20;
 
-/// The configuration of a [`RestClient`]. Contains a [`ClientConfig`] and settings that a kubeconfig cannot contain.
+/// The configuration of a [`RestClient`]. Consists of a [`ClientConfig`] and of settings that are not part of a
+/// kubeconfig.
 ///
 /// # Examples
 ///
@@ -168,42 +172,47 @@ const MAX_OBJECT: usize = 16 << 20;
 /// ```
 #[derive(Clone)]
 pub struct RestClientConfig {
-    /// The server's address, TLS settings and credentials.
+    /// The address, the TLS settings and the credentials for the server.
     pub server: ClientConfig,
     /// The deadlines. By default, [`Timeouts::total`] is [`ClientConfig::timeout`].
     pub timeouts: Timeouts,
-    /// The `Accept` header for all requests. `application/json, */*` by default.
+    /// The `Accept` header of all requests. `application/json, */*` by default.
     pub accept: String,
-    /// The maximum size in bytes of a response body that the client reads as a whole. The default, 1 GiB, is enough for a list of 150 000
-    /// large pods. For watches and for lists that are read item by item, [`ClientConfig::max_object`] limits each object instead.
+    /// The maximum size of a response body that is read as a whole, in bytes. The default is 1 GiB, which is enough for
+    /// a list of 150 000 large pods. In watches and in lists that are read item by item, [`ClientConfig::max_object`]
+    /// limits the size of each object instead.
     pub max_body: usize,
-    /// Whether a cancelled or timed-out request also drops its connection, so that the next request uses another connection. `false` by
-    /// default.
+    /// Whether a request that is cancelled or times out also drops its connection, so that the next request uses
+    /// another connection. `false` by default.
     ///
-    /// Over HTTP/1.1, a cancelled request always drops its connection. Over HTTP/2, requests share a connection, and the client detects a
-    /// lost server only after 45 s. For urgent requests such as lease renewals, create a separate client with this setting. If the separate
-    /// client also opens watches, the watches share a connection with the urgent requests.
+    /// With HTTP/1.1, a cancelled request always drops its connection. With HTTP/2, requests share a connection, and it
+    /// takes 45 s to detect that the server is lost. Use this setting in a separate client for urgent requests such as
+    /// lease renewals. Do not open watches with this client, because they would share a connection with the urgent
+    /// requests.
     pub drop_connection_on_cancel: bool,
-    /// Whether the client uses HTTP/2, and how it pings silent connections. The default is [`Http2Config::of_process`], which reads
+    /// Whether to use HTTP/2, and how to ping idle connections. The default is [`Http2Config::of_process`], which reads
     /// environment variables.
     pub http2: Http2Config,
-    /// The back-off that delays all requests of the client after a response with status 429 or 5xx. Each further response with such a
-    /// status increases the back-off, and any other response resets it. [`unthrottled`](Request::unthrottled) requests do not wait.
+    /// The back-off for all requests of the client after responses with status 429 or 5xx. Each further response with
+    /// such a status increases the back-off, and any other response resets it. [`unthrottled`](Request::unthrottled)
+    /// requests do not wait.
     ///
-    /// The default comes from client-go's environment variables `KUBE_CLIENT_BACKOFF_BASE` and `KUBE_CLIENT_BACKOFF_DURATION`, and is
-    /// `None` unless both are set. Most clients need no back-off, because API Priority and Fairness protects the server. A back-off would
-    /// delay all requests after one is rejected.
+    /// By default, the back-off is read from client-go's environment variables `KUBE_CLIENT_BACKOFF_BASE` and
+    /// `KUBE_CLIENT_BACKOFF_DURATION`. It is `None` unless both are set. Most clients do not need a back-off, because
+    /// the server is protected by API Priority and Fairness. With a back-off, the rejection of one request delays all
+    /// requests.
     pub backoff: Option<ItemBackoffConfig>,
-    /// Whether requests wait for the client's rate limit and back-off. `true` by default. `false` makes all requests
-    /// [`unthrottled`](Request::unthrottled). Set `false` for a client that sends only urgent requests, such as lease renewals.
+    /// Whether requests are subject to the rate limit and the back-off of the client. `true` by default. `false` makes
+    /// all requests [`unthrottled`](Request::unthrottled). Disable this for a client that only sends urgent requests,
+    /// such as lease renewals.
     pub throttled: bool,
     /// Whether to use the proxies in the environment variables `HTTPS_PROXY`, `HTTP_PROXY`, `ALL_PROXY` and `NO_PROXY`
-    /// if [`ClientConfig::proxy_url`] is `None`. `true` by default. If `false`, the client connects directly.
+    /// if [`ClientConfig::proxy_url`] is `None`. `true` by default. If this is `false`, the client connects directly.
     pub proxy_from_environment: bool,
-    /// The handler for the server's warnings. By default, the client logs warnings.
+    /// The handler for warnings from the server. By default, warnings are logged.
     pub warning_handler: Arc<dyn WarningHandler>,
-    /// The metrics provider. `None` by default. The client uses the provider from the first request until the last clone of the client is
-    /// dropped. If the provider panics, requests continue, and the client no longer calls the provider.
+    /// The metrics provider. `None` by default. The provider is used from the first request until the last clone of the
+    /// client is dropped. If the provider panics, it is no longer called, and requests are not affected.
     ///
     /// | name | kind | labels | meaning |
     /// |---|---|---|---|
@@ -218,26 +227,27 @@ pub struct RestClientConfig {
     /// | `rest_client_exec_plugin_certificate_rotation_age` | histogram | | seconds for which a plugin's certificate was in use before it was replaced |
     /// | `rest_client_response_size_bytes` | histogram | `verb`, `host` | size of successful response bodies that are read as a whole; not for streams, watches and lists read by item |
     ///
-    /// This crate does not report two kinds of client-go metrics. `rest_client_exec_plugin_ttl_seconds` is the minimum over all clients,
-    /// but a metrics provider would add up the clients' values. The metrics with the prefix `rest_client_transport_` describe client-go's
-    /// transport cache, which this client does not have.
+    /// Two kinds of client-go metrics are missing: `rest_client_exec_plugin_ttl_seconds` is the minimum over all
+    /// clients, whereas a metrics provider would add up the values of the clients. Metrics whose names start with
+    /// `rest_client_transport_` describe the transport cache of client-go, which has no equivalent here.
     pub metrics: Option<Arc<dyn Provider>>,
-    /// The maximum number of bytes to log for each body, at level TRACE with the target `pintle_restreq::body`. `None`,
-    /// the default, logs no bodies.
+    /// The maximum number of bytes of each body to log, at level TRACE with the target `pintle_restreq::body`. The
+    /// default is `None`, which disables this logging.
     ///
-    /// For a body that is not JSON, only the size is logged. The client redacts the data in Secret objects, and the values of fields whose
-    /// names suggest a token or a password. Streams, watches and lists that are read item by item are not logged. client-go's log level 8
-    /// logs 1,024 bytes of each body.
+    /// If a body is not JSON, only its size is logged. The client redacts the data of Secrets, and the values of fields
+    /// whose names suggest a token or a password. Streams, watches and lists that are read item by item are not logged.
+    /// At log level 8, client-go logs 1,024 bytes of each body.
     pub logged_body: Option<usize>,
     /// Whether to request gzip responses. `false` by default, unlike client-go. Watches and streams are never
     /// compressed.
     ///
-    /// kube-apiserver compresses responses larger than 128 KiB. Compression saves time in slow networks, but only adds CPU load in fast
-    /// networks. This setting has no effect with [`disable_compression`](ClientConfig::disable_compression), or on a request that has an
-    /// `Accept-Encoding` header. All size limits apply to the decompressed body.
+    /// kube-apiserver compresses responses that are larger than 128 KiB. Compression saves time on slow networks, but
+    /// only costs CPU time on fast networks. This setting is ignored if
+    /// [`disable_compression`](ClientConfig::disable_compression) is set, or if a request has an `Accept-Encoding`
+    /// header. All size limits refer to the decompressed body.
     #[cfg(feature = "gzip")]
     pub gzip: bool,
-    /// A `tower` layer that wraps the client's transport. `None` by default.
+    /// A `tower` layer that wraps the transport of the client. `None` by default.
     #[cfg(feature = "tower")]
     pub transport_layer: Option<TransportLayer>,
 }
@@ -284,13 +294,13 @@ impl fmt::Debug for RestClientConfig {
 }
 
 impl RestClient {
-    /// Creates a client from a [`ClientConfig`], with defaults for all other settings, or from a [`RestClientConfig`].
-    /// Reads the certificate files in the calling thread.
+    /// Creates a client from a [`RestClientConfig`], or from a [`ClientConfig`] with defaults for all other settings.
+    /// Certificate files are read on the calling thread.
     ///
     /// # Errors
     ///
-    /// Returns an error if settings contradict each other, or if a certificate or key is invalid. `new` sends no requests, so an
-    /// unreachable server causes no error.
+    /// Returns an error if settings are contradictory, or if a certificate or key is invalid. No requests are sent, so
+    /// it is not an error if the server is unreachable.
     pub fn new(config: impl Into<RestClientConfig>) -> Result<Self, ConfigError> {
         let shared = Shared::new(config.into())?;
         let root = format!("{}/", shared.base.path).into();
@@ -302,17 +312,18 @@ impl RestClient {
         self.verb(Method::GET)
     }
 
-    /// Returns a POST request, which creates an object.
+    /// Returns a POST request, with which objects are created.
     pub fn post(&self) -> Request {
         self.verb(Method::POST)
     }
 
-    /// Returns a PUT request, which replaces an object.
+    /// Returns a PUT request, with which objects are replaced.
     pub fn put(&self) -> Request {
         self.verb(Method::PUT)
     }
 
-    /// Returns a PATCH request. `content_type` is the patch format, such as `application/merge-patch+json`.
+    /// Returns a PATCH request. `content_type` is the media type of the patch format, such as
+    /// `application/merge-patch+json`.
     pub fn patch(&self, content_type: &str) -> Request {
         self.verb(Method::PATCH).header("content-type", content_type)
     }
@@ -327,8 +338,8 @@ impl RestClient {
         Request::new(self.clone(), method)
     }
 
-    /// Returns a client whose request paths start with `/api/v1` or `/apis/GROUP/VERSION`. The returned client shares all other settings
-    /// and state with this client.
+    /// Returns a client for requests whose paths start with `/api/v1` or `/apis/GROUP/VERSION`. It shares all other
+    /// settings and the state with this client.
     pub fn for_group_version(&self, group_version: &GroupVersion) -> Self {
         let root = format!("{}{}", self.shared.base.path, group_version.path());
         Self { shared: self.shared.clone(), root: root.into() }
@@ -339,7 +350,7 @@ impl RestClient {
         &self.shared.default_namespace
     }
 
-    /// Sends a request and waits for the response headers. Takes the body out of `request`.
+    /// Sends a request and waits for the response headers. The body is taken out of `request`.
     pub(crate) async fn round_trip(
         &self,
         request: &mut http::Request<RequestBody>,
@@ -396,7 +407,7 @@ impl Shared {
     }
 }
 
-/// Returns the server's address. Rejects an address without a scheme if the client would send credentials without encryption.
+/// Returns the server's address. Rejects an address without a scheme if credentials would be sent unencrypted.
 fn base(config: &ClientConfig) -> Result<Base, ConfigError> {
     let tls = &config.tls;
     let has_tls = tls.ca.is_some() || tls.certificate.is_some() || tls.insecure_skip_verify;
@@ -425,7 +436,7 @@ impl fmt::Debug for RestClient {
 fn default_user_agent() -> String {
     let program = std::env::args().next().unwrap_or_default();
     let program = program.rsplit(['/', '\\']).next().unwrap_or_default();
-    // A program's file name can contain characters that are invalid in a header value.
+    // The file name of a program may contain characters that are not allowed in a header value.
     let program: String = program.chars().filter(|c| c.is_ascii_graphic()).collect();
     let program = if program.is_empty() { "unknown" } else { &program };
     format!("{program}/{} ({}/{}) pintle", env!("CARGO_PKG_VERSION"), std::env::consts::OS, std::env::consts::ARCH)

@@ -14,7 +14,7 @@ use pintle_ratelimit::ThrottleError;
 use pintle_transport::{BoxError, causes};
 use thiserror::Error as ThisError;
 
-/// A request error. The message names the request, and contains no secrets.
+/// A request error. The error message names the request and does not contain secrets.
 ///
 /// # Examples
 ///
@@ -36,12 +36,12 @@ use thiserror::Error as ThisError;
 #[derive(Clone, ThisError)]
 #[non_exhaustive]
 pub enum Error {
-    /// The client could not get credentials. Nothing was sent.
+    /// The client could not obtain credentials. Nothing was sent.
     #[error("{request}: {source}")]
     Auth {
         /// The request.
         request: Arc<RequestLine>,
-        /// The reason why the client has no credentials.
+        /// Why the client has no credentials.
         source: AuthError,
     },
     /// The client could not connect. Nothing was sent.
@@ -51,7 +51,7 @@ pub enum Error {
         request: Arc<RequestLine>,
         /// Whether the server refused the connection, usually because no process listens on the port.
         refused: bool,
-        /// The error messages, from the outermost to the innermost.
+        /// The messages of the error and its sources, from the outermost to the innermost.
         message: Box<str>,
         /// The underlying error.
         source: Arc<dyn StdError + Send + Sync>,
@@ -61,19 +61,19 @@ pub enum Error {
     Decode {
         /// The request.
         request: Arc<RequestLine>,
-        /// A description of the invalid data and its position.
+        /// A description of the problem and its position in the response.
         message: Box<str>,
     },
     /// The request is invalid. Nothing was sent.
     #[error("{request}: {source}")]
     Invalid {
-        /// The part of the request that was built before the error.
+        /// The part of the request that was built before the error occurred.
         request: Arc<RequestLine>,
-        /// The reason why the request is invalid.
+        /// Why the request is invalid.
         source: InvalidRequest,
     },
-    /// The last attempt of a write request failed, and the server may have processed an earlier attempt. The earlier
-    /// attempt may have changed the object, and may be the reason for a conflict.
+    /// The last attempt of a write failed, but the server may have processed an earlier attempt. That attempt may have
+    /// changed the object, and may have caused a conflict.
     #[error("{last} (an earlier attempt may have been processed: {earlier})")]
     Retried {
         /// The error of the earlier attempt.
@@ -87,28 +87,28 @@ pub enum Error {
     Status {
         /// The request.
         request: Arc<RequestLine>,
-        /// The server's status. If the response contains no `Status` object, the client derives the status from the
-        /// HTTP status code.
+        /// The server's status. If the response contains no `Status` object, the status is derived from the HTTP status
+        /// code.
         #[source]
         status: Box<Status>,
-        /// The first bytes of the response body, at most 64 KiB. `Debug` does not print the body, which can contain any
-        /// object.
+        /// The beginning of the response body, at most 64 KiB. The `Debug` output does not include the body, because it
+        /// can contain any object.
         body: Bytes,
-        /// The request's flow in API Priority and Fairness, if the server reported the flow.
+        /// The flow of the request in API Priority and Fairness, if the server sent it.
         flow: Option<Arc<Flow>>,
-        /// The response's `Audit-Id`, which identifies the request in the server's audit log.
+        /// The `Audit-Id` of the response, which identifies the request in the audit log of the server.
         audit_id: Option<Box<str>>,
     },
-    /// The client's rate limit can never allow the request. Nothing was sent.
+    /// The request can never be allowed by the rate limit of the client. Nothing was sent.
     #[error("{request}: the client's own rate limit, its qps and burst: {source}")]
     Throttled {
         /// The request.
         request: Arc<RequestLine>,
-        /// The reason why the rate limit never allows the request.
+        /// Why the rate limit can never allow the request.
         source: ThrottleError,
     },
-    /// A deadline passed. In [`Phase::Connect`], nothing was sent. In other phases, the server may or may not have
-    /// processed the request.
+    /// A deadline passed. In [`Phase::Connect`], nothing was sent. In all other phases, it is unknown whether the
+    /// server processed the request.
     #[error("{request}: no response in time: {phase} took longer than {after:?}")]
     Timeout {
         /// The request.
@@ -118,7 +118,7 @@ pub enum Error {
         /// The deadline that passed.
         after: Duration,
     },
-    /// The response body, or one frame of a watch, is larger than the limit.
+    /// A response body or a watch event exceeds its size limit.
     #[error(
         "{request}: the response is larger than the limit of {limit} bytes; raise it with max_body, or ask for pages"
     )]
@@ -128,22 +128,23 @@ pub enum Error {
         /// The limit, in bytes.
         limit: usize,
     },
-    /// The connection failed. The server may or may not have processed the request.
+    /// The connection failed. It is unknown whether the server processed the request.
     #[error("{request}: the connection failed: {message}")]
     Transport {
         /// The request.
         request: Arc<RequestLine>,
-        /// The error messages, from the outermost to the innermost.
+        /// The messages of the error and its sources, from the outermost to the innermost.
         message: Box<str>,
         /// The underlying error.
         source: Arc<dyn StdError + Send + Sync>,
     },
-    /// The connection failed or the server refused the stream before processing the request. The request had no effect.
+    /// The connection failed, or the server refused the HTTP/2 stream, before the request was processed. The request
+    /// had no effect.
     #[error("{request}: the server did not process the request: {message}")]
     Unprocessed {
         /// The request.
         request: Arc<RequestLine>,
-        /// The error messages, from the outermost to the innermost.
+        /// The messages of the error and its sources, from the outermost to the innermost.
         message: Box<str>,
         /// The underlying error.
         source: Arc<dyn StdError + Send + Sync>,
@@ -168,7 +169,7 @@ impl Error {
         }
     }
 
-    /// Returns the server's status, if the server responded.
+    /// Returns the [`Status`] that the server sent, if any.
     pub fn status(&self) -> Option<&Status> {
         match self {
             Self::Status { status, .. } => Some(status),
@@ -177,13 +178,13 @@ impl Error {
         }
     }
 
-    /// Returns the reason in the server's status, if any. Does not check the status code. The methods of [`ApiError`],
-    /// such as [`is_not_found`](ApiError::is_not_found), also check the status code.
+    /// Returns the reason in the server's [`Status`], if any. The status code is not checked. The methods of
+    /// [`ApiError`], such as [`is_not_found`](ApiError::is_not_found), also check the status code.
     pub fn reason(&self) -> Option<&Reason> {
         self.status()?.reason.as_ref()
     }
 
-    /// Returns the response's `Audit-Id`, if any.
+    /// Returns the `Audit-Id` of the response, if any.
     pub fn audit_id(&self) -> Option<&str> {
         match self {
             Self::Status { audit_id, .. } => audit_id.as_deref(),
@@ -207,7 +208,7 @@ impl Error {
     }
 }
 
-/// The reason why the client or the server throttled a request.
+/// Why a request was throttled.
 ///
 /// # Examples
 ///
@@ -225,25 +226,25 @@ impl Error {
 /// ```
 #[derive(Clone, Copy, Debug)]
 pub enum Throttling<'a> {
-    /// The client's own rate limit did not allow the request. Nothing was sent.
+    /// The request was not allowed by the rate limit of the client. Nothing was sent.
     Client(&'a ThrottleError),
     /// The server rejected the request with status 429. The request had no effect.
     Server {
-        /// The delay that the server requested before a retry, in whole seconds.
+        /// How long the server asked the client to wait before a retry, in whole seconds.
         retry_after: Option<Duration>,
-        /// The request's flow in API Priority and Fairness, or `None` if the server did not report the flow. The flow
-        /// has exceeded its share of the server's capacity.
+        /// The flow of the request in API Priority and Fairness, if the server sent it. This flow has exceeded its
+        /// share of the server's capacity.
         flow: Option<&'a Flow>,
     },
 }
 
-/// A request's flow in API Priority and Fairness. Contains the UIDs of two objects in the API group
-/// `flowcontrol.apiserver.k8s.io`.
+/// The flow of a request in API Priority and Fairness. The flow is identified by the UIDs of two objects in the API
+/// group `flowcontrol.apiserver.k8s.io`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Flow {
     /// The UID of the matching FlowSchema.
     pub flow_schema: Box<str>,
-    /// The UID of the PriorityLevelConfiguration, or an empty string if the server does not report it.
+    /// The UID of the PriorityLevelConfiguration, or an empty string if the server did not send it.
     pub priority_level: Box<str>,
 }
 
@@ -256,7 +257,7 @@ impl Flow {
     }
 }
 
-/// Returns a response's `Audit-Id`. Ignores an empty or very long `Audit-Id`.
+/// Returns a response's `Audit-Id`. An `Audit-Id` that is empty or very long is ignored.
 pub(crate) fn audit_id(headers: &HeaderMap) -> Option<Box<str>> {
     const LONGEST: usize = 256;
     let id = headers.get("audit-id")?.to_str().ok()?;
@@ -267,7 +268,7 @@ impl fmt::Debug for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut shown = f.debug_tuple("Error");
         shown.field(&format_args!("{self}"));
-        // The message of these variants already contains the status or the last error.
+        // The messages of these variants already include the status or the last error.
         if !matches!(self, Self::Status { .. } | Self::Retried { .. })
             && let Some(source) = self.source()
         {
@@ -316,7 +317,7 @@ impl From<Error> for ApiError {
     }
 }
 
-/// The source of an [`ApiError`]. The message omits the text that the [`ApiError`]'s message already contains.
+/// The source of an [`ApiError`]. Its message omits the text that is already part of the [`ApiError`]'s message.
 #[derive(Debug, ThisError)]
 #[error("{message}")]
 struct ApiErrorSource {
@@ -332,7 +333,7 @@ pub enum Phase {
     Connect,
     /// Waiting for the response headers.
     Headers,
-    /// Waiting for more of the response body.
+    /// Waiting for the next part of the response body.
     Idle,
     /// The whole request.
     Total,
@@ -349,21 +350,21 @@ impl fmt::Display for Phase {
     }
 }
 
-/// The reason why a request is invalid. Most errors occur in a request setter. The request keeps the first error.
+/// Why a request is invalid. Most of these errors occur in a setter of the request. The request stores the first error.
 #[derive(Clone, Debug, ThisError)]
 #[non_exhaustive]
 pub enum InvalidRequest {
-    /// A setter for a single value was called twice.
+    /// A parameter that can only have one value was set twice.
     #[error("{part} is already set to {first:?}, and cannot be changed to {second:?}")]
     AlreadySet {
-        /// The request part, such as `namespace`.
+        /// The part of the request, such as `namespace`.
         part: &'static str,
         /// The first value.
         first: String,
         /// The second value.
         second: String,
     },
-    /// The body's file cannot be read.
+    /// The file that contains the body cannot be read.
     #[error("the body cannot be read from {path}: {source}", path = path.display())]
     BodyFile {
         /// The file.
@@ -371,7 +372,7 @@ pub enum InvalidRequest {
         /// The I/O error.
         source: Arc<io::Error>,
     },
-    /// The body is a stream that an earlier attempt has already sent.
+    /// The body is a stream that has already been sent by an earlier attempt.
     #[error("the body was a stream that is already sent; create a new request, or set the body as bytes")]
     BodyUsed,
     /// The body or the options cannot be serialized to JSON.
@@ -382,10 +383,10 @@ pub enum InvalidRequest {
         /// The serialization error.
         message: String,
     },
-    /// The namespace is required but empty.
+    /// A namespace is required, but it is empty.
     #[error("the namespace is empty; name one, or leave it unset for a cluster-scoped resource")]
     EmptyNamespace,
-    /// A header's name or value has invalid characters.
+    /// The name or the value of a header contains invalid characters.
     #[error("header {name:?} has a name or a value that HTTP does not allow")]
     Header {
         /// The header.
@@ -394,17 +395,17 @@ pub enum InvalidRequest {
     /// The string is not a valid object key.
     #[error(transparent)]
     Key(InvalidKey),
-    /// The object or the key does not belong to this `Api`.
+    /// The object or the key does not match this `Api`.
     #[error("{0}")]
     Mismatch(String),
-    /// A path segment contains characters that would change the URL's meaning.
+    /// A path segment contains characters that would change the meaning of the URL.
     #[error("{part} {value:?} is invalid: {why}")]
     Segment {
-        /// The request part, such as `name`.
+        /// The part of the request, such as `name`.
         part: &'static str,
         /// The path segment.
         value: String,
-        /// The reason why the path segment is invalid.
+        /// Why the path segment is invalid.
         why: &'static str,
     },
     /// The string is not a valid URL.
@@ -423,14 +424,14 @@ impl From<InvalidRequest> for ApiError {
     }
 }
 
-/// The reason why the client could not get credentials.
+/// Why the client could not obtain credentials.
 #[derive(Clone, Debug, ThisError)]
 #[non_exhaustive]
 pub enum AuthError {
-    /// The certificate from a credential plugin cannot be used.
+    /// The certificate that a credential plugin returned cannot be used.
     #[error("the certificate from the credential plugin cannot be used: {why}")]
     Certificate {
-        /// The reason why the certificate is invalid.
+        /// Why the certificate is invalid.
         why: String,
     },
     /// The credential plugin failed.
@@ -438,28 +439,28 @@ pub enum AuthError {
     Exec {
         /// The command.
         command: String,
-        /// A description of the failure and of a way to fix it.
+        /// A description of the failure and of how to fix it.
         why: String,
     },
-    /// The OpenID Connect login has expired, and the client cannot refresh its tokens.
+    /// The OpenID Connect login has expired, and its tokens cannot be refreshed.
     #[error("login at {issuer:?}: {why}")]
     Oidc {
-        /// The issuer's URL, without user and password.
+        /// The URL of the issuer, without user name and password.
         issuer: String,
-        /// A description of the failure and of a way to fix it.
+        /// A description of the failure and of how to fix it.
         why: String,
     },
-    /// The client cannot use the token file.
+    /// The token file cannot be used.
     #[error("token file {path}: {why}", path = path.display())]
     TokenFile {
         /// The file.
         path: PathBuf,
-        /// The reason why the token file is invalid.
+        /// Why the token file is invalid.
         why: String,
     },
 }
 
-/// Formats an error and its sources on one line, from the outermost to the innermost.
+/// Formats an error and its sources in one line, from the outermost to the innermost.
 pub(crate) fn in_one_line(error: &(dyn StdError + 'static)) -> String {
     let mut line = String::new();
     for cause in causes(error) {

@@ -1,4 +1,4 @@
-//! Sends a [`Request`]. This module handles attempts, deadlines and responses.
+//! Sends a [`Request`]. Sends the attempts of a request, enforces its deadlines and reads the response.
 
 mod reading;
 mod retrying;
@@ -35,20 +35,20 @@ use crate::{span, warning};
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Mode {
-    /// Read the whole response before the request's deadline.
+    /// Read the entire response before the deadline of the request.
     Unary,
     Stream,
-    /// Stream the body. Accept only status 200. The server must send the response headers immediately, so the deadline
+    /// Stream the body. Accept only status 200. The server must send the response headers immediately, so the timeout
     /// for response headers applies.
     Watch,
-    /// Upgrade the connection to another protocol. An upgrade request is a GET request, but can change the cluster, for
-    /// example with `exec`.
+    /// Upgrade the connection to another protocol. An upgrade is a GET request that can nevertheless change the
+    /// cluster, for example with `exec`.
     #[cfg(feature = "ws")]
     Upgrade,
 }
 
 impl Mode {
-    /// Returns `true` if a GET request with this mode can change the cluster.
+    /// Returns `true` if a GET request in this mode can change the cluster.
     fn has_effect(self) -> bool {
         #[cfg(feature = "ws")]
         return self == Self::Upgrade;
@@ -68,28 +68,29 @@ impl Mode {
 
 const MAX_ERROR_BODY: usize = 64 << 10;
 const ERROR_BODY_TIMEOUT: Duration = Duration::from_secs(10);
-/// The number of headers that the client adds: `Accept`, `User-Agent`, `Authorization` and `Host`.
+/// The number of headers added by the client: `Accept`, `User-Agent`, `Authorization` and `Host`.
 const USUAL_HEADERS: usize = 4;
 
 impl Request {
-    /// Sends the request and reads the whole response.
+    /// Sends the request and reads the entire response.
     ///
     /// # Errors
     ///
     /// Returns one of these errors:
     ///
-    /// - The first error from a request setter. Nothing was sent.
-    /// - [`Error::Status`] if the server responds with a failure status.
-    /// - Another error if no response arrives.
+    /// - The first error of a request setter, if any. Nothing was sent.
+    /// - [`Error::Status`] if the server responds with an error status.
+    /// - Another error if there is no response.
     ///
     /// # Panics
     ///
-    /// Panics if called outside of a tokio runtime with timers enabled, unless the request needs no timer. A request
-    /// needs a timer if it has a deadline, pauses before a retry, or reads a credential file.
+    /// Panics if the request needs a timer and this method is called outside of a tokio runtime with timers enabled. A
+    /// request needs a timer if it has a deadline, if it pauses before a retry, or if it reads a credential file.
     ///
     /// # Cancel safety
     ///
-    /// Dropping the future cancels the request. The server may or may not have processed a cancelled request.
+    /// Dropping the future cancels the request. It is unknown whether the server has processed a request that was
+    /// cancelled.
     pub async fn send(&self) -> Result<Response, Error> {
         self.preflight()?;
         let _timer = self.timer();
@@ -126,7 +127,7 @@ impl Request {
     ///
     /// # Cancel safety
     ///
-    /// Dropping the future cancels the request, as with [`send`](Self::send).
+    /// If the future is dropped, the request is cancelled, as with [`send`](Self::send).
     pub async fn object<T: DeserializeOwned>(&self) -> Result<T, Error> {
         self.send().await?.into()
     }
@@ -135,27 +136,28 @@ impl Request {
     ///
     /// # Errors
     ///
-    /// Returns the same typed errors as [`send`](Self::send). client-go's `DoRaw` loses the server's message.
+    /// Returns the same typed errors as [`send`](Self::send). In contrast, client-go's `DoRaw` loses the message of the
+    /// server.
     ///
     /// # Cancel safety
     ///
-    /// Dropping the future cancels the request, as with [`send`](Self::send).
+    /// If the future is dropped, the request is cancelled, as with [`send`](Self::send).
     pub async fn raw(&self) -> Result<Bytes, Error> {
         Ok(self.send().await?.body)
     }
 
-    /// Sends the request and streams the response body, such as a container log. The deadline for the whole request
-    /// does not apply to the stream.
+    /// Sends the request and streams the response body, such as a container log. The total timeout of the request does
+    /// not apply to the stream.
     ///
     /// # Errors
     ///
-    /// Returns the same errors as [`send`](Self::send) if the request fails before the response headers arrive. If the
-    /// connection is lost before the response headers arrive, the client retries only if the connection was reused. A
-    /// reused connection has most likely died while idle.
+    /// If the request fails before the response headers arrive, returns the same errors as [`send`](Self::send). If the
+    /// connection is lost before the response headers arrive, the request is retried only on a reused connection,
+    /// because such a connection has most likely died while it was idle.
     ///
     /// # Cancel safety
     ///
-    /// Dropping the future cancels the request, as with [`send`](Self::send).
+    /// If the future is dropped, the request is cancelled, as with [`send`](Self::send).
     pub async fn stream(&self) -> Result<ByteStream, Error> {
         self.preflight()?;
         let line = self.line();
@@ -172,18 +174,18 @@ impl Request {
         Ok(answer.map(|body| ByteStream::new(body, line, self.parts.idle_timeout)))
     }
 
-    /// Sends the request and returns a stream of list items. The stream keeps only one item in memory, so a list can
-    /// have any size. For an item larger than [`max_object`](pintle_meta::ClientConfig::max_object), the stream returns
-    /// [`RawObject::Oversized`](pintle_meta::RawObject::Oversized).
+    /// Sends the request and returns the items of a list as a stream. Only one item is in memory at a time, so the list
+    /// can have any size. If an item is larger than [`max_object`](pintle_meta::ClientConfig::max_object), the stream
+    /// returns [`RawObject::Oversized`](pintle_meta::RawObject::Oversized) instead.
     ///
     /// # Errors
     ///
-    /// Returns the same errors as [`send`](Self::send) if the request fails before the response headers arrive. The
+    /// If the request fails before the response headers arrive, returns the same errors as [`send`](Self::send). The
     /// stream returns later errors.
     ///
     /// # Cancel safety
     ///
-    /// Dropping the future cancels the request, as with [`send`](Self::send).
+    /// If the future is dropped, the request is cancelled, as with [`send`](Self::send).
     pub async fn list(&self) -> Result<ListStream, Error> {
         self.preflight()?;
         let _timer = self.timer();
@@ -204,21 +206,22 @@ impl Request {
     }
 
     /// Sends the request and returns a watch whose objects are decoded as `T`. The caller must set the query parameter
-    /// `watch=true` and all other watch parameters. The deadline for the whole request does not apply to the watch.
+    /// `watch=true` and all other parameters of the watch. The total timeout of the request does not apply to the
+    /// watch.
     ///
     /// # Errors
     ///
-    /// Returns the same errors as [`send`](Self::send) if the request fails before the response headers arrive.
+    /// If the request fails before the response headers arrive, returns the same errors as [`send`](Self::send).
     ///
     /// # Cancel safety
     ///
-    /// Dropping the future cancels the request, as with [`send`](Self::send).
+    /// If the future is dropped, the request is cancelled, as with [`send`](Self::send).
     pub async fn watch<T: DeserializeOwned>(&self) -> Result<Watch<T>, Error> {
         self.raw_watch().await.map(Watch::new)
     }
 
-    /// Sends the request and returns a watch whose objects are not decoded. The caller must set the same parameters as
-    /// for [`watch`](Self::watch).
+    /// Sends the request and returns a watch that does not decode the objects. The caller must set the same parameters
+    /// as for [`watch`](Self::watch).
     ///
     /// # Errors
     ///
@@ -226,7 +229,7 @@ impl Request {
     ///
     /// # Cancel safety
     ///
-    /// Dropping the future cancels the request, as with [`send`](Self::send).
+    /// If the future is dropped, the request is cancelled, as with [`send`](Self::send).
     pub async fn raw_watch(&self) -> Result<RawWatch, Error> {
         self.preflight()?;
         let line = self.line();
@@ -244,7 +247,7 @@ impl Request {
         Ok((answer.into_parts().0.headers, upgraded))
     }
 
-    /// Sends a request whose response is streamed. Waits for the response headers.
+    /// Sends the request without reading the response body. Waits for the response headers.
     async fn begin(&self, line: &Arc<RequestLine>, mode: Mode) -> Result<http::Response<ResponseBody>, Error> {
         let open = async |span: &tracing::Span| {
             self.throttle(line).await?;
@@ -253,7 +256,7 @@ impl Request {
         self.in_span(line, open).await
     }
 
-    /// Runs `run` in a span for the request. Records the outcome in the span.
+    /// Runs `run` in the span of the request. The outcome is recorded in the span.
     async fn in_span<T>(
         &self,
         line: &Arc<RequestLine>,
@@ -289,8 +292,8 @@ impl Request {
         turn
     }
 
-    /// Sends the request until an attempt succeeds or must not be retried. Most requests need only one attempt, so the
-    /// future for further attempts is allocated only for a retry.
+    /// Sends the request until an attempt succeeds or the failure cannot be retried. Most requests need only one
+    /// attempt, so the future for further attempts is only allocated when it is needed.
     async fn open(
         &self,
         line: &Arc<RequestLine>,
@@ -301,7 +304,8 @@ impl Request {
         self.parts.client.shared.retries.deposit();
         let mut used = Used::default();
         self.wait_for_backoff(line).await;
-        // The block drops `outcome`, so that this future needs no memory for `outcome` while `retrying` runs.
+        // `outcome` is dropped at the end of this block, so it does not take up memory in this future while `retrying`
+        // runs.
         let retrying = {
             let outcome = self.attempt(line, mode, &mut used).await;
             self.note_attempt(span, 0, &outcome);
@@ -323,8 +327,8 @@ impl Request {
         }
     }
 
-    /// Reports an attempt to the span, the back-off, the metrics and the warning handler. `resent` is the number of
-    /// attempts before this attempt.
+    /// Reports the outcome of an attempt to the span, the back-off, the metrics and the warning handler. `resent` is
+    /// the number of earlier attempts.
     fn note_attempt(&self, span: &tracing::Span, resent: u32, outcome: &Result<http::Response<ResponseBody>, Error>) {
         let code = outcome.as_ref().ok().map(http::Response::status);
         span::attempted(span, code, resent);
@@ -344,7 +348,7 @@ impl Request {
         self.parts.backoff.as_deref().or(self.parts.client.shared.backoff.as_ref())
     }
 
-    /// Waits only for the response headers.
+    /// Sends the request once, and returns when the response headers have arrived.
     async fn attempt(
         &self,
         line: &Arc<RequestLine>,
@@ -352,7 +356,7 @@ impl Request {
         used: &mut Used,
     ) -> Result<http::Response<ResponseBody>, Error> {
         let Used { login, is_renewed, is_stale } = used;
-        // Get the credentials before taking the body, because a streamed body can be taken only once.
+        // Get the credentials before taking the body, because a streaming body can only be taken once.
         if !self.parts.headers.contains_key(AUTHORIZATION) {
             let unavailable = |source| Error::Auth { request: line.clone(), source };
             if !*is_renewed {
@@ -364,7 +368,7 @@ impl Request {
                 shown.map_err(|error| unavailable(AuthError::Certificate { why: error.to_string() }))?;
             }
         }
-        // Boxed, because the large request stays in this future until the response arrives.
+        // The request is boxed, because it is large and stays in this future until the response arrives.
         let mut request = Box::new(self.to_http(line)?);
         if let Some(header) = &login.header {
             request.headers_mut().insert(AUTHORIZATION, header.clone());
@@ -412,7 +416,7 @@ impl Request {
         Ok(request)
     }
 
-    /// Returns a response with a success status. Converts any other response to an error.
+    /// Returns the response if its status indicates success. Converts all other responses to an error.
     async fn judge(
         &self,
         line: &Arc<RequestLine>,
@@ -431,7 +435,7 @@ impl Request {
             return Err(Error::Decode { request: line.clone(), message: message.into() });
         }
         let (head, body) = answer.into_parts();
-        // If reading the body fails, report the error with the part of the body that was read.
+        // If the body cannot be read completely, the error contains the part that was read.
         let body = read_some(body, MAX_ERROR_BODY, ERROR_BODY_TIMEOUT).await;
         self.log_received(line, &body);
         let resource = self.parts.resource.as_deref().unwrap_or_default();
@@ -456,13 +460,13 @@ impl Request {
 #[derive(Default)]
 struct Used {
     login: Login,
-    /// Whether the credentials in `login` were renewed for this attempt.
+    /// Whether the credentials in `login` were renewed before this attempt.
     is_renewed: bool,
     is_stale: bool,
 }
 
 impl Error {
-    /// Converts the failure of an attempt. `connect` is the connect timeout.
+    /// Converts the failure of an attempt to an error. `connect` is the connect timeout.
     fn of_failure(failure: Failure, line: &Arc<RequestLine>, connect: Duration) -> Self {
         let request = line.clone();
         match failure {
@@ -491,13 +495,13 @@ fn is_json(what: &str, line: &Arc<RequestLine>, answer: &http::Response<Response
     }
 }
 
-/// Returns the instant after `span`, together with `span`. Returns `None` if `Instant` cannot represent that instant.
+/// Returns the current time plus `span`, and `span`. Returns `None` if the time cannot be represented by an `Instant`.
 fn from_now(span: Duration) -> Option<(Instant, Duration)> {
     Some((Instant::now().checked_add(span)?, span))
 }
 
-/// Waits for `future` until the deadline. If the deadline passes first, returns the duration in `deadline`. The
-/// function moves `future`, so pin a large future before the call.
+/// Waits for `future` until the deadline. If the deadline passes first, returns the duration that `deadline` contains.
+/// `future` is moved, so pin a large future before passing it.
 async fn within<F: Future>(deadline: Option<(Instant, Duration)>, future: F) -> Result<F::Output, Duration> {
     match deadline {
         None => Ok(future.await),

@@ -1,5 +1,5 @@
-//! Entry points for the fuzz targets in `crates/fuzz/` and for the tests below. A function panics if the code violates
-//! a property for the input.
+//! Entry points for the fuzz targets in `crates/fuzz/` and for the corpus tests in this module. Each function panics if
+//! the input violates an invariant.
 
 #![allow(clippy::unwrap_used, reason = "failed checks panic")]
 
@@ -20,8 +20,8 @@ use crate::status::{self, Subject};
 use crate::warning::parse::parse_all;
 use crate::watch::FrameSplitter;
 
-/// Checks a watch. The events must not depend on chunk boundaries, and no byte may be lost. The `FrameSplitter` must
-/// extract the same events as the JSON parser.
+/// Checks a watch. The events must not depend on how the input is split into chunks, and no byte may be lost.
+/// `FrameSplitter` must find the same events as the JSON parser.
 pub fn frames(bytes: &[u8]) {
     let split = |step: usize| {
         let mut splitter = FrameSplitter::new(1 << 20);
@@ -48,8 +48,8 @@ pub fn frames(bytes: &[u8]) {
     }
 }
 
-/// Checks a list. The items must not depend on chunk boundaries. The `ListSplitter` must accept every body that serde
-/// accepts as JSON.
+/// Checks a list. The items must not depend on how the input is split into chunks. `ListSplitter` must accept every
+/// body that serde accepts as JSON.
 pub fn list(bytes: &[u8]) {
     let split = |step: usize| -> (Vec<RawObject>, Result<Vec<u8>, Fault>) {
         let mut splitter = ListSplitter::new(1 << 20);
@@ -81,7 +81,8 @@ pub fn list(bytes: &[u8]) {
     }
 }
 
-/// Checks `Warning` headers, one per line. An invalid warning must not affect the valid warnings before it.
+/// Checks `Warning` headers. The input contains one header per line. An invalid warning must not affect valid warnings
+/// that precede it.
 pub fn warnings(bytes: &[u8]) {
     let mut headers = HeaderMap::new();
     let mut each = 0;
@@ -97,7 +98,7 @@ pub fn warnings(bytes: &[u8]) {
 
 const SECRET: &str = "hush";
 
-/// Checks a credential plugin's output. An error may quote only the kind and the version, because the output contains
+/// Checks a credential plugin's output. Errors may quote only the kind and the version, because the output contains
 /// credentials.
 pub fn exec_output(bytes: &[u8]) {
     if let Some(error) = exec::complaint(bytes) {
@@ -106,8 +107,8 @@ pub fn exec_output(bytes: &[u8]) {
     }
 }
 
-/// Checks a token file. The result must be a header whose `Debug` output hides the token, or an error without the
-/// token.
+/// Checks a token file. The result must be a header whose `Debug` output does not contain the token, or an error
+/// without the token.
 pub fn token_file(bytes: &[u8]) {
     match token::header(bytes) {
         Ok(header) => {
@@ -119,7 +120,8 @@ pub fn token_file(bytes: &[u8]) {
     }
 }
 
-/// Checks an OpenID Connect issuer's response, and an ID token. An error may quote only known error codes.
+/// Checks the parser for responses of an OpenID Connect issuer, and the parser for ID tokens. Errors may only quote
+/// known error codes.
 #[cfg(feature = "oidc")]
 pub fn oidc(bytes: &[u8]) {
     use crate::auth::oidc::{Discovery, TokenResponse, expiry, refusal};
@@ -135,12 +137,13 @@ pub fn oidc(bytes: &[u8]) {
     }
 }
 
-/// Checks a server address. Formatting the parsed address and parsing the text again must return the same address.
+/// Checks a server address. Formatting the address and parsing the result must return the same address.
 pub fn server_url(bytes: &[u8]) {
     let text = String::from_utf8_lossy(bytes);
     for tls in [false, true] {
         let Ok(base) = Base::parse(&text, tls) else { continue };
-        // The path of an address can end with a space. Without the `#`, parsing the text again would remove the space.
+        // The path of an address may end with a space, which would be lost if the address were parsed again without the
+        // `#`.
         let again = format!("{base}#");
         assert_eq!(Base::parse(&again, !tls).ok().as_ref(), Some(&base), "{text:?}");
         let (host, port) = base.origin.host_and_port();
@@ -149,7 +152,7 @@ pub fn server_url(bytes: &[u8]) {
     }
 }
 
-/// Checks the body of an error response. The resulting status must contain only a limited part of the body.
+/// Checks the body of an error response. The resulting status may only contain a limited part of the body.
 pub fn failure_body(bytes: &[u8]) {
     for kind in [None, Some("text/plain"), Some("application/json")] {
         let headers = kind.map(|kind| (http::header::CONTENT_TYPE, HeaderValue::from_static(kind)));
@@ -166,7 +169,7 @@ pub fn failure_body(bytes: &[u8]) {
     }
 }
 
-/// Checks a discovery document. Looking up a resource in the document by its name must return the same resource.
+/// Checks a discovery document. Looking up a resource of the document by name must return the same resource.
 pub fn discovery(bytes: &[u8]) {
     for (resource, found) in mapper::found_in(bytes) {
         let (gvr, found) = (resource.gvr(), found.unwrap().gvr());
@@ -175,7 +178,7 @@ pub fn discovery(bytes: &[u8]) {
     }
 }
 
-/// Checks `Retry-After`. If the client waits, the wait must be at least the time in the header, and at most one minute.
+/// Checks `Retry-After`. If the client waits, it must wait for at least the time in the header and at most one minute.
 pub fn retry_after_header(bytes: &[u8]) {
     const MINUTE: Duration = Duration::from_secs(60);
     let Ok(value) = HeaderValue::from_bytes(bytes) else { return };
@@ -190,8 +193,8 @@ pub fn retry_after_header(bytes: &[u8]) {
     }
 }
 
-/// Checks WebSocket messages. The reader of each channel must receive all data of its channel. In the input, each
-/// message starts with one byte that contains its size.
+/// Checks WebSocket messages. Each reader must receive all data of its channel. In the input, each message is preceded
+/// by one byte that contains its size.
 #[cfg(feature = "ws")]
 pub fn channel_messages(bytes: &[u8]) {
     use crate::channels::{CloseSignal, Layout, received};
@@ -226,7 +229,7 @@ pub fn channel_messages(bytes: &[u8]) {
     }
 }
 
-/// Checks a log. The lines must not depend on chunk boundaries, and no byte may be lost.
+/// Checks a log. The lines must not depend on how the input is split into chunks, and no byte may be lost.
 pub fn log_lines(bytes: &[u8]) {
     let whole = lines(bytes, bytes.len().max(1));
     for step in [1, 7] {

@@ -1,17 +1,17 @@
-//! An incremental JSON scanner. The scanner finds the boundaries of values and validates the JSON.
+//! An incremental JSON scanner. It validates JSON and finds the boundaries of values.
 
-/// Scans JSON that arrives in chunks. A chunk can start and end at any byte. The scanner stores only its position and
-/// the last string, if the string's nesting depth is small.
+/// Scans JSON that arrives in chunks. Chunks can start and end at any byte. The scanner stores only its state and the
+/// last string, unless the string is deeply nested.
 ///
-/// The scanner accepts the grammar of RFC 8259, up to the nesting limit of Go's decoder. The scanner does not check
-/// UTF-8 in strings or the range of numbers, because the decoder checks both later. The scanner does no I/O.
+/// The scanner accepts the grammar of RFC 8259, with the same nesting limit as Go's decoder. UTF-8 in strings and the
+/// range of numbers are not checked, because the decoder checks both later. The scanner does no I/O.
 pub(crate) struct Json {
     expects: Expects,
     /// The enclosing objects and arrays, from the outermost to the innermost.
     open: Vec<Container>,
-    /// The maximum nesting depth of strings that the scanner stores.
+    /// The maximum nesting depth at which strings are stored.
     keep: usize,
-    /// The raw content of the last string whose nesting depth is at most `keep`. A string longer than [`MAX_TEXT`] is
+    /// The raw content of the last string with a nesting depth of at most `keep`. Strings longer than [`MAX_TEXT`] are
     /// truncated.
     text: Vec<u8>,
 }
@@ -33,10 +33,10 @@ pub(crate) enum Token {
     Text,
 }
 
-/// The maximum nesting depth. Go's decoder has the same limit.
+/// The maximum nesting depth. This is the same limit as in Go's decoder.
 const MAX_DEPTH: usize = 10_000;
 
-/// The maximum size of a stored string in bytes. Object names have at most 253 bytes.
+/// The maximum size of a stored string in bytes. Object names have at most 253 bytes, so they always fit.
 const MAX_TEXT: usize = 1024;
 
 #[derive(Clone, Copy, Debug)]
@@ -57,7 +57,7 @@ enum Expects {
         is_name: bool,
         left: u8,
     },
-    /// Inside a literal such as `true`. Contains the remaining bytes of the literal.
+    /// Inside a literal such as `true`. The field contains the remaining bytes of the literal.
     Word(&'static [u8]),
     Number(Number),
 }
@@ -75,14 +75,14 @@ enum Number {
 }
 
 impl Json {
-    /// Creates a scanner for one value. The scanner stores strings whose nesting depth is at most `keep`. The outermost
-    /// fields have depth 1.
+    /// Creates a scanner for a single value. Strings are stored up to a nesting depth of `keep`. The fields of the
+    /// outermost object have depth 1.
     pub(crate) fn new(keep: usize) -> Self {
         Self { expects: Expects::Value, open: Vec::new(), keep, text: Vec::new() }
     }
 
-    /// Scans `bytes` up to the next token with a depth of at most `deepest`. Returns the number of scanned bytes and
-    /// the token. Returns `None` if `bytes` contains no such token.
+    /// Scans `bytes` up to and including the next token with a depth of at most `deepest`. Returns the number of bytes
+    /// that were scanned, and the token. The token is `None` if `bytes` does not contain such a token.
     ///
     /// # Errors
     ///
@@ -110,8 +110,8 @@ impl Json {
         self.open.len()
     }
 
-    /// Returns the raw content of the last string or field name. Returns `None` if the string was too deep or too long
-    /// to store.
+    /// Returns the raw content of the last string or field name. Returns `None` if the string was nested too deeply or
+    /// was too long.
     pub(crate) fn text(&self) -> Option<&[u8]> {
         (self.open.len() <= self.keep && self.text.len() <= MAX_TEXT).then_some(&self.text)
     }
@@ -125,8 +125,8 @@ impl Json {
         has_ended && self.open.is_empty()
     }
 
-    /// Skips tokens that are deeper than `deepest`. In a typical body, these are most tokens. Stops before an
-    /// incomplete token or an escape, which [`step`](Self::step) handles.
+    /// Skips tokens that are nested more deeply than `deepest`. In a typical body, this applies to most tokens.
+    /// Incomplete tokens and escapes are left to [`step`](Self::step).
     fn skim(&mut self, bytes: &[u8], mut at: usize, deepest: usize) -> usize {
         self.text.clear();
         while let Some(byte) = bytes.get(at) {
@@ -169,8 +169,8 @@ impl Json {
         at
     }
 
-    /// Consumes one byte, or several bytes of a string. At the first byte after a number, `step` reports the number and
-    /// does not consume the byte.
+    /// Consumes one byte, or several bytes within a string. The first byte after a number is not consumed, and the
+    /// number is returned.
     fn step(&mut self, bytes: &[u8], at: &mut usize) -> Result<Option<Token>, usize> {
         let fault = *at;
         let byte = bytes[fault];
@@ -196,7 +196,7 @@ impl Json {
                 (if left > 1 { Expects::Hex { is_name, left: left - 1 } } else { Expects::Text { is_name } }, None)
             }
             (Expects::Word([expected, rest @ ..]), _) if byte == *expected => match rest {
-                // `null` is the only literal that ends with `l`.
+                // `null` is the only literal that ends with the letter `l`.
                 [] => (Expects::CommaOrEnd, Some(if byte == b'l' { Token::Null } else { Token::Scalar })),
                 _ => (Expects::Word(rest), None),
             },
@@ -277,7 +277,7 @@ impl Json {
 
     fn keep_text(&mut self, part: &[u8]) {
         if self.open.len() <= self.keep {
-            // Store one byte more than the limit. The extra byte shows that the string is too long.
+            // Store one more byte than the limit, which shows that the string is too long.
             let room = MAX_TEXT + 1 - self.text.len();
             self.text.extend_from_slice(&part[..part.len().min(room)]);
         }
@@ -285,19 +285,19 @@ impl Json {
 }
 
 /// Returns the position after the string that starts at `start`. Returns `None` if the string is incomplete or contains
-/// escapes.
+/// an escape.
 fn end_of_text(bytes: &[u8], start: usize) -> Option<usize> {
     let end = start + 1 + plain(&bytes[start + 1..]);
     (bytes.get(end) == Some(&b'"')).then_some(end + 1)
 }
 
-/// Returns the number of bytes before the first quote, backslash or invalid byte. Most of a body consists of strings,
-/// so the function checks eight bytes at a time.
+/// Returns the number of bytes before the first quote, backslash or control character. Bodies consist mostly of
+/// strings, so eight bytes are checked at a time.
 fn plain(bytes: &[u8]) -> usize {
     const ONES: u64 = u64::from_ne_bytes([0x01; 8]);
     const HIGHS: u64 = ONES << 7;
-    // Sets the highest bit of each zero byte. May also set wrong bits in later bytes, so only the first set bit is
-    // used.
+    // Sets the highest bit of each byte that is zero. Bits of later bytes may be set incorrectly, so only the first bit
+    // that is set is used.
     let zeros = |word: u64| word.wrapping_sub(ONES) & !word & HIGHS;
     let (words, rest) = bytes.as_chunks::<8>();
     for (at, word) in words.iter().enumerate() {
@@ -339,8 +339,8 @@ mod tests {
 
     use super::*;
 
-    /// Scans `text` in chunks of `step` bytes. Returns the position of the first invalid byte. If `text` is incomplete,
-    /// returns its length.
+    /// Scans `text` in chunks of `step` bytes. Returns the position of the first invalid byte. If the JSON is
+    /// incomplete, returns the length of `text`.
     fn fault(text: &[u8], step: usize, deepest: usize) -> Option<usize> {
         let mut json = Json::new(0);
         for (nth, chunk) in text.chunks(step).enumerate() {

@@ -20,18 +20,18 @@ use tower_service::Service;
 
 type BoxFuture<T> = Pin<Box<dyn Future<Output = T> + Send>>;
 
-/// A `tower` layer that wraps a client's transport, for example to limit, trace or sign requests.
+/// A `tower` layer that wraps the transport of a client, for example to limit, trace or sign requests.
 ///
-/// The layer receives each attempt of a request, with the full URL, the credentials and all headers except
-/// connection-level headers. The client treats the layer's response as the server's response.
+/// The layer receives each attempt of a request, including the full URL, the credentials and all headers except
+/// connection-level headers. The response of the layer is treated like a response of the server.
 ///
-/// - If the transport returns an error, the layer can return the error unchanged or as the source of another error. The
-///   client then reports the transport's error. The client reports any other error from the layer as
+/// - If the transport returns an error, the layer can return it unchanged or as the source of another error. In both
+///   cases, the client reports the error of the transport. All other errors of the layer are reported as
 ///   [`Error::Transport`](crate::Error::Transport), which means that the server may have processed the request.
-/// - The layer must preserve the extensions of requests and responses. Request extensions mark watches and streams,
-///   which use separate connections. A response extension contains the connection of a WebSocket.
-/// - The client clones the service for each attempt, waits until the clone is ready, and calls the clone. The service
-///   is cloned under a lock, so a `Clone` implementation that sends a request with the same client deadlocks.
+/// - The layer must preserve the extensions of requests and responses. The extensions of a request mark watches and
+///   streams, which use separate connections. The extensions of a response contain the connection of a WebSocket.
+/// - For each attempt, the client clones the service, waits until the clone is ready, and calls it. The service is
+///   cloned while a lock is held, so a `Clone` implementation that sends a request with the same client deadlocks.
 ///
 /// # Examples
 ///
@@ -50,18 +50,18 @@ type BoxFuture<T> = Pin<Box<dyn Future<Output = T> + Send>>;
 #[derive(Clone)]
 pub struct TransportLayer(Arc<dyn Fn(TransportService) -> Exchange + Send + Sync>);
 
-/// The innermost service of a [`TransportLayer`]. The service sends requests over the client's connections.
+/// The innermost service of a [`TransportLayer`]. It sends requests over the connections of the client.
 #[derive(Clone)]
 pub struct TransportService(Arc<Transport>);
 
-/// The body of a request or response in a [`TransportLayer`]. `Debug` does not print the data.
+/// The body of a request or response in a [`TransportLayer`]. The `Debug` output does not include the data.
 pub struct TransportBody(UnsyncBoxBody<Bytes, BoxError>);
 
 type Exchange =
     Box<dyn Fn(Request<TransportBody>) -> BoxFuture<Result<Response<ResponseBody>, BoxError>> + Send + Sync>;
 
 impl TransportLayer {
-    /// Creates a layer from a `tower` layer. The client calls `layer` once, when the client is created.
+    /// Creates a layer from a `tower` layer. `layer` is called once, when the client is created.
     pub fn new<L, S, B>(layer: L) -> Self
     where
         L: Layer<TransportService, Service = S> + Send + Sync + 'static,
@@ -72,7 +72,7 @@ impl TransportLayer {
         Self(Arc::new(move |transport: TransportService| -> Exchange {
             let service = Mutex::new(layer.layer(transport));
             Box::new(move |request: Request<TransportBody>| {
-                // A panic in `clone` cannot have left the data inconsistent, so ignore a poisoned lock.
+                // Ignore a poisoned lock, because the data is consistent even if `clone` panicked.
                 let mut service = service.lock().unwrap_or_else(PoisonError::into_inner).clone();
                 Box::pin(async move {
                     poll_fn(|cx| service.poll_ready(cx)).await.map_err(Into::<BoxError>::into)?;
@@ -83,8 +83,8 @@ impl TransportLayer {
         }))
     }
 
-    /// Creates a layer that sends all requests to `service`, for example to an in-process server. The client then opens
-    /// no connections.
+    /// Creates a layer that sends all requests to `service`, which can be an in-process server. In this case, the
+    /// client opens no connections.
     ///
     /// # Examples
     ///
@@ -147,8 +147,8 @@ pub(crate) struct LayeredTransport {
 }
 
 impl LayeredTransport {
-    /// Sends a request through the layer. Applies the deadline for the response headers, because a layer can replace
-    /// the transport and ignore the deadline.
+    /// Sends a request through the layer. The timeout for the response headers is enforced here, because a layer may
+    /// replace the transport and ignore the timeout.
     pub(crate) async fn round_trip(
         &self,
         request: &mut Request<RequestBody>,
@@ -178,7 +178,7 @@ impl Service<Request<TransportBody>> for TransportService {
     type Error = BoxError;
     type Future = BoxFuture<Result<Self::Response, BoxError>>;
 
-    /// The service is always ready. The future that `call` returns waits for a connection.
+    /// The service is always ready. The future returned by `call` waits for a connection.
     fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), BoxError>> {
         Poll::Ready(Ok(()))
     }
@@ -197,7 +197,7 @@ impl Service<Request<TransportBody>> for TransportService {
 }
 
 impl TransportBody {
-    /// Creates a body from any HTTP body.
+    /// Creates a body from any type that implements [`http_body::Body`].
     pub fn new(body: impl Body<Data = Bytes, Error: Into<BoxError>> + Send + 'static) -> Self {
         Self(UnsyncBoxBody::new(body.map_err(Into::into)))
     }

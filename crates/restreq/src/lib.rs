@@ -1,4 +1,4 @@
-//! A REST client for the Kubernetes API: requests, watches, TLS, throttling and retries.
+//! A REST client for the Kubernetes API, with watches, TLS, throttling and retries.
 //!
 //! ```no_run
 //! use pintle_meta::{ClientConfig, ListOptions, ObjectMeta, Secret};
@@ -33,21 +33,22 @@
 //!
 //! # Main types
 //!
-//! - [`RestClient`] sends requests to one API server, which a [`ClientConfig`](pintle_meta::ClientConfig) describes.
-//! - [`Request`] is a request builder. Methods such as [`send`](Request::send) send the request and return a
+//! - A [`RestClient`] sends requests to one API server, which is described by a
+//!   [`ClientConfig`](pintle_meta::ClientConfig).
+//! - [`Request`] is a request builder. Methods such as [`send`](Request::send) send a request and return a
 //!   [`Response`], a [`ByteStream`] or a [`Watch`].
-//! - [`Api`] is a typed client for one resource. An `Api` implements [`ListWatch`](pintle_meta::ListWatch) for
-//!   reflectors, and [`ObjectApi`](pintle_meta::ObjectApi) for leader electors and controllers.
-//! - [`Pages`] reads a long list in pages. [`Subresource`] reads and writes an object's subresource. [`RetryWatch`] is
-//!   a watch that resumes after its connection ends.
-//! - [`Watcher`] is a stream of the existing objects and all later changes. A `Watcher` has no cache.
+//! - An [`Api`] is a typed client for one resource. It implements [`ListWatch`](pintle_meta::ListWatch) for reflectors,
+//!   and [`ObjectApi`](pintle_meta::ObjectApi) for leader electors and controllers.
+//! - [`Pages`] reads a list page by page. [`Subresource`] reads and writes a subresource of an object. [`RetryWatch`]
+//!   is a watch that resumes after its connection is lost.
+//! - A [`Watcher`] is a stream of the existing objects and all later changes. A `Watcher` has no cache.
 //! - [`Api::logs`] and [`Api::log_lines`] read logs. [`Api::evict`], [`Api::scale`], [`Api::restart`], [`Api::cordon`]
 //!   and [`Api::create_token`] are operations for specific kinds.
 //! - With the feature `ws`, `Api::exec`, `Api::attach` and `Api::port_forward` open streams to pods.
-//! - [`RestMapper`] finds a resource by its name or its kind.
+//! - A [`RestMapper`] finds a resource by its name or its kind.
 //! - [`Error`] is the error type for requests. [`ConfigError`] is the error type for [`RestClient::new`].
 //! - [`RestClientConfig::metrics`] is the metrics provider.
-//! - [`Warning`] is a server's warning in a response.
+//! - A [`Warning`] is a warning from the server in a response.
 
 #![cfg_attr(docsrs, feature(doc_cfg))]
 

@@ -1,4 +1,4 @@
-//! Lists that the client reads item by item.
+//! Lists that are read item by item.
 
 pub(crate) mod splitter;
 
@@ -19,20 +19,21 @@ use crate::error::Error;
 use crate::status;
 use crate::stream::ByteStream;
 
-/// A stream of list items in the order of the response, followed by the list's metadata.
+/// A stream of the items of a list in the order of the response, followed by the metadata of the list.
 ///
-/// The stream keeps only one item in memory, and no item larger than
-/// [`max_object`](pintle_meta::ClientConfig::max_object). After the complete list, the stream returns `None`. The
-/// stream returns an error and then `None` in these cases:
+/// Only one item is in memory at a time, and no item larger than [`max_object`](pintle_meta::ClientConfig::max_object).
+/// At the end of the list, the stream returns `None`. In the following cases, the stream returns an error and then
+/// `None`:
 ///
 /// - The connection is lost.
-/// - The server is silent for longer than the idle timeout.
+/// - The server sends no data for longer than the idle timeout.
 /// - The body is not a JSON list.
 ///
 /// Dropping the stream cancels the request.
 ///
-/// `E` is [`Error`] for a list from a [`Request`](crate::Request), and [`ApiError`](pintle_meta::ApiError) for a list
-/// from an [`Api`](crate::Api)'s [`ListWatch`](pintle_meta::ListWatch) implementation.
+/// The error type `E` is [`Error`] for a list from a [`Request`](crate::Request), and
+/// [`ApiError`](pintle_meta::ApiError) for a list from the [`ListWatch`](pintle_meta::ListWatch) implementation of an
+/// [`Api`](crate::Api).
 ///
 /// # Examples
 ///

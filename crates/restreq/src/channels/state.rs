@@ -40,14 +40,15 @@ pub(crate) enum End {
 pub(super) const OUTPUT: u8 = 0;
 /// The number of the channel for close messages from the client.
 pub(super) const CLOSE: u8 = 255;
-/// The maximum number of bytes that a channel buffers for its reader. If the buffer is full, the driver keeps one more
-/// message.
+/// The maximum number of bytes that a channel buffers for its reader. If this limit is reached, the driver keeps one
+/// more message.
 pub(super) const MAX_UNREAD: usize = 64 << 10;
-/// The memory in bytes that a stored message uses in addition to its data.
+/// The memory overhead of a stored message in bytes.
 const OVERHEAD: usize = 64;
-/// Received messages below this size are copied. Otherwise, a small message could keep a whole read buffer in memory.
+/// Received messages smaller than this are copied. Otherwise, a small message could keep an entire read buffer in
+/// memory.
 const SMALL: usize = 4 << 10;
-/// The maximum size in bytes of a message from the client, as in client-go.
+/// The maximum size of a message from the client in bytes, as in client-go.
 const MAX_CHUNK: usize = 32 << 10;
 const MAX_ERROR: usize = 64 << 10;
 
@@ -56,19 +57,20 @@ pub(super) struct Shared(Mutex<State>);
 struct State {
     inputs: Vec<Input>,
     output: Output,
-    /// A message for the server, such as a terminal size. A new message replaces a message that was not sent yet.
+    /// A message to the server, such as a terminal size. A new message replaces an earlier one that has not been sent
+    /// yet.
     latest: Option<Bytes>,
     error: Vec<u8>,
     end: Option<End>,
     driver: Option<Waker>,
-    /// The waker of the caller that waits for the status or for the end of the connection.
+    /// The waker of the caller that waits for the status or for the connection to end.
     observer: Option<Waker>,
 }
 
 #[derive(Default)]
 struct Input {
     unread: VecDeque<Bytes>,
-    /// The total size of the messages in `unread`, including `OVERHEAD` for each message.
+    /// The total size of the messages in `unread`, including the `OVERHEAD` of each message.
     size: usize,
     is_closed: bool,
     is_abandoned: bool,
@@ -78,11 +80,11 @@ struct Input {
 struct Output {
     close_signal: CloseSignal,
     pending: Option<Bytes>,
-    /// Whether the socket may still hold data in its buffer. Dropping the connection would lose this data.
+    /// Whether the buffer of the socket may still contain data. This data would be lost if the connection were dropped.
     is_unflushed: bool,
     close: Close,
     writer: Option<Waker>,
-    /// Why the client cannot send more data. `None` while it can.
+    /// Why the client can no longer send data. `None` while it can.
     fault: Option<Arc<str>>,
 }
 
@@ -138,7 +140,7 @@ impl Shared {
         message
     }
 
-    /// Records that the socket has sent all messages.
+    /// Records that all messages have been sent.
     pub(super) fn flushed(&self) {
         let mut state = self.lock();
         let was_unflushed = std::mem::take(&mut state.output.is_unflushed);
@@ -147,7 +149,7 @@ impl Shared {
         wake(writer);
     }
 
-    /// Passes data from the server to the reader of a channel. If the channel's buffer is full, returns the data.
+    /// Passes data from the server to the reader of its channel. Returns the data if the buffer of the channel is full.
     pub(super) fn push(&self, index: usize, data: Bytes) -> Option<Bytes> {
         let mut state = self.lock();
         let input = &mut state.inputs[index];
@@ -184,7 +186,7 @@ impl Shared {
         wake(reader);
     }
 
-    /// Records that the client cannot send more data. The readers can still read received data.
+    /// Records that the client can no longer send data. Data that has already been received can still be read.
     pub(super) fn fail_output(&self, why: &str) {
         let mut state = self.lock();
         state.output.fault.get_or_insert_with(|| why.into());
@@ -194,7 +196,7 @@ impl Shared {
         wake(writer);
     }
 
-    /// Records how the connection ended. Does nothing if this was already recorded.
+    /// Records how the connection ended. Only the first call has an effect.
     pub(super) fn finish(&self, end: End) {
         let mut state = self.lock();
         state.end.get_or_insert(end);
@@ -239,7 +241,7 @@ impl Shared {
         Poll::Pending
     }
 
-    /// Reads from a channel. At the end of the channel, reads no bytes.
+    /// Reads from a channel. At the end of the channel, no bytes are read.
     pub(super) fn poll_read(&self, index: usize, cx: &Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
         let mut state = self.lock();
         let State { inputs, error, end, driver, .. } = &mut *state;
@@ -248,7 +250,7 @@ impl Shared {
             return match end {
                 _ if input.is_closed => Poll::Ready(Ok(())),
                 Some(End::Closed) => Poll::Ready(Ok(())),
-                // The server sends its status last, so all output has already arrived.
+                // All output has already arrived, because the server sends its status last.
                 Some(End::Lost(_)) if !error.is_empty() => Poll::Ready(Ok(())),
                 Some(End::Lost(why)) => Poll::Ready(Err(io::Error::new(io::ErrorKind::ConnectionReset, lost(why)))),
                 None => {
@@ -272,7 +274,7 @@ impl Shared {
         Poll::Ready(Ok(()))
     }
 
-    /// Discards the unread data of a channel and all its later data.
+    /// Discards the unread data of a channel and all data that arrives later.
     pub(super) fn abandon(&self, index: usize) {
         let mut state = self.lock();
         let input = &mut state.inputs[index];
@@ -284,7 +286,7 @@ impl Shared {
         wake(driver);
     }
 
-    /// Stores the next message for the server. Returns the number of bytes that the message contains.
+    /// Stores the next message to the server. Returns the number of bytes that were stored in the message.
     pub(super) fn poll_write(&self, cx: &Context<'_>, data: &[u8]) -> Poll<io::Result<usize>> {
         let mut state = self.lock();
         if state.output.close != Close::Open {
@@ -315,7 +317,7 @@ impl Shared {
         Poll::Pending
     }
 
-    /// Closes the channel to the server after its last message is sent.
+    /// Closes the channel to the server once its last message has been sent.
     pub(super) fn poll_close(&self, cx: &Context<'_>) -> Poll<io::Result<()>> {
         ready!(self.poll_flush(cx))?;
         let mut state = self.lock();
@@ -339,7 +341,7 @@ impl Shared {
     }
 
     /// Closes the channel to the server without waiting for unsent messages. Returns `false` if the protocol has no
-    /// close signal.
+    /// close message.
     pub(super) fn close(&self) -> bool {
         let mut state = self.lock();
         if state.end.is_some() || state.output.close != Close::Open {
@@ -357,17 +359,17 @@ impl Shared {
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
-        // A panic that poisoned this lock cannot have left the data inconsistent.
+        // The data is consistent even if the lock is poisoned by a panic.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// The error message for closing a stream if the server supports no close message.
+/// The error message for closing a stream if the protocol has no close message.
 pub(super) const NO_CLOSE: &str = "the server speaks v4.channel.k8s.io, which cannot close the input of a command: the \
     command does not see its end. Servers since Kubernetes 1.30 speak v5.channel.k8s.io";
 
 impl State {
-    /// Waits until the connection task has taken the last message from the stream.
+    /// Waits until the connection task has taken the last message.
     fn poll_output(&mut self, cx: &Context<'_>) -> Poll<io::Result<()>> {
         self.check_output()?;
         if self.output.pending.is_none() {
@@ -398,7 +400,7 @@ fn register(slot: &mut Option<Waker>, cx: &Context<'_>) {
     }
 }
 
-/// Calls wakers. The caller must not hold the lock, because a waker can run any code.
+/// Calls wakers. The caller must not hold the lock, because a waker can run arbitrary code.
 fn wake(wakers: impl IntoIterator<Item = Waker>) {
     wakers.into_iter().for_each(Waker::wake);
 }

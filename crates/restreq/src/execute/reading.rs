@@ -11,14 +11,14 @@ use pintle_transport::{ResponseBody, Timers};
 use super::{from_now, within};
 use crate::error::BodyFault;
 
-/// The maximum buffer capacity to reserve for a body whose size the server has announced, in bytes.
+/// The maximum capacity in bytes to reserve for a body based on the size that the server announced.
 const MAX_RESERVED: usize = 1 << 20;
-/// The maximum number of bytes to read from a body that is not needed. Reading the body to its end makes the connection
-/// reusable.
+/// The maximum number of bytes to read from a body whose content is not needed. A connection can only be reused after
+/// the body has been read to its end.
 const MAX_DRAINED: u64 = 2 << 10;
 const DRAIN_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// Reads a whole response body of at most `limit` bytes. `idle` is the maximum wait for each part of the body.
+/// Reads an entire response body of at most `limit` bytes. `idle` is the timeout for each part of the body.
 pub(super) async fn read(
     timers: &Timers,
     mut body: ResponseBody,
@@ -49,13 +49,13 @@ pub(super) async fn read(
     Err(BodyFault::TooLarge(limit))
 }
 
-/// Returns the capacity to reserve. The result is the announced size, but at most `MAX_RESERVED` and at least
-/// `present`. A server can announce a long body and send less, so the buffer grows further only when data arrives.
+/// Returns the capacity to reserve. This is the announced size, limited to `MAX_RESERVED`, but at least `present`. A
+/// server can announce a larger body than it sends, so the rest of the buffer is only allocated as data arrives.
 fn room(present: usize, announced: u64) -> usize {
     present.max(usize::try_from(announced).unwrap_or(usize::MAX).min(MAX_RESERVED))
 }
 
-/// Reads at most `limit` bytes from the start of a response body, for at most `max_wait`.
+/// Reads up to `limit` bytes from the start of a response body, for at most `max_wait`.
 pub(super) async fn read_some(mut body: ResponseBody, limit: usize, max_wait: Duration) -> Bytes {
     let deadline = from_now(max_wait);
     let mut whole = BytesMut::new();

@@ -1,4 +1,4 @@
-//! Retries a request after its first attempt has failed.
+//! Retries a request whose first attempt has failed.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -27,7 +27,7 @@ pub(super) struct Retrying<'a> {
     deadline: Option<(Instant, Duration)>,
     span: &'a Span,
     retry: Retry,
-    /// The error of the last attempt of a write that the server may have processed.
+    /// The error of the last write attempt that the server may have processed.
     doubt: Option<Error>,
     may_renew: bool,
     attempts: u32,
@@ -51,7 +51,8 @@ impl<'a> Retrying<'a> {
         Self { request, line, mode, deadline, span, retry, doubt: None, may_renew: true, attempts: 1 }
     }
 
-    /// Sends the request again until an attempt succeeds or must not be retried. `outcome` is the outcome of the first attempt.
+    /// Retries the request until an attempt succeeds or the failure cannot be retried. `outcome` is the outcome of the
+    /// first attempt.
     pub(super) async fn run(mut self, mut outcome: Answer, mut used: Used) -> Answer {
         loop {
             used = match self.next(outcome, &used).await {
@@ -97,10 +98,11 @@ impl<'a> Retrying<'a> {
         }
     }
 
-    /// Returns new credentials after the server rejected the credentials `rejected`. Returns `None` if there are no new credentials, or if
-    /// the request cannot be sent again.
+    /// Returns new credentials after the server has rejected `rejected`. Returns `None` if no other credentials are
+    /// available, or if the request cannot be sent again.
     async fn renew(&self, rejected: &Login) -> Result<Option<Login>, Error> {
-        // The request has an `Authorization` header from the caller, so the server has not rejected the client's credentials.
+        // The `Authorization` header was set by the caller, so it was not the client's credentials that the server
+        // rejected.
         if self.request.parts.headers.contains_key(AUTHORIZATION) {
             return Ok(None);
         }
@@ -109,7 +111,7 @@ impl<'a> Retrying<'a> {
         if self.retry.may_replay() {
             return renewed;
         }
-        // The request cannot be sent again, so return the server's response. The next request uses the new credentials.
+        // The request cannot be sent again, so return the response. The next request will use the new credentials.
         renewed.err().inspect(|error| tracing::warn!("{error}"));
         Ok(None)
     }
@@ -125,7 +127,7 @@ impl<'a> Retrying<'a> {
         let (mode, is_write) = (self.mode, self.is_write());
         let wait = self.retry.next_pause(outcome, || match mode {
             _ if mode.has_effect() => Repetition::CreatesAnother,
-            // A streaming read is retried only if its reused connection was lost while idle.
+            // A read of a stream is only retried if it was sent on a reused connection that had died while idle.
             Mode::Stream if !is_write && outcome != Outcome::Stale => Repetition::Unsafe,
             _ => Repetition::of(&parts.method, &parts.headers, &parts.body),
         })?;
@@ -137,7 +139,8 @@ impl<'a> Retrying<'a> {
         Some(wait).filter(|_| may_wait && is_in_time)
     }
 
-    /// Ends a failed attempt before the next attempt. Stores the error if the server may have processed the attempt.
+    /// Cleans up a failed attempt before the next one. If the server may have processed the attempt, its error is
+    /// stored.
     async fn give_up_attempt(&mut self, outcome: Answer, wait: Duration) {
         match outcome {
             Ok(answer) => {
