@@ -72,20 +72,21 @@ impl<E: From<Error>> ListStream<E> {
         Self { bytes, splitter: ListSplitter::new(max_item), done: false, error: PhantomData }
     }
 
-    /// Returns the next item or the metadata. Returns `None` after the complete list.
+    /// Returns the next item or the metadata. Returns `None` at the end of the list.
     ///
     /// # Errors
     ///
-    /// Returns the errors described in [`ListStream`]. The list is then incomplete, and later calls return `None`.
+    /// Returns the errors that are described in [`ListStream`]. After an error, the list is incomplete, and further
+    /// calls return `None`.
     ///
     /// # Cancel safety
     ///
-    /// This method is cancel safe. Dropping the future loses no part of the list.
+    /// This method is cancel safe. No part of the list is lost if the future is dropped.
     pub async fn next(&mut self) -> Option<Result<ListPart, E>> {
         std::future::poll_fn(|cx| Pin::new(&mut *self).poll_next(cx)).await
     }
 
-    /// Returns the request line of the list request.
+    /// Returns the request line of the request for this list.
     pub fn request(&self) -> &Arc<RequestLine> {
         self.bytes.request()
     }
@@ -108,7 +109,8 @@ impl<E: From<Error>> ListStream<E> {
         }
     }
 
-    /// Decodes the list metadata from the JSON around the items. Call this method after the end of the body.
+    /// Decodes the metadata of the list from the JSON that surrounds the items. Must be called after the end of the
+    /// body.
     fn metadata(&self) -> Result<ListMeta, Error> {
         let request = || self.bytes.request().clone();
         let envelope = self.splitter.finish().map_err(|fault| self.faulty(fault))?;
@@ -153,7 +155,7 @@ pub(crate) fn split(body: Bytes) -> Result<(Vec<RawObject>, ListMeta), String> {
     Ok((items, read_envelope(splitter.finish().map_err(|fault| fault.to_string())?)?))
 }
 
-/// Decodes the list item at index `at`. An error contains the index and, if possible, the object's key.
+/// Decodes the list item at index `at`. Errors contain the index and, if possible, the key of the object.
 pub(crate) fn decode<T: DeserializeOwned>(at: usize, item: &RawObject) -> Result<T, String> {
     let (key, error) = match item {
         RawObject::Json(json) => match serde_json::from_slice(json) {
@@ -177,8 +179,8 @@ fn read_envelope(envelope: &[u8]) -> Result<ListMeta, String> {
     }
     let read: Envelope = serde_json::from_slice(envelope).map_err(|error| DecodeError::from(error).to_string())?;
     let kind = read.kind.unwrap_or_default();
-    // Reject a `Status` object even if it has the fields of a list. An informer would treat an empty list as the
-    // deletion of all objects.
+    // Reject a `Status` object, even if it also has the fields of a list. Otherwise, an informer would treat the empty
+    // list as the deletion of all objects.
     if kind == "Status" || (read.items.is_none() && !kind.ends_with("List")) {
         return Err(format!("expected a list, got kind {kind:?}"));
     }

@@ -5,13 +5,13 @@ use std::collections::{BTreeMap, HashMap};
 use serde_json::{Map, Value};
 use thiserror::Error;
 
-/// Returns the fields that a manager has applied and still owns, like client-go's `ExtractInto`. Returns `None` if the
-/// manager has not applied fields to `subresource`. An empty `subresource` means the main resource. The result includes
-/// apiVersion, kind, name and namespace, so the manager can change and apply the result.
+/// Returns the fields that a manager applied and still owns, like client-go's `ExtractInto`. Returns `None` if the
+/// manager has not applied fields to `subresource`. An empty `subresource` refers to the main resource. The result
+/// includes `apiVersion`, `kind`, `name` and `namespace`, so the manager can modify and apply it.
 ///
-/// `object` must be the complete JSON from the server. Do not pass a type with [`ObjectMeta`](pintle_meta::ObjectMeta),
-/// because `ObjectMeta` drops `managedFields`. [`Api::applied`](crate::Api::applied) reads the object and calls this
-/// function.
+/// `object` must be the complete JSON that the server returned. It must not be a type with
+/// [`ObjectMeta`](pintle_meta::ObjectMeta), because `ObjectMeta` does not contain `managedFields`.
+/// [`Api::applied`](crate::Api::applied) reads the object and calls this function.
 ///
 /// # Errors
 ///
@@ -50,7 +50,7 @@ pub fn extract_managed_fields(
     };
     let Some(entry) = entries.into_iter().flatten().find(is_own) else { return Ok(None) };
     let fields = entry["fieldsV1"].as_object().ok_or_else(|| InvalidManagedFields::new("fieldsV1"))?;
-    // At the root, an empty set means "no fields". At a leaf, an empty set means "the whole value".
+    // An empty set means "no fields" at the root. Below the root, it means "the whole value".
     let owned = if fields.is_empty() { None } else { part(object, fields)? };
     let mut extracted = owned.unwrap_or_else(|| Value::Object(Map::new()));
     for member in ["apiVersion", "kind"] {
@@ -66,9 +66,10 @@ pub fn extract_managed_fields(
     Ok(Some(extracted))
 }
 
-/// Returns the parts of `value` that are in the set `fields`. Returns `None` if none of these parts exists anymore.
+/// Returns the parts of `value` that belong to the set `fields`. Returns `None` if all of these parts have been
+/// removed.
 fn part(value: &Value, fields: &Map<String, Value>) -> Result<Option<Value>, InvalidManagedFields> {
-    // A path without subfields means that the manager owns the whole value.
+    // If a path has no subfields, the manager owns the whole value.
     if fields.is_empty() {
         return Ok(Some(value.clone()));
     }
@@ -98,27 +99,26 @@ fn part(value: &Value, fields: &Map<String, Value>) -> Result<Option<Value>, Inv
             let is_there = !owned.is_empty() || fields.contains_key(".");
             Ok(is_there.then_some(Value::Array(owned)))
         }
-        // The type of the value has changed since the manager applied it, so the owned fields no longer exist.
+        // The owned fields no longer exist, because the type of the value has changed since the manager applied it.
         _ => Ok(None),
     }
 }
 
-/// The parsed paths to list items. A path identifies an item by its index, its value or its keys. The maps avoid
-/// comparing each item with every path.
+/// The parsed paths that refer to items of a list. A path identifies an item by its index, its value or its keys. The
+/// maps make it unnecessary to compare each item with each path.
 #[derive(Default)]
 struct ItemPaths<'a> {
     paths: Vec<ItemPath<'a>>,
     by_index: HashMap<usize, Vec<usize>>,
-    /// Maps a value, as JSON text, to positions in `paths`.
+    /// A map from a value, in JSON, to positions in `paths`.
     by_value: HashMap<String, Vec<usize>>,
-    /// Maps the names of the keys to a second map. The second map maps the values of the keys, as JSON text, to
-    /// positions in `paths`.
+    /// A map from the names of the keys to a map from the values of the keys, in JSON, to positions in `paths`.
     by_keys: HashMap<Vec<String>, HashMap<Vec<String>, Vec<usize>>>,
 }
 
 struct ItemPath<'a> {
     fields: &'a Map<String, Value>,
-    /// The keys and values that identify the item. Empty if the path contains an index or a value.
+    /// The keys that identify the item, with their values. This is empty if the path contains an index or a value.
     keys: BTreeMap<String, Value>,
 }
 
@@ -162,7 +162,7 @@ impl<'a> ItemPaths<'a> {
 }
 
 impl ItemPath<'_> {
-    /// Returns the owned fields of a list item, including the keys that identify the item.
+    /// Returns the owned fields of a list item, including its keys.
     fn part(&self, item: &Value) -> Result<Option<Value>, InvalidManagedFields> {
         let mut owned = part(item, self.fields)?;
         if let Some(Value::Object(members)) = &mut owned {
@@ -174,7 +174,7 @@ impl ItemPath<'_> {
     }
 }
 
-/// An error returned for managed fields in an unknown format.
+/// The error for managed fields in an unknown format.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[error("the managed fields of the object have an unknown format at {path:?}")]
 pub struct InvalidManagedFields {
@@ -183,7 +183,7 @@ pub struct InvalidManagedFields {
 
 impl InvalidManagedFields {
     fn new(path: &str) -> Self {
-        // Show only the prefix of a path element, because the rest is a value from the object.
+        // Include only the prefix of the path element in the message, because the rest is a value of the object.
         let shown = if path.starts_with("k:") || path.starts_with("v:") { &path[..2] } else { path };
         Self { path: shown.into() }
     }
@@ -225,7 +225,7 @@ mod tests {
         let owned: Vec<_> = (0..ITEMS).map(|number| json!({"name": number, "value": "x"})).collect();
         let path = |number| (format!("k:{{\"name\":{number}}}"), json!({"f:value": {}}));
         let fields: Map<_, _> = (0..ITEMS).map(path).collect();
-        // This check would take minutes if the running time were quadratic.
+        // With a quadratic running time, this test would take minutes.
         check(json!({"list": items}), json!({"f:list": fields}), Some(json!({"list": owned})));
     }
 

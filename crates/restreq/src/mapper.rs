@@ -1,4 +1,4 @@
-//! Looks up resources in the server's discovery documents.
+//! Looks up resources in the discovery documents of the server.
 
 mod discover;
 mod documents;
@@ -16,15 +16,15 @@ use tokio::time::Instant;
 use self::find::Wanted;
 use crate::client::RestClient;
 
-/// Finds a resource by its name or kind, like client-go's `RESTMapper` with cached discovery.
+/// Finds a resource by its name or kind, like client-go's `RESTMapper` with a discovery cache.
 ///
-/// The first lookup fetches the discovery documents and caches them. If a lookup does not find its resource in the
-/// cache, the mapper fetches the documents again. A lookup can therefore find a resource that was just created.
-/// Concurrent cache misses share one fetch, and at least a second passes between two fetches.
+/// The first lookup fetches the discovery documents and caches them. If a resource is not in the cache, the documents
+/// are fetched again. A lookup can therefore find a resource that was created just before. Lookups that miss the cache
+/// at the same time share one fetch. There is at least one second between two fetches.
 ///
-/// With aggregated discovery, a fetch reads two documents for all groups. Without aggregated discovery, a fetch reads
-/// one document per group version. While an extension server is down, its groups are missing. The error of a failed
-/// lookup lists the missing groups.
+/// If the server supports aggregated discovery, a fetch reads two documents that cover all groups. Otherwise, a fetch
+/// reads one document per group version. The groups of an aggregated API server are missing while this server is down.
+/// If a lookup fails, the error lists the missing groups.
 ///
 /// # Examples
 ///
@@ -44,17 +44,17 @@ use crate::client::RestClient;
 /// ```
 pub struct RestMapper {
     client: RestClient,
-    /// The number of lookups and fetches so far. Each lookup and each fetch takes the next number as its turn. The
-    /// turns define the order of lookups and fetches.
+    /// A counter for lookups and fetches. Each lookup and each fetch gets the next number, called its turn. Turns
+    /// define the order of lookups and fetches.
     turns: AtomicU64,
-    /// The turn of the last invalidation. Documents from a fetch with an earlier turn are invalid.
+    /// The turn at which the cache was last invalidated. Documents that were fetched in an earlier turn are invalid.
     forgotten: AtomicU64,
     known: Mutex<Option<Arc<Known>>>,
-    /// Held during a fetch. A lookup takes this lock only after a cache miss.
+    /// Held during a fetch. Lookups only acquire this lock after a cache miss.
     fetch_lock: tokio::sync::Mutex<()>,
 }
 
-/// A resource with its discovery information.
+/// A resource together with its discovery information.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct DiscoveredResource {
@@ -74,22 +74,22 @@ pub struct DiscoveredResource {
 
 #[derive(Debug)]
 struct Known {
-    /// All resources in the server's order. The core group and the preferred version of each group are first.
+    /// All resources in the order of the server. The core group comes first, and so does the preferred version of each
+    /// group.
     resources: Vec<DiscoveredResource>,
     missing: Vec<GroupVersion>,
-    /// The start time of the fetch, followed by its turn. The turn orders fetches and lookups even if their times are
-    /// equal.
+    /// The start time and the turn of the fetch. The turn orders fetches and lookups that have the same time.
     asked: Instant,
     turn: u64,
 }
 
 const MIN_INTERVAL: Duration = Duration::from_secs(1);
 
-/// An error from a [`RestMapper`] lookup.
+/// An error that occurred while looking up a resource with a [`RestMapper`].
 #[derive(Clone, Debug, ThisError)]
 #[non_exhaustive]
 pub enum MappingError {
-    /// The name matches several resources, and none of the resources is in the core group.
+    /// The name matches several resources, none of which is in the core group.
     #[error("{name:?} matches several resources: {}; add the group to the name", listed(.candidates))]
     Ambiguous {
         /// The name.
@@ -102,10 +102,11 @@ pub enum MappingError {
     NoMatch {
         /// The name.
         name: String,
-        /// The groups that the mapper could not fetch. The resource may be in one of these groups.
+        /// The groups for which the discovery documents could not be fetched. One of these groups may contain the
+        /// resource.
         missing: Vec<GroupVersion>,
     },
-    /// The mapper could not fetch the discovery documents.
+    /// The discovery documents could not be fetched.
     #[error(transparent)]
     Api(#[from] ApiError),
 }
@@ -120,7 +121,7 @@ impl From<MappingError> for ApiError {
 }
 
 impl RestMapper {
-    /// Creates a mapper for the client's server. This function sends no request.
+    /// Creates a mapper for the server of the client. This function sends no request.
     pub fn new(client: RestClient) -> Self {
         Self {
             client,
@@ -131,27 +132,26 @@ impl RestMapper {
         }
     }
 
-    /// Finds a resource by a name that kubectl accepts. The name is a plural, a singular, a kind or a short name, in
-    /// upper or lower case. A group, or a version and a group, can follow, as in `deployments.v1.apps`. A prefix of the
-    /// group is enough.
+    /// Finds a resource by any name that kubectl accepts. The name is a plural name, a singular name, a kind or a short
+    /// name, in upper or lower case. It can be followed by a group, or by a version and a group, as in
+    /// `deployments.v1.apps`. The group may be abbreviated to a prefix.
     ///
     /// If the name contains no group, the core group takes precedence. Full names take precedence over short names. If
-    /// the name contains no version, the method returns the server's preferred version.
+    /// the name contains no version, the method returns the version that the server prefers.
     ///
     /// # Errors
     ///
-    /// Returns an error if no resource or several resources match, or if the mapper cannot fetch the discovery
-    /// documents.
+    /// Returns an error if no resource or several resources match, or if the discovery documents cannot be fetched.
     ///
     /// # Cancel safety
     ///
-    /// Dropping the future cancels an unfinished fetch, and the next lookup starts the fetch again. Cached documents
-    /// stay in the cache.
+    /// If the future is dropped, a fetch in progress is cancelled, and the next lookup starts it again. Documents that
+    /// are already cached stay in the cache.
     pub async fn named(&self, name: &str) -> Result<ApiResource, MappingError> {
         self.find(&Wanted::Name(name)).await
     }
 
-    /// Finds the resource for a kind. If `kind` has no version, returns the server's preferred version.
+    /// Finds the resource for a kind. If `kind` has no version, the method returns the version that the server prefers.
     ///
     /// # Errors
     ///
@@ -159,13 +159,13 @@ impl RestMapper {
     ///
     /// # Cancel safety
     ///
-    /// Dropping the future cancels an unfinished fetch, as with [`named`](Self::named).
+    /// If the future is dropped, a fetch in progress is cancelled, as with [`named`](Self::named).
     pub async fn kind(&self, kind: &GroupVersionKind) -> Result<ApiResource, MappingError> {
         self.find(&Wanted::Kind(kind)).await
     }
 
     /// Finds the kind and the scope of a resource by its group, version and plural name. If `resource` has no version,
-    /// returns the server's preferred version.
+    /// the method returns the version that the server prefers.
     ///
     /// # Errors
     ///
@@ -173,29 +173,29 @@ impl RestMapper {
     ///
     /// # Cancel safety
     ///
-    /// Dropping the future cancels an unfinished fetch, as with [`named`](Self::named).
+    /// If the future is dropped, a fetch in progress is cancelled, as with [`named`](Self::named).
     pub async fn resource(&self, resource: &GroupVersionResource) -> Result<ApiResource, MappingError> {
         self.find(&Wanted::Resource(resource)).await
     }
 
-    /// Returns all resources in all versions, in the server's order. The core group and the preferred version of each
-    /// group are first.
+    /// Returns all resources in all of their versions, in the order of the server. The core group comes first, and so
+    /// does the preferred version of each group.
     ///
     /// # Errors
     ///
-    /// Returns an error if the mapper cannot fetch the discovery documents.
+    /// Returns an error if the discovery documents cannot be fetched.
     ///
     /// # Cancel safety
     ///
-    /// Dropping the future cancels an unfinished fetch, as with [`named`](Self::named).
+    /// If the future is dropped, a fetch in progress is cancelled, as with [`named`](Self::named).
     pub async fn resources(&self) -> Result<Vec<DiscoveredResource>, ApiError> {
         Ok(self.known(0).await?.resources.clone())
     }
 
-    /// Drops the cached discovery documents. Call this method after a resource was deleted or changed. After a resource
-    /// was created, no call is necessary, because a cache miss fetches the documents again.
+    /// Drops the cached discovery documents. Call this method after a resource was changed or deleted. This is not
+    /// necessary after a resource was created, because the documents are fetched again after a cache miss.
     pub fn invalidate(&self) {
-        // The new turn also invalidates the result of a fetch that is in progress.
+        // The new turn also invalidates the result of a fetch in progress.
         self.forgotten.store(self.turns.fetch_add(1, Ordering::Relaxed), Ordering::Relaxed);
     }
 
@@ -208,14 +208,14 @@ impl RestMapper {
         }
     }
 
-    /// Returns documents from a fetch that started after turn `after` and after the last invalidation. Fetches the
-    /// documents if necessary.
+    /// Returns documents whose fetch started after turn `after` and after the last invalidation. Fetches the documents
+    /// if necessary.
     async fn known(&self, after: u64) -> Result<Arc<Known>, ApiError> {
         if let Some(known) = self.last(after) {
             return Ok(known);
         }
         let _fetching = self.fetch_lock.lock().await;
-        // Another lookup may have fetched the documents while this lookup waited for the lock.
+        // Another lookup may have fetched the documents while this one waited for the lock.
         if let Some(known) = self.last(after) {
             return Ok(known);
         }
@@ -228,9 +228,9 @@ impl RestMapper {
         Ok(new)
     }
 
-    /// Returns the cached documents if their fetch started after turn `after` and after the last invalidation.
+    /// Returns the cached documents if they were fetched after turn `after` and after the last invalidation.
     fn last(&self, after: u64) -> Option<Arc<Known>> {
-        // The lock is never poisoned, because no code under the lock panics.
+        // This lock is never poisoned, because no code panics while holding it.
         let known = self.known.lock().unwrap_or_else(PoisonError::into_inner).clone();
         known.filter(|known| known.turn > after.max(self.forgotten.load(Ordering::Relaxed)))
     }
@@ -256,7 +256,8 @@ fn unanswered(missing: &[GroupVersion]) -> String {
     }
 }
 
-/// Parses a discovery document. Returns each resource in the document with the result of looking up the resource.
+/// Parses a discovery document. Returns each resource of the document together with the result of looking it up by
+/// name.
 #[cfg(any(test, fuzzing))]
 pub(crate) fn found_in(document: &[u8]) -> Vec<(ApiResource, Result<ApiResource, MappingError>)> {
     use self::documents::{Resources, Root};
@@ -272,7 +273,7 @@ pub(crate) fn found_in(document: &[u8]) -> Vec<(ApiResource, Result<ApiResource,
     for (resources, missing) in [aggregated, (plain.unwrap_or_default(), Vec::new())] {
         let known = Known { resources, missing, asked: Instant::now(), turn: 0 };
         for entry in &known.resources {
-            // A lookup by name can fail, but must not panic.
+            // A lookup by name may fail, but must not panic.
             let _ = known.find(&Wanted::Name(&entry.resource.plural));
             let own = known.find(&Wanted::Resource(&entry.resource.gvr()));
             found.push((entry.resource.clone(), own));

@@ -1,4 +1,4 @@
-//! The client's metrics. Each metric has the same name as in client-go.
+//! The client's metrics. The metrics of the client, which have the same names as in client-go.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -38,7 +38,7 @@ static THROTTLED: Metric = Metric {
     labels: &["verb", "host"],
 };
 
-/// The histogram buckets for sizes, in bytes, as in client-go.
+/// The buckets of the size histograms in bytes, as in client-go.
 const BYTES: MetricKind = MetricKind::Histogram(&[
     64.0, 256.0, 512.0, 1024.0, 4096.0, 16384.0, 65536.0, 262144.0, 1048576.0, 4194304.0, 16777216.0,
 ]);
@@ -71,7 +71,7 @@ static PROGRAM_POLICY: Metric = Metric {
 static CERTIFICATE_AGE: Metric = Metric {
     name: "rest_client_exec_plugin_certificate_rotation_age",
     help: "How many seconds a certificate of the credential plugin was in use before it was replaced",
-    // The buckets range from minutes to months.
+    // The buckets cover durations from minutes to months.
     kind: MetricKind::Histogram(&[
         600.0,
         1800.0,
@@ -128,7 +128,7 @@ impl Instruments {
         self.provider.clone()
     }
 
-    /// Records the outcome of an attempt. `code` is `None` if no response arrived.
+    /// Records the outcome of an attempt. `code` is `None` if there was no response.
     pub(crate) fn attempted(&self, method: &Method, code: Option<StatusCode>, is_retry: bool) {
         let count = |instruments: &Labelled<_, dyn Counter>, metric| {
             let make = || {
@@ -155,7 +155,7 @@ impl Instruments {
         self.observe(&RESPONSE_SIZE, &self.response_sizes, method, bytes as f64);
     }
 
-    /// Records a run of the credential plugin, or a failure to start the plugin.
+    /// Records a run of the credential plugin, or a failure to start it.
     pub(crate) fn program_ran(&self, code: i32, how: &'static str) {
         let make = || self.provider.counter(&PROGRAM_RUNS, &[&code.to_string(), how]);
         self.program_runs.of((code, how), make).add(1);
@@ -175,7 +175,7 @@ impl Instruments {
         all.of(method.clone(), || self.provider.histogram(metric, &[method.as_str(), &self.host])).observe(value);
     }
 
-    /// Measures the duration of a request until the returned guard is dropped.
+    /// Measures the duration of a request, which ends when the returned guard is dropped.
     pub(crate) fn time(&self, method: Method) -> Timer<'_> {
         Timer { instruments: self, method, start: Instant::now() }
     }
@@ -194,8 +194,8 @@ impl Drop for Timer<'_> {
     }
 }
 
-/// The instruments of a metric. An instrument is created on the first use of its labels. There are few methods and
-/// status codes, so the number of instruments is limited.
+/// The instruments of a metric. Instruments are created when their labels are first used. The number of instruments is
+/// limited, because there are only a few methods and status codes.
 struct Labelled<K, I: ?Sized>(Mutex<HashMap<K, Arc<I>>>);
 
 impl<K: Eq + Hash, I: ?Sized> Labelled<K, I> {
@@ -207,15 +207,15 @@ impl<K: Eq + Hash, I: ?Sized> Labelled<K, I> {
         if let Some(instrument) = self.lock().get(&labels) {
             return Arc::clone(instrument);
         }
-        // Create and drop instruments without holding the lock. If another thread has inserted an instrument meanwhile,
-        // the new instrument is dropped.
+        // Do not hold the lock while instruments are created or dropped. If another thread has inserted an instrument
+        // in the meantime, the new one is dropped.
         let made = Arc::from(make());
         let mut instruments = self.lock();
         Arc::clone(instruments.entry(labels).or_insert_with(|| Arc::clone(&made)))
     }
 
     fn lock(&self) -> std::sync::MutexGuard<'_, HashMap<K, Arc<I>>> {
-        // A panic that poisoned this lock cannot have left the data inconsistent.
+        // The data is consistent even if the lock is poisoned by a panic.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

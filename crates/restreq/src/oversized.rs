@@ -1,17 +1,17 @@
-//! Buffers objects up to the size limit. Extracts only the identity from larger objects.
+//! Buffers objects that do not exceed the size limit. Only the identity is extracted from larger objects.
 
 use bytes::{Bytes, BytesMut};
 use pintle_meta::{ObjectKey, Oversized, WatchEventType};
 
 use crate::json::{Json, Token};
 
-/// Buffers the chunks of an object or of a watch frame. If the size exceeds the limit, the buffer drops all data except
-/// the fields that identify the object.
+/// Buffers the chunks of an object or of a watch frame. Once the size exceeds the limit, only the fields that identify
+/// the object are kept.
 pub(crate) struct BoundedBuffer {
     limit: usize,
     is_frame: bool,
     size: u64,
-    /// The appended bytes. Empty if the object exceeds the limit.
+    /// The appended bytes. Empty once the size limit is exceeded.
     held: BytesMut,
     scanner: Option<IdentityScanner>,
 }
@@ -39,8 +39,8 @@ impl BoundedBuffer {
         scanner.push(part);
     }
 
-    /// Appends the last chunk of an object, returns the object, and resets the buffer. If the object arrived in a
-    /// single chunk, it is not copied.
+    /// Appends the last chunk of an object, and returns the object. An object that arrives in a single chunk is not
+    /// copied. Afterwards, the buffer is empty.
     pub(crate) fn finish(&mut self, last: Bytes) -> Result<Bytes, Box<Found>> {
         let whole = if self.is_empty() && last.len() <= self.limit {
             last
@@ -65,10 +65,11 @@ pub(crate) struct Found {
 struct IdentityScanner {
     json: Json,
     is_frame: bool,
-    /// The names of the fields on the path to the current position. Array indexes are omitted.
+    /// The names of the fields that lead to the current position. Array indexes are omitted.
     path: Vec<Vec<u8>>,
     event_type: Option<String>,
-    /// The namespace. Empty if the object has no namespace or it is `null`. `None` if the namespace is not a string.
+    /// The namespace. Empty if the object has no namespace, or if the namespace is `null`. `None` if the namespace is
+    /// not a string.
     namespace: Option<String>,
     name: Option<String>,
     uid: Option<String>,
@@ -103,7 +104,7 @@ impl IdentityScanner {
                 Token::Text => text.and_then(|text| serde_json::from_slice(&[b"\"", text, b"\""].concat()).ok()),
                 _ => None,
             };
-            // Ignore all values in arrays. A field whose value has the wrong type is still present.
+            // Ignore all values in arrays. A field counts even if its value has the wrong type.
             if self.path.len() == self.json.depth()
                 && let Some(field) = self.field()
             {
@@ -130,7 +131,7 @@ impl IdentityScanner {
 
     fn into_found(self, size: u64, limit: usize) -> Found {
         let Self { event_type, namespace, name, uid, resource_version, .. } = self;
-        // If the namespace is unknown, the name alone would identify another object.
+        // Without its namespace, the name would identify a different object.
         let key = match (namespace, name) {
             (Some(namespace), Some(name)) if !name.is_empty() => Some(ObjectKey::new(&namespace, &name)),
             _ => None,

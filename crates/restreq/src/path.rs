@@ -1,12 +1,12 @@
-//! Formats paths and queries like Go's packages `path` and `net/url`. This module does no I/O.
+//! Formats paths and queries like the Go packages `path` and `net/url`. This module does no I/O.
 
 use std::borrow::Cow;
 use std::time::Duration;
 
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 
-/// Joins the non-empty strings with slashes and normalizes the result, like Go's `path.Join`. The result ends with a
-/// slash only if it is the root path.
+/// Joins all non-empty strings with slashes and normalizes the result, like Go's `path.Join`. Only the root path ends
+/// with a slash.
 pub(crate) fn join<'a>(parts: impl IntoIterator<Item = &'a str>) -> String {
     let mut parts = parts.into_iter().filter(|part| !part.is_empty()).peekable();
     let is_rooted = parts.peek().is_some_and(|first| first.starts_with('/'));
@@ -16,7 +16,7 @@ pub(crate) fn join<'a>(parts: impl IntoIterator<Item = &'a str>) -> String {
         match segment {
             "" | "." => {}
             ".." if !matches!(&joined[last..], "" | "..") => joined.truncate(last.saturating_sub(1)),
-            // The root path has no parent.
+            // At the root path, `..` has no effect.
             ".." if is_rooted => {}
             segment => {
                 if is_rooted || !joined.is_empty() {
@@ -32,7 +32,7 @@ pub(crate) fn join<'a>(parts: impl IntoIterator<Item = &'a str>) -> String {
     joined
 }
 
-/// Returns the reason why `text` cannot be a path segment. Returns `None` if `text` is a valid path segment.
+/// Returns why `text` cannot be used as a path segment. Returns `None` if `text` is a valid path segment.
 pub(crate) fn segment_fault(text: &str) -> Option<&'static str> {
     match text {
         "." | ".." => Some("it may not be \".\" or \"..\""),
@@ -68,7 +68,7 @@ pub(crate) fn encode_path(path: String) -> String {
     }
 }
 
-/// Keeps the order of the parameters.
+/// The order of the parameters is preserved.
 pub(crate) fn encode_query<'a>(pairs: impl IntoIterator<Item = (&'a str, &'a str)>) -> String {
     const QUERY: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'_').remove(b'.').remove(b'~');
     let mut query = String::new();
@@ -83,7 +83,7 @@ pub(crate) fn encode_query<'a>(pairs: impl IntoIterator<Item = (&'a str, &'a str
     query
 }
 
-/// Decodes the keys and values of a query, in the same order. A key without `=` has an empty value.
+/// Decodes the keys and values of a query and preserves their order. A key without `=` gets an empty value.
 pub(crate) fn decode_query(query: &str) -> Vec<(String, String)> {
     let unescape = |text: &str| {
         let spaced = text.replace('+', " ");
@@ -93,9 +93,9 @@ pub(crate) fn decode_query(query: &str) -> Vec<(String, String)> {
     pairs.map(|pair| pair.split_once('=').unwrap_or((pair, ""))).map(|(k, v)| (unescape(k), unescape(v))).collect()
 }
 
-/// Formats a duration like Go: `1s`, `1.5s`, `500ms`, `1m0s`, `1h0m0s`.
+/// Formats a duration like Go, for example as `1s`, `1.5s`, `500ms`, `1m0s` or `1h0m0s`.
 pub(crate) fn duration_text(duration: Duration) -> String {
-    // Servers reject a duration above Go's maximum.
+    // Limit the duration to Go's maximum, because servers reject longer durations.
     let nanos = duration.as_nanos().min(i64::MAX as u128);
     match nanos {
         0 => "0s".into(),
@@ -115,7 +115,7 @@ pub(crate) fn duration_text(duration: Duration) -> String {
     }
 }
 
-/// Formats `amount / unit` as a decimal number without trailing zeros. `unit` is a power of ten.
+/// Formats `amount / unit` as a decimal number without trailing zeros. `unit` must be a power of ten.
 fn decimal(amount: u128, unit: u128) -> String {
     let (whole, rest) = (amount / unit, amount % unit);
     if rest == 0 {

@@ -18,21 +18,23 @@ use crate::websocket::WebSocket;
 /// A running command in a container, returned by [`Api::exec`](crate::Api::exec) and
 /// [`Api::attach`](crate::Api::attach).
 ///
-/// Take the streams out of the fields, as with [`tokio::process::Child`]. The field of a stream is `None` if the
-/// options did not request the stream.
+/// The streams can be taken out of the fields, as with [`tokio::process::Child`]. If the options did not request a
+/// stream, its field is `None`.
 ///
 /// - **Backpressure**: each stream buffers at most 64 KiB plus one message. All streams share one connection. While the
-///   buffer of one stream is full, the server cannot send on any stream. Read stdout and stderr concurrently, or drop
-///   the stream that you do not need. [`wait_with_output`](Self::wait_with_output) reads both.
-/// - **End of the input**: dropping or shutting down [`stdin`](Self::stdin) closes the command's input. Servers before
-///   Kubernetes 1.30 use the protocol `v4.channel.k8s.io`, which cannot signal the end of the input. With such a
-///   server, the command's input never ends, and shutting down `stdin` returns an error.
-/// - **End of the connection**: the connection closes after the `AttachedProcess` and all its streams are dropped.
-///   Input that was not flushed can be lost. A command without a terminal may continue to run in the container.
-/// - **Lost connections**: a read returns an error if the connection is lost before the end of the output.
+///   buffer of one stream is full, the server cannot send data on any stream. Therefore, read stdout and stderr
+///   concurrently, or drop the one that you do not need. [`wait_with_output`](Self::wait_with_output) reads both.
+/// - **End of the input**: the input of the command is closed when [`stdin`](Self::stdin) is shut down or dropped.
+///   Servers before Kubernetes 1.30 use the protocol `v4.channel.k8s.io`, which has no message for the end of the
+///   input. With these servers, the command never sees the end of its input, and shutting down `stdin` returns an
+///   error.
+/// - **End of the connection**: the connection is closed when the `AttachedProcess` and all of its streams have been
+///   dropped. Input that was not flushed may be lost. A command that runs without a terminal may keep running in the
+///   container.
+/// - **Lost connections**: if the connection is lost before the end of the output, a read returns an error.
 ///
-/// A task drives the connection. The task runs on the runtime of the call that started the command. The task ends when
-/// the connection closes.
+/// A task drives the connection. The connection is driven by a task on the runtime on which the command was started.
+/// This task ends when the connection is closed.
 ///
 /// # Examples
 ///
@@ -58,9 +60,9 @@ use crate::websocket::WebSocket;
 pub struct AttachedProcess {
     /// The command's standard input.
     pub stdin: Option<ProcessInput>,
-    /// The command's standard output. If the command has a terminal, this stream also contains standard error.
+    /// The command's standard output. If the command runs in a terminal, this stream also contains the standard error.
     pub stdout: Option<ProcessOutput>,
-    /// The command's standard error. `None` if the command has a terminal.
+    /// The command's standard error. `None` if the command runs in a terminal.
     pub stderr: Option<ProcessOutput>,
     /// The terminal, if the options requested one.
     pub terminal: Option<Terminal>,
@@ -69,21 +71,22 @@ pub struct AttachedProcess {
     protocol: &'static str,
 }
 
-/// A command's standard input. Dropping a `ProcessInput` closes the input: see [`AttachedProcess`].
+/// A command's standard input. Dropping a `ProcessInput` closes the input, as described in [`AttachedProcess`].
 ///
 /// # Cancel safety
 ///
-/// A write that returns `Pending` has accepted no data.
+/// If a write returns `Pending`, no data has been accepted.
 pub struct ProcessInput(Sender);
 
-/// A command's standard output or standard error. Dropping a `ProcessOutput` discards all later output.
+/// The standard output or standard error of a command. When a `ProcessOutput` is dropped, all further output is
+/// discarded.
 ///
 /// # Cancel safety
 ///
-/// A read that returns `Pending` has consumed no data.
+/// If a read returns `Pending`, no data has been consumed.
 pub struct ProcessOutput(Receiver);
 
-/// A command's terminal. All clones change the same terminal.
+/// A command's terminal. Clones refer to the same terminal.
 #[derive(Clone)]
 pub struct Terminal(Connection);
 
@@ -97,11 +100,11 @@ pub struct TerminalSize {
     pub height: u16,
 }
 
-/// A command's exit status and complete output. `Debug` prints only the size of the output, because the output can
-/// contain a secret.
+/// The exit status and the complete output of a command. The `Debug` output contains only the size of the output,
+/// because the output may contain a secret.
 #[derive(Clone)]
 pub struct CommandOutput {
-    /// The standard output. If the command has a terminal, also contains the standard error.
+    /// The standard output. If the command runs in a terminal, this also contains the standard error.
     pub stdout: Vec<u8>,
     /// The standard error.
     pub stderr: Vec<u8>,
@@ -109,7 +112,7 @@ pub struct CommandOutput {
     pub status: Result<(), ExecError>,
 }
 
-/// The reason why a command failed. The message names the request.
+/// Why a command failed. The message names the request.
 ///
 /// # Examples
 ///
@@ -127,15 +130,15 @@ pub struct CommandOutput {
 #[derive(Clone, Debug, ThisError)]
 #[non_exhaustive]
 pub enum ExecError {
-    /// The connection ended before the command's status arrived. The command may still run.
+    /// The connection ended before the status of the command was received. The command may still run.
     #[error("{request}: the status of the command did not arrive: {message}")]
     Disconnected {
         /// The request.
         request: Arc<RequestLine>,
-        /// The reason why the connection ended.
+        /// Why the connection ended.
         message: Box<str>,
     },
-    /// The command's exit code is not 0.
+    /// The command exited with a code other than 0.
     #[error("{request}: the command ended with exit code {code}")]
     ExitCode {
         /// The request.
@@ -146,7 +149,7 @@ pub enum ExecError {
         status: Box<Status>,
     },
     /// The server could not start the command, or the command was interrupted. For example, the container does not
-    /// exist, or the node is unreachable.
+    /// exist or the node is unreachable.
     #[error("{request}: {status}")]
     Failed {
         /// The request.
@@ -165,7 +168,7 @@ impl ExecError {
         }
     }
 
-    /// Returns the server's status for the command, if the status has arrived.
+    /// Returns the status of the command that the server sent, if any.
     pub fn status(&self) -> Option<&Status> {
         match self {
             Self::ExitCode { status, .. } | Self::Failed { status, .. } => Some(status),
@@ -186,7 +189,7 @@ impl From<ExecError> for ApiError {
     }
 }
 
-/// The subprotocols that the client offers, ordered by preference.
+/// The subprotocols that the client supports, in order of preference.
 pub(crate) const PROTOCOLS: [&str; 2] = [V5, "v4.channel.k8s.io"];
 const V5: &str = "v5.channel.k8s.io";
 
@@ -219,38 +222,38 @@ impl AttachedProcess {
         }
     }
 
-    /// Returns the subprotocol that the server chose: `v5.channel.k8s.io` or `v4.channel.k8s.io`.
+    /// Returns the subprotocol that the server has chosen: `v5.channel.k8s.io` or `v4.channel.k8s.io`.
     pub fn protocol(&self) -> &'static str {
         self.protocol
     }
 
-    /// Waits until the command ends. This method first drops the streams that are still in the fields. Dropping the
-    /// streams closes the input and discards the output. To keep a stream, take it out of its field first.
+    /// Waits until the command ends. Streams that are still in the fields are dropped first, which closes the input and
+    /// discards the output. To prevent this, take them out of the fields before calling this method.
     ///
     /// # Errors
     ///
-    /// Returns [`ExecError::ExitCode`] if the exit code is not 0. Returns another error if the command failed to run or
-    /// its status is unknown.
+    /// Returns [`ExecError::ExitCode`] if the exit code is not 0. All other errors mean that the command could not be
+    /// run or that its status is unknown.
     ///
     /// # Cancel safety
     ///
-    /// Dropping the future does not lose the status of the command. A later call returns the status. The streams are
+    /// If the future is dropped, the status of the command is not lost, and the next call returns it. The streams are
     /// dropped.
     pub async fn status(&mut self) -> Result<(), ExecError> {
         (self.stdin, self.stdout, self.stderr) = (None, None, None);
         self.wait().await
     }
 
-    /// Closes the command's input, and reads the whole output into memory until the command exits.
+    /// Closes the input of the command, and reads its output into memory until the command exits.
     ///
     /// # Errors
     ///
-    /// Returns an I/O error if the connection is lost before all output was read. [`CommandOutput::status`] contains a
-    /// failure of the command.
+    /// Returns an I/O error if the connection is lost before the end of the output. A failure of the command is
+    /// reported in [`CommandOutput::status`].
     ///
     /// # Cancel safety
     ///
-    /// Dropping the future closes the connection and loses the output.
+    /// If the future is dropped, the connection is closed and the output is lost.
     pub async fn wait_with_output(mut self) -> io::Result<CommandOutput> {
         self.stdin = None;
         let (mut stdout, mut stderr) = (self.stdout.take(), self.stderr.take());
@@ -273,7 +276,7 @@ async fn whole(output: &mut Option<ProcessOutput>) -> io::Result<Vec<u8>> {
 }
 
 fn outcome(request: &Arc<RequestLine>, error: &[u8], end: Option<&End>) -> Option<Result<(), ExecError>> {
-    // The server can send the status in several messages, so parse all received data.
+    // The status may arrive in several messages, so parse all data received so far.
     if let Ok(status) = serde_json::from_slice::<Status>(error) {
         return Some(judge(request, status));
     }
@@ -303,11 +306,11 @@ fn judge(request: &Arc<RequestLine>, status: Status) -> Result<(), ExecError> {
 }
 
 impl Terminal {
-    /// Changes the terminal's size. If several sizes are waiting to be sent, only the latest size is sent.
+    /// Changes the terminal's size. If several sizes have not been sent yet, only the latest one is sent.
     ///
     /// # Errors
     ///
-    /// Returns an error if the connection has already closed.
+    /// Returns an error if the connection is already closed.
     pub fn resize(&self, size: TerminalSize) -> io::Result<()> {
         let mut message = vec![RESIZE];
         serde_json::to_writer(&mut message, &size)?;

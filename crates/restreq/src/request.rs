@@ -26,12 +26,12 @@ use crate::error::{Error, InvalidRequest};
 use crate::path;
 use crate::warning::WarningHandler;
 
-/// A request to the API server. Build a request with chained setters, and send it with a method such as
+/// A request to the API server. A request is built by chaining setters, and is sent by a method such as
 /// [`send`](Self::send).
 ///
-/// If a setter detects an error, the request stores the error, and most later setters do nothing. Sending the request
-/// then returns the stored error without sending anything. A request can be sent several times, even concurrently. Each
-/// send has a separate retry count.
+/// If a setter fails, the request stores the error, and most of the following setters have no effect. Sending such a
+/// request returns the stored error without any I/O. A request can be sent more than once, even concurrently. The
+/// retries are counted separately each time.
 ///
 /// # Examples
 ///
@@ -57,7 +57,7 @@ use crate::warning::WarningHandler;
 #[derive(Clone)]
 #[must_use = "a request does nothing until it is sent"]
 pub struct Request {
-    /// Boxed, so that each setter moves only a pointer.
+    /// The fields are boxed, so that setters only move a pointer.
     pub(crate) parts: Box<Parts>,
 }
 
@@ -65,13 +65,14 @@ pub struct Request {
 pub(crate) struct Parts {
     pub(crate) client: RestClient,
     pub(crate) method: Method,
-    /// The first part of the path, such as `/apis/apps/v1`. Includes the path prefix of the server's URL.
+    /// The beginning of the path, such as `/apis/apps/v1`. It includes the path prefix of the server URL.
     prefix: Arc<str>,
     subpath: String,
-    /// The query parameters, sorted by key. The values of a key keep their order.
+    /// The query parameters, sorted by key. The values of each key are in the order in which they were added.
     params: BTreeMap<String, Vec<String>>,
     pub(crate) headers: HeaderMap,
-    /// The namespace. `None` differs from an empty namespace: see [`namespace`](Self::namespace).
+    /// The namespace. `None` and an empty string have different meanings, as described in
+    /// [`namespace`](Self::namespace).
     pub(crate) namespace: Option<String>,
     pub(crate) resource: Option<String>,
     pub(crate) name: Option<String>,
@@ -83,14 +84,14 @@ pub(crate) struct Parts {
     pub(crate) throttled: bool,
     pub(crate) limiter: Option<Throttle<TokioClock>>,
     pub(crate) backoff: Option<Arc<ServerBackoff>>,
-    /// Whether to return a response with status 429 instead of retrying.
+    /// Whether to return responses with status 429 instead of retrying the request.
     pub(crate) returns_429: bool,
     pub(crate) warnings: Option<Arc<dyn WarningHandler>>,
     pub(crate) body: Body,
     fault: Option<InvalidRequest>,
 }
 
-/// The default number of retries, as in client-go.
+/// The default for the maximum number of retries, as in client-go.
 const MAX_RETRIES: u32 = 10;
 
 impl Request {
@@ -121,14 +122,14 @@ impl Request {
         Self { parts: Box::new(parts) }
     }
 
-    /// Sets the HTTP method. This setter works even if an earlier setter failed.
+    /// Sets the HTTP method. This also works after an earlier setter has failed.
     pub fn verb(mut self, method: Method) -> Self {
         self.parts.method = method;
         self
     }
 
-    /// Appends segments to the first part of the path, which precedes the resource. The segments are joined and
-    /// normalized, but not validated.
+    /// Appends segments to the first part of the path, before the resource. The segments are joined and normalized, but
+    /// not checked.
     pub fn prefix<S: AsRef<str>>(mut self, segments: impl IntoIterator<Item = S>) -> Self {
         if self.parts.fault.is_none() {
             self.parts.prefix = join_all(&self.parts.prefix, segments).into();
@@ -136,8 +137,8 @@ impl Request {
         self
     }
 
-    /// Appends segments to the end of the path, which follows the name and the subresource. The segments are joined and
-    /// normalized, but not validated.
+    /// Appends segments to the end of the path, after the name and the subresource. The segments are joined and
+    /// normalized, but not checked.
     pub fn suffix<S: AsRef<str>>(mut self, segments: impl IntoIterator<Item = S>) -> Self {
         if self.parts.fault.is_none() {
             self.parts.subpath = join_all(&self.parts.subpath, segments);
@@ -145,8 +146,8 @@ impl Request {
         self
     }
 
-    /// Sets the first part of the path. The path prefix of the server's URL precedes this part. A single segment keeps
-    /// its trailing slash.
+    /// Sets the beginning of the path. It is appended to the path prefix of the server URL. If there is only one
+    /// segment, its trailing slash is kept.
     pub fn abs_path<S: AsRef<str>>(mut self, segments: impl IntoIterator<Item = S>) -> Self {
         if self.parts.fault.is_none() {
             let segments: Vec<S> = segments.into_iter().collect();
@@ -185,13 +186,13 @@ impl Request {
         }
     }
 
-    /// Sets the resource by its plural name. The resource can be set only once.
+    /// Sets the resource by its plural name. The resource can only be set once.
     pub fn resource(self, resource: impl Into<String>) -> Self {
         self.set_once("resource", resource.into(), |request| &mut request.parts.resource)
     }
 
-    /// Sets the namespace. The namespace can be set only once. For a list, an empty namespace means all namespaces. For
-    /// a create or a request with a name, an empty namespace is an error.
+    /// Sets the namespace. The namespace can only be set once. When objects are listed, an empty namespace means all
+    /// namespaces. In a create request, or in a request with a name, an empty namespace is an error.
     pub fn namespace(self, namespace: impl Into<String>) -> Self {
         self.set_once("namespace", namespace.into(), |request| &mut request.parts.namespace)
     }
@@ -201,7 +202,7 @@ impl Request {
         if scoped { self.namespace(namespace) } else { self }
     }
 
-    /// Sets the object's name. The name can be set only once and must not be empty.
+    /// Sets the object's name. The name can only be set once and must not be empty.
     pub fn name(self, name: impl Into<String>) -> Self {
         let name = name.into();
         if name.is_empty() && self.parts.fault.is_none() {
@@ -211,7 +212,7 @@ impl Request {
     }
 
     /// Sets the subresource, such as `status`. `segments` are the path segments of the subresource. The subresource can
-    /// be set only once.
+    /// only be set once.
     pub fn subresource<S: AsRef<str>>(mut self, segments: impl IntoIterator<Item = S>) -> Self {
         const PART: &str = "subresource";
         if self.parts.fault.is_some() {
@@ -233,7 +234,7 @@ impl Request {
         self
     }
 
-    /// Adds a query parameter. If a key is added several times, all values are kept.
+    /// Adds a query parameter. If a key is added more than once, all of its values are sent.
     pub fn param(mut self, key: impl Into<String>, value: impl Into<String>) -> Self {
         if self.parts.fault.is_none() {
             self.parts.params.entry(key.into()).or_default().push(value.into());
@@ -241,8 +242,8 @@ impl Request {
         self
     }
 
-    /// Adds the fields of an options struct as query parameters. A field can be a string, a number, a boolean, or a
-    /// list of these types. A list adds one parameter per element. Absent fields are skipped.
+    /// Adds each field of a struct as a query parameter. A field can be a string, a number, a boolean, or a list of
+    /// these types. For a list, one parameter per element is added. Absent fields are skipped.
     pub fn options(mut self, options: &impl Serialize) -> Self {
         if self.parts.fault.is_some() {
             return self;
@@ -258,8 +259,8 @@ impl Request {
         }
     }
 
-    /// Sets a header and removes the header's previous values. This setter works even if an earlier setter failed. A
-    /// header with credentials or cookies is marked as sensitive, so `Debug` does not print its value.
+    /// Sets a header, replacing any previous values. This also works after an earlier setter has failed. Headers with
+    /// credentials or cookies are marked as sensitive, so their values do not appear in `Debug` output.
     pub fn header(mut self, name: &str, value: &str) -> Self {
         match (HeaderName::from_bytes(name.as_bytes()), HeaderValue::from_str(value)) {
             (Ok(name), Ok(mut value)) => {
@@ -271,9 +272,9 @@ impl Request {
         }
     }
 
-    /// Sets the timeout for the whole request, including all retries. The timeout does not include the rate limiter's
-    /// wait before the first attempt. Zero means no timeout. The client also sends the timeout to the server, as the
-    /// parameter `timeout`. For watches and streams, only the server enforces the timeout.
+    /// Sets the total timeout of the request, including all retries. Waiting for the rate limiter before the first
+    /// attempt is not included. Zero means no timeout. The timeout is also sent to the server, as the parameter
+    /// `timeout`. For watches and streams, the timeout is only enforced by the server.
     pub fn timeout(mut self, timeout: Duration) -> Self {
         if self.parts.fault.is_none() {
             self.parts.timeout = (!timeout.is_zero()).then_some(timeout);
@@ -281,33 +282,34 @@ impl Request {
         self
     }
 
-    /// Sets the maximum duration of each pause within the response body. The default is the client's setting.
+    /// Sets the maximum time to wait for the next part of the response body. By default, the setting of the client is
+    /// used.
     pub fn idle_timeout(mut self, timeout: Duration) -> Self {
         self.parts.idle_timeout = Some(timeout);
         self
     }
 
-    /// Sets the maximum number of retries. 10 by default. This setter works even if an earlier setter failed. The
-    /// client retries a request only if a retry is safe.
+    /// Sets the maximum number of retries. 10 by default. This also works after an earlier setter has failed.
+    /// Regardless of this number, requests are only retried if it is safe.
     ///
-    /// If the request has no deadline, the pauses between attempts take at most a minute in total. After this minute,
-    /// or if the client's retry budget is empty, the request returns the last response. The retry budget grows by a
-    /// fifth of a retry with each request and by 50 retries per second, up to 500 retries.
+    /// If the request has no deadline, the total pause between attempts is limited to one minute. When this limit is
+    /// reached, or when the retry budget of the client is exhausted, the last response is returned. The retry budget
+    /// grows by 0.2 retries with each request and by 50 retries per second, up to 500 retries.
     pub fn max_retries(mut self, retries: u32) -> Self {
         self.parts.max_retries = retries;
         self
     }
 
-    /// Sets the maximum size of the response in bytes. For a list that is read item by item, this is the maximum size
-    /// of an item. For a watch, this is the maximum size of a frame. The default is the client's setting.
+    /// Sets the maximum size of the response body in bytes. If a list is read item by item, this limits the size of
+    /// each item. For a watch, this limits the size of each event. By default, the setting of the client is used.
     pub fn max_body(mut self, bytes: usize) -> Self {
         self.parts.max_body = Some(bytes);
         self
     }
 
-    /// Sets a rate limiter that replaces the client's rate limiter, like client-go's `Throttle`. This setter works even
-    /// if an earlier setter failed. Clones of a rate limiter share their tokens, so several requests can share a
-    /// separate limit.
+    /// Sets a rate limiter to use instead of the client's, like client-go's `Throttle`. This also works after an
+    /// earlier setter has failed. Clones of a rate limiter share their tokens, so it can limit several requests
+    /// together.
     ///
     /// # Examples
     ///
@@ -328,9 +330,9 @@ impl Request {
         self
     }
 
-    /// Sets a back-off that replaces the client's back-off, like client-go's `BackOff`. This setter works even if an
-    /// earlier setter failed. This request and its clones share the back-off, and each attempt waits for the back-off.
-    /// A response with status 429 or 5xx increases the back-off, and any other response resets it.
+    /// Sets a back-off to use instead of the client's, like client-go's `BackOff`. This also works after an earlier
+    /// setter has failed. The back-off is shared by this request and its clones, and delays each attempt. Responses
+    /// with status 429 or 5xx increase the back-off, and all other responses reset it.
     ///
     /// # Examples
     ///
@@ -358,16 +360,15 @@ impl Request {
         self
     }
 
-    /// Disables rate limiting and back-off for this request. The setter also removes the request's own rate limiter and
-    /// back-off, and works even if an earlier setter failed. Use this setter for urgent requests, such as lease
+    /// Exempts this request from rate limiting and back-off. This also removes the rate limiter and the back-off of the
+    /// request itself. It also works after an earlier setter has failed. Use this for urgent requests, such as lease
     /// renewals.
     pub fn unthrottled(mut self) -> Self {
         (self.parts.throttled, self.parts.limiter, self.parts.backoff) = (false, None, None);
         self
     }
 
-    /// Sets a warning handler that replaces the client's warning handler. This setter works even if an earlier setter
-    /// failed.
+    /// Sets a warning handler to use instead of the client's. This also works after an earlier setter has failed.
     pub fn warning_handler(mut self, handler: Arc<dyn WarningHandler>) -> Self {
         self.parts.warnings = Some(handler);
         self
@@ -381,8 +382,7 @@ impl Request {
         self
     }
 
-    /// Sets the request body to the content of a file. The setter reads the file immediately. Does not set
-    /// `Content-Type`.
+    /// Sets the body to the content of a file. The file is read immediately. Does not set `Content-Type`.
     pub fn body_file(self, path: impl AsRef<Path>) -> Self {
         if self.parts.fault.is_some() {
             return self;
@@ -393,8 +393,8 @@ impl Request {
         }
     }
 
-    /// Sets the request body to a stream of chunks. A stream can be sent only once, so the client never retries the
-    /// request. If the stream panics, the request fails. Does not set `Content-Type`.
+    /// Sets the body to a stream of chunks. A stream can only be sent once, so the request is never retried. If the
+    /// stream panics, the request fails. Does not set `Content-Type`.
     pub fn body_stream(mut self, chunks: impl Stream<Item = std::io::Result<Bytes>> + Send + 'static) -> Self {
         if self.parts.fault.is_none() {
             self.parts.body = Body::stream(chunks);
@@ -402,8 +402,8 @@ impl Request {
         self
     }
 
-    /// Sets the request body to `object`, serialized as JSON. Sets `Content-Type` unless the header is already set. If
-    /// `object` serializes to `null`, the request has no body.
+    /// Sets the body to `object`, serialized as JSON. The header `Content-Type` is also set, unless it was set before.
+    /// If `object` serializes to `null`, the request has no body.
     pub fn json(mut self, object: &(impl Serialize + ?Sized)) -> Self {
         if self.parts.fault.is_some() {
             return self;
@@ -419,19 +419,20 @@ impl Request {
         }
     }
 
-    /// Returns the first error from a setter, if any. Sending the request would return this error.
+    /// Returns the first error of a setter, if any. Sending the request returns the same error.
     pub fn error(&self) -> Option<&InvalidRequest> {
         self.parts.fault.as_ref()
     }
 
-    /// Returns the API group in the request's path, or an empty string for the core group and for other paths.
+    /// Returns the API group in the path of the request. Returns an empty string for the core group and for paths
+    /// without a group.
     pub(crate) fn group(&self) -> &str {
         let path = self.parts.prefix.strip_prefix(&self.parts.client.shared.base.path).unwrap_or_default();
         let group = path.strip_prefix("/apis/").and_then(|rest| rest.split('/').next());
         group.unwrap_or_default()
     }
 
-    /// Stores an error. Does nothing if the request already has an error.
+    /// Stores an error. Does nothing if the request already contains an error.
     pub(crate) fn keep(mut self, fault: InvalidRequest) -> Self {
         self.parts.fault.get_or_insert(fault);
         self

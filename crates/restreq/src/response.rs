@@ -12,7 +12,7 @@ use crate::error::{Error, Flow};
 use crate::warning::Warning;
 use crate::{error, list, status};
 
-/// A successful response with its complete body in memory.
+/// A successful response whose body is completely in memory.
 ///
 /// # Examples
 ///
@@ -45,7 +45,7 @@ impl Response {
         self.status
     }
 
-    /// Returns `true` for status 201: the request created an object.
+    /// Returns `true` if the status is 201, which means that an object was created.
     pub fn was_created(&self) -> bool {
         self.status == StatusCode::CREATED
     }
@@ -55,7 +55,7 @@ impl Response {
         &self.headers
     }
 
-    /// Returns the server's warnings. The warning handler has already received these warnings.
+    /// Returns the server's warnings. These warnings have already been passed to the warning handler.
     pub fn warnings(&self) -> &[Warning] {
         &self.warnings
     }
@@ -69,20 +69,20 @@ impl Response {
     ///
     /// # Errors
     ///
-    /// Returns [`Error::Status`] if the body is a `Status` object that reports a failure. Returns [`Error::Decode`] if
-    /// the body is empty or cannot be decoded as a `T`.
+    /// Returns [`Error::Status`] if the body is a `Status` object that describes a failure. Returns [`Error::Decode`]
+    /// if the body is empty or cannot be decoded as `T`.
     pub fn into<T: DeserializeOwned>(self) -> Result<T, Error> {
         self.check()?;
         serde_json::from_slice(&self.body).map_err(|error| self.unreadable(DecodeError::from(error).to_string()))
     }
 
-    /// Decodes a list object by object, without a second copy of the whole body. To read a list that does not fit into
-    /// memory, use [`Request::list`](crate::Request::list).
+    /// Decodes a list object by object, which avoids a second copy of the body. If the list does not fit into memory,
+    /// use [`Request::list`](crate::Request::list) instead.
     ///
     /// # Errors
     ///
-    /// Returns the same errors as [`into`](Self::into). A decoding error contains the object's index in the list and,
-    /// if possible, the object's name.
+    /// Returns the same errors as [`into`](Self::into). A decoding error contains the index of the object in the list
+    /// and, if possible, the name of the object.
     pub fn into_list<T: DeserializeOwned>(self) -> Result<List<T>, Error> {
         self.check()?;
         let (items, metadata) = list::split(self.body.clone()).map_err(|message| self.unreadable(message))?;
@@ -114,7 +114,7 @@ impl Response {
 }
 
 impl fmt::Debug for Response {
-    /// Hides the body and the headers, because they can contain secrets, tokens or cookies.
+    /// Omits the body and the headers, because they may contain secrets, tokens or cookies.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Response")
             .field("request", &format_args!("{}", self.request))

@@ -16,9 +16,10 @@ pub(crate) use self::budget::Budget;
 use crate::body::Body;
 use crate::error::Error;
 
-/// Decides whether and when to send a request again. Each `send` call has a separate `Retry`. A `Retry` does not sleep.
+/// Decides whether and when a request is sent again. A new `Retry` is created each time a request is sent. A `Retry`
+/// does not sleep.
 ///
-/// The decision depends on the outcome of the attempt and on the effect of repeating the request:
+/// The decision depends on the outcome of the attempt and on the consequences of repeating the request:
 ///
 /// | | read | guarded write | other write | create of a generated name |
 /// |---|---|---|---|---|
@@ -30,18 +31,18 @@ use crate::error::Error;
 /// | the same, on a reused connection | retry immediately | retry immediately, in doubt | fail | fail |
 /// | anything else | fail | fail | fail | fail |
 ///
-/// - `Retry-After` is a number of seconds or a date. The server may have processed a request with a 5xx response,
-///   because a proxy can send a 5xx status. A retry "in doubt" reports a later failure as [`Error::Retried`].
-/// - A guarded write is a PUT or PATCH with a resourceVersion, a DELETE with a precondition, or a server-side apply.
-///   Repeating a guarded write does not change the cluster again.
-/// - Repeating a create request with a generated name would silently create a second object.
-/// - As in client-go, the client does not retry after a failed connection attempt. The caller can safely retry, with a
-///   deadline and a back-off of its own. The client also does not retry after a missed deadline.
-/// - A body that can be read only once is sent only once.
-/// - All requests of a client share a retry [`Budget`]. The first retry of a request is free if the server did not
-///   process the request, or if a reused connection was already dead.
-/// - All pauses between attempts must fit into the request's deadline. Without a deadline, as for watches, the pauses
-///   take at most a minute in total.
+/// - `Retry-After` is a number of seconds or a date. After a 5xx response, the server may have processed the request,
+///   because the status may come from a proxy. If a retry "in doubt" fails, the error is [`Error::Retried`].
+/// - A guarded write is a PUT or PATCH with a `resourceVersion`, a DELETE with a precondition, or a server-side apply.
+///   If such a write is repeated, it does not change the cluster a second time.
+/// - If a create request with a generated name were repeated, it would silently create a second object.
+/// - As in client-go, a failed connection attempt is not retried. The caller can safely retry it, with its own deadline
+///   and back-off. A request that has missed its deadline is not retried either.
+/// - A request whose body can only be read once is never retried.
+/// - All requests of a client share a retry [`Budget`]. The first retry does not count against the budget if the server
+///   has not processed the request, or if a reused connection was already dead.
+/// - The total pause between attempts must not exceed the deadline of the request. If there is no deadline, as in
+///   watches, the total pause is limited to one minute.
 #[derive(Debug)]
 pub(crate) struct Retry {
     retries_left: u32,
@@ -54,20 +55,21 @@ pub(crate) struct Retry {
     has_jitter: bool,
 }
 
-/// The effect of repeating a request that the server may have processed.
+/// What happens if a request that the server may have processed is repeated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Repetition {
-    /// The request changes nothing, so neither does a repetition.
+    /// The request does not change anything, so repeating it is harmless.
     Harmless,
-    /// Repeating the request changes nothing, because the request states which version of the object it applies to.
+    /// Repeating the request does not change anything, because the request states to which version of the object it
+    /// applies.
     Guarded,
-    /// Repeating the request repeats its change, and can overwrite other clients' changes.
+    /// Repeating the request makes the same change again, which can overwrite changes by other clients.
     Unsafe,
     /// Repeating the request creates another object.
     CreatesAnother,
 }
 
-/// The outcome of an attempt, as far as the retry policy needs it.
+/// The part of an attempt's outcome that is relevant for retries.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Outcome {
     /// 429 or 501 with `Retry-After`. The server did not process the request.
@@ -80,24 +82,23 @@ pub(crate) enum Outcome {
     Unprocessed,
     /// The connection was lost after the request was sent.
     Lost,
-    /// A reused connection was lost after the request was sent. The connection most likely died while idle.
+    /// A reused connection was lost after the request was sent. The connection has most likely died while it was idle.
     Stale,
     /// Anything else, including success.
     Final,
 }
 
-/// The maximum pause that a server can request. If the server requests a longer pause, the request returns the
-/// response.
+/// The longest pause that a server may request. If it requests a longer pause, its response is returned.
 const LONGEST_WAIT: Duration = Duration::from_secs(60);
 
 const RECONNECT_WAIT: Duration = Duration::from_secs(1);
 
-/// The minimum pause before the first retry. The minimum doubles with each retry up to `LONGEST_PAUSE`, even if the
+/// The minimum pause before the first retry. The minimum is doubled with each retry up to `LONGEST_PAUSE`, even if the
 /// server requests shorter pauses.
 const FIRST_PAUSE: Duration = Duration::from_millis(10);
 const LONGEST_PAUSE: Duration = Duration::from_secs(1);
 
-/// The maximum jitter, as a fraction of the pause.
+/// The maximum jitter as a fraction of the pause.
 const MAX_JITTER: f64 = 0.1;
 
 impl Retry {
@@ -105,13 +106,13 @@ impl Retry {
         Self { retries_left: max_retries, retries: 0, total_pause: Duration::ZERO, is_replayable, has_jitter: false }
     }
 
-    /// Adds jitter to the pauses. Requests that were rejected together are then not retried together.
+    /// Adds jitter to the pauses. This prevents requests that were rejected together from being retried together.
     pub(crate) fn with_jitter(self) -> Self {
         Self { has_jitter: true, ..self }
     }
 
-    /// Returns the pause before the next attempt, or `None` if the request must not be retried. Calls `repetition` only
-    /// if the decision depends on its result.
+    /// Returns the pause before the next attempt, or `None` if the request must not be retried. `repetition` is only
+    /// called if the decision depends on it.
     pub(crate) fn next_pause(&mut self, outcome: Outcome, repetition: impl FnOnce() -> Repetition) -> Option<Duration> {
         if outcome == Outcome::Final || !self.is_replayable || self.retries_left == 0 {
             return None;
@@ -129,7 +130,7 @@ impl Retry {
         }
         let pause = FIRST_PAUSE.saturating_mul(2_u32.saturating_pow(self.retries)).min(LONGEST_PAUSE);
         let wait = if outcome == Outcome::Stale && self.retries == 0 { wait } else { wait.max(pause) };
-        // Jitter must not increase the total pause above the limit.
+        // The jitter must not make the total pause exceed its limit.
         let max_pause = LONGEST_WAIT.saturating_sub(self.total_pause).max(wait);
         let wait = if self.has_jitter { jittered(wait).min(max_pause) } else { wait };
         self.retries_left -= 1;
@@ -143,8 +144,8 @@ impl Retry {
         self.total_pause > LONGEST_WAIT
     }
 
-    /// Returns `true` if the last retry counts against the retry budget. The first retry is free if the server did not
-    /// process the request.
+    /// Returns `true` if the last retry counts against the retry budget. The first retry is free if the server has not
+    /// processed the request.
     pub(crate) fn uses_budget(&self, outcome: Outcome) -> bool {
         self.retries > 1 || !matches!(outcome, Outcome::Unprocessed | Outcome::Stale)
     }
@@ -172,7 +173,7 @@ impl Outcome {
 
     pub(crate) fn of_error(error: &Error) -> Self {
         match error {
-            // The server would most likely send the same invalid response again.
+            // A retry would most likely return the same invalid response.
             Error::Transport { source, .. } if is_invalid_response(&**source) => Self::Final,
             Error::Transport { .. } => Self::Lost,
             Error::Unprocessed { .. } => Self::Unprocessed,
@@ -182,7 +183,7 @@ impl Outcome {
 }
 
 impl Repetition {
-    /// Returns `true` if repeating the request changes nothing.
+    /// Returns `true` if repeating the request does not change anything.
     fn changes_nothing(self) -> bool {
         matches!(self, Self::Harmless | Self::Guarded)
     }
@@ -204,14 +205,14 @@ impl Repetition {
     }
 }
 
-/// Returns `true` if `body` creates an object with `generateName`.
+/// Returns `true` if `body` creates an object with a `generateName`.
 fn has_generated_name(body: &Body) -> bool {
     match (BodyFields::of(body), body) {
         (Some(BodyFields { metadata: Metadata { name, generate_name, .. }, .. }), _) => {
             name.is_empty() && !generate_name.is_empty()
         }
-        // The body may be YAML, or protobuf. Protobuf contains no field names, so treat each protobuf body as an object
-        // with `generateName`.
+        // The body may also be YAML or protobuf. Protobuf contains no field names, so treat it as an object with a
+        // `generateName`.
         (None, Body::Bytes(text)) => text.starts_with(b"k8s\0") || memmem::find(text, b"generateName").is_some(),
         (None, Body::Empty | Body::Stream(_)) => false,
     }
@@ -237,7 +238,7 @@ struct Metadata {
 }
 
 impl Metadata {
-    /// Servers ignore the resourceVersion `0`, so a write with `0` is unconditional.
+    /// Servers ignore a `resourceVersion` of `0`, so such a write is unconditional.
     fn has_resource_version(&self) -> bool {
         !matches!(&*self.resource_version, "" | "0")
     }
@@ -259,9 +260,9 @@ impl BodyFields {
     }
 }
 
-/// Parses the `Retry-After` header, which is a number of seconds or a date. A negative number means an immediate retry.
-/// The delay until a date is computed from the response's `Date` header, because the clocks of client and server can
-/// differ.
+/// Parses the `Retry-After` header, which is a number of seconds or a date. A negative number means that the request
+/// can be retried immediately. A date is compared with the `Date` header of the response, because the clocks of the
+/// client and the server may differ.
 pub(crate) fn retry_after(headers: &HeaderMap) -> Option<Duration> {
     let text = headers.get(RETRY_AFTER)?.to_str().ok()?.trim();
     if let Ok(seconds) = text.parse::<i64>() {

@@ -1,4 +1,4 @@
-//! The client as a `tower` service.
+//! A `tower` service that sends requests with the client.
 
 use std::pin::Pin;
 use std::task::{Context, Poll};
@@ -13,8 +13,9 @@ use crate::stream::ByteStream;
 
 type BoxFuture<T> = Pin<Box<dyn Future<Output = T> + Send>>;
 
-/// Sends an `http::Request` with the client's credentials, retries and metrics. The client uses only the path and query
-/// of the URI. An error response is returned as [`Error::Status`]. The response body is streamed.
+/// Sends an `http::Request` with the credentials, retries and metrics of the client. Only the path and the query of the
+/// URI are used. If the response has an error status, it is returned as [`Error::Status`]. The response body is
+/// streamed.
 ///
 /// # Examples
 ///

@@ -30,8 +30,8 @@ impl Request {
     }
 }
 
-/// Renders the URL template when a subscriber displays the template. With tracing's feature `log`, span fields are
-/// evaluated even without a subscriber, so the template must be rendered lazily.
+/// Renders the URL template when a subscriber displays it. If the feature `log` of tracing is enabled, span fields are
+/// evaluated even without a subscriber. Therefore, the template must be rendered lazily.
 struct Template<'a>(&'a Request);
 
 impl fmt::Display for Template<'_> {

@@ -1,4 +1,4 @@
-//! Splits a list body into items while the body arrives.
+//! Splits the body of a list into items while it arrives.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -9,12 +9,12 @@ use pintle_meta::RawObject;
 use crate::json::{Container, Json, Token};
 use crate::oversized::BoundedBuffer;
 
-/// Splits a list body into items while the body arrives. A `ListSplitter` keeps only the current item and the envelope
-/// in memory. The envelope is the JSON text around the items.
+/// Splits the body of a list into items while it arrives. Only the current item and the envelope are kept in memory.
+/// The envelope is the JSON that surrounds the items.
 ///
-/// For a complete body, the items and the envelope are the same as from a JSON parser. A `ListSplitter` returns an
-/// error at the first byte that is not JSON, and skips items larger than the limit. An item that arrives in a single
-/// chunk is not copied. A `ListSplitter` does no I/O.
+/// If the body is complete, the items and the envelope are the same as with a JSON parser. A `ListSplitter` returns an
+/// error at the first byte that is invalid JSON, and skips items larger than the limit. Items that arrive in a single
+/// chunk are not copied. A `ListSplitter` does no I/O.
 pub(crate) struct ListSplitter {
     json: Json,
     chunks: VecDeque<Bytes>,
@@ -26,28 +26,28 @@ pub(crate) struct ListSplitter {
 
 #[derive(PartialEq)]
 enum Place {
-    /// Outside of the items. If `names_items` is true, the current field is `items`.
+    /// Outside of the items. `names_items` is `true` if the current field is `items`.
     Outside {
         names_items: bool,
     },
     Items,
 }
 
-/// The maximum size of the envelope in bytes. The longest field of an envelope is the continue token. client-go has no
-/// such limit.
+/// The maximum size of the envelope in bytes. The longest field in an envelope is the continue token. client-go does
+/// not limit its size.
 const MAX_ENVELOPE: usize = 1 << 20;
 
-/// The nesting depth of a list's fields, followed by the nesting depth of its items.
+/// The nesting depths of the fields of a list (`MEMBER`) and of its items (`ITEM`).
 const MEMBER: usize = 1;
 const ITEM: usize = 2;
 
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Fault {
-    /// The envelope is larger than this limit, in bytes.
+    /// The envelope exceeds this limit, in bytes.
     TooLarge { limit: usize },
-    /// The byte at this offset is not valid JSON.
+    /// The byte at this offset is invalid JSON.
     NoJson { offset: u64 },
-    /// The body ended at this offset before the JSON was complete.
+    /// The body ended at this offset although the JSON was incomplete.
     Ended { offset: u64 },
 }
 
@@ -69,12 +69,12 @@ impl ListSplitter {
         }
     }
 
-    /// Returns the next item. Returns `None` if no further complete item has arrived.
+    /// Returns the next item. Returns `None` until another complete item has arrived.
     ///
     /// # Errors
     ///
-    /// Returns an error if the body is not JSON, or if the envelope is too large. Do not use the `ListSplitter` after
-    /// an error.
+    /// Returns an error if the body is invalid JSON, or if the envelope is too large. The `ListSplitter` must not be
+    /// used after an error.
     pub(crate) fn next_item(&mut self) -> Result<Option<RawObject>, Fault> {
         while let Some(mut chunk) = self.chunks.pop_front() {
             let item = self.read(&mut chunk)?;
@@ -88,7 +88,7 @@ impl ListSplitter {
         Ok(None)
     }
 
-    /// Returns the envelope. Call this method after the end of the body.
+    /// Returns the envelope. Must be called after the end of the body.
     ///
     /// # Errors
     ///
@@ -97,7 +97,7 @@ impl ListSplitter {
         if self.json.is_whole() { Ok(&self.envelope) } else { Err(Fault::Ended { offset: self.offset }) }
     }
 
-    /// Scans up to the end of an item, to the start or end of the items, or to the end of the chunk.
+    /// Scans to the end of an item, to the start or end of the list of items, or to the end of the chunk.
     fn read(&mut self, chunk: &mut Bytes) -> Result<Option<RawObject>, Fault> {
         let mut at = 0;
         let token = loop {
@@ -309,7 +309,7 @@ mod tests {
         assert_eq!(splitter.next_item(), Err(Fault::TooLarge { limit: MAX_ENVELOPE }));
     }
 
-    /// Generates lists, most of them with a few inserted or removed bytes at positions where the grammar changes.
+    /// Generates lists, in most of which a few bytes were inserted or removed at syntactically relevant positions.
     fn almost_a_list() -> impl Strategy<Value = Vec<u8>> {
         let item = prop_oneof![
             "[a-z\\[\\]{}:,\"\\\\]{0,9}".prop_map(|text| json!({"x": [text], "items": [1, "]"]})),

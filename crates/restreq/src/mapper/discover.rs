@@ -11,13 +11,14 @@ use super::{DiscoveredResource, Known};
 use crate::client::RestClient;
 use crate::error::Error;
 
-/// The accepted media types for discovery documents. The server uses the first media type that it supports.
+/// The media types that are accepted for discovery documents. The server uses the first of these types that it
+/// supports.
 const AGGREGATED: &str = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList, \
     application/json;g=apidiscovery.k8s.io;v=v2beta1;as=APIGroupDiscoveryList, application/json";
 
 const AT_ONCE: usize = 10;
 
-/// Fetches all discovery documents. `turn` is the position of this fetch in the order of all lookups and fetches.
+/// Fetches all discovery documents. `turn` is the number of this fetch in the order of all lookups and fetches.
 pub(super) async fn ask(client: &RestClient, turn: u64) -> Result<Known, ApiError> {
     let asked = Instant::now();
     let (core, groups) = tokio::join!(part(client, "/api"), part(client, "/apis"));
@@ -29,7 +30,7 @@ pub(super) async fn ask(client: &RestClient, turn: u64) -> Result<Known, ApiErro
                 known.resources.extend(resources);
                 known.missing.extend(missing);
             }
-            // Only one of the two paths may exist or be allowed, so continue.
+            // One of the two paths may be missing or forbidden, so continue with the other path.
             (Err(error), None) if error.is_not_found() || error.is_forbidden() => skipped = Some(error),
             (Err(error), _) => return Err(error),
         }
@@ -39,8 +40,8 @@ pub(super) async fn ask(client: &RestClient, turn: u64) -> Result<Known, ApiErro
 
 type Part = (Vec<DiscoveredResource>, Vec<GroupVersion>);
 
-/// Fetches all discovery documents under `path`, which is `/api` or `/apis`. Returns an error if the server does not
-/// return the root document.
+/// Fetches all discovery documents below `path`, which is `/api` or `/apis`. Returns an error if the root document
+/// cannot be fetched.
 async fn part(client: &RestClient, path: &str) -> Result<Part, ApiError> {
     let root = client.get().abs_path([path]).header("accept", AGGREGATED).object().await;
     let group_versions = match root {
@@ -52,7 +53,7 @@ async fn part(client: &RestClient, path: &str) -> Result<Part, ApiError> {
     Ok(one_by_one(client, group_versions).await)
 }
 
-/// Fetches each group version separately. If a group version cannot be fetched, it is listed as missing.
+/// Fetches each group version separately. Group versions that cannot be fetched are listed as missing.
 async fn one_by_one(client: &RestClient, group_versions: Vec<GroupVersion>) -> Part {
     let mut requests = JoinSet::new();
     let mut answers = BTreeMap::new();
@@ -66,7 +67,7 @@ async fn one_by_one(client: &RestClient, group_versions: Vec<GroupVersion>) -> P
         }
         match requests.join_next().await {
             Some(Ok((at, answer))) => _ = answers.insert(at, answer),
-            // Unreachable, because the tasks do not panic and are never aborted.
+            // This is unreachable, because the tasks do not panic and are never aborted.
             Some(Err(_)) => {}
             None => break,
         }

@@ -1,5 +1,5 @@
-//! The two formats of discovery documents. An aggregated document describes many groups, and an unaggregated document
-//! describes one group version.
+//! The two formats of discovery documents. An aggregated document describes many groups, whereas an unaggregated
+//! document describes one group version.
 
 use pintle_meta::{ApiResource, GroupVersion, Scope};
 use serde::{Deserialize, Deserializer};
@@ -51,7 +51,7 @@ struct AggregatedVersion {
 #[serde(rename_all = "camelCase")]
 struct AggregatedResource {
     resource: String,
-    /// The kind of the objects. `None` if an extension server does not send the kind.
+    /// The kind of the objects. `None` if an aggregated API server does not send the kind.
     response_kind: Option<ResponseKind>,
     #[serde(default)]
     scope: String,
@@ -144,7 +144,7 @@ struct Version {
 }
 
 impl Groups {
-    /// Returns the group versions, with each group's preferred version first.
+    /// Returns the group versions. The preferred version of each group comes first.
     pub(super) fn group_versions(self) -> Vec<GroupVersion> {
         let of_group = |group: Group| {
             let preferred = group.preferred_version.map(|version| version.version);

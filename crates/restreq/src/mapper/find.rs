@@ -30,7 +30,7 @@ impl Known {
         }
     }
 
-    /// Tries all interpretations of `name`, in order of precedence.
+    /// Tries all interpretations of `name` in the order of their precedence.
     fn named(&self, name: &str) -> Result<ApiResource, MappingError> {
         let lower = name.to_lowercase();
         let (own, place) = lower.split_once('.').map_or((lower.as_str(), None), |(own, place)| (own, Some(place)));
@@ -52,11 +52,11 @@ impl Known {
         self.one(name, |_| false)
     }
 
-    /// Returns the only resource for which `fits` returns `true`, in the server's preferred version.
+    /// Returns the only resource for which `fits` returns `true`, in the version that the server prefers.
     fn one(&self, name: &str, fits: impl Fn(&DiscoveredResource) -> bool) -> Result<ApiResource, MappingError> {
         let mut candidates: Vec<&ApiResource> = Vec::new();
         for entry in self.resources.iter().filter(|entry| fits(entry)) {
-            // The server lists the preferred version of a resource first.
+            // The server lists the preferred version first.
             if !candidates.iter().any(|other| other.group_resource() == entry.resource.group_resource()) {
                 candidates.push(&entry.resource);
             }
@@ -77,7 +77,7 @@ impl Known {
 
 fn is_called(entry: &DiscoveredResource, name: &str) -> bool {
     let DiscoveredResource { resource, singular, .. } = entry;
-    // Old servers send no singular names for built-in kinds.
+    // Old servers do not send the singular names of built-in kinds.
     !name.is_empty() && (resource.plural == name || singular == name || resource.kind.to_lowercase() == name)
 }
 
@@ -89,8 +89,8 @@ fn is_group(entry: &DiscoveredResource, place: &str) -> bool {
     entry.resource.group_version.group == place
 }
 
-/// Returns `true` if `place` names the version and group of the resource. `place` has the form `v1.apps`, or `v1` for
-/// the core group.
+/// Returns `true` if `place` matches the version and the group of the resource. `place` has the form `v1.apps`, or `v1`
+/// for the core group.
 fn is_version_and_group(entry: &DiscoveredResource, place: &str) -> bool {
     let own = &entry.resource.group_version;
     let (version, group) = place.split_once('.').unwrap_or((place, ""));

@@ -1,4 +1,4 @@
-//! Request URLs for the server, and for errors and logs.
+//! The URLs of requests, both for sending and for errors and logs.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -11,7 +11,7 @@ use serde_json::Value;
 use super::Request;
 use crate::path;
 
-/// The Kubernetes parameters whose values may appear in errors and logs.
+/// The Kubernetes query parameters whose values may appear in errors and logs.
 const PUBLIC_PARAMS: [&str; 32] = [
     "allowWatchBookmarks",
     "container",
@@ -51,15 +51,15 @@ impl Request {
     /// Returns the complete URL of the request.
     ///
     /// The format is `prefix[/namespaces/NAMESPACE][/resource][/name/subresource/suffix][?params]`. An empty namespace
-    /// is omitted. The resource is in lower case, and the parameters are sorted by key. [`timeout`](Request::timeout)
-    /// adds the parameter `timeout`.
+    /// is omitted. The resource is converted to lower case, and the parameters are sorted by key.
+    /// [`timeout`](Request::timeout) adds the parameter `timeout`.
     pub fn url(&self) -> String {
         let origin = &self.parts.client.shared.base.origin;
         let target = self.with_query(path::encode_path(self.path()));
         [origin.scheme(), "://", &origin.authority, &target].concat()
     }
 
-    /// Returns the URL without the scheme and the host. Reuses the path in `line`, which must be the line of this
+    /// Returns the URL without the scheme and the host. The path is taken from `line`, which must belong to this
     /// request.
     pub(crate) fn target(&self, line: &RequestLine) -> String {
         let origin = &self.parts.client.shared.base.origin;
@@ -84,7 +84,8 @@ impl Request {
         let mut separator = '?';
         for (key, value) in self.pairs(timeout.as_deref()) {
             target.push(std::mem::replace(&mut separator, '&'));
-            // Escape only non-ASCII and control characters. The value stays readable, but cannot start a new log line.
+            // Only escape control characters and characters outside of ASCII. This keeps the value readable, but
+            // prevents it from starting a new log line.
             target.extend(utf8_percent_encode(key, CONTROLS));
             target.push('=');
             let value = if PUBLIC_PARAMS.contains(&key) { value } else { "[redacted]" };
@@ -94,15 +95,16 @@ impl Request {
         Arc::new(RequestLine { method: self.parts.method.as_str().into(), url: url.into() })
     }
 
-    /// Returns the request's URL template in client-go's format. Placeholders replace object names, namespaces,
-    /// parameter values, and paths outside of the Kubernetes API. A program uses only a few distinct templates.
+    /// Returns the URL template of the request in the format of client-go. Object names, namespaces, parameter values,
+    /// and paths outside of the Kubernetes API are replaced by placeholders. As a result, a program uses only a small
+    /// number of templates.
     pub(crate) fn template(&self) -> String {
         #[cfg(test)]
         RENDERED.set(RENDERED.get() + 1);
         let (path, base) = (self.path(), &*self.parts.client.shared.base.path);
         let beneath = path.strip_prefix(base).unwrap_or(&path);
         let mut parts: Vec<&str> = beneath.split('/').filter(|part| !part.is_empty()).collect();
-        // The index of the path segment that contains the resource. The segment follows the group and the version.
+        // The index of the path segment with the resource. This segment follows the group and the version.
         let resource = match parts[..] {
             [] | [_] => None,
             ["api", ..] => Some(2),
@@ -144,7 +146,7 @@ impl Request {
             &self.parts.subpath,
         ];
         if parts.iter().all(|part| part.is_empty()) {
-            // Without further segments, keep the trailing slash of the prefix.
+            // If there are no other segments, keep the trailing slash of the prefix.
             return if self.parts.prefix.starts_with('/') {
                 self.parts.prefix.to_string()
             } else {
@@ -169,7 +171,7 @@ thread_local! {
     static RENDERED: std::cell::Cell<usize> = const { std::cell::Cell::new(0) };
 }
 
-/// The number of URL templates that this thread has rendered.
+/// The number of URL templates that were rendered on this thread.
 #[cfg(test)]
 pub(crate) fn templates_rendered() -> usize {
     RENDERED.get()

@@ -5,17 +5,17 @@ use std::sync::{Mutex, PoisonError};
 
 use tokio::time::Instant;
 
-/// The retry budget that all requests of a client share. The budget grows by a fifth of a retry with each request and
-/// by 50 retries per second, up to 500 retries.
+/// The retry budget, which all requests of a client share. The budget grows by 0.2 retries with each request and by 50
+/// retries per second, up to 500 retries.
 ///
-/// If all requests of a client fail, the budget limits the load that retries add to an overloaded server. A client that
-/// sends few requests can retry each request.
+/// If all requests fail, the budget limits how much load the retries add to an overloaded server. A client that sends
+/// only a few requests can retry each of them.
 #[derive(Debug, Default)]
 pub(crate) struct Budget {
     /// The budget after the last retry. `None` before the first retry.
     account: Mutex<Option<Account>>,
-    /// The number of requests since the last retry. The counter is atomic, so that a request without a retry takes no
-    /// lock and reads no clock.
+    /// The number of requests since the last retry. The counter is atomic, so that requests without retries do not need
+    /// to lock the account or read the clock.
     requests: AtomicU64,
 }
 
@@ -35,7 +35,7 @@ impl Budget {
     }
 
     pub(crate) fn withdraw(&self, now: Instant) -> bool {
-        // A panic that poisoned this lock cannot have left the data inconsistent.
+        // The data is consistent even if the lock is poisoned by a panic.
         let mut account = self.account.lock().unwrap_or_else(PoisonError::into_inner);
         let Account { mut retries, at } = account.unwrap_or(Account { retries: MOST, at: now });
         retries += self.requests.swap(0, Ordering::Relaxed) as f64 * WITH_A_REQUEST;
