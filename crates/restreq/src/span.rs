@@ -40,7 +40,7 @@ impl fmt::Display for Template<'_> {
     }
 }
 
-/// Records the outcome of an attempt in the span. `code` is `None` if no response arrived.
+/// Records the outcome of an attempt in the span. `code` is `None` if there was no response.
 pub(crate) fn attempted(span: &Span, code: Option<StatusCode>, resent: u32) {
     if let Some(code) = code {
         span.record("http.response.status_code", code.as_u16());
@@ -50,7 +50,7 @@ pub(crate) fn attempted(span: &Span, code: Option<StatusCode>, resent: u32) {
     }
 }
 
-/// Records a failure in the span. The value is the status code or the kind of error.
+/// Records a failure in the span. The recorded value is the status code or the kind of error.
 pub(crate) fn failed(span: &Span, error: &Error) {
     let name = match error {
         Error::Auth { .. } => "auth",
@@ -78,7 +78,7 @@ mod tests {
     use crate::request::templates_rendered;
     use crate::{Request, RestClient};
 
-    /// The tests enable tracing's feature `log`, because any crate of a program may enable the feature.
+    /// The feature `log` of tracing is enabled in tests, because in a program it may be enabled by any crate.
     #[test]
     fn template_is_not_rendered_without_a_subscriber() {
         let request: Request = RestClient::new(ClientConfig::new("http://host")).unwrap().get();

@@ -18,16 +18,16 @@ pub(crate) fn is_success(status: StatusCode) -> bool {
     (200..=206).contains(&status.as_u16())
 }
 
-/// Returns `true` if the server may have processed a write despite this status. A proxy can send a 5xx status after it
-/// has forwarded the request.
+/// Returns `true` if the server may have processed a write despite this response status. For example, a proxy may send
+/// a 5xx status after it has forwarded the request.
 pub(crate) fn may_have_acted(status: StatusCode) -> bool {
     status.is_server_error() && status != StatusCode::NOT_IMPLEMENTED
 }
 
-/// Returns the `Status` object in a response body, or creates a `Status` from the HTTP response.
+/// Returns the `Status` object in a response body. If there is none, creates a `Status` from the HTTP response.
 pub(crate) fn failure(code: StatusCode, headers: &HeaderMap, body: &[u8], subject: &Subject<'_>) -> Box<Status> {
     let mut status = failure_anywhere(body).unwrap_or_else(|| Box::new(status_from_code(code, headers, body, subject)));
-    // A proxy may send a 5xx status with the body of another response, which does not prove that this request was
+    // A proxy may combine a 5xx status with the body of another response, which does not prove that this request was
     // rejected.
     if status.code == 0 || code.is_server_error() {
         status.code = code.as_u16();
@@ -41,10 +41,10 @@ pub(crate) fn failure(code: StatusCode, headers: &HeaderMap, body: &[u8], subjec
     status
 }
 
-/// Returns the failure in a body, whatever the HTTP status is.
+/// Returns the failure that a body describes, regardless of the HTTP status.
 pub(crate) fn failure_in(body: &[u8]) -> Option<Box<Status>> {
-    // Search only the start of a long body, so that a large object is not parsed twice. In a `Status`, `kind` is close
-    // to the start, unless the body is short.
+    // In a long body, search only the beginning, so that a large object is not parsed twice. This finds the `kind` of
+    // each `Status`, because it is near the beginning unless the body is short.
     const EARLY: usize = 512;
     const SHORT: usize = 4 << 10;
     let head = if body.len() <= SHORT { body } else { &body[..EARLY] };
@@ -52,8 +52,8 @@ pub(crate) fn failure_in(body: &[u8]) -> Option<Box<Status>> {
     failure_anywhere(body)
 }
 
-/// Works like `failure_in`, but finds `kind` at any position. Call this function only for short bodies and for bodies
-/// that are not objects.
+/// Works like `failure_in`, but `kind` may be at any position. Use this only if the body is short or if it is not an
+/// object.
 pub(crate) fn failure_anywhere(body: &[u8]) -> Option<Box<Status>> {
     let status: Status = serde_json::from_slice(body).ok()?;
     let known = matches!(status.types.api_version.as_str(), "" | "v1" | "meta.k8s.io/v1");
@@ -112,7 +112,7 @@ fn status_from_code(code: StatusCode, headers: &HeaderMap, body: &[u8], subject:
     }
 }
 
-/// Removes control characters, and truncates the text to 2 KiB.
+/// Removes control characters and truncates the text to 2 KiB.
 fn text(headers: &HeaderMap, body: &[u8]) -> String {
     const ENOUGH: usize = 2048;
     let is_text = match headers.get(CONTENT_TYPE) {
@@ -200,7 +200,7 @@ mod tests {
         check(Method::GET, 400, "application/json", unversioned, Some(Reason::NotFound), "m");
     }
 
-    /// A JSON writer that sorts keys writes `kind` after other fields.
+    /// A JSON encoder that sorts keys puts `kind` after other fields.
     #[test]
     fn status_is_recognized_with_kind_at_any_position() {
         let sorted = |message: &str| {
@@ -216,7 +216,7 @@ mod tests {
         }
     }
 
-    /// A proxy may send a 5xx status with the body of another response.
+    /// A proxy may combine a 5xx status with the body of another response.
     #[test]
     fn http_5xx_takes_precedence_over_body_code() {
         for (http, body_code, expected) in [(504, 409, 504), (502, 0, 502), (400, 409, 409), (403, 0, 403)] {

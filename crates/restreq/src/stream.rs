@@ -15,10 +15,10 @@ use tokio::time::{Instant, Sleep};
 
 use crate::error::{BodyFault, Error};
 
-/// A stream of response body chunks. A chunk can start and end at any byte.
+/// A stream of the chunks of a response body. Chunks can start and end at any byte.
 ///
-/// The stream returns `None` after the complete response. The stream returns an error if the connection is lost, or if no data arrives
-/// within the idle timeout. Dropping the stream cancels the request.
+/// At the end of the response, the stream returns `None`. The stream returns an error if the connection is lost, or if
+/// no data arrives within the idle timeout. Dropping the stream cancels the request.
 ///
 /// # Examples
 ///
@@ -39,7 +39,7 @@ pub struct ByteStream {
     body: ResponseBody,
     line: Arc<RequestLine>,
     idle: Option<(Duration, Pin<Box<Sleep>>)>,
-    /// The deadline for the whole response, as a timer. The duration until the deadline is for the error.
+    /// The total timeout, which appears in the error, and the timer for it.
     deadline: Option<(Duration, Pin<Box<Sleep>>)>,
     done: bool,
 }
@@ -50,7 +50,7 @@ impl ByteStream {
         Self { body, line, idle, deadline: None, done: false }
     }
 
-    /// Sets a deadline for the whole stream. The duration in `deadline` is for the error.
+    /// Sets a deadline for the entire stream. The duration in `deadline` appears in the error.
     pub(crate) fn with_deadline(mut self, deadline: Option<(Instant, Duration)>) -> Self {
         self.deadline = deadline.map(|(at, after)| (after, Box::pin(tokio::time::sleep_until(at))));
         self
@@ -61,7 +61,7 @@ impl ByteStream {
         &self.line
     }
 
-    /// Returns the next chunk of the body, or `None` after the complete body.
+    /// Returns the next chunk of the body, or `None` at the end of the body.
     ///
     /// # Errors
     ///
@@ -70,13 +70,13 @@ impl ByteStream {
     ///
     /// # Cancel safety
     ///
-    /// This method is cancel safe. Dropping the future loses no chunk.
+    /// This method is cancel safe. No chunk is lost if the future is dropped.
     pub async fn next(&mut self) -> Option<Result<Bytes, Error>> {
         std::future::poll_fn(|cx| Pin::new(&mut *self).poll_next(cx)).await
     }
 
     fn poll_chunk(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Bytes, BodyFault>>> {
-        // Check the clock first, because the timer is polled only while the connection has no data ready.
+        // Check the clock first, because the timer is only polled when the connection has no data available.
         if let Some((after, sleep)) = &self.deadline
             && Instant::now() >= sleep.deadline()
         {

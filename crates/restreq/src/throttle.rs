@@ -9,29 +9,29 @@ use tokio::time::Instant;
 
 use crate::error::Error;
 
-/// The rate limiter for all requests of a client. By default, there is no limit, because API Priority and Fairness
-/// protects the server. Users do not expect client-go's default of 5 requests per second. For the same reasons,
-/// controller-runtime removed this default (pull request 3119).
+/// The rate limiter that all requests of a client share. By default, requests are not limited, because the server is
+/// protected by API Priority and Fairness. In addition, users do not expect client-go's default of 5 requests per
+/// second. For the same reasons, controller-runtime removed this default (pull request 3119).
 #[derive(Debug)]
 pub(crate) struct Throttle(Option<pintle_ratelimit::Throttle<TokioClock>>);
 
 /// client-go's default.
 const DEFAULT_BURST: u32 = 10;
 
-/// A shorter wait is not logged.
+/// Shorter waits are not logged.
 const MIN_LOGGED_WAIT: Duration = Duration::from_millis(50);
 
 impl Throttle {
-    /// Creates a rate limiter. If `qps` is `None` or not positive, there is no limit. If `burst` is `None` or 0,
-    /// client-go's default burst applies.
+    /// Creates a rate limiter. There is no limit if `qps` is `None` or not positive. The default burst of client-go is
+    /// used if `burst` is `None` or 0.
     pub(crate) fn new(qps: Option<f32>, burst: Option<u32>) -> Self {
         let burst = burst.filter(|burst| *burst > 0).unwrap_or(DEFAULT_BURST);
         let qps = qps.filter(|qps| *qps > 0.0);
         Self(qps.map(|qps| pintle_ratelimit::Throttle::new(qps.into(), burst, TokioClock)))
     }
 
-    /// Waits for a permit from `own`, or else from the client's rate limiter. Requests get permits in FIFO order.
-    /// Cancelling a wait does not consume a permit.
+    /// Waits for a permit of the rate limiter `own` or, if it is `None`, of the client's rate limiter. Permits are
+    /// granted in FIFO order. No permit is consumed if the wait is cancelled.
     pub(crate) async fn wait(
         &self,
         own: Option<&pintle_ratelimit::Throttle<TokioClock>>,
@@ -82,7 +82,7 @@ mod tests {
             for _ in 0..20 {
                 throttle.wait(None, &line()).await.unwrap();
             }
-            // A timer can fire up to a millisecond late.
+            // A timer may fire up to one millisecond late.
             let waited = started.elapsed().as_millis();
             assert!((expected..expected + 21).contains(&waited), "{qps:?} {burst:?}: {waited}");
         }
@@ -139,7 +139,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn endless_wait_returns_an_error_at_once() {
-        // `Instant` cannot represent the time of the next permit.
+        // The time of the next permit cannot be represented by an `Instant`.
         let throttle = Throttle::new(Some(f32::MIN_POSITIVE), Some(1));
         throttle.wait(None, &line()).await.unwrap();
         let started = Instant::now();

@@ -7,12 +7,12 @@ use std::fmt;
 
 pub(crate) use parse::parse_all;
 
-/// A server's warning in a response, for example about a deprecated API.
+/// A warning that the server sent in a response, for example about a deprecated API.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Warning {
     /// The warning code. Kubernetes itself always uses 299.
     pub code: u16,
-    /// The component that sent the warning, or `-` if unknown.
+    /// The component that sent the warning. `-` if it is unknown.
     pub agent: String,
     /// The human-readable text.
     pub text: String,
@@ -24,7 +24,7 @@ impl fmt::Display for Warning {
     }
 }
 
-/// A handler for the warnings in responses.
+/// Handles the warnings in responses.
 ///
 /// # Examples
 ///
@@ -46,11 +46,11 @@ impl fmt::Display for Warning {
 /// # Ok::<(), pintle_restreq::ConfigError>(())
 /// ```
 pub trait WarningHandler: Send + Sync {
-    /// Handles one warning. The request waits for this method, so it should return quickly.
+    /// Handles one warning. The request does not continue until this method returns, so it should be fast.
     fn warn(&self, warning: &Warning);
 }
 
-/// The default handler, which logs each warning with code 299 at level WARN.
+/// The default handler, which logs each warning that has code 299 at level WARN.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct LogWarnings;
 

@@ -1,4 +1,4 @@
-//! Watch streams. A watch stream decodes each event when the event arrives.
+//! Watch streams. Watches, whose events are decoded as they arrive.
 
 mod frames;
 
@@ -17,22 +17,23 @@ pub use frames::{FrameSplitter, FrameTooLarge};
 use crate::error::Error;
 use crate::stream::ByteStream;
 
-/// A stream of decoded watch events, in the server's order.
+/// A stream of decoded watch events, in the order of the server.
 ///
-/// The stream ends in one of these ways:
+/// The stream ends in one of the following ways:
 ///
-/// - If the server ends the watch without an error, the stream returns `None`.
+/// - If the server closes the watch without an error, the stream returns `None`.
 /// - If the connection is lost, or no data arrives within the idle timeout, the stream returns an error and then
 ///   `None`.
-/// - If the server sends an invalid or too large frame, the stream returns an error and then `None`. An object that is
-///   not a `T` has the same effect.
+/// - If a frame is invalid or too large, the stream returns an error and then `None`. This includes objects that cannot
+///   be decoded as `T`.
 ///
-/// A failure that the server reports is not an error of the stream, but the event [`WatchEvent::Error`].
+/// A failure that the server reports is delivered as the event [`WatchEvent::Error`], and is not an error of the
+/// stream.
 ///
-/// `E` is [`Error`] for a watch from a [`Request`](crate::Request), and [`ApiError`] for a watch from an
+/// The error type `E` is [`Error`] for a watch from a [`Request`](crate::Request), and [`ApiError`] for a watch from an
 /// [`Api`](crate::Api).
 ///
-/// Dropping the stream ends the watch.
+/// The watch is closed when the stream is dropped.
 ///
 /// # Examples
 ///
@@ -58,8 +59,8 @@ pub struct Watch<T, E = Error> {
     object: PhantomData<fn() -> T>,
 }
 
-/// A stream of watch events whose objects are not decoded. Unlike [`Watch`], a `RawWatch` continues after an
-/// undecodable object, and after a frame larger than [`max_object`](pintle_meta::ClientConfig::max_object).
+/// A stream of watch events whose objects are not decoded. Unlike a [`Watch`], a `RawWatch` continues after an object
+/// that cannot be decoded, and after a frame that exceeds [`max_object`](pintle_meta::ClientConfig::max_object).
 ///
 /// # Examples
 ///
@@ -91,15 +92,16 @@ impl<T: DeserializeOwned, E: From<Error>> Watch<T, E> {
         Self { raw, object: PhantomData }
     }
 
-    /// Returns the next event, or `None` when the watch has ended.
+    /// Returns the next event, or `None` at the end of the watch.
     ///
     /// # Errors
     ///
-    /// Returns the errors described in the type's documentation. After an error, the watch returns `None`.
+    /// Returns the errors that are described in the documentation of this type. After an error, further calls return
+    /// `None`.
     ///
     /// # Cancel safety
     ///
-    /// This method is cancel safe. Dropping the future loses no event.
+    /// This method is cancel safe. No event is lost if the future is dropped.
     pub async fn next(&mut self) -> Option<Result<WatchEvent<T>, E>> {
         std::future::poll_fn(|cx| Pin::new(&mut *self).poll_next(cx)).await
     }
@@ -179,8 +181,9 @@ impl<E> RawWatch<E> {
         Error::Decode { request: self.bytes.request().clone(), message: message.into() }
     }
 
-    /// Returns the error for a response that ends within a frame, for example because a proxy shuts down. The error is
-    /// the same as for a lost connection. All earlier events are valid, so the caller can resume the watch after them.
+    /// Returns the error for a response that ends in the middle of a frame, for example because a proxy is shut down.
+    /// This is the same error as for a lost connection. All previous events are valid, so the caller can resume the
+    /// watch after them.
     fn ended_within_a_frame(&self) -> Error {
         let (request, message) = (self.bytes.request().clone(), "the watch ended within a frame");
         let source = io::Error::new(io::ErrorKind::UnexpectedEof, message);
@@ -202,7 +205,7 @@ impl<E: From<Error>> Stream for RawWatch<E> {
     }
 }
 
-/// Describes an error in a frame. Omits the text that [`Error::Decode`] adds.
+/// Describes what is wrong with a frame. The text that [`Error::Decode`] adds is omitted.
 fn cause(error: &ApiError) -> String {
     match &error.kind {
         ErrorKind::Decode(cause) => cause.to_string(),
@@ -210,8 +213,8 @@ fn cause(error: &ApiError) -> String {
     }
 }
 
-/// Returns the event for a frame above the size limit. For a bookmark or an error event, returns an error, because
-/// these events are useless without their content.
+/// Returns the event for a frame that exceeds the size limit. Returns an error for bookmark and error events, which are
+/// useless without their content.
 fn oversized_event(frame: FrameTooLarge) -> Result<WatchEvent<RawObject>, FrameTooLarge> {
     let event = match frame.event_type {
         Some(WatchEventType::Added) => WatchEvent::Added,

@@ -5,8 +5,8 @@ use http::header::WARNING;
 
 use super::Warning;
 
-/// Returns the warnings in the headers of a response. A malformed warning invalidates the rest of its header. All other
-/// headers remain valid.
+/// Returns the warnings in the headers of a response. If a warning is malformed, the rest of its header is ignored. All
+/// other headers remain valid.
 pub(crate) fn parse_all(headers: &HeaderMap) -> Vec<Warning> {
     let mut warnings = Vec::new();
     for value in headers.get_all(WARNING) {
@@ -27,7 +27,7 @@ pub(crate) fn parse_all(headers: &HeaderMap) -> Vec<Warning> {
     warnings
 }
 
-/// Returns the first warning, and the text after it.
+/// Returns the first warning and the text that follows it.
 fn parse_one(text: &str) -> Result<(Warning, &str), &'static str> {
     let text = text.trim();
     let (code, rest) = text.split_once(' ').ok_or("fewer than three parts")?;
@@ -45,7 +45,7 @@ fn parse_one(text: &str) -> Result<(Warning, &str), &'static str> {
     }
     let rest = rest.trim_start();
     let rest = match rest.strip_prefix('"') {
-        // The date has no use here.
+        // The date is ignored.
         Some(date) => date.split_once('"').ok_or("the date has no end")?.1.trim_start(),
         None => rest,
     };
@@ -57,7 +57,7 @@ fn parse_one(text: &str) -> Result<(Warning, &str), &'static str> {
     Ok((Warning { code, agent: agent.into(), text: super::words::decode(&text) }, rest))
 }
 
-/// Parses a quoted string, which may contain escapes. Returns the unescaped string and the text after it.
+/// Parses a quoted string, including escape sequences. Returns the unescaped string and the text that follows it.
 fn quoted(text: &str) -> Result<(String, &str), &'static str> {
     let text = text.trim_start().strip_prefix('"').ok_or("the text is not in quotes")?;
     let mut plain = String::with_capacity(text.len());

@@ -1,11 +1,11 @@
-//! Decodes RFC 2047 encoded words, which have the form `=?charset?encoding?text?=`. HTTP headers use encoded words for
-//! non-ASCII text. This module does no I/O.
+//! Decodes RFC 2047 encoded words, which have the form `=?charset?encoding?text?=`. In HTTP headers, they represent
+//! text outside of ASCII. This module does no I/O.
 
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
 
-/// Decodes encoded words with a known charset, and removes the white space between encoded words. All other text is
-/// unchanged.
+/// Decodes encoded words whose charset is known, and removes the white space between adjacent encoded words. All other
+/// text is unchanged.
 pub(super) fn decode(text: &str) -> String {
     let mut decoded = String::with_capacity(text.len());
     let mut rest = text;
@@ -30,7 +30,7 @@ pub(super) fn decode(text: &str) -> String {
     decoded
 }
 
-/// Decodes the encoded word at the start of `text`. Returns the decoded text and the length of the encoded word.
+/// Decodes the encoded word at the start of `text`. Returns the decoded text and the length of the encoded form.
 fn word(text: &str) -> Option<(String, usize)> {
     let mut parts = text.strip_prefix("=?")?.splitn(3, '?');
     let (charset, encoding, rest) = (parts.next()?, parts.next()?, parts.next()?);

@@ -1,4 +1,4 @@
-//! Splits a byte stream into the frames of a watch.
+//! Splits a stream of bytes into the frames of a watch.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -11,15 +11,13 @@ use thiserror::Error;
 use crate::json::{Container, Json, Token};
 use crate::oversized::BoundedBuffer;
 
-/// Splits a byte stream into JSON values. Each value is a frame of a watch.
+/// Splits a stream of bytes into JSON values. In a watch, each of these values is a frame.
 ///
-/// A frame is a JSON object or array. White space between frames is ignored. A chunk can start and end at any byte. A frame that arrives in
-/// a single chunk is not copied.
+/// A frame is a JSON object or array. White space between frames is ignored. Chunks can start and end at any byte.
+/// Frames that arrive in a single chunk are not copied.
 ///
-/// An invalid frame ends at the first byte that is not JSON. Decoding the frame then returns an error. A `FrameSplitter` does no I/O.
-///
-/// At the first byte that is not JSON, an invalid frame ends. The decoder of the frame then reports the error. A `FrameSplitter` does no
-/// I/O.
+/// If a frame is not valid JSON, it ends at the first invalid byte. Decoding this frame then returns an error. A
+/// `FrameSplitter` does no I/O.
 ///
 /// # Examples
 ///
@@ -35,25 +33,25 @@ use crate::oversized::BoundedBuffer;
 /// assert!(splitter.is_between_frames());
 /// ```
 pub struct FrameSplitter {
-    /// The chunks that were not processed yet. The caller takes all complete frames before it pushes the next chunk, so this buffer stays
-    /// small.
+    /// The chunks that have not been processed yet. This queue stays short, because the caller takes all complete
+    /// frames before it pushes another chunk.
     chunks: VecDeque<Bytes>,
     frame: BoundedBuffer,
     json: Json,
-    /// The number of bytes of the current frame that were in earlier chunks.
+    /// The number of bytes of the current frame that were in previous chunks.
     before: usize,
     members: Members,
 }
 
 const MEMBER: usize = 1;
 
-/// An error returned for a frame above the size limit. The frame was skipped.
+/// The error for a frame that exceeds the size limit. The frame was skipped.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[error("a frame is too large: {object}")]
 pub struct FrameTooLarge {
-    /// The event type. `None` if the frame contained no event type or was not JSON.
+    /// The event type. `None` if the frame contained no event type or was not valid JSON.
     pub event_type: Option<WatchEventType>,
-    /// The data that was extracted from the skipped object.
+    /// The data that was extracted from the object before it was skipped.
     pub object: Oversized,
 }
 
@@ -76,16 +74,18 @@ impl FrameSplitter {
         }
     }
 
-    /// Returns the next frame. Returns `None` if no further complete frame has arrived.
+    /// Returns the next frame. Returns `None` until another complete frame has arrived.
     ///
     /// # Errors
     ///
-    /// Returns an error if the next frame exceeds the size limit. The next call returns the following frame.
+    /// Returns an error if the next frame exceeds the size limit. In this case, the next call returns the frame after
+    /// it.
     pub fn next_frame(&mut self) -> Option<Result<Bytes, FrameTooLarge>> {
         Some(self.next_marked()?.map(|(frame, _)| frame))
     }
 
-    /// Returns the next frame. For an event in the usual form, also returns the event's type and the position of its object.
+    /// Returns the next frame. If the frame is an event in the usual form, also returns its type and the position of
+    /// its object.
     ///
     /// # Errors
     ///
@@ -119,7 +119,7 @@ impl FrameSplitter {
         None
     }
 
-    /// Returns `true` if no partial frame is buffered. Only then may the stream end.
+    /// Returns `true` if no incomplete frame is buffered. A stream may only end in this state.
     pub fn is_between_frames(&self) -> bool {
         self.frame.is_empty() && self.chunks.iter().all(|chunk| chunk.iter().all(u8::is_ascii_whitespace))
     }
@@ -142,7 +142,7 @@ impl FrameSplitter {
     }
 }
 
-/// The type of an event, and the position of its object in the frame.
+/// The type of an event and the position of its object in the frame.
 #[derive(Debug, PartialEq)]
 pub(crate) struct Mark {
     event_type: WatchEventType,
@@ -150,7 +150,8 @@ pub(crate) struct Mark {
 }
 
 impl Mark {
-    /// Returns the event in the frame. Returns `None` for a bookmark or error event, which contains no object of the resource.
+    /// Returns the event that the frame contains. Returns `None` for bookmark and error events, because they do not
+    /// contain an object of the resource.
     pub(crate) fn event(self, frame: &Bytes) -> Option<WatchEvent<RawObject>> {
         let event = match self.event_type {
             WatchEventType::Added => WatchEvent::Added,
@@ -168,7 +169,7 @@ struct Members {
     event_type: Option<WatchEventType>,
     object_begins: usize,
     object: Option<Range<usize>>,
-    /// Whether the frame does not have the usual form of an event. The frame may still be valid.
+    /// Whether the frame deviates from the usual form of an event. Such a frame may still be valid.
     is_odd: bool,
 }
 
@@ -181,7 +182,8 @@ enum Member {
 }
 
 impl Members {
-    /// Records a token that ends at `end`. Pass only tokens that are not deeper than the frame's fields.
+    /// Records a token, which ends at `end`. Tokens that are nested more deeply than the fields of the frame must be
+    /// skipped by the caller.
     fn record(&mut self, token: Token, json: &Json, end: usize) {
         match (token, &self.present) {
             (Token::Name, _) => {
@@ -212,7 +214,7 @@ impl Members {
 }
 
 impl fmt::Debug for FrameSplitter {
-    /// Hides the buffered data, because it contains objects.
+    /// Omits the buffered data, because it contains objects.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("FrameSplitter").finish_non_exhaustive()
     }
@@ -225,7 +227,8 @@ mod tests {
 
     use super::*;
 
-    /// Splits a frame that arrives in chunks of `step` bytes. Returns the event, or `None` if only the parser can decode the event.
+    /// Splits a frame that arrives in chunks of `step` bytes. Returns the event, or `None` if it must be decoded by the
+    /// JSON parser.
     fn marked(frame: &[u8], step: usize) -> Option<(Bytes, WatchEvent<RawObject>)> {
         let mut splitter = FrameSplitter::new(1_000);
         frame.chunks(step).for_each(|chunk| splitter.push(Bytes::copy_from_slice(chunk)));

@@ -1,4 +1,4 @@
-//! Tests the requests that [`Api`]'s methods send.
+//! Tests which requests the methods of [`Api`] send.
 
 use std::time::Duration;
 
@@ -81,7 +81,7 @@ async fn each_api_call_sends_its_request() {
         soon(api.patch("a", &patch, &WriteOptions { force: true, ..post.clone() })).await.unwrap();
         let mut body = patch.body().clone();
         if let Patch::Apply(_) = &patch {
-            // The server rejects an apply patch without a kind.
+            // The server rejects apply patches without a kind.
             body = types.clone();
         }
         assert_eq!(last(&server), (format!("PATCH {BASE}/a?force=true"), body));
@@ -99,7 +99,7 @@ async fn each_api_call_sends_its_request() {
         last(&server),
         (format!("DELETE {BASE}?labelSelector=a%3Db"), json!({"propagationPolicy": "Background"}))
     );
-    // The client must send a selector for nothing as a selector that matches nothing.
+    // A selector that matches nothing must not become an empty selector, which would match all objects.
     let which = ListOptions { label_selector: LabelSelector::nothing(), ..ListOptions::default() };
     let dry = DeleteOptions { dry_run: true, ..DeleteOptions::default() };
     soon(api.delete_collection(&which, &dry)).await.unwrap();

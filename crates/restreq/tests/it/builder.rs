@@ -1,4 +1,4 @@
-//! Tests the URLs, headers and errors of requests without sending them.
+//! Tests of the URLs, headers and errors of requests that are not sent.
 
 use std::time::Duration;
 

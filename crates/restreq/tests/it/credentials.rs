@@ -1,4 +1,4 @@
-//! Tests token files and credential plugins, and how the client detects that they have changed.
+//! Tests of token files and credential plugins, and of how the client detects new credentials.
 
 use std::time::Duration;
 
@@ -31,7 +31,7 @@ async fn changed_token_file_is_read_again() {
     send().await;
     tokio::time::sleep(Duration::from_secs(51)).await;
     send().await;
-    // The client keeps using the last token while the token file is unreadable.
+    // While the token file cannot be read, the client continues to use the last token.
     std::fs::write(file.path(), "").unwrap();
     tokio::time::sleep(Duration::from_secs(51)).await;
     send().await;
@@ -59,7 +59,7 @@ async fn rejected_token_is_reread_and_retried_if_changed() {
     assert_eq!(server.seen().len(), 4, "the same token is not sent twice");
 }
 
-/// Older versions of kubectl wrote both an auth provider and a client certificate to a kubeconfig.
+/// In older versions, kubectl wrote both an auth provider and a client certificate to a kubeconfig.
 #[cfg(not(feature = "oidc"))]
 #[test]
 fn client_certificate_works_without_unsupported_login() {
@@ -99,8 +99,8 @@ async fn pipe_as_token_file_blocks_no_request() {
     assert_eq!(shown(&server), ["beside"]);
 }
 
-/// The kubelet replaces all files of a volume in one step. Each file is a symbolic link into a directory, and that
-/// directory is also a symbolic link.
+/// The kubelet replaces all files of a volume at once. Each file is a symbolic link into a directory that is itself a
+/// symbolic link.
 #[cfg(unix)]
 #[tokio::test(start_paused = true)]
 async fn rotated_service_account_token_is_used() {
@@ -145,8 +145,8 @@ fn server_without_scheme_gets_no_credentials_over_http() {
     assert_eq!(client.get().url(), "https://host:6443/");
 }
 
-/// The server never sees an unusable certificate and cannot reject it, so the client must renew the certificate on its
-/// own.
+/// The client does not send an unusable certificate, so the server cannot reject it. Therefore, the client must renew
+/// it on its own.
 #[cfg(unix)]
 #[tokio::test]
 async fn plugin_runs_again_after_an_unusable_certificate() {
@@ -186,7 +186,7 @@ async fn plugin_runs_again_after_an_unusable_certificate() {
         let error = soon(client.get().send()).await.unwrap_err();
         assert!(matches!(&error, Error::Auth { source: AuthError::Certificate { .. }, .. }), "{error:?}");
         assert!(!error.to_string().contains("hush"), "{error}");
-        // The client pauses before it runs the plugin again. Otherwise, every request would run the plugin.
+        // The client must pause before it runs the plugin again. Otherwise, it would run the plugin for each request.
         skip(2).await;
         soon(client.get().send()).await.unwrap();
         assert_eq!(std::fs::read_to_string(dir.path().join("runs")).unwrap().lines().count(), 2);

@@ -1,4 +1,5 @@
-//! Tests the timeouts of a request's phases, on a paused clock. The clock advances only when no task can run.
+//! Tests of the timeouts for the phases of a request, with a paused clock. The clock only advances when no task can
+//! make progress.
 
 use std::time::Duration;
 
@@ -72,7 +73,7 @@ async fn default_deadlines_end_every_wait() {
 #[tokio::test(start_paused = true)]
 async fn connecting_has_a_deadline() {
     let _clock = steady_clock();
-    // The server accepts connections, but never completes a TLS handshake.
+    // The server accepts connections, but never completes the TLS handshake.
     let listener = TcpListener::bind(("127.0.0.1", 0)).await.unwrap();
     let url = format!("https://{}", listener.local_addr().unwrap());
     let mut config = pintle_meta::ClientConfig::new(url);
@@ -110,7 +111,7 @@ async fn backoff_delays_all_requests_of_a_client() {
     let client = RestClient::new(RestClientConfig { backoff, ..server.config().into() }).unwrap();
     let started = Instant::now();
     client.get().send().await.unwrap_err();
-    // An unthrottled request does not wait for the client's back-off, but its response still changes the back-off.
+    // An unthrottled request does not wait for the back-off of the client, but its response still changes the back-off.
     client.put().unthrottled().send().await.unwrap_err();
     assert!(started.elapsed() < 20 * SECOND, "{:?}", started.elapsed());
     client.post().send().await.unwrap();
@@ -118,7 +119,7 @@ async fn backoff_delays_all_requests_of_a_client() {
     assert!(waited >= 40 * SECOND, "{waited:?}");
     client.get().send().await.unwrap();
     assert!(started.elapsed() < waited + 20 * SECOND, "the back-off is over: {:?}", started.elapsed());
-    // A request waits for the back-off only until the request's deadline.
+    // A request waits for the back-off until its deadline.
     let server = Server::always(Reply::json(500, "{}")).await;
     let client = RestClient::new(RestClientConfig { backoff, ..server.config().into() }).unwrap();
     client.get().send().await.unwrap_err();

@@ -1,5 +1,5 @@
-//! Tests proxy settings from environment variables. The tests run in a second process, because environment variables
-//! apply to a whole process.
+//! Tests of proxy settings from environment variables. The tests run in another process, because environment variables
+//! affect the entire process.
 
 use std::io::{Read, Write};
 use std::net::TcpListener;
@@ -11,7 +11,7 @@ use pintle_restreq::{RestClient, RestClientConfig};
 
 const SERVER: &str = "PINTLE_TEST_SERVER";
 
-/// Starts a server that answers one request with `body`. Returns the server's port.
+/// Starts a server that responds to one request with `body`. Returns the server's port.
 fn answer(body: &'static str) -> u16 {
     let listener = TcpListener::bind(("127.0.0.1", 0)).unwrap();
     let port = listener.local_addr().unwrap().port();
@@ -47,7 +47,7 @@ fn client_uses_the_proxy_of_the_environment_unless_disabled() {
     run(answer(r#"{"kind":"proxy"}"#), answer(r#"{"kind":"server"}"#));
 }
 
-/// The address 0.0.0.0 reaches this machine, but is not a loopback address. The client therefore uses the proxy.
+/// The address 0.0.0.0 refers to this machine, but is not a loopback address. Therefore, the client uses the proxy.
 #[tokio::test]
 #[ignore = "the test above runs it with a proxy in the environment"]
 async fn environment_decides_in_a_second_process() {

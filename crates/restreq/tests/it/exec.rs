@@ -1,4 +1,4 @@
-//! Tests credential plugins. The plugin is a shell script that counts its runs.
+//! Tests credential plugins. The plugin is a shell script that counts how often it runs.
 
 use std::any::Any;
 use std::os::unix::fs::PermissionsExt;
@@ -21,21 +21,22 @@ struct Program {
 }
 
 impl Program {
-    /// Creates a plugin that counts its runs in the file `runs` and then executes `script`.
+    /// Creates a plugin that counts its runs in the file `runs`, and then executes `script`.
     fn new(script: &str) -> Self {
         let program = Self { dir: tempfile::tempdir().unwrap() };
         program.write(script);
         program
     }
 
-    /// Creates a plugin that prints a token with the number of the run. `more` contains additional status fields, as JSON.
+    /// Creates a plugin that prints a token containing the number of the run. `more` contains additional fields of the
+    /// status, as JSON.
     fn token(more: &str) -> Self {
         Self::new(&printing(V1, &format!(r#"{{"token":"t$n"{more}}}"#)))
     }
 
     fn write(&self, script: &str) {
         let count = r#"cd "$(dirname "$0")"; echo x >> runs; n=$(wc -l < runs | tr -d ' ')"#;
-        // Linux does not execute a file that is open for writing, so write another file and rename it.
+        // Linux does not execute a file that is open for writing, so write to another file and rename it.
         let beside = self.dir.path().join("beside");
         std::fs::write(&beside, format!("#!/bin/sh\n{count}\n{script}\n")).unwrap();
         std::fs::set_permissions(&beside, std::fs::Permissions::from_mode(0o755)).unwrap();
@@ -129,7 +130,8 @@ async fn expiring_credentials_are_renewed_before_use() {
     }
 }
 
-/// The client uses a token that has already expired on the client's clock. The plugin's clock may differ, and another run would not help.
+/// The client uses a token that has already expired according to its own clock. The clock of the plugin may differ, in
+/// which case running the plugin again would not help.
 #[tokio::test]
 async fn expired_on_issue_credentials_are_used_until_rejected() {
     let program = Program::token(r#","expirationTimestamp":"2001-01-01T00:00:00Z""#);
@@ -197,7 +199,7 @@ async fn plugin_run_ends_with_its_client() {
 
 #[tokio::test]
 async fn child_process_of_plugin_does_not_delay_the_result() {
-    // The child process keeps the stderr pipe open until the plugin's directory is deleted.
+    // The child process keeps the stderr pipe open until the directory of the plugin is deleted.
     let left = "(while [ -e runs ]; do sleep 0.05; done) > /dev/null &";
     let program = Program::new(&format!("{left}\n{}", printing(V1, r#"{"token":"t"}"#)));
     let server = Server::start([]).await;
@@ -255,7 +257,7 @@ async fn plugin_failure_includes_its_command_and_stderr() {
 async fn failed_renewal_keeps_the_doubt_about_a_write() {
     let once = |status: &str| format!("[ $n -gt 1 ] && {{ echo no luck >&2; exit 73; }}\n{}", printing(V1, status));
     let lasting = once(r#"{"token":"t"}"#);
-    // The token expires during the test, so the client renews the credentials before the second attempt.
+    // The token expires during the test, so the credentials are renewed before the second attempt.
     let expiring = once(&format!(r#"{{"token":"t","expirationTimestamp":{}}}"#, expiry(60)));
     for (script, replies, in_doubt) in [
         (&lasting, vec![Reply::later(504, 0), Reply::json(401, "")], true),
@@ -271,7 +273,7 @@ async fn failed_renewal_keeps_the_doubt_about_a_write() {
         let sending = tokio::spawn(async move { request.send().await.unwrap_err() });
         if is_expiring {
             soon(until(|| server.seen().len() == 1)).await;
-            // Advance the clock repeatedly, because the test cannot detect when the client's pause starts.
+            // Advance the clock repeatedly, because the test cannot detect when the pause of the client starts.
             for _ in 0..5 {
                 skip(56).await;
                 let ran = tokio::time::timeout(Duration::from_secs(2), until(|| program.runs() == 2)).await;
@@ -371,7 +373,7 @@ async fn plugin_runs_are_counted_by_outcome() {
     assert_eq!([judged("allowed"), judged("denied")], [Some(3.0), Some(1.0)]);
 }
 
-/// A metrics provider that sends a request before it records each value.
+/// A metrics provider that sends a request each time before it records a value.
 #[derive(Debug)]
 struct Curious {
     memory: InMemoryProvider,
@@ -393,7 +395,7 @@ impl Provider for Curious {
             let (sender, answered) = std::sync::mpsc::channel();
             std::thread::spawn(move || {
                 let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-                // Polling the request once sends it. The server runs on another thread.
+                // Poll the request once to send it. The server runs on another thread.
                 drop(runtime.block_on(async { request.send().now_or_never() }));
                 // The receiver may already have timed out.
                 sender.send(()).ok();

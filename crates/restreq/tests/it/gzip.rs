@@ -16,7 +16,7 @@ fn gzip(text: &[u8]) -> Vec<u8> {
     encoder.finish().unwrap()
 }
 
-/// Returns a reply with the gzip body `small`, which is sent in chunks of `piece` bytes.
+/// Returns a reply whose body is `small` compressed with gzip, sent in chunks of `piece` bytes.
 fn reply(status: u16, small: &[u8], piece: usize) -> Reply {
     let headers = vec![("content-type", "application/json".to_owned()), ("content-encoding", "gzip".to_owned())];
     let chunks = small.chunks(piece).map(Bytes::copy_from_slice).collect();
@@ -30,7 +30,7 @@ fn client(server: &Server) -> RestClient {
 #[tokio::test]
 async fn gzip_response_is_inflated_across_chunk_boundaries() {
     let text = br#"{"kind":"PodList","metadata":{"resourceVersion":"7"},"items":[{"a":1},{"b":2}]}"#;
-    // Several consecutive gzip streams form one body.
+    // The body consists of several consecutive gzip streams.
     let small = [gzip(&text[..30]), gzip(&text[30..])].concat();
     for piece in [1, 7, 1000] {
         let server = Server::always(reply(200, &small, piece)).await;

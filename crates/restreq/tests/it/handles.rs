@@ -1,5 +1,4 @@
-//! Tests the parts of the typed API that `api.rs` does not test: subresources, apply, deletion, metadata and tables,
-//! retried writes, and prefetched pages.
+//! Tests of the typed API: subresources, apply, deletion, metadata and tables, retried writes, and prefetched pages.
 
 use std::cell::Cell;
 use std::num::NonZeroUsize;
@@ -225,7 +224,7 @@ async fn create_or_update_reaches_the_wanted_state() {
     let (result, sent, body) = settle(vec![stored(2), stored(3)]).await;
     assert_eq!((result.unwrap(), sent.as_str()), ((OperationResult::Updated, 3), "GET PUT"));
     assert_eq!((&body["size"], &body["metadata"]["resourceVersion"]), (&json!(3), &json!("7")));
-    // Another client creates the object first, and later changes the object.
+    // Another client creates the object first and changes it later.
     let (result, sent, _) = settle(vec![missing(), conflict(), stored(2), conflict(), stored(2), stored(3)]).await;
     assert_eq!((result.unwrap(), sent.as_str()), ((OperationResult::Updated, 3), "GET POST GET PUT GET PUT"));
     let always = (0..5).flat_map(|_| [stored(2), conflict()]).collect();
@@ -240,7 +239,7 @@ fn body_or_null(server: &Server) -> Value {
     serde_json::from_slice(&server.seen().pop().unwrap().body).unwrap_or_default()
 }
 
-/// The list has five pages, each with one widget.
+/// The list consists of five pages with one widget each.
 fn page(seen: &crate::support::Seen, _: usize) -> Reply {
     let at: u32 = seen.uri.split("continue=").nth(1).map_or(0, |rest| rest.split('&').next().unwrap().parse().unwrap());
     let token = if at == 4 { String::new() } else { (at + 1).to_string() };
@@ -271,7 +270,7 @@ async fn read_ahead_is_bounded() {
     }
 }
 
-/// A repeated continue token would make the list endless.
+/// If a continue token is repeated, the list would never end.
 #[tokio::test]
 async fn repeated_continue_token_is_an_error() {
     let same = r#"{"metadata":{"resourceVersion":"7","continue":"c"},"items":[{"metadata":{"name":"a"}}]}"#;

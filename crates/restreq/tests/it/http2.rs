@@ -20,7 +20,8 @@ use tokio_rustls::server::TlsStream;
 use crate::support::soon;
 use crate::tls::{Authority, settings};
 
-/// Starts a server that calls `answer` for each request. Returns a client, and the number of reads in which the server received data.
+/// Starts a server that calls `answer` for each request. Returns a client, and a counter of the reads with which the
+/// server received data.
 async fn serve<F>(
     answer: impl Fn(Request<RecvStream>, SendResponse<Bytes>) -> F + Send + 'static,
 ) -> (RestClient, Arc<AtomicUsize>)
@@ -37,7 +38,7 @@ where
     tokio::spawn(async move {
         let (stream, _) = listener.accept().await.unwrap();
         let stream = Counted { stream: tls.accept(stream).await.unwrap(), reads: counted };
-        // With small flow-control windows, request bodies must wait for the server.
+        // The flow-control windows are small, so request bodies must wait for the server.
         let mut connection = server::Builder::new().initial_window_size(1 << 10).handshake(stream).await.unwrap();
         while let Some(Ok((request, respond))) = connection.accept().await {
             tokio::spawn(answer(request, respond));
@@ -73,7 +74,7 @@ impl AsyncWrite for Counted {
     }
 }
 
-/// Releases flow-control capacity while reading, so that the client can send more.
+/// Releases flow-control capacity after each read, so that the client can send more data.
 async fn read(body: &mut RecvStream) -> Bytes {
     let mut whole = BytesMut::new();
     while let Some(data) = body.data().await {
@@ -89,7 +90,8 @@ fn json(respond: &mut SendResponse<Bytes>, body: &'static str) {
     respond.send_response(head, false).unwrap().send_data(Bytes::from_static(body.as_bytes()), true).unwrap();
 }
 
-/// Starts a server that stores the headers and bodies of all requests. Returns a client, the number of reads, and the stored requests.
+/// Starts a server that stores the headers and bodies of all requests. Returns a client, a counter of the reads, and
+/// the stored requests.
 async fn storing() -> (RestClient, Arc<AtomicUsize>, Arc<Mutex<Vec<(HeaderMap, Bytes)>>>) {
     let stored = Arc::<Mutex<Vec<_>>>::default();
     let seen = stored.clone();
@@ -137,7 +139,8 @@ async fn bodies_larger_than_the_window_arrive() {
     assert!(stored.iter().all(|(_, body)| *body == whole));
 }
 
-/// The server does not read the body. If the client read the body stream ahead of the server, the body would fill the client's memory.
+/// The server does not read the body. If the client read the stream faster than the server, the body would fill up its
+/// memory.
 #[tokio::test]
 async fn streamed_body_waits_for_the_server() {
     let (client, _) = serve(|request, mut respond| async move {
@@ -179,7 +182,7 @@ async fn reset_response_is_an_error_unless_it_is_complete() {
             let head = head.body(()).unwrap();
             let mut body = respond.send_response(head, false).unwrap();
             body.send_data(Bytes::from_static(b"{}"), false).unwrap();
-            // Yield, so that the data is sent before the reset.
+            // Yield, so that the data is sent before the stream is reset.
             for _ in 0..10 {
                 tokio::task::yield_now().await;
             }

@@ -20,7 +20,7 @@ use crate::tls::{Authority, settings, trusting};
 
 type BoxError = Box<dyn std::error::Error + Send + Sync>;
 
-/// A layer that signs each request, and records the URL and headers of the request.
+/// A layer that signs each request, and records its URL and headers.
 #[derive(Clone)]
 struct Signing {
     inner: TransportService,

@@ -1,4 +1,4 @@
-//! Tests the rate limiter and the back-off of a single request.
+//! Tests of rate limiters and back-offs that belong to a single request.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! Tests lists that are read item by item.
+//! Tests of lists that are read item by item.
 
 use std::time::Duration;
 
@@ -62,8 +62,8 @@ async fn null_in_list_metadata_means_empty() {
     check(list(&[meta], End::Proper), &["at "]).await;
 }
 
-/// An informer treats objects that are missing from a list as deleted. Any response that is not a list must therefore
-/// be an error.
+/// A response that is not a list must always be an error, because an informer treats objects that are missing from a
+/// list as deleted.
 #[tokio::test]
 async fn status_is_not_a_list() {
     for (body, expected) in [

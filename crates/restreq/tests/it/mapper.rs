@@ -1,4 +1,4 @@
-//! Tests resource lookups, and the discovery requests that the lookups send.
+//! Tests of resource lookups, and of the discovery requests that they send.
 
 use std::pin::pin;
 use std::time::Duration;
@@ -14,7 +14,7 @@ fn document(value: Value) -> Reply {
     Reply::json(200, value.to_string())
 }
 
-/// Serves two aggregated discovery documents. The widgets' group appears only in later responses.
+/// Serves two aggregated discovery documents. The group of the widgets only appears in later responses.
 fn aggregated(seen: &Seen, before: usize) -> Reply {
     let pods = json!({
         "resource": "pods", "responseKind": {"group": "", "version": "", "kind": "Pod"}, "scope": "Namespaced",
@@ -80,7 +80,7 @@ async fn discovery_is_cached_and_a_miss_refetches() {
         let accept = seen.header("accept").unwrap().to_owned();
         assert!(accept.starts_with("application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"), "{accept}");
     }
-    // The widgets' group was created after the first fetch.
+    // The group of the widgets was created after the first fetch.
     let widgets = mapper.named("widgets").await.unwrap();
     assert_eq!(widgets, ApiResource::new("example.com/v2", "Widget", "widgets", Scope::Cluster));
     let old = mapper.resource(&GroupVersionResource::new("example.com", "v1", "widgets")).await.unwrap();
@@ -107,7 +107,7 @@ async fn concurrent_misses_share_one_fetch_per_second() {
     let server = Server::always(Reply::By(aggregated)).await;
     let mapper = RestMapper::new(server.client());
     let began = tokio::time::Instant::now();
-    // The first fetch does not contain the resource, so the mapper does not fetch again.
+    // The resource was missing from a fetch that has just been made, so the mapper does not fetch again.
     let error = mapper.named("gadgets").await.unwrap_err();
     assert!(matches!(&error, MappingError::NoMatch { name, .. } if name == "gadgets"), "{error}");
     assert_eq!(server.seen().len(), 2);
@@ -175,7 +175,7 @@ async fn forbidden_discovery_root_is_skipped_but_failure_is_returned() {
     assert!(matches!(&error, MappingError::Api(error) if error.is_internal_error()), "{error}");
 }
 
-/// Both discovery paths fail if the URL is wrong, or if the user may not read discovery documents.
+/// Both discovery paths fail if the URL is wrong or the user is not allowed to read discovery documents.
 #[tokio::test]
 async fn discovery_fails_if_both_roots_fail() {
     fn half_forbidden(seen: &Seen, _: usize) -> Reply {

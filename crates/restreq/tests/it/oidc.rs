@@ -1,4 +1,4 @@
-//! Tests OpenID Connect logins. The issuer is a server on loopback.
+//! Tests OpenID Connect logins. The issuer is a server on the loopback interface.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, mpsc};
@@ -26,7 +26,7 @@ fn subject(token: &str) -> String {
     serde_json::from_slice::<Value>(&claims).unwrap()["sub"].as_str().unwrap().into()
 }
 
-/// A function that returns the issuer's reply. The arguments are the request and the number of earlier requests.
+/// A function that returns the reply of the issuer. Its arguments are the request and the number of previous requests.
 type Issuer = fn(&Seen, usize) -> Reply;
 
 const DESCRIPTION: &str = "/realms/a/.well-known/openid-configuration";
@@ -37,7 +37,7 @@ fn described(seen: &Seen) -> Option<Reply> {
     (seen.uri == DESCRIPTION).then(|| Reply::json(200, json!({"token_endpoint": endpoint}).to_string()))
 }
 
-/// Returns new tokens. The tokens contain the number of earlier requests.
+/// Returns new tokens. The tokens contain the number of previous requests.
 fn giving(seen: &Seen, before: usize) -> Reply {
     described(seen).unwrap_or_else(|| {
         let tokens = json!({"id_token": id_token(&format!("i{before}"), 600), "refresh_token": format!("r{before}")});
@@ -157,7 +157,7 @@ async fn rejected_token_is_refreshed_once_with_a_refresh_token() {
     assert!(setup.issuer.seen().is_empty());
 }
 
-/// Go's oauth2 library tries the header first, and then the body.
+/// Like Go's oauth2 library, the client tries the header first and then the body.
 #[tokio::test]
 async fn client_secret_is_sent_in_header_then_body() {
     let by_header = |seen: &Seen, before: usize| match seen.header("authorization") {
@@ -181,8 +181,8 @@ async fn client_secret_is_sent_in_header_then_body() {
 #[tokio::test]
 async fn token_endpoint_comes_from_the_issuer() {
     let elsewhere = |seen: &Seen, before: usize| match described(seen) {
-        // The token endpoint's host is another name for the same server. The client must open another connection for
-        // it.
+        // The host of the token endpoint is another name of the same server, so the client must open another
+        // connection.
         Some(_) => {
             let port = seen.header("host").unwrap().rsplit_once(':').unwrap().1;
             Reply::json(200, format!(r#"{{"token_endpoint":"HTTPS://me@127.0.0.1:{port}/other/"}}"#))
@@ -234,7 +234,7 @@ async fn failed_refresh_reports_its_cause_without_secrets() {
     setup.oidc().refresh_token = None;
     setup.oidc().id_token = Some(Secret::new(id_token("hush", -600)));
     assert!(why(&setup).await.contains("no refresh token"));
-    // The client must not send the refresh token to a server that it cannot verify.
+    // The refresh token must not be sent to a server that cannot be verified.
     let mut setup = Setup::new(giving, []).await;
     setup.oidc().ca = Some(PemSource::Inline(Authority::new().pem().into()));
     assert!(why(&setup).await.contains("certificate"));
@@ -267,7 +267,7 @@ async fn refresh_token_without_id_token_is_kept() {
     assert!(asked.last().unwrap().contains("refresh_token=alone&"), "{asked:?}");
 }
 
-/// Most issuers accept a refresh token only once.
+/// Most issuers accept each refresh token only once.
 #[tokio::test]
 async fn clients_share_a_login() {
     let mut setup = Setup::new(giving, []).await;
@@ -280,7 +280,7 @@ async fn clients_share_a_login() {
     soon(setup.client().get().send()).await.unwrap();
     assert_eq!((setup.shown(), setup.asked().len()), (vec!["i1".to_owned(); 3], 1));
 
-    // A login with another client ID at the same issuer is a separate login.
+    // A login with a different client ID at the same issuer is independent.
     setup.oidc().client_id = "other".into();
     soon(setup.client().get().send()).await.unwrap();
     assert_eq!(setup.asked().len(), 2);
@@ -305,8 +305,8 @@ async fn failed_refresh_is_not_repeated_for_each_request() {
         for _ in 0..2 {
             let error = soon(client.get().send()).await.unwrap_err();
             assert!(error.to_string().contains("responded with status 500"), "{error}");
-            // The client does not repeat a failed refresh within one second. If the test took longer than a second,
-            // skip this check.
+            // A failed refresh is not retried within one second. If the test took longer than a second, skip this
+            // check.
             let is_pause = began.elapsed() < Duration::from_secs(1);
             assert!(!is_pause || setup.asked().len() == questions, "a failed refresh is not repeated at once");
         }
@@ -323,7 +323,7 @@ struct Hanging {
 impl TokenStore for Hanging {
     fn store(&self, id_token: &Secret, refresh_token: &Secret) -> Result<(), Box<dyn std::error::Error + Send + Sync>> {
         self.begun.fetch_add(1, Ordering::SeqCst);
-        // Dropping the sender also releases the store.
+        // Dropping the sender releases the token store as well.
         self.gate.try_lock().expect("the store is called by one thread at a time").recv().ok();
         self.kept.store(id_token, refresh_token)
     }
@@ -435,7 +435,7 @@ async fn refreshed_login_is_written_to_the_kubeconfig() {
     let left = config().oidc.unwrap();
     assert_eq!(subject(left.id_token.unwrap().expose()), "i1");
     assert_eq!(left.refresh_token.unwrap().expose(), "r1");
-    // A restarted program uses the stored tokens.
+    // A program that is restarted uses the stored tokens.
     soon(RestClient::new(config()).unwrap().get().send()).await.unwrap();
     assert_eq!((setup.shown(), setup.asked().len()), (vec!["i1".to_owned(); 2], 1));
 }
@@ -456,13 +456,13 @@ fn invalid_login_is_rejected_when_client_is_created() {
     refused(&|config| config.oidc.as_mut().unwrap().id_token = Some(Secret::new("hush\n")));
 }
 
-/// The issuer may have invalidated the old refresh token, so the client must store the new refresh token.
+/// The issuer may have invalidated the old refresh token, so the new one must be stored.
 #[tokio::test]
 async fn refresh_in_flight_outlives_its_client() {
     static SENDING: Mutex<Option<tokio::task::AbortHandle>> = Mutex::new(None);
     fn cancelling(seen: &Seen, before: usize) -> Reply {
         if seen.uri != DESCRIPTION {
-            // Stop waiting for the request before the issuer responds.
+            // Cancel the request before the issuer responds.
             SENDING.lock().unwrap().take().inspect(|sending| sending.abort());
         }
         giving(seen, before)

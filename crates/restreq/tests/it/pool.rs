@@ -1,4 +1,5 @@
-//! Tests the connection pool: how requests share connections, when connections close, and how failures affect requests.
+//! Tests of the connection pool: how requests share connections, when connections are closed, and how failures affect
+//! requests.
 
 use std::future::poll_fn;
 use std::pin::pin;
@@ -28,7 +29,7 @@ async fn http2(script: impl IntoIterator<Item = Reply>, after: Reply) -> (Server
     (server, client)
 }
 
-/// Returns a reply whose body is much larger than the kernel's buffers and the flow-control window of a stream.
+/// Returns a reply whose body is much larger than the buffers of the kernel and the flow-control window of a stream.
 fn flood() -> Reply {
     let chunks = vec![Bytes::from(vec![b' '; 1 << 20]); 16];
     Reply::Answer { status: 200, headers: Vec::new(), chunks, end: End::Stall }
@@ -88,7 +89,7 @@ async fn repeated_http1_bursts_dial_no_new_connections() {
     for size in [64, 200] {
         let server = Server::start([]).await;
         let client = server.client();
-        // Start all requests before the first response arrives.
+        // Start all requests before the first response is received.
         let burst = || async {
             let requests: Vec<_> = (0..size).map(|_| client.get()).collect();
             soon(futures_util::future::try_join_all(requests.iter().map(|request| request.send()))).await.unwrap();
@@ -129,7 +130,7 @@ async fn panicking_body_fails_only_its_request() {
     assert_eq!(server.connections(), 1, "other requests share the connection");
 }
 
-/// tokio's cooperative budget makes a task yield after some operations. The request must still finish.
+/// With tokio's cooperative scheduling, a task must yield when its budget is exhausted. The request must still finish.
 #[tokio::test]
 async fn http1_request_progresses_without_task_budget() {
     const BUDGET: usize = 128;
@@ -140,7 +141,7 @@ async fn http1_request_progresses_without_task_budget() {
         let mut polls = spent;
         let starved = poll_fn(|cx| {
             polls += BUDGET;
-            // Leave enough budget for the request only at every second poll.
+            // Only leave enough budget for the request at every second poll.
             for _ in 0..if (polls / BUDGET).is_multiple_of(2) { spent % BUDGET } else { 0 } {
                 if pin!(consume_budget()).poll(cx).is_pending() {
                     break;
@@ -148,7 +149,7 @@ async fn http1_request_progresses_without_task_budget() {
             }
             exchange.as_mut().poll(cx)
         });
-        // `soon` would poll the future once more after the timeout, so use `select!`.
+        // Do not use `soon`, because it would poll the future once more after the timeout.
         tokio::select! {
             biased;
             () = tokio::time::sleep(Duration::from_secs(20)) => panic!("the test timed out"),
@@ -237,24 +238,24 @@ async fn watches_share_connection_with_drop_connection_on_cancel() {
 
 #[derive(Clone, Copy, Debug)]
 enum Move {
-    /// Sends a GOAWAY with the last stream ID 0, and then closes the connection.
+    /// Sends a GOAWAY frame with 0 as the last stream ID, and then closes the connection.
     GoAway,
     Refuse,
     Break,
     Close,
     /// Sends an empty response with status 200.
     Answer,
-    /// Sends settings that allow only one stream, and then an empty response.
+    /// Sends settings that allow only a single stream, and then an empty response.
     Narrow,
     /// Sends the response headers and then an endless body.
     Open,
-    /// Sends one byte on each earlier stream, and then an empty response.
+    /// Sends one byte on each previous stream, and then an empty response.
     Late,
     Silence,
 }
 
-/// Starts a server that reacts to each request with the next entry in `script`. After the script, the server sends empty responses. Returns
-/// the client configuration and the number of received requests.
+/// Starts a server that reacts to each request according to the next entry of `script`. At the end of the script, it
+/// continues with empty responses. Returns the client configuration and a counter of the received requests.
 async fn frames(script: &'static [Move]) -> (ClientConfig, Arc<AtomicUsize>) {
     let authority = Authority::new();
     let acceptor = TlsAcceptor::from(settings(&authority.issue("127.0.0.1"), &["h2"], None));
@@ -295,7 +296,7 @@ async fn serve(
         }
         let id = &head[5..9];
         let reset = |code: u8| [&[0, 0, 4, 3, 0], id, &[0, 0, 0, code]].concat();
-        // A HEADERS frame with the flags END_STREAM and END_HEADERS. Entry 8 in HPACK's static table is ":status: 200".
+        // A HEADERS frame with the flags END_STREAM and END_HEADERS. Entry 8 of HPACK's static table is ":status: 200".
         let answer = [&[0, 0, 1, 1, 5], id, &[0x88]].concat();
         let answer = match script.get(seen.fetch_add(1, Ordering::SeqCst)).unwrap_or(&Move::Answer) {
             Move::GoAway => {
@@ -321,7 +322,7 @@ async fn serve(
     }
 }
 
-/// The server has not processed these requests, so the client even retries a create request with a generated name.
+/// The server has not processed these requests, so even a create request with a generated name is retried.
 #[tokio::test]
 async fn unprocessed_request_is_retried_for_any_verb() {
     for script in [&[Move::GoAway][..], &[Move::Refuse], &[Move::Answer, Move::GoAway, Move::Refuse]] {
@@ -336,12 +337,12 @@ async fn unprocessed_request_is_retried_for_any_verb() {
     }
 }
 
-/// The first retry of each request is free. All further retries are taken from the client's retry budget.
+/// The first retry of each request is free. All further retries are counted against the retry budget of the client.
 #[tokio::test]
 async fn server_that_refuses_streams_is_not_retried_forever() {
     const REQUESTS: usize = 1000;
-    // The bound is the initial retry budget, plus the amount by which the requests and 20 s increase the budget. The bound does not depend
-    // on a clock, because `soon` ends the test after 20 s.
+    // The limit is the initial retry budget, plus the amount that is added by the requests and during 20 s. It does not
+    // depend on a clock, because `soon` ends the test after 20 s.
     const MOST: usize = 2 * REQUESTS + 500 + REQUESTS / 5 + 50 * 20;
     let (config, seen) = frames(&[Move::Refuse; 7 * REQUESTS]).await;
     let client = RestClient::new(config).unwrap();
@@ -375,7 +376,7 @@ async fn write_on_broken_stream_or_connection_is_not_retried() {
     }
 }
 
-/// If the upload continued after the response, the stream would stay open until the end of the upload.
+/// If the upload continued after the response, the stream would remain open until the upload is complete.
 #[tokio::test]
 async fn http2_upload_ends_with_its_response() {
     let (config, _) = frames(&[Move::Answer, Move::Open]).await;
@@ -397,7 +398,7 @@ async fn http2_upload_ends_with_its_response() {
     soon(until(|| Arc::strong_count(&held) == 1)).await;
 }
 
-/// Frames that arrive for cancelled streams must not end the connection.
+/// Frames that arrive for cancelled streams must not close the connection.
 #[tokio::test]
 async fn many_cancelled_streams_do_not_break_others() {
     const GONE: usize = 1500;
@@ -451,8 +452,8 @@ async fn idle_connection_closed_by_server_is_closed_at_once() {
     assert_eq!(soon(stream.read(&mut [0])).await.unwrap(), 0, "the client closes its end without another request");
 }
 
-/// A connection attempt runs on the runtime of the request that started the attempt. If that runtime is blocked, the client must start
-/// another attempt. Otherwise, requests on all other runtimes would wait forever.
+/// A connection is established on the runtime of the request that started the attempt. If this runtime is blocked, the
+/// client must start another attempt. Otherwise, requests on all other runtimes would wait forever.
 #[test]
 fn dial_on_stalled_runtime_is_replaced() {
     let runtime = || tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
@@ -468,7 +469,7 @@ fn dial_on_stalled_runtime_is_replaced() {
         let begin = async move { request.stream().now_or_never().is_none() };
         let (waits, standing) = std::thread::spawn(move || (standing.block_on(begin), standing)).join().unwrap();
         assert!(waits, "for a connection");
-        // The paused clock advances automatically, so it can be ahead of the system clock.
+        // The paused clock advances automatically, so it may be ahead of the system clock.
         tokio::time::sleep(Duration::from_secs(60)).await;
 
         let stream = async || {

@@ -11,7 +11,7 @@ async fn port_forward_passes_data_both_ways() {
         let target = peer.target().to_owned();
         assert_eq!(peer.header("sec-websocket-protocol"), Some(V4));
         let mut socket = peer.accept(V4).await;
-        // The port number at the start of a channel can arrive in one message or in several messages.
+        // The port number at the start of a channel may arrive in one message or in several messages.
         socket.send(0, [0x90]).await;
         socket.send(0, [0x1f, b'h', b'i']).await;
         socket.send(1, [0x90, 0x1f]).await;

@@ -74,7 +74,7 @@ async fn attach_requests_only_the_wanted_streams() {
     assert!(target.ends_with("/pods/web-1/attach?stderr=false&stdin=false&stdout=true&tty=false"), "{target}");
 }
 
-/// Calls `close`, which closes the input of a process. Checks that the server receives the close signal.
+/// Calls `close` to close the input of a process. Checks that the server receives the close message.
 async fn closed_by(close: impl AsyncFnOnce(AttachedProcess) -> AttachedProcess) {
     let (pods, server) = pods(async |peer: Peer| {
         let mut socket = peer.accept(V5).await;
@@ -142,7 +142,7 @@ async fn old_protocol_cannot_close_the_input() {
     server.await.unwrap();
 }
 
-/// Runs a command on a scripted server. Returns the result of the command.
+/// Runs a command on a scripted server, and returns its result.
 async fn status_after<F, Fut>(run: F) -> Result<(), ExecError>
 where
     F: FnOnce(Socket) -> Fut + Send + 'static,
@@ -160,7 +160,7 @@ async fn exit_code_is_a_typed_error() {
     let failure = r#"{"status":"Failure","message":"command terminated with non-zero exit code","reason":
         "NonZeroExitCode","details":{"causes":[{"reason":"Other","message":"x"},{"reason":"ExitCode","message":"7"}]}}"#;
     let error = status_after(async |mut socket| {
-        // A status can arrive in several messages. The client ignores data on unknown channels.
+        // The status may arrive in several messages. Data on unknown channels is ignored.
         socket.send(77, "x").await;
         socket.send(3, &failure[..60]).await;
         socket.end(&failure[60..]).await;
@@ -209,7 +209,7 @@ async fn lost_connection_is_a_read_error() {
                 socket.send(3, status).await;
             }
             // Read the input first. Otherwise, the kernel would send a TCP reset because of the unread input, and the
-            // reset could arrive before the data.
+            // reset could overtake the data.
             assert_eq!(socket.next().await.unwrap(), "\0in");
         })
         .await;
@@ -267,7 +267,7 @@ async fn frames_can_be_split_anywhere() {
     for step in [1, 2, 3, 7, 4096] {
         let bytes = script.clone();
         let (pods, server) = pods(async move |mut peer: Peer| {
-            // The first frames can arrive together with the response headers.
+            // The first frames may arrive together with the response headers.
             let all = [peer.acceptance(V5).into_bytes(), bytes].concat();
             for chunk in all.chunks(step) {
                 peer.say(chunk).await;
@@ -283,7 +283,7 @@ async fn frames_can_be_split_anywhere() {
         soon(process.status()).await.unwrap();
         drop(process);
         let rest = soon(server).await.unwrap();
-        // The client's pong has a masked payload.
+        // The payload of the client's pong is masked.
         assert_eq!(rest[..2], [0x8a, 0x84], "{rest:?}");
     }
 }
@@ -297,7 +297,7 @@ async fn message_above_the_limit_is_an_error() {
             if fits {
                 peer.say(frame).await;
             } else {
-                // The client closes the connection before the server has sent the whole message.
+                // The client closes the connection while the server is still sending the message.
                 drop(peer.stream.write_all(&frame).await);
             }
         })
@@ -313,7 +313,7 @@ async fn message_above_the_limit_is_an_error() {
     }
 }
 
-/// Returns bytes that depend on their position. Lost or repeated data then changes the bytes.
+/// Returns bytes that depend on their position, so that lost or repeated data is detected.
 fn pattern(from: usize, size: usize) -> Vec<u8> {
     (from..from + size).map(|at| (at / 251 + at) as u8).collect()
 }
@@ -336,7 +336,7 @@ async fn slow_reader_blocks_the_server_and_loses_nothing() {
     soon(async {
         let mut process = pods.exec("web-1", ["x"], &ExecOptions::default()).await.unwrap();
         let mut stdout = process.stdout.take().unwrap();
-        // Wait until the server can send no more data.
+        // Wait until the server cannot send more data.
         let sent = || sent.load(std::sync::atomic::Ordering::SeqCst);
         let mut calm = 0;
         while calm < 1000 {
@@ -439,7 +439,7 @@ async fn server_can_close_one_output() {
         let mut socket = peer.accept(V5).await;
         socket.send(1, "out").await;
         socket.send(255, [1]).await;
-        // Malformed close signals and close signals for other channels have no effect.
+        // Malformed close messages and close messages for other channels are ignored.
         socket.send(255, []).await;
         socket.send(255, [9]).await;
         assert_eq!(socket.next().await.unwrap(), "\0go on");
@@ -460,7 +460,7 @@ async fn server_can_close_one_output() {
     server.await.unwrap();
 }
 
-/// The task that drives the connection runs on the runtime of the call that opened the connection.
+/// The connection is driven by a task on the runtime on which it was opened.
 #[test]
 fn end_of_the_runtime_is_a_read_error() {
     let (first, second) = (tokio::runtime::Runtime::new().unwrap(), tokio::runtime::Runtime::new().unwrap());

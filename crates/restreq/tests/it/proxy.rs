@@ -1,5 +1,5 @@
-//! Tests requests through a proxy. For HTTPS servers, the proxy opens a tunnel. For plain HTTP servers, the proxy
-//! forwards requests.
+//! Tests requests through a proxy. The proxy opens a tunnel to HTTPS servers, and forwards requests to plain HTTP
+//! servers.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -14,12 +14,13 @@ use tokio::task::JoinHandle;
 use crate::support::{Reply, Server, soon, steady_clock};
 use crate::tls::{Authority, settings, trusting};
 
-/// Starts a proxy that opens one tunnel. Returns the proxy's address, and a task that returns the received request.
+/// Starts a proxy that opens one tunnel. Returns the address of the proxy, and a task that returns the request that it
+/// received.
 pub(crate) async fn tunnel() -> (SocketAddr, JoinHandle<String>) {
     tunnel_over(None).await
 }
 
-/// Starts a proxy like `tunnel`. If `tls` is set, the proxy uses TLS.
+/// Starts a proxy like `tunnel`. The proxy uses TLS if `tls` is set.
 async fn tunnel_over(tls: Option<Arc<rustls::ServerConfig>>) -> (SocketAddr, JoinHandle<String>) {
     let listener = TcpListener::bind(("127.0.0.1", 0)).await.unwrap();
     let addr = listener.local_addr().unwrap();
@@ -43,7 +44,7 @@ async fn through(mut client: impl AsyncRead + AsyncWrite + Unpin) -> String {
     client.write_all(b"HTTP/1.1 200 OK\r\n\r\n").await.unwrap();
     client.flush().await.unwrap();
     let mut server = TcpStream::connect(target).await.unwrap();
-    // The tunnel ends when either side closes its connection.
+    // The tunnel ends when either peer closes its connection.
     drop(copy_bidirectional(&mut client, &mut server).await);
     head
 }
@@ -84,8 +85,8 @@ async fn tls_connection_uses_a_tunnel() {
     assert!(asked.starts_with("CONNECT 127.0.0.1:") && asked.to_lowercase().contains("proxy-authorization"), "{asked}");
 }
 
-/// The client opens a TLS connection inside the TLS connection to the proxy. The certificates of the proxy and of the
-/// server are from the same CA.
+/// The TLS connection to the server is inside the TLS connection to the proxy. The certificates of the proxy and the
+/// server were issued by the same CA.
 #[tokio::test]
 async fn proxy_may_use_tls() {
     let (authority, other) = (Authority::new(), Authority::new());
@@ -101,7 +102,7 @@ async fn proxy_may_use_tls() {
         let asked = soon(asked).await.unwrap().to_lowercase();
         assert!(asked.starts_with("connect 127.0.0.1:") && asked.contains("proxy-authorization: basic"), "{asked}");
     }
-    // A request to a plain HTTP server also reaches the proxy over TLS.
+    // The request to a plain HTTP server is also sent to the proxy over TLS.
     let proxy = Server::start_with([], Reply::ok(), Some(tls(&authority, &[]))).await;
     let mut config = ClientConfig::new("http://server.invalid/prefix");
     config.tls.ca = Some(PemSource::Inline(authority.pem().into()));
@@ -127,7 +128,7 @@ async fn changed_proxy_ca_is_used() {
     config.tls.ca = Some(PemSource::File(ca.path().into()));
     config.proxy_url = Some(format!("https://{}", proxy.addr));
     let plain = RestClient::new(config.clone()).unwrap();
-    // From here on, the proxy and the server have new certificates.
+    // From now on, the proxy and the server use new certificates.
     let server = Server::start_with([], Reply::ok(), tls()).await;
     let (tunnel, _asked) = tunnel_over(tls()).await;
     config.server = server.url();

@@ -1,7 +1,7 @@
 //! Tests against a real kube-apiserver. `PINTLE_TEST_KUBECONFIG` is the path of a kubeconfig whose user has all
 //! permissions.
 //!
-//! Each test creates a namespace, and deletes the namespace at the end.
+//! Each test creates its own namespace and deletes it at the end.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -42,8 +42,7 @@ fn map(name: &str, value: &str) -> ConfigMap {
     }
 }
 
-/// Returns the client configuration for the real server. Without a configured server, prints a message and returns
-/// `None`.
+/// Returns the client configuration for a real server. If no server is configured, prints a message and returns `None`.
 #[allow(clippy::print_stderr)]
 pub(crate) fn config() -> Option<ClientConfig> {
     let Some(path) = std::env::var_os("PINTLE_TEST_KUBECONFIG") else {
@@ -54,7 +53,7 @@ pub(crate) fn config() -> Option<ClientConfig> {
     Some(config)
 }
 
-/// Runs a test in a namespace that only this test uses.
+/// Runs a test in its own namespace.
 pub(crate) async fn in_namespace<F: Future<Output = ()>>(name: &str, test: impl FnOnce(RestClient, String) -> F) {
     let Some(config) = config() else { return };
     let client = RestClient::new(config).unwrap();
@@ -222,7 +221,7 @@ async fn oversized_object_is_reported_by_list_and_watch() {
 #[tokio::test]
 async fn future_revision_is_distinguished_from_other_timeouts() {
     in_namespace("future", |client, namespace| async move {
-        // Disable retries, because the server asks for a delay of three seconds before each retry.
+        // Disable retries, because the server requests a delay of three seconds before each retry.
         let request = client.get().abs_path(["/api/v1"]).namespace(namespace).resource("configmaps").max_retries(0);
         let request = request.param("resourceVersion", "999999999").param("resourceVersionMatch", "NotOlderThan");
         let error = pintle_meta::ApiError::from(request.send().await.unwrap_err());

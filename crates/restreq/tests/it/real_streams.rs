@@ -1,6 +1,6 @@
-//! Tests commands, logs and port forwarding in a real cluster. `PINTLE_TEST_KUBECONFIG` is the path of a kubeconfig.
-//! `PINTLE_TEST_POD` is the `namespace/name` of a running pod with a shell. `PINTLE_TEST_POD_PORT` is a port of that
-//! pod whose process echoes all received data.
+//! Tests of commands, logs and port forwarding in a real cluster. `PINTLE_TEST_KUBECONFIG` is the path of a kubeconfig.
+//! `PINTLE_TEST_POD` is the `namespace/name` of a running pod with a shell. `PINTLE_TEST_POD_PORT` is a port of this
+//! pod on which a process echoes all data.
 
 use std::io;
 
@@ -18,8 +18,8 @@ fn pods_in(client: RestClient, namespace: &str) -> Api<DynamicObject> {
     Api::dynamic(client, pods, Some(namespace)).unwrap()
 }
 
-/// Returns an `Api` for the configured pod's namespace, and the pod's name. Without a configured pod, prints a message
-/// and returns `None`.
+/// Returns an `Api` for the namespace of the configured pod, and the name of the pod. If no pod is configured, prints a
+/// message and returns `None`.
 #[allow(clippy::print_stderr)]
 fn real_pod() -> Option<(Api<DynamicObject>, String)> {
     let config = config()?;
@@ -42,7 +42,7 @@ async fn commands_run_in_a_real_pod() {
         assert_eq!((&*output.stdout, &*output.stderr), (&b"out\n"[..], &b"err\n"[..]));
         assert_eq!(output.status.unwrap_err().exit_code(), Some(3));
 
-        // `cat` never ends with the old protocol, which cannot signal the end of the input.
+        // With the old protocol, `cat` never ends, because the end of the input cannot be signaled.
         let mut cat = pods.exec(pod, ["head", "-c", "4194304"], &ExecOptions::with_stdin()).await.unwrap();
         if cat.protocol() == V5 {
             cat = pods.exec(pod, ["cat"], &ExecOptions::with_stdin()).await.unwrap();
@@ -113,11 +113,11 @@ async fn exec_on_an_unreachable_node_names_the_cause() {
         let status = json!({"status": {"addresses": [{"type": "InternalIP", "address": "127.0.0.1"}],
             "daemonEndpoints": {"kubeletEndpoint": {"Port": port}}}});
         nodes.patch_status(namespace.as_str(), &Patch::Merge(status), &write).await.unwrap();
-        // For a command, the server accepts the upgrade before it connects to the node.
+        // For a command, the server accepts the upgrade before connecting to the node.
         let mut process = pods.exec("web", ["true"], &ExecOptions::default()).await.unwrap();
         let error = process.status().await.unwrap_err();
         assert!(error.to_string().contains(&format!("127.0.0.1:{port}: connect: connection refused")), "{error}");
-        // For port forwarding, the server connects to the node before it accepts the upgrade.
+        // For port forwarding, the server connects to the node before accepting the upgrade.
         let refused = pods.port_forward("web", 80).await.unwrap_err();
         assert!(refused.to_string().contains(&format!("127.0.0.1:{port}")), "{refused}");
         nodes.delete(namespace.as_str(), &DeleteOptions::default()).await.unwrap();

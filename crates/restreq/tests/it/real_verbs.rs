@@ -1,4 +1,4 @@
-//! Tests evictions, scales, restarts, cordons, tokens and the watcher against a real kube-apiserver.
+//! Tests of evictions, scales, restarts, cordons, tokens and watchers with a real kube-apiserver.
 
 use std::time::Duration;
 
@@ -27,7 +27,7 @@ async fn eviction_obeys_a_real_disruption_budget() {
             let pod = json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name, "labels": {"app": name}},
                 "spec": {"containers": [{"name": "main", "image": "none"}]}});
             pods.create(&object(pod), &write).await.unwrap();
-            // A PodDisruptionBudget protects only running pods.
+            // A PodDisruptionBudget only protects running pods.
             let running = pintle_meta::Patch::Merge(json!({"status": {"phase": "Running"}}));
             pods.patch_status(name, &running, &write).await.unwrap();
         }
@@ -35,7 +35,7 @@ async fn eviction_obeys_a_real_disruption_budget() {
             "spec": {"minAvailable": 1, "selector": {"matchLabels": {"app": "bound"}}}});
         budgets.create(&object(budget), &write).await.unwrap();
         let outcome = pods.evict("bound", &now).await.unwrap();
-        // No controller updates the PodDisruptionBudget's status, so the server asks the client to retry later.
+        // No controller updates the status of the PodDisruptionBudget, so the server asks the client to retry later.
         let EvictionOutcome::Blocked { retry_after, status } = outcome else { panic!("{outcome:?}") };
         assert_eq!(retry_after, Some(Duration::from_secs(10)));
         assert_eq!(status.details.unwrap().causes[0].reason, "DisruptionBudget");

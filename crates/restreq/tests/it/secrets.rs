@@ -27,7 +27,7 @@ use crate::support::{End, Reply, Server, closed_port, soon};
 
 const CANARY: &str = "hush-0815";
 
-/// The printed text, followed by the names of the printed types.
+/// The printed text, and the names of the types that were printed.
 #[derive(Clone, Default)]
 struct Shown(Arc<Mutex<Vec<u8>>>, Arc<Mutex<BTreeSet<&'static str>>>);
 
@@ -82,7 +82,7 @@ impl Shown {
         String::from_utf8_lossy(&self.0.lock().unwrap()).into_owned()
     }
 
-    /// Creates a client, if possible, and prints the client and the results of its requests.
+    /// Creates a client, if possible, and prints the client and the results of requests.
     async fn requests(&self, config: ClientConfig) {
         self.debug(&config);
         let config = RestClientConfig { logged_body: Some(1 << 20), ..config.into() };
@@ -300,7 +300,7 @@ fn configs(url: &str) -> Vec<ClientConfig> {
     let (begin, end) = ("-----BEGIN PRIVATE KEY-----", "-----END PRIVATE KEY-----");
     for key in [
         CANARY.to_owned(),
-        // A private key whose line breaks are missing.
+        // A private key from which the line breaks were removed.
         format!("{begin}{CANARY}{end}"),
         format!("{begin} {CANARY}\n{end}\n"),
         format!("-----BEGIN {CANARY}\n{end}\n"),
@@ -343,9 +343,9 @@ async fn refusing() -> (std::net::SocketAddr, tokio::task::JoinHandle<()>) {
 #[tokio::test]
 async fn configuration_secrets_are_never_shown() {
     let shown = Shown::default();
-    // tracing caches whether an event is enabled. With only one subscriber in the process, tracing asks the first
-    // thread's subscriber, and caches its answer for all threads. The first thread may have no subscriber. With a
-    // second subscriber, tracing asks the subscriber of each thread.
+    // tracing caches per call site whether an event is enabled. While the process has only one subscriber, the cached
+    // value is decided by the first thread, which may not have a subscriber. With a second subscriber, tracing checks
+    // the subscriber of each thread.
     let _another =
         tracing::Dispatch::new(tracing_subscriber::fmt().with_max_level(Level::TRACE).with_writer(io::sink).finish());
     let log = tracing_subscriber::fmt().with_max_level(Level::TRACE).with_writer(shown.clone()).finish();
@@ -359,7 +359,7 @@ async fn configuration_secrets_are_never_shown() {
     let mut servers = Vec::new();
     for reply in [
         Reply::json(401, ""),
-        // The bodies of a proxy or another server are not `Status` objects.
+        // The response bodies of a proxy or of another kind of server are not `Status` objects.
         Reply::json(403, json!({"kind": "Secret", "data": {"token": CANARY}}).to_string()),
         Reply::json(500, CANARY),
         Reply::later(503, 0),
@@ -398,7 +398,7 @@ async fn configuration_secrets_are_never_shown() {
         shown.requests(config).await;
     }
 
-    // Only the last four servers respond immediately, so the typed methods use only these servers.
+    // Only the last four servers respond immediately, so only these are used with the typed methods.
     for server in &servers[servers.len() - 4..] {
         let mut config = ClientConfig::new(format!("http://{user}@{}", server.addr));
         config.token = Some(Secret::new(CANARY));
@@ -437,7 +437,7 @@ async fn configuration_secrets_are_never_shown() {
     let library = include_str!("../../src/lib.rs");
     let exported = library.split("\npub use ").skip(1).filter_map(|rest| rest.split_once(';'));
     for name in exported.flat_map(|(names, _)| names.split(|c: char| !c.is_alphanumeric() && c != '_')) {
-        // Skip traits, and types of disabled features.
+        // Skip traits, and types whose features are disabled.
         let is_other = name == "WarningHandler"
             || !cfg!(feature = "tower") && name.starts_with("Transport")
             || !cfg!(feature = "ws") && STREAMS.contains(&name);

@@ -1,4 +1,4 @@
-//! Tests requests that succeed, are rejected, are retried, or lose their connection.
+//! Tests of requests that succeed, are rejected, are retried, or lose their connection.
 
 use std::error::Error as _;
 use std::sync::{Arc, Mutex};
@@ -199,7 +199,7 @@ async fn retried_write_reports_that_earlier_attempt_may_have_acted() {
 const VERSIONED: &str = r#"{"metadata":{"name":"a","resourceVersion":"7"}}"#;
 const GENERATED: &str = r#"{"metadata":{"generateName":"a-"}}"#;
 
-/// The conflict in the second attempt may be caused by the write of the first attempt.
+/// The conflict in the second attempt may have been caused by the first attempt.
 #[tokio::test(start_paused = true)]
 async fn guarded_write_is_retried_and_reports_doubt() {
     let _clock = steady_clock();
@@ -225,7 +225,8 @@ async fn generate_name_create_is_retried_only_if_rejected() {
 async fn unsent_retry_keeps_the_doubt_about_a_write() {
     let server = Server::start([Reply::later(504, 0)]).await;
     let mut config = server.config();
-    // The rate limiter admits only one request, because `Instant` cannot represent the time of the next permit.
+    // The rate limiter admits only one request, because the time of the next permit cannot be represented by an
+    // `Instant`.
     (config.qps, config.burst) = (Some(f32::MIN_POSITIVE), Some(1));
     let client = RestClient::new(config).unwrap();
     let error = soon(client.put().send()).await.unwrap_err();
@@ -259,7 +260,7 @@ async fn transport_error_names_its_request() {
 async fn unused_retry_after_reaches_the_caller() {
     let server = Server::always(Reply::later(429, 7)).await;
     let error = soon(server.client().post().max_retries(0).send()).await.unwrap_err();
-    // If a wrapper hides the error itself, the source chain must still contain the status.
+    // Even if a wrapper hides the error itself, the status must be in the source chain.
     let source = error.source().and_then(|source| source.downcast_ref::<Box<Status>>()).unwrap();
     assert_eq!(source.details.as_ref().unwrap().retry_after_seconds, 7);
     assert_eq!(ApiError::from(error).retry_after, Some(std::time::Duration::from_secs(7)));
@@ -410,8 +411,8 @@ async fn request_credentials_replace_client_credentials() {
 
 #[tokio::test(start_paused = true)]
 async fn read_on_dead_connection_is_retried_at_once() {
-    // A paused clock does not advance while a blocking task runs, so the measured time must be zero. A request that
-    // needed a timer would have to wait until the blocking task ends.
+    // The measured time must be zero, because a paused clock does not advance while a blocking task is running. A
+    // request that used a timer would have to wait for the end of the blocking task.
     let (done, is_done) = std::sync::mpsc::channel::<()>();
     let still = tokio::task::spawn_blocking(move || is_done.recv_timeout(Duration::from_secs(10)));
     let server = Server::start([Reply::ok(), Reply::Hang]).await;
@@ -426,7 +427,7 @@ async fn read_on_dead_connection_is_retried_at_once() {
     still.await.unwrap().unwrap_err();
 }
 
-/// No byte of the first response has arrived, so the retry cannot deliver an event twice.
+/// No part of the first response has arrived, so a retry cannot deliver an event twice.
 #[tokio::test]
 async fn stream_or_watch_on_dead_connection_is_retried() {
     let server = Server::start([Reply::ok(), Reply::Hang, Reply::ok(), Reply::Hang]).await;
@@ -442,7 +443,7 @@ async fn stream_or_watch_on_dead_connection_is_retried() {
     assert_eq!(connections, [0, 0, 1, 1, 2]);
 }
 
-/// The client cannot repeat this request, because its body is a stream.
+/// This request cannot be retried, because its body is a stream.
 #[tokio::test]
 async fn unrepeatable_request_with_401_renews_credentials_for_next() {
     let server = Server::start([Reply::ok(), Reply::json(401, "")]).await;
@@ -506,7 +507,7 @@ async fn status_error_carries_the_audit_id() {
     }
 }
 
-/// Each request waits for its own `Retry-After`. If the whole client waited, all other requests would be delayed.
+/// Each request waits for its own `Retry-After`, and does not delay other requests of the client.
 #[tokio::test]
 async fn hanging_request_blocks_no_other_after_429() {
     let refusal = Reply::json(429, "Too many requests").header("content-type", "text/plain");

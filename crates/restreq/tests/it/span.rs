@@ -1,4 +1,4 @@
-//! Tests request spans and body logging.
+//! Tests of request spans and body logging.
 
 use std::io::{self, Write};
 use std::sync::{Arc, Mutex};
@@ -44,9 +44,9 @@ impl Log {
 async fn request_span_has_stable_field_names() {
     let log = Log::default();
     let subscriber = || tracing_subscriber::fmt().with_max_level(Level::DEBUG).with_ansi(false);
-    // tracing caches whether a span is enabled. With only one subscriber in the process, tracing asks the first
-    // thread's subscriber, and caches its answer for all threads. The first thread may have no subscriber. With a
-    // second subscriber, tracing asks the subscriber of each thread.
+    // tracing caches per call site whether a span is enabled. While the process has only one subscriber, the cached
+    // value is decided by the first thread, which may not have a subscriber. With a second subscriber, tracing checks
+    // the subscriber of each thread.
     let _another = tracing::Dispatch::new(subscriber().with_writer(io::sink).finish());
     let subscriber = subscriber().with_span_events(FmtSpan::CLOSE).with_writer(log.clone()).finish();
     let _guard = tracing::subscriber::set_default(subscriber);

@@ -1,4 +1,4 @@
-//! A scripted server on loopback. The server records all requests, and can simulate failures.
+//! A scripted server on loopback. The server records all requests and can simulate failures.
 
 use std::collections::VecDeque;
 use std::net::SocketAddr;
@@ -25,7 +25,7 @@ pub(crate) struct Seen {
     pub(crate) uri: String,
     pub(crate) headers: HeaderMap,
     pub(crate) body: Bytes,
-    /// The connection's number, starting at 0.
+    /// The number of the connection, starting at 0.
     pub(crate) connection: usize,
     pub(crate) version: http::Version,
     pub(crate) certificate: Option<Bytes>,
@@ -39,17 +39,17 @@ impl Seen {
 
 #[derive(Clone, Debug)]
 pub(crate) enum Reply {
-    /// Sends a response with these parts.
+    /// Sends a response that consists of these parts.
     Answer { status: u16, headers: Vec<(&'static str, String)>, chunks: Vec<Bytes>, end: End },
     /// Closes the connection without sending a response.
     Hang,
     /// Never responds.
     Silence,
-    /// Calls this function for the reply. The arguments are the request and the number of earlier requests.
+    /// Calls this function to get the reply. Its arguments are the request and the number of previous requests.
     By(fn(&Seen, usize) -> Reply),
 }
 
-/// How the server ends a response body after the last chunk.
+/// How the server ends the body of a response after the last chunk.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum End {
     /// The body ends properly.
@@ -77,7 +77,7 @@ impl Reply {
         Self::json(status, "").header("retry-after", seconds.to_string())
     }
 
-    /// Returns a watch response that sends each frame as a separate chunk.
+    /// Returns a watch response in which each frame is a separate chunk.
     pub(crate) fn watch(frames: &[&'static str], end: End) -> Self {
         let chunks = frames.iter().map(|frame| Bytes::from_static(frame.as_bytes())).collect();
         Self::Answer { status: 200, headers: vec![("content-type", "application/json".into())], chunks, end }
@@ -99,7 +99,7 @@ impl Reply {
     }
 }
 
-/// A server that replies to requests according to a script. Dropping the `Server` stops it.
+/// A server that responds to requests according to a script. Dropping the `Server` stops it.
 pub(crate) struct Server {
     pub(crate) addr: SocketAddr,
     state: Arc<State>,
@@ -109,7 +109,7 @@ pub(crate) struct Server {
 
 struct State {
     script: Mutex<VecDeque<Reply>>,
-    /// The reply to all requests after the end of the script.
+    /// The reply to all requests that follow the end of the script.
     after: Reply,
     seen: Mutex<Vec<Seen>>,
     connections: AtomicUsize,
@@ -117,7 +117,7 @@ struct State {
 }
 
 impl Server {
-    /// Starts a server that follows `script`. After the script, the server replies with empty objects.
+    /// Starts a server that responds according to `script`. At the end of the script, it continues with empty objects.
     pub(crate) async fn start(script: impl IntoIterator<Item = Reply>) -> Self {
         Self::start_with(script, Reply::ok(), None).await
     }
@@ -149,12 +149,12 @@ impl Server {
         format!("{}://{}", self.scheme, self.addr)
     }
 
-    /// The configuration has no rate limit.
+    /// The configuration does not limit the rate of requests.
     pub(crate) fn config(&self) -> ClientConfig {
         ClientConfig::new(self.url())
     }
 
-    /// Returns a client whose `max_object` is set.
+    /// Returns a client with this value of `max_object`.
     pub(crate) fn narrow_client(&self, max_object: usize) -> RestClient {
         let mut config = self.config();
         config.max_object = Some(max_object);
@@ -185,12 +185,12 @@ impl Drop for Server {
 }
 
 async fn accept(listener: TcpListener, state: Arc<State>, tls: Option<Arc<rustls::ServerConfig>>) {
-    // Dropping this set ends the tasks of all connections. The set is dropped together with the server.
+    // Dropping this set, together with the server, ends the tasks of all connections.
     let mut connections = JoinSet::new();
     loop {
         let Ok((stream, _)) = listener.accept().await else { return };
-        // Without `TCP_NODELAY`, the second packet of a response could wait up to 40 ms for the acknowledgement of the
-        // first packet.
+        // Without `TCP_NODELAY`, the second packet of a response could wait for up to 40 ms until the first packet is
+        // acknowledged.
         stream.set_nodelay(true).unwrap();
         let connection = state.connections.fetch_add(1, Ordering::SeqCst);
         state.open.fetch_add(1, Ordering::SeqCst);
@@ -203,7 +203,7 @@ async fn accept(listener: TcpListener, state: Arc<State>, tls: Option<Arc<rustls
                 })
             };
             let builder = hyper_util::server::conn::auto::Builder::new(TokioExecutor::new());
-            // Ignore the server's connection errors, because the tests check only the client.
+            // Ignore connection errors of the server, because the tests only check the client.
             match tls {
                 None => drop(builder.serve_connection(TokioIo::new(stream), service(None)).await),
                 Some(tls) => {
@@ -274,7 +274,7 @@ async fn serve(
 struct ScriptedBody {
     chunks: VecDeque<Bytes>,
     end: End,
-    /// Whether all data was flushed after the last write.
+    /// Whether all data has been flushed since the last write.
     flushed: bool,
 }
 
@@ -300,9 +300,9 @@ impl http_body::Body for ScriptedBody {
     }
 }
 
-/// Advances a paused clock in small steps, for tests that use sockets. When no task is ready, a paused clock jumps to
-/// the next deadline. Without the steps, the kernel would have no time to transfer data. Each step waits for a real
-/// millisecond.
+/// Advances a paused clock in small steps. Tests with sockets need this. When no task is ready, a paused clock jumps to
+/// the next deadline. With such a jump, the kernel would not have time to transfer data. Therefore, each step waits for
+/// one real millisecond.
 pub(crate) fn steady_clock() -> impl Drop {
     const STEP: Duration = Duration::from_millis(500);
     struct Clock(JoinHandle<()>);
@@ -313,21 +313,21 @@ pub(crate) fn steady_clock() -> impl Drop {
     }
     Clock(tokio::spawn(async {
         loop {
-            // A blocking task keeps the paused clock from advancing.
+            // A running blocking task keeps the paused clock from advancing.
             drop(tokio::task::spawn_blocking(|| std::thread::sleep(Duration::from_millis(1))).await);
             tokio::time::sleep(STEP).await;
         }
     }))
 }
 
-/// Advances tokio's clock, which the client uses. The clocks of servers and credential plugins do not change.
+/// Advances the clock of tokio, which the client uses. The clocks of servers and credential plugins are not affected.
 pub(crate) async fn skip(seconds: u64) {
     tokio::time::pause();
     tokio::time::advance(Duration::from_secs(seconds)).await;
     tokio::time::resume();
 }
 
-/// Waits for a future. Panics after 20 s, so that a test cannot hang.
+/// Waits for a future. Panics after 20 s instead of letting a test hang.
 pub(crate) async fn soon<F: Future>(future: F) -> F::Output {
     tokio::time::timeout(Duration::from_secs(20), future).await.expect("the test timed out")
 }
@@ -342,7 +342,7 @@ pub(crate) async fn closed_port() -> SocketAddr {
     TcpListener::bind(("127.0.0.1", 0)).await.unwrap().local_addr().unwrap()
 }
 
-/// Creates a named pipe without a writer. Opening the pipe for reading blocks the thread.
+/// Creates a named pipe that nothing writes to. Opening it for reading blocks the thread.
 #[cfg(unix)]
 pub(crate) fn pipe(dir: &std::path::Path) -> std::path::PathBuf {
     let path = dir.join("pipe");

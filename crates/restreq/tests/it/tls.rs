@@ -1,4 +1,4 @@
-//! Tests TLS: server verification, client certificates, protocol negotiation and certificate rotation.
+//! Tests of TLS: server verification, client certificates, protocol negotiation and certificate rotation.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -20,7 +20,7 @@ use crate::support::{Reply, Server, soon, steady_clock};
 
 pub(crate) struct Authority(CertifiedIssuer<'static, KeyPair>);
 
-/// A certificate and its private key, as PEM text.
+/// A certificate and its private key as PEM text.
 pub(crate) struct Pair {
     pub(crate) certificate: String,
     pub(crate) key: String,
@@ -45,7 +45,7 @@ impl Authority {
 }
 
 /// Starts a server with the certificate `pair` and the protocols `alpn`. If `clients` is set, the server requests
-/// client certificates from this CA.
+/// client certificates that were issued by this CA.
 async fn server(pair: &Pair, alpn: &[&str], clients: Option<&Authority>) -> Server {
     scripted([], pair, alpn, clients).await
 }
@@ -60,7 +60,7 @@ async fn scripted(
 }
 
 /// Returns server settings with the certificate `pair` and the protocols `alpn`. If `clients` is set, the server
-/// requests client certificates from this CA.
+/// requests client certificates that were issued by this CA.
 pub(crate) fn settings(pair: &Pair, alpn: &[&str], clients: Option<&Authority>) -> Arc<rustls::ServerConfig> {
     versioned(rustls::DEFAULT_VERSIONS, pair, alpn, clients)
 }
@@ -118,8 +118,8 @@ async fn server_is_trusted_only_by_its_ca() {
     assert_eq!(server.seen().len(), 2, "nothing is sent to an untrusted server");
 }
 
-/// As in Go, a server certificate that is itself in the bundle needs no CA. The name and the validity period must still
-/// match.
+/// As in Go, a server certificate that is in the bundle itself does not need a CA. However, its name and validity
+/// period are still checked.
 #[tokio::test]
 async fn listed_server_certificate_needs_no_ca() {
     let authority = Authority::new();
@@ -144,14 +144,14 @@ async fn listed_server_certificate_needs_no_ca() {
         config.tls.ca = Some(PemSource::Inline(shown.certificate.clone().into()));
         let outcome = get(config.clone()).await;
         assert_eq!(outcome.is_ok(), is_trusted, "{outcome:?} {}", shown.certificate);
-        // The bundle now contains another certificate with the same name. The client must reject the server's
-        // certificate.
+        // The bundle now contains a different certificate with the same name. The certificate of the server must be
+        // rejected.
         config.tls.ca = Some(PemSource::Inline(authority.issue("127.0.0.1").certificate.into()));
         get(config).await.unwrap_err();
     }
 }
 
-/// As in Go, a bundle works if at least one of its certificates is valid.
+/// As in Go, a bundle is usable if at least one of its certificates is valid.
 #[tokio::test]
 async fn invalid_certificate_in_bundle_is_skipped() {
     let authority = Authority::new();
@@ -171,7 +171,7 @@ async fn invalid_certificate_in_bundle_is_skipped() {
     }
 }
 
-/// After a request was sent, any failure, including a TLS failure, can mean that the server has processed the request.
+/// Any failure after a request was sent, including a TLS failure, can mean that the server has processed the request.
 #[tokio::test]
 async fn write_with_garbled_response_may_have_been_executed() {
     let authority = Authority::new();
@@ -188,7 +188,7 @@ async fn write_with_garbled_response_may_have_been_executed() {
                 stream.flush().await.unwrap();
             }
             assert!(stream.read(&mut [0; 4096]).await.unwrap() > 0);
-            // The record is not encrypted, so the client must report a TLS error.
+            // The record is not encrypted, which must be reported as a TLS error.
             let tcp = stream.get_mut().0;
             tcp.write_all(&[&[23, 3, 3, 0, 32][..], &[0; 32]].concat()).await.unwrap();
             stream
@@ -238,7 +238,7 @@ async fn http2_is_used_if_the_server_supports_it() {
     assert_eq!(server.seen()[0].version, http::Version::HTTP_11);
 }
 
-/// Starts a peer that negotiates HTTP/2, and then only reads data and never responds.
+/// Starts a peer that negotiates HTTP/2, and then reads data but never responds.
 async fn silent(pair: &Pair) -> (std::net::SocketAddr, tokio::task::JoinHandle<()>) {
     const SETTINGS: [u8; 9] = [0, 0, 0, 4, 0, 0, 0, 0, 0];
     let listener = tokio::net::TcpListener::bind(("127.0.0.1", 0)).await.unwrap();
@@ -316,8 +316,8 @@ async fn client_certificate_authenticates_requests() {
         let server = Server::start_with([], Reply::ok(), Some(tls)).await;
         let refused = |outcome: Result<(), Error>| match outcome.unwrap_err() {
             Error::Connect { refused: false, .. } => {}
-            // With TLS 1.3, the rejection arrives only after the handshake. The client returns the rejection if it
-            // arrives before the connection is lost.
+            // With TLS 1.3, the client learns only after the handshake that its certificate was rejected. The rejection
+            // is returned if it arrives before the connection is lost.
             Error::Transport { .. } if version == &TLS13 => {}
             error => panic!("{version:?}: {error:?}"),
         };
@@ -367,7 +367,7 @@ async fn changed_client_certificate_applies_to_new_connections() {
     let client = RestClient::new(config).unwrap();
     client.get().max_retries(0).send().await.unwrap_err();
 
-    // While only one of the two files has changed, the client uses the old content of both files.
+    // While only one of the two files has been replaced, the client uses the old contents of both files.
     let fresh = authority.issue("me");
     std::fs::write(dir.path().join("cert"), &fresh.certificate).unwrap();
     tokio::time::sleep(Duration::from_secs(11)).await;
@@ -435,7 +435,7 @@ mod program {
 
     use super::*;
 
-    /// Creates a credential plugin in the directory `dir`. In its nth run, the plugin returns the nth status.
+    /// Creates a credential plugin in the directory `dir`. On its nth run, it returns the nth status.
     fn giving(dir: &Path, statuses: impl IntoIterator<Item = Value>) -> pintle_meta::ExecConfig {
         const VERSION: &str = "client.authentication.k8s.io/v1";
         for (at, status) in statuses.into_iter().enumerate() {
@@ -474,8 +474,8 @@ mod program {
         let error = soon(client.get().max_retries(0).send()).await.unwrap_err();
         assert!(matches!(&error, Error::Connect { .. } | Error::Transport { .. }), "{error:?}");
 
-        // The second client runs the plugin again. The server rejects the first request with status 401, so the client
-        // runs the plugin once more, and uses the new certificate.
+        // The second client also runs the plugin. Its first request is rejected with status 401, so it runs the plugin
+        // again and uses the new certificate.
         let memory = InMemoryProvider::new();
         let metrics = Some(Arc::new(memory.clone()) as _);
         let client = RestClient::new(RestClientConfig { metrics, ..config.into() }).unwrap();
@@ -495,7 +495,7 @@ mod program {
         let dir = tempfile::tempdir().unwrap();
         let mut config = trusting(&server, &authority);
         config.exec = Some(giving(dir.path(), [shown(authority.issue("me")), json!({"token": "t"})]));
-        // The plugin's second run returns no certificate, and the server rejects a client without a certificate.
+        // The second run of the plugin returns no certificate, and the server rejects clients without a certificate.
         let error = get(config).await.unwrap_err();
         assert!(matches!(&error, Error::Connect { .. } | Error::Transport { .. }), "{error:?}");
         assert_eq!((server.seen().len(), server.connections()), (1, 2));

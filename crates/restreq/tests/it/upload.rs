@@ -1,4 +1,4 @@
-//! Tests uploads to a server that responds before it has read the whole body.
+//! Tests of uploads to a server that responds before it has read the entire body.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -14,8 +14,8 @@ use tokio::net::{TcpListener, TcpStream};
 
 use crate::support::{soon, until};
 
-/// Starts a server that rejects each upload immediately, but continues to read the body. The server responds normally
-/// to all other requests. Returns a client, and the number of closed connections.
+/// Starts a server that rejects each upload immediately, but continues reading its body. All other requests receive a
+/// normal response. Returns a client and a counter of closed connections.
 async fn hasty() -> (RestClient, Arc<AtomicUsize>) {
     let listener = TcpListener::bind(("127.0.0.1", 0)).await.unwrap();
     let client = RestClient::new(ClientConfig::new(format!("http://{}", listener.local_addr().unwrap()))).unwrap();
@@ -26,7 +26,7 @@ async fn hasty() -> (RestClient, Arc<AtomicUsize>) {
             let (tcp, _) = listener.accept().await.unwrap();
             let counted = counted.clone();
             tokio::spawn(async move {
-                // The client may end the connection in any way, so ignore errors.
+                // Ignore errors, because the client may end the connection in any way.
                 drop(serve(BufReader::new(tcp)).await);
                 counted.fetch_add(1, Ordering::SeqCst);
             });
@@ -60,7 +60,7 @@ fn is_too_large(error: &Error) -> bool {
     matches!(error, Error::Status { status, .. } if status.code == 413)
 }
 
-/// If the connection stayed open, the next request would wait for an upload that might never end.
+/// If the connection remained open, the next request would have to wait for an upload that may never end.
 #[tokio::test]
 async fn early_response_to_upload_closes_the_connection() {
     let (client, ended) = hasty().await;
@@ -71,7 +71,7 @@ async fn early_response_to_upload_closes_the_connection() {
     soon(client.get().send()).await.unwrap();
 }
 
-/// Runs in a separate thread, because a timer cannot end a test that blocks its own thread.
+/// This runs on a separate thread, because a timer cannot end a test that blocks its own thread.
 #[test]
 fn upload_may_send_requests_with_its_own_client() {
     let (sender, ended) = mpsc::channel();
@@ -95,7 +95,7 @@ fn upload_may_send_requests_with_its_own_client() {
 }
 
 /// Starts a server that sends `answer` after the headers of each request, and then reads until the client closes the
-/// connection. Returns a client, and the number of requests.
+/// connection. Returns a client and a counter of requests.
 async fn answering(answer: &'static str) -> (RestClient, Arc<AtomicUsize>) {
     let listener = TcpListener::bind(("127.0.0.1", 0)).await.unwrap();
     let client = RestClient::new(ClientConfig::new(format!("http://{}", listener.local_addr().unwrap()))).unwrap();
@@ -121,7 +121,7 @@ async fn answering(answer: &'static str) -> (RestClient, Arc<AtomicUsize>) {
     (client, requests)
 }
 
-/// The server waits for the whole upload before it sends its response body.
+/// The server waits for the entire upload before it sends the response body.
 #[tokio::test]
 async fn failed_upload_ends_the_response() {
     let (client, _) = answering("HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\n").await;
