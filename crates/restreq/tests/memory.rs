@@ -1,5 +1,5 @@
-//! Measures the peak memory while reading a large list. The peak memory is measured for the whole process, so this test needs its own
-//! binary.
+//! Measures the peak memory usage while a large list is read. The peak is measured for the entire process, so this test
+//! needs its own binary.
 #![allow(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
 
 use std::io::{Read, Write};
@@ -47,8 +47,8 @@ async fn list_of_any_size_streams_in_bounded_memory() {
     serving.join().unwrap();
 }
 
-/// Responds to one request with a list. The list contains one large item of `chunks` × [`CHUNK`] bytes, followed by `chunks` copies of
-/// `items`.
+/// Responds to a single request with a list. The list consists of one large item of `chunks` × [`CHUNK`] bytes,
+/// followed by `chunks` copies of `items`.
 fn serve(server: &TcpListener, chunks: usize, items: &str) {
     let (mut stream, _) = server.accept().unwrap();
     let mut head = Vec::new();
@@ -71,7 +71,7 @@ fn serve(server: &TcpListener, chunks: usize, items: &str) {
     stream.write_all(b"]}").unwrap();
 }
 
-/// Returns the peak memory of this process in KiB. Returns 0 if the operating system does not report the peak memory.
+/// Returns the peak memory usage of this process in KiB. Returns 0 if the operating system does not report it.
 fn peak_memory() -> u64 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));

@@ -1,5 +1,5 @@
-//! Closes connections of slow clients, with the same timeouts as kube-apiserver. Where kube-apiserver
-//! has no timeout for a phase of a request, this server uses the timeout of another phase.
+//! Closes the connections of slow clients, with the same timeouts as kube-apiserver. If kube-apiserver has no timeout
+//! for a phase of a request, the timeout of another phase is used.
 
 use std::io;
 use std::pin::Pin;
@@ -17,22 +17,22 @@ use tokio::time::Instant;
 use super::header_blocks::HeaderBlocks;
 use super::heads::{HeadBudgetExceeded, Heads, RequestHead};
 
-/// The timeout for receiving a request head, measured from its first byte. For a connection's first
-/// request, the timeout starts when the server accepts the connection.
+/// The timeout for receiving a request head, measured from its first byte. For the first request of a connection, the
+/// timeout starts when the connection is accepted.
 const HEAD: Duration = Duration::from_secs(32);
-/// The timeout for a connection without open requests.
+/// The timeout for a connection that has no open requests.
 const IDLE: Duration = Duration::from_secs(90);
-/// The time after a request's deadline in which the server may still send the response, such as the timeout error.
+/// How long after the deadline of a request the server may still send the response, such as the timeout error.
 pub const ANSWER_GRACE: Duration = Duration::from_secs(5);
 
-/// The activity on one connection: when the client sends bytes and when
-/// responses end. The activity determines when the server closes the connection.
+/// Records when the client of a connection sends bytes and when responses end. This determines when the connection is
+/// closed.
 #[derive(Debug)]
 pub struct Activity {
     state: Mutex<ConnectionState>,
-    /// Wakes [`overdue`](Self::overdue) when the deadline moves to an earlier time.
+    /// Wakes [`overdue`](Self::overdue) when the deadline becomes earlier.
     earlier_deadline: Notify,
-    /// The memory of received bytes that do not belong to an open request yet.
+    /// The memory of bytes that have been received but do not belong to an open request yet.
     head: Mutex<RequestHead>,
     heads: Heads,
 }
@@ -42,36 +42,36 @@ struct ConnectionState {
     http2: bool,
     open: usize,
     answer_by: Option<Instant>,
-    /// The time at which the last response was completed. `None` before the first request.
+    /// When the last response was completed. `None` before the first request.
     idle_since: Option<Instant>,
-    /// The time at which the first byte of the next request head arrived.
+    /// When the first byte of the next request head arrived.
     head_started: Option<Instant>,
-    /// The time at which the incomplete HTTP/2 header block began. `None` if all header
-    /// blocks are complete. Other streams can have open requests at the same time.
+    /// When the incomplete HTTP/2 header block began. `None` if there is no incomplete header block. At the same time,
+    /// there may be open requests on other streams.
     block: Option<Instant>,
     connected: Instant,
-    /// The time at which [`Activity::overdue`] next wakes up. A request that moves the deadline to a later time does not wake `overdue`.
+    /// When [`Activity::overdue`] wakes up next. `overdue` is not woken if the deadline becomes later.
     next_check: Option<Instant>,
 }
 
 impl ConnectionState {
-    /// Returns the time at which the connection must be closed unless the client makes progress.
+    /// Returns when the connection must be closed if the client makes no progress.
     fn deadline(&self) -> Option<Instant> {
         let block = self.block.map(|started| started + HEAD);
         self.deadline_without_block().into_iter().chain(block).min()
     }
 
-    /// Returns the deadline, and records that [`Activity::overdue`] sleeps until then.
+    /// Returns the deadline, and records that [`Activity::overdue`] will sleep until then.
     fn schedule_check(&mut self) -> Option<Instant> {
         self.next_check = self.deadline();
         self.next_check
     }
 
-    /// Returns the connection's deadline, ignoring incomplete header blocks.
+    /// Returns the deadline of the connection without regard to incomplete header blocks.
     fn deadline_without_block(&self) -> Option<Instant> {
         if self.open > 0 {
-            // An HTTP/2 connection stays open even if a response misses its deadline. Otherwise,
-            // a client that does not read one stream would lose all streams of the connection.
+            // If a response on an HTTP/2 connection misses its deadline, the connection stays open. Otherwise, a client
+            // that does not read one of its streams would lose all of them.
             return self.answer_by.filter(|_| !self.http2).map(|by| by + ANSWER_GRACE);
         }
         Some(match (self.idle_since, self.head_started) {
@@ -83,7 +83,7 @@ impl ConnectionState {
 }
 
 impl Activity {
-    /// Creates the record of a new connection, whose request heads count towards `heads`.
+    /// Creates the record of a new connection. The memory of its request heads is taken from the budget `heads`.
     pub fn new(heads: Heads) -> Arc<Self> {
         let connected = Instant::now();
         let state = ConnectionState {
@@ -104,8 +104,8 @@ impl Activity {
         })
     }
 
-    /// Marks a request as open until the returned guard is dropped. Until then, the
-    /// request's head counts towards the budget for request heads.
+    /// Marks a request as open until the returned guard is dropped. Until then, the head of the request counts towards
+    /// the budget for request heads.
     pub fn open<B>(self: &Arc<Self>, request: &Request<B>) -> Result<OpenRequest, HeadBudgetExceeded> {
         let version = request.version();
         *self.head.lock().unwrap_or_else(PoisonError::into_inner) = self.heads.begin();
@@ -119,18 +119,19 @@ impl Activity {
         Ok(OpenRequest { activity: self.clone(), _head: head })
     }
 
-    /// Suspends the timeouts for request heads until the returned guard is dropped. Call this method after an upgrade to WebSocket.
+    /// Suspends the timeouts for request heads until the returned guard is dropped. Call this after a connection has
+    /// been upgraded to WebSocket.
     pub fn hold_open(self: &Arc<Self>) -> OpenRequest {
         self.change(|state| state.open += 1);
         OpenRequest { activity: self.clone(), _head: self.heads.begin() }
     }
 
-    /// Sets the response deadline of the latest request.
+    /// Sets the deadline for the response to the latest request.
     pub fn answer_by(&self, deadline: Instant) {
         self.change(|state| state.answer_by = Some(deadline));
     }
 
-    /// Records the arrival of bytes on a connection other than HTTP/2.
+    /// Records that bytes have arrived on a connection other than HTTP/2.
     fn received(&self, bytes: usize) -> Result<(), HeadBudgetExceeded> {
         let state = self.state();
         if state.open > 0 {
@@ -185,7 +186,7 @@ impl Activity {
     }
 }
 
-/// A guard for a request with an incomplete response.
+/// A guard for a request whose response is incomplete.
 #[derive(Debug)]
 pub struct OpenRequest {
     activity: Arc<Activity>,
@@ -202,10 +203,10 @@ impl Drop for OpenRequest {
     }
 }
 
-/// A response body whose request counts as open until the body is dropped.
+/// A response body that keeps its request marked as open until the body is dropped.
 ///
-/// On HTTP/2, the body passes its data to hyper in small chunks. If the client does not read a
-/// stream, hyper keeps only one chunk of the stream in memory.
+/// On HTTP/2, the body passes its data to hyper in small chunks, so that hyper buffers only one chunk for each stream
+/// that the client does not read.
 #[derive(Debug)]
 pub struct TrackedBody {
     body: crate::body::ResponseBody,
@@ -217,7 +218,7 @@ pub struct TrackedBody {
 const PIECE: usize = 64 << 10;
 
 impl TrackedBody {
-    /// Wraps a response body. The request counts as open until the returned body is dropped.
+    /// Wraps a response body. The request is marked as open until the returned body is dropped.
     pub fn new(body: crate::body::ResponseBody, open: OpenRequest, version: Version) -> Self {
         let piece = if version == Version::HTTP_2 { PIECE } else { usize::MAX };
         Self { body, piece, rest: Bytes::new(), _open: open }
@@ -252,7 +253,7 @@ impl Body for TrackedBody {
     }
 
     fn size_hint(&self) -> SizeHint {
-        // hyper calls this method only before it reads the body, so return the full size.
+        // hyper only calls this method before it reads the body, so return the full size.
         if self.rest.is_empty() { self.body.size_hint() } else { SizeHint::default() }
     }
 }
@@ -268,7 +269,7 @@ pub struct ObservedSocket<T> {
 }
 
 impl<T> ObservedSocket<T> {
-    /// Wraps a socket, whose received bytes are recorded in `activity`.
+    /// Wraps a socket and records received bytes in `activity`.
     pub fn new(socket: T, activity: Arc<Activity>) -> Self {
         let block_memory = activity.heads.begin();
         Self { socket, activity, blocks: HeaderBlocks::default(), block: None, block_memory }

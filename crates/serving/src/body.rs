@@ -8,13 +8,14 @@ use http_body::Frame;
 use http_body_util::combinators::UnsyncBoxBody;
 use http_body_util::{BodyExt, Full, StreamBody};
 
-/// The body of a response. If the body returns an error, the server closes the connection.
+/// The body of a response. If the body returns an error, the connection is closed.
 pub type ResponseBody = UnsyncBoxBody<Bytes, io::Error>;
 
-/// The maximum length of a response body with a `Content-Length` header, in bytes. Longer bodies are sent in chunks, as in Go.
+/// The maximum length in bytes of a response body that is sent with a `Content-Length` header. Like in Go, longer
+/// bodies are sent in chunks.
 const MAX_WITH_LENGTH: usize = 2048;
 
-/// Returns a body with these bytes.
+/// Returns a body that consists of these bytes.
 pub fn full(bytes: impl Into<Bytes>) -> ResponseBody {
     let bytes = bytes.into();
     if bytes.len() > MAX_WITH_LENGTH {

@@ -1,4 +1,4 @@
-//! The memory budget for request bodies.
+//! A memory budget for request bodies.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -10,29 +10,29 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
 
 /// The maximum size of a request body, in bytes.
 pub const LARGEST_BODY: usize = 3 << 20;
-/// The maximum number of bytes to read from a body that exceeds the maximum size.
-/// If the server stopped earlier, the client might not receive the error response.
+/// The maximum number of bytes to read from a body that is too large. If the server stopped reading earlier, the client
+/// might not receive the error response.
 const DRAIN_LIMIT: usize = 16 << 20;
 /// The maximum size of a small body, in bytes. Most bodies are small.
 const SMALL: usize = 64 << 10;
-/// The maximum total size of large bodies that are processed at the same
-/// time, in bytes. Processing a body can take hundreds of times its memory.
+/// The maximum total size in bytes of the large bodies that are processed at the same time. Processing a body can use
+/// hundreds of times as much memory as the body itself.
 const PROCESSING_LIMIT: usize = 4 << 20;
 
-/// The memory budget for incomplete bodies and for bodies that are being processed. Only received bytes
-/// use the budget, even if the request announces a longer body.
+/// The memory budget for incomplete bodies and for bodies that are being processed. Only the bytes received so far
+/// count, even if the request announces a longer body.
 ///
-/// An upload never waits for free space in the budget, because incomplete uploads could then wait for each other.
-/// Instead, incomplete bodies are evicted. Large bodies are evicted before small bodies. Among large bodies, the
-/// oldest is evicted first, because its client has had the most time to send the body. Therefore, slow clients do not
-/// block other clients, and many large bodies do not block small bodies.
+/// Uploads never wait for free space in the budget, because they could then wait for each other. Instead, incomplete
+/// bodies are evicted. Large bodies are evicted before small bodies. Among large bodies, the oldest one is evicted
+/// first, because its client has had the most time to send it. Therefore, slow clients do not block other clients, and
+/// large bodies do not block small bodies.
 #[derive(Debug)]
 pub struct BodyBudget {
     state: Mutex<BudgetState>,
     processing: Arc<Semaphore>,
 }
 
-/// The reason why a body was not read.
+/// Why a body was not read.
 #[derive(Debug)]
 pub enum Unread {
     /// The connection broke during the upload, or the client sent an invalid body.
@@ -47,18 +47,18 @@ pub enum Unread {
 struct BudgetState {
     left: usize,
     small_reserve: usize,
-    /// The incomplete bodies in eviction order: large bodies before small bodies, and older bodies before newer bodies.
+    /// The incomplete bodies in the order of eviction: large before small, and old before new.
     uploads: BTreeMap<EvictionKey, Upload>,
     next: u64,
 }
 
-/// Whether the body is small, and the upload's sequence number.
+/// Whether the body is small, and the sequence number of the upload.
 type EvictionKey = (bool, u64);
 
 #[derive(Debug)]
 struct Upload {
     bytes: Vec<u8>,
-    /// Dropped when the body is evicted, which ends the task that reads the body.
+    /// This is dropped when the body is evicted, which ends the task that reads the body.
     _evicted: oneshot::Sender<()>,
 }
 
@@ -71,11 +71,11 @@ impl BodyBudget {
         Self { state: Mutex::new(state), processing: Arc::new(Semaphore::new(PROCESSING_LIMIT)) }
     }
 
-    /// Reads a body to its end. The body counts towards the budget until the last clone of the returned bytes is dropped.
+    /// Reads a body to its end. It counts towards the budget until the last clone of the returned bytes is dropped.
     ///
     /// # Cancel safety
     ///
-    /// If the future is dropped, the bytes read so far are lost, and the body no longer counts towards the budget.
+    /// If the future is dropped, the bytes that were read are discarded and no longer count towards the budget.
     pub async fn read<B>(self: &Arc<Self>, mut body: B) -> Result<Bytes, Unread>
     where
         B: Body<Data = Bytes> + Unpin,
@@ -111,14 +111,14 @@ impl BodyBudget {
         }
     }
 
-    /// Waits for a permit to process a body. The permit is released when the last clone of the returned
-    /// bytes is dropped. Small bodies do not wait. Large bodies receive permits in the order of the calls.
+    /// Waits for a permit to process a body. The permit is released when the last clone of the returned bytes is
+    /// dropped. Small bodies do not wait. Permits for large bodies are granted in the order of the calls.
     pub async fn turn(&self, bytes: Bytes) -> Bytes {
         if bytes.len() <= SMALL {
             return bytes;
         }
         let size = u32::try_from(bytes.len().min(PROCESSING_LIMIT)).unwrap_or(u32::MAX);
-        // Acquiring a permit fails only if the semaphore is closed, which never happens.
+        // Acquiring a permit fails only if the semaphore is closed, which is never done.
         let permit = self.processing.clone().acquire_many_owned(size).await.ok();
         Bytes::from_owner(BodyInProcess { bytes, _permit: permit })
     }
@@ -138,7 +138,7 @@ impl BodyBudget {
 }
 
 impl BudgetState {
-    /// Returns the upload's new key. Returns `None` if the upload is evicted.
+    /// Returns the upload's new key. Returns `None` if the upload has been evicted.
     fn add(&mut self, key: EvictionKey, data: &[u8]) -> Option<EvictionKey> {
         let mut upload = self.uploads.remove(&key)?;
         let is_small = upload.bytes.len() + data.len() <= SMALL;
@@ -159,7 +159,7 @@ impl BudgetState {
     }
 }
 
-/// A guard for an incomplete body. Dropping the guard releases the body's part of the budget.
+/// A guard for an incomplete body. Dropping the guard releases the memory of the body to the budget.
 struct UploadGuard {
     budget: Arc<BodyBudget>,
     key: EvictionKey,
@@ -249,7 +249,7 @@ mod tests {
         }
 
         async fn send(&self, bytes: usize) {
-            // Sending fails if the reader has already ended.
+            // Sending fails if the reader has already returned.
             let _ = self.parts.send(vec![0; bytes].into());
             for _ in 0..10 {
                 tokio::task::yield_now().await;
@@ -282,7 +282,7 @@ mod tests {
         let served = Sent::begin(&budget, LARGE - 20).await.end().await.expect("budget");
         let newest = Sent::begin(&budget, LARGE).await;
         assert!(oldest.is_evicted() && !second.is_evicted() && !newest.is_evicted() && !small.is_evicted());
-        // Receiving more data does not change the eviction order.
+        // The order of eviction does not change when more data is received.
         second.send(LARGE).await;
         assert!(matches!(second.end().await, Err(Unread::OutOfBudget)));
         drop(served);

@@ -1,13 +1,13 @@
-//! Rejects HTTP/1.1 requests whose framing hyper accepts but kube-apiserver rejects. If a proxy and this server
-//! interpreted the framing differently, request smuggling would be possible.
+//! Rejects HTTP/1.1 requests whose framing is accepted by hyper but not by kube-apiserver. This prevents request
+//! smuggling, which would be possible if a proxy interpreted the framing differently.
 
 use http::header::{CONNECTION, CONTENT_TYPE, HOST, TRANSFER_ENCODING};
 use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode, Version};
 
 use crate::body::{ResponseBody, full};
 
-/// If the request's framing is invalid, returns an error response that closes the
-/// connection. Returns `None` if the framing is valid.
+/// If the framing of the request is invalid, returns an error response that closes the connection. Returns `None` if
+/// the framing is valid.
 pub fn refusal<B>(request: &Request<B>) -> Option<Response<ResponseBody>> {
     if request.version() != Version::HTTP_11 {
         return None;

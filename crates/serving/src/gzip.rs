@@ -1,4 +1,4 @@
-//! Compresses responses. List segments can be compressed in advance.
+//! Compresses responses. Segments of a list can be compressed in advance.
 
 use std::io::{self, Write};
 
@@ -7,29 +7,30 @@ use crc32fast::Hasher;
 use flate2::write::GzEncoder;
 use flate2::{Compress, Compression, FlushCompress};
 
-/// The response length, in bytes, above which responses are compressed.
+/// The length in bytes above which a response is compressed.
 pub const GZIP_THRESHOLD: usize = 128 * 1024;
 
-/// Returns the cost of compressing or copying an encoded list segment. An ordinary segment
-/// costs 0, so the work is not offloaded. A longer segment contains at least one large object.
+/// Returns the cost of compressing or copying a segment of an encoded list. The cost of an ordinary segment is 0, so
+/// this work is not offloaded. A longer segment contains at least one large object.
 pub fn weight(part: &[u8]) -> usize {
     if part.len() <= 2 * GZIP_THRESHOLD { 0 } else { part.len() }
 }
 
-/// Returns `true` if the `Accept-Encoding` header accepts gzip. Only the exact spelling `gzip` is recognized.
+/// Returns `true` if gzip is accepted by the `Accept-Encoding` header. Only the exact spelling `gzip` is recognized.
 pub fn accepts_gzip(accept_encoding: &str) -> bool {
     accept_encoding.split(',').any(|coding| coding.trim() == "gzip")
 }
 
-/// Compresses bytes into one gzip member.
+/// Compresses bytes as a single gzip member.
 pub fn gzip(bytes: &[u8]) -> Option<Bytes> {
     let mut encoder = GzEncoder::new(Vec::with_capacity(bytes.len() / 4), Compression::fast());
     encoder.write_all(bytes).ok()?;
     encoder.finish().ok().map(Bytes::from)
 }
 
-/// A gzip stream of independently compressed segments. No segment refers to data of an earlier segment, so a compressed segment can be used
-/// in several streams. The stream is a single gzip member, because some clients ignore further members.
+/// A gzip stream of segments that are compressed independently. Segments do not refer to the data of earlier segments,
+/// so a compressed segment can be part of several streams. The stream is a single gzip member, because some clients
+/// ignore all members after the first.
 #[derive(Debug)]
 pub struct Gzip {
     compress: Compress,
@@ -38,12 +39,14 @@ pub struct Gzip {
     out: Vec<u8>,
 }
 
-/// The size of a precompressed segment's header, in bytes. The header contains the checksum and the length of the uncompressed data.
+/// The size of the header of a precompressed segment, in bytes. The header contains the checksum and the length of the
+/// uncompressed data.
 const SUMS: usize = 8;
 
 impl Default for Gzip {
     fn default() -> Self {
-        // The gzip header: fastest compression, an unknown operating system, no time and no file name.
+        // A gzip header that specifies the fastest compression and an unknown operating system, without a time and a
+        // file name.
         let header = [0x1f, 0x8b, 8, 0, 0, 0, 0, 0, 4, 0xff];
         let compress = Compress::new(Compression::fast(), false);
         Self { compress, sum: Hasher::new(), length: 0, out: header.into() }
@@ -58,7 +61,8 @@ impl Gzip {
         deflate(&mut self.compress, part, &mut self.out)
     }
 
-    /// Compresses a segment that [`add_precompressed`](Self::add_precompressed) can append to several streams.
+    /// Compresses a segment, which can then be added to several streams with
+    /// [`add_precompressed`](Self::add_precompressed).
     pub fn precompress(&mut self, part: &[u8]) -> io::Result<Vec<u8>> {
         let mut sum = Hasher::new();
         sum.update(part);
@@ -67,7 +71,7 @@ impl Gzip {
         Ok(precompressed)
     }
 
-    /// Appends a segment that [`precompress`](Self::precompress) returned.
+    /// Appends a segment that was returned by [`precompress`](Self::precompress).
     pub fn add_precompressed(&mut self, precompressed: &[u8]) {
         let Some((sums, part)) = precompressed.split_first_chunk::<SUMS>() else { return };
         let [a, b, c, d, length @ ..] = *sums;
@@ -77,19 +81,19 @@ impl Gzip {
         self.out.extend_from_slice(part);
     }
 
-    /// Returns the number of compressed bytes that are ready to send.
+    /// Returns the number of compressed bytes that can be sent.
     pub fn ready(&self) -> usize {
         self.out.len()
     }
 
-    /// Removes and returns the compressed bytes that are ready to send.
+    /// Removes and returns the compressed bytes that can be sent.
     pub fn take(&mut self) -> Vec<u8> {
         std::mem::take(&mut self.out)
     }
 
     /// Ends the stream and returns the remaining bytes.
     pub fn finish(mut self) -> Vec<u8> {
-        // The final block contains no data.
+        // The final block of the stream is empty.
         self.out.extend([3, 0]);
         self.out.extend(self.sum.finalize().to_le_bytes());
         self.out.extend(self.length.to_le_bytes());
@@ -97,7 +101,7 @@ impl Gzip {
     }
 }
 
-/// Returns the length modulo 2^32, as in the trailer of a gzip member.
+/// Returns the length modulo 2^32, as in the trailer of gzip.
 fn length(part: &[u8]) -> u32 {
     part.len() as u32
 }
@@ -111,7 +115,7 @@ fn deflate(compress: &mut Compress, part: &[u8], to: &mut Vec<u8>) -> io::Result
         let before = compress.total_in();
         compress.compress_vec(rest, to, FlushCompress::Sync)?;
         rest = &rest[(compress.total_in() - before) as usize..];
-        // The compressor has written all of its output if the output buffer is not full.
+        // If there is free space in the output buffer, the compressor has written all of its output.
         if rest.is_empty() && to.len() < to.capacity() {
             return Ok(());
         }

@@ -1,5 +1,5 @@
-//! Tracks the memory of incomplete HTTP/2 header blocks. hyper stores these blocks
-//! without reporting their size, so this module computes it from the frames.
+//! Tracks the memory of incomplete HTTP/2 header blocks. hyper does not report the size of these blocks, so it is
+//! computed here from the frames.
 
 use super::heads::HEADER;
 
@@ -8,19 +8,19 @@ const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 const FRAME_HEAD: usize = 9;
 
 const HEADERS: u8 = 1;
-/// A frame type that clients must not send. hyper rejects such a frame only after the end of the header block.
+/// A frame type that clients must not send. hyper rejects such frames only after the end of the header block.
 const PUSH_PROMISE: u8 = 5;
 const CONTINUATION: u8 = 9;
 const END_HEADERS: u8 = 4;
 
-/// The maximum estimate of one header block's memory, in bytes. A header block needs this much memory if it contains as
-/// many headers of minimum length as the header size limit allows.
+/// The maximum amount of memory that is assumed for a header block, in bytes. A header block uses this much memory if
+/// it consists of as many headers of minimum length as the size limit allows.
 const LARGEST_BLOCK: usize = 2 << 20;
 
-/// A parser for a connection's HTTP/2 frames.
+/// A parser for the HTTP/2 frames of a connection.
 #[derive(Debug)]
 pub enum HeaderBlocks {
-    /// The HTTP/2 preface is incomplete. Contains the number of bytes that have arrived.
+    /// The HTTP/2 preface is incomplete. The field is the number of bytes that have arrived.
     Preface(usize),
     /// The connection is not HTTP/2.
     Other,
@@ -32,18 +32,19 @@ pub enum HeaderBlocks {
 #[derive(Debug, Default)]
 pub struct Frames {
     head: [u8; FRAME_HEAD],
-    /// The number of bytes of the current frame head that have arrived.
+    /// The number of bytes that have arrived of the current frame header.
     head_length: usize,
     /// The number of payload bytes that have not arrived yet.
     left: usize,
     begun: u64,
-    /// The total size of the complete frames in the latest header block, in bytes. `None` if the block has ended.
+    /// The total size of the complete frames of the latest header block, in bytes. `None` if this block is complete.
     open: Option<usize>,
-    /// The highest stream ID that the client has used. A header block without a higher stream ID contains trailers.
+    /// The highest stream ID that the client has used so far. If the stream ID of a header block is not higher than
+    /// this, the block contains trailers.
     last_stream: u32,
     is_trailers: bool,
-    /// The memory of trailers in bytes, reset when the connection has no open request. The parser counts trailers,
-    /// because they stay in memory if the handler never reads them.
+    /// The memory of trailers in bytes. It is reset when the connection has no open requests. Trailers are counted,
+    /// because they stay in memory if the handler does not read them.
     trailers: usize,
 }
 
@@ -95,7 +96,7 @@ impl Frames {
         }
     }
 
-    /// Handles a frame head that has arrived completely.
+    /// Handles a frame header that has arrived completely.
     fn begin(&mut self) {
         let [_, _, _, kind, _, stream @ ..] = self.head;
         (self.head_length, self.left) = (0, self.length());
@@ -126,30 +127,30 @@ impl Frames {
         u32::from_be_bytes([0, a, b, c]) as usize
     }
 
-    /// Returns the sequence number of the incomplete header block. Returns `None` if all blocks are complete.
+    /// Returns the sequence number of the incomplete header block, if there is one.
     pub fn open(&self) -> Option<u64> {
         self.open.map(|_| self.begun)
     }
 
-    /// Returns the estimated memory of header blocks that hyper has not yet reported
-    /// as requests. A partial frame, which has at most 16 KiB, is not included.
+    /// Returns the estimated memory of all header blocks that hyper has not passed on as requests yet. This does not
+    /// include an incomplete frame, which has at most 16 KiB.
     pub fn memory(&self) -> usize {
         self.open.map_or(0, memory).saturating_add(self.trailers)
     }
 
-    /// Resets the memory of trailers. Call this method when the connection has no open request.
+    /// Resets the memory of trailers. Must be called when the connection has no open requests.
     pub fn forget_trailers(&mut self) {
         self.trailers = 0;
     }
 }
 
-/// Returns the estimated memory of a header block of this size. The estimate
-/// is high, because one byte can refer to a whole header in the HPACK table.
+/// Returns the estimated memory of a header block with this size. The estimate is high, because a single byte can refer
+/// to an entire header in the HPACK table.
 fn memory(bytes: usize) -> usize {
     bytes.saturating_mul(HEADER).min(LARGEST_BLOCK)
 }
 
-/// Asserts that the parser's result does not depend on how the bytes are split into reads. Used as a fuzz target.
+/// Asserts that the result does not depend on how the bytes are split into reads. Used as a fuzz target.
 pub fn fuzz(bytes: &[u8]) {
     let state_after = |pieces: &mut dyn Iterator<Item = &[u8]>| {
         let mut blocks = HeaderBlocks::default();
@@ -199,7 +200,7 @@ mod tests {
             (vec![frame(PUSH_PROMISE, 0, 3, 30)], (Some(1), of(&[30]))),
             (vec![opened(30), frame(CONTINUATION, END_HEADERS, 3, 30)], (None, 0)),
             (vec![frame(HEADERS, END_HEADERS, 1, 30), frame(0, 0, 1, 50), opened(10)], (Some(2), of(&[10]))),
-            // The memory of trailers is counted until their HTTP/2 stream ends.
+            // Trailers are counted until their HTTP/2 stream ends.
             (vec![frame(HEADERS, END_HEADERS, 1, 30), frame(HEADERS, END_HEADERS | 1, 1, 7)], (None, of(&[7]))),
             (vec![frame(HEADERS, END_HEADERS, 3, 30), frame(HEADERS, 0, 1, 7)], (Some(2), of(&[7]))),
         ] {

@@ -1,22 +1,24 @@
-//! The memory budget for request heads on all connections.
+//! A memory budget for the request heads of all connections.
 
 use std::sync::Arc;
 
 use http::Request;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-/// The maximum size of a request head that needs no permit, in bytes. 16,384 connections with such heads take 256 MiB.
+/// The maximum size of a request head that does not need permits, in bytes. 16,384 connections with such heads use 256
+/// MiB.
 const SMALL_HEAD: usize = 16 << 10;
 /// The maximum total size of all heads that need permits, in bytes. Each head has at most 1 MiB.
 const LARGE: usize = 64 << 20;
-/// The approximate memory of a header in addition to its name and value, in bytes.
+/// The approximate memory overhead of a header, not including its name and value, in bytes.
 pub const HEADER: usize = 64;
 
-/// The memory budget for request heads, which all connections share.
+/// The memory budget for request heads. It is shared by all connections.
 #[derive(Clone, Debug)]
 pub struct Heads(Arc<Semaphore>);
 
-/// The memory of one request head, which may be incomplete. Dropping the `RequestHead` returns its permits to the budget.
+/// The memory of a request head, which may be incomplete. Its permits are returned to the budget when the `RequestHead`
+/// is dropped.
 #[derive(Debug)]
 pub struct RequestHead {
     heads: Heads,
@@ -24,7 +26,7 @@ pub struct RequestHead {
     permit: Option<OwnedSemaphorePermit>,
 }
 
-/// The error for an exhausted budget for request heads. The server then rejects the request or closes the connection.
+/// The error for a request head that exceeds the budget. The request is then rejected, or the connection is closed.
 #[derive(Debug, thiserror::Error)]
 #[error("too many requests: header buffer limit reached")]
 pub struct HeadBudgetExceeded;
@@ -36,12 +38,12 @@ impl Default for Heads {
 }
 
 impl Heads {
-    /// Returns the [`RequestHead`] of a request from which no bytes have arrived yet.
+    /// Returns the [`RequestHead`] of a request before any of its bytes have arrived.
     pub fn begin(&self) -> RequestHead {
         RequestHead { heads: self.clone(), bytes: 0, permit: None }
     }
 
-    /// Acquires permits for the head of a parsed request. Returns a [`RequestHead`] that owns the permits.
+    /// Acquires permits for the head of a parsed request. Returns a [`RequestHead`] that holds the permits.
     pub fn of<B>(&self, request: &Request<B>) -> Result<RequestHead, HeadBudgetExceeded> {
         let uri = request.uri().path_and_query().map_or(0, |path| path.as_str().len());
         let headers = request.headers().iter();
@@ -53,7 +55,7 @@ impl Heads {
 }
 
 impl RequestHead {
-    /// Sets the head's size, in bytes.
+    /// Sets the size of the head in bytes.
     pub fn set(&mut self, bytes: usize) -> Result<(), HeadBudgetExceeded> {
         if bytes < self.bytes {
             *self = self.heads.begin();
@@ -61,7 +63,7 @@ impl RequestHead {
         self.grow(bytes - self.bytes)
     }
 
-    /// Adds `bytes` to the head's size.
+    /// Adds `bytes` to the size of the head.
     pub fn grow(&mut self, bytes: usize) -> Result<(), HeadBudgetExceeded> {
         let before = self.bytes.saturating_sub(SMALL_HEAD);
         self.bytes += bytes;

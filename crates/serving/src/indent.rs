@@ -1,10 +1,10 @@
 //! Pretty-prints JSON.
 
-/// Indents compact JSON incrementally, with two spaces per level. Stores only the current position, and no text.
+/// Indents compact JSON incrementally, with two spaces per level. Only the current position is stored, and no text.
 #[derive(Debug, Default)]
 pub struct Indent {
     depth: usize,
-    /// `Some` inside a JSON string. The value is `true` if a backslash escapes the next character.
+    /// `Some` inside a JSON string. The field is `true` if the next character is escaped by a backslash.
     text: Option<bool>,
     after_open: bool,
 }
@@ -29,7 +29,7 @@ impl Indent {
         if ends {
             self.depth = self.depth.saturating_sub(1);
         }
-        // An empty list or object stays on one line.
+        // Write an empty list or object on one line.
         if std::mem::take(&mut self.after_open) != ends {
             self.line(to);
         }

@@ -1,15 +1,16 @@
-//! The connections of an API server: limits, timeouts, TLS, compression, and offloading to other threads.
+//! The connections of an API server: limits, timeouts, TLS, compression, and offloading of work to other threads.
 //!
-//! This crate is a part of `pintle-apiserver` and has **no stability promise**. Use `pintle-apiserver` instead.
+//! This crate is part of `pintle-apiserver` and has **no stability promise**. Use `pintle-apiserver` instead.
 //!
-//! - [`activity`], [`heads`], [`header_blocks`] and [`streams`] limit the memory, tasks and time of a connection.
+//! - [`activity`], [`heads`], [`header_blocks`] and [`streams`] limit the memory, the number of tasks and the time that
+//!   a connection uses.
 //! - [`framing`] rejects ambiguous HTTP/1.1 requests. [`tls`] creates certificates.
-//! - [`body_budget`] limits the memory of request bodies ([`BodyBudget`](body_budget::BodyBudget)).
+//! - [`body_budget`] limits the memory that request bodies use ([`BodyBudget`](body_budget::BodyBudget)).
 //! - [`offload`] moves long computations to other threads ([`Offload`](offload::Offload)).
 //! - [`webhook_client`] sends reviews to webhooks.
-//! - [`body`], [`gzip`] and [`indent`] produce response bodies.
+//! - [`body`], [`gzip`] and [`indent`] create response bodies.
 //!
-//! The crate has no code for particular resources or verbs. Start with `activity.rs`.
+//! The crate does not depend on particular resources or verbs. Start with `activity.rs`.
 //!
 //! ```
 //! use pintle_serving::indent::Indent;

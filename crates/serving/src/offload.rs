@@ -1,4 +1,4 @@
-//! Offloads long computations to other threads, so that even a single-threaded runtime continues to serve requests.
+//! Moves long computations to other threads, so that even a single-threaded runtime continues to serve requests.
 
 use std::cell::Cell;
 use std::fmt;
@@ -12,16 +12,16 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::task::JoinHandle;
 use tokio_util::sync::PollSemaphore;
 
-/// The maximum number of bytes to process on the current thread. Processing this
-/// many bytes takes at most a few milliseconds. Offloading costs about 20 µs.
+/// The maximum number of bytes that are processed on the current thread. Processing this many bytes takes at most a few
+/// milliseconds. Offloading costs about 20 µs.
 const OFFLOAD_BYTES: usize = 16 << 10;
 
-/// An argument for [`work_on`] that always offloads, for processing that can be slow even with small input.
+/// An argument for [`work_on`] that always offloads. Use it if even small inputs may take long.
 pub const ALWAYS: usize = usize::MAX;
 
-/// A server's permits for running offloaded steps. A step is the code between two awaits. There are as many permits as
-/// processors, but at least two. The number of permits also bounds memory, because processing an input can take hundreds of
-/// times its size. An offloaded step never waits for another offloaded step.
+/// The permits of a server for running offloaded steps. A step is the code between two awaits. There is one permit per
+/// processor, but at least two. The permits also limit memory, because processing an input can use hundreds of times
+/// its size. Offloaded steps never wait for each other.
 #[derive(Clone, Debug)]
 pub struct OffloadPermits {
     permits: Arc<Semaphore>,
@@ -35,7 +35,7 @@ impl Default for OffloadPermits {
 }
 
 impl OffloadPermits {
-    /// Creates an `OffloadPermits` that disables offloading: all steps run on the thread that polls the future.
+    /// Creates an `OffloadPermits` with which nothing is offloaded: all steps run on the thread that polls the future.
     pub fn inline() -> Self {
         Self { permits: Arc::new(Semaphore::new(0)), is_inline: true }
     }
@@ -45,8 +45,9 @@ fn max_permits() -> usize {
     std::thread::available_parallelism().map_or(2, NonZero::get).max(2)
 }
 
-/// Declares that the code up to the next await processes `bytes` bytes. If the number is large and the code runs in an [`Offload`], the
-/// code moves to another thread as soon as a permit is free. If the number is small, the code stays on the current thread.
+/// Declares that the code up to the next await will process `bytes` bytes. If this is a large number and the code is
+/// part of an [`Offload`], the code continues on another thread as soon as a permit is available. Otherwise, it
+/// continues on the current thread.
 ///
 /// # Cancel safety
 ///
@@ -65,20 +66,20 @@ pub async fn work_on(bytes: usize) {
     .await;
 }
 
-/// Returns `true` if code that processes `bytes` bytes should move to another thread.
+/// Returns `true` if processing `bytes` bytes should be moved to another thread.
 pub fn is_long(bytes: usize) -> bool {
     bytes > OFFLOAD_BYTES
 }
 
 thread_local! {
     static EXECUTION: Cell<Execution> = const { Cell::new(Execution::Unmanaged) };
-    /// Whether the current step has requested to offload the next one.
+    /// Whether the current step has requested that the next step is offloaded.
     static WANTS_OFFLOAD: Cell<bool> = const { Cell::new(false) };
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Execution {
-    /// The step does not run in an [`Offload`].
+    /// The step is not part of an [`Offload`].
     Unmanaged,
     /// The step runs on a runtime thread.
     Inline,
@@ -86,14 +87,15 @@ enum Execution {
     Offloaded,
 }
 
-/// A future that moves its long steps to other threads. A step is the code between two awaits, and [`work_on`] marks the next step as long.
-/// All other steps run on the thread that polls the future, so a waiting future does not occupy another thread. The inner future is polled
-/// as usual until a long step begins. Therefore, deadlines in the inner future take effect even if no permit or thread becomes free.
+/// A future that moves its long steps to other threads. A step is the code between two awaits. A call of [`work_on`]
+/// marks the next step as long. All other steps run on the thread that polls the future, so no other thread is occupied
+/// while the future waits. Until a long step begins, the inner future is polled as usual. Its deadlines therefore take
+/// effect even if no permit or thread becomes available.
 ///
 /// # Cancel safety
 ///
-/// If the future is dropped, an offloaded step that is already running continues, and the inner future is dropped
-/// after the step. An offloaded step that has not started never runs.
+/// If the future is dropped while an offloaded step is running, the step continues, and the inner future is dropped
+/// after it. An offloaded step that has not started yet is never run.
 pub struct Offload<T> {
     state: OffloadState<T>,
     permits: PollSemaphore,
@@ -111,7 +113,7 @@ type Work<T> = Pin<Box<dyn Future<Output = T> + Send>>;
 
 enum OffloadState<T> {
     Inline(Work<T>),
-    /// A step of the inner future is offloaded. `work` contains the inner future until the blocking task takes it out.
+    /// A step of the inner future has been offloaded. The inner future is in `work` until the blocking task takes it.
     Offloaded {
         work: Arc<Mutex<Option<Work<T>>>>,
         step: JoinHandle<Option<(Work<T>, Poll<T>)>>,
@@ -120,7 +122,7 @@ enum OffloadState<T> {
 }
 
 impl<T> Offload<T> {
-    /// Creates a future that runs `work`. A long step waits for one of the `permits`, and then runs on another thread.
+    /// Creates a future that runs `work`. Long steps wait for a permit and then run on another thread.
     pub fn new(permits: &OffloadPermits, work: impl Future<Output = T> + Send + 'static) -> Self {
         Self {
             state: OffloadState::Inline(Box::pin(work)),
@@ -130,12 +132,13 @@ impl<T> Offload<T> {
         }
     }
 
-    /// Returns a permit if `wanted` is `true` and a permit is free. If `wanted` is `false`, stops waiting for a permit.
+    /// Returns a permit if `wanted` is `true` and a permit is available. If `wanted` is `false`, stops waiting for a
+    /// permit.
     fn permit(&mut self, wanted: bool, context: &mut Context<'_>) -> Option<OwnedSemaphorePermit> {
         if wanted {
             let permit = self.permits.poll_acquire(context);
             self.is_queued = permit.is_pending();
-            // Acquiring a permit fails only if the semaphore is closed, which never happens.
+            // Acquiring a permit fails only if the semaphore is closed, which is never done.
             return match permit {
                 Poll::Ready(permit) => permit,
                 Poll::Pending => None,
@@ -187,11 +190,11 @@ impl<T: Send + 'static> Future for Offload<T> {
                     };
                     match end.map_err(tokio::task::JoinError::try_into_panic) {
                         Ok(Some((_, Poll::Ready(done)))) => return Poll::Ready(done),
-                        // Poll the future again to register the waker of the current poll. It can
-                        // differ from the waker that the offloaded step used.
+                        // Poll the future again to register the waker of the current poll, which may differ from the
+                        // one that the offloaded step used.
                         Ok(Some((work, Poll::Pending))) => this.state = OffloadState::Inline(work),
                         Err(Ok(panic)) => std::panic::resume_unwind(panic),
-                        // The blocking task is cancelled only if the runtime is shutting down.
+                        // The blocking task is only cancelled when the runtime shuts down.
                         Ok(None) | Err(Err(_)) => return Poll::Pending,
                     }
                 }
@@ -201,7 +204,7 @@ impl<T: Send + 'static> Future for Offload<T> {
     }
 }
 
-/// Offloads the next step of `work`. The step does not run if the [`Offload`] is dropped first.
+/// Offloads the next step of `work`. If the [`Offload`] is dropped before the step starts, the step does not run.
 fn offload_step<T: Send + 'static>(
     work: Work<T>,
     permit: OwnedSemaphorePermit,
@@ -220,7 +223,8 @@ fn offload_step<T: Send + 'static>(
 
 /// Polls the work once. Also returns whether the next step should be offloaded.
 fn poll_step<T>(work: &mut Work<T>, execution: Execution, context: &mut Context<'_>) -> (Poll<T>, bool) {
-    /// Restores the thread-local state on drop, because offloads can be nested and a step can panic.
+    /// Restores the thread-local state when it is dropped. This is necessary because offloads can be nested and steps
+    /// can panic.
     struct Outer(Execution, bool);
     impl Drop for Outer {
         fn drop(&mut self) {
@@ -265,7 +269,7 @@ mod tests {
             places.push(here());
             work_on(OFFLOAD_BYTES + 1).await;
             places.push(here());
-            // The current step already runs on another thread.
+            // The current step is already on another thread.
             work_on(OFFLOAD_BYTES + 1).await;
             places.push(here());
             tokio::task::yield_now().await;
@@ -348,8 +352,8 @@ mod tests {
         assert_eq!(ended.await, Ok("done"));
     }
 
-    /// No step can be offloaded, because another task occupies the only blocking
-    /// thread or holds all permits. The deadline is part of the offloaded future.
+    /// The step cannot be offloaded, because the only blocking thread is occupied or all permits are taken by another
+    /// task. The deadline is part of the inner future.
     #[test]
     fn deadline_fires_while_a_step_waits_for_a_thread() {
         let runtime = || tokio::runtime::Builder::new_current_thread().max_blocking_threads(1).enable_time().build();

@@ -1,4 +1,5 @@
-//! Resets HTTP/2 streams with overdue responses. Other streams of the connection are not affected.
+//! Resets HTTP/2 streams whose responses have missed their deadlines. Other streams of the same connection are not
+//! affected.
 
 use std::cell::Cell;
 use std::future::poll_fn;
@@ -16,19 +17,20 @@ tokio::task_local! {
     static DEADLINE: Cell<Option<Instant>>;
 }
 
-/// Runs the futures that hyper spawns for one connection's streams.
+/// Runs the futures that hyper spawns for the streams of a connection.
 ///
-/// A request without a body is first polled once on the connection's task. Most requests complete during this poll, which wakes no other
-/// thread and lets several responses be sent together. A request that is still pending after the poll gets a separate task. The task ends
-/// with the connection, or when the response misses its deadline. hyper resets a stream that is dropped before its end.
+/// A request without a body is polled once on the task of the connection. Most requests complete during this poll. This
+/// avoids waking another thread, and allows several responses to be sent together. A request that is still pending
+/// afterwards is moved to a task of its own. This task ends with the connection or when the response misses its
+/// deadline. If a stream is dropped before its end, hyper resets it.
 #[derive(Clone, Debug, Default)]
 pub struct Streams {
-    /// Whether the latest request has been received completely.
+    /// Whether the latest request has been received in full.
     is_whole: Arc<AtomicBool>,
 }
 
 impl Streams {
-    /// Sets whether the next stream's request has been received completely.
+    /// Sets whether the request of the next stream has been received in full.
     pub fn set_next(&self, is_whole: bool) {
         self.is_whole.store(is_whole, Ordering::Relaxed);
     }
@@ -41,7 +43,7 @@ where
 {
     fn execute(&self, stream: F) {
         let mut overdue = None;
-        // On each poll, read the deadline after the stream was polled, because polling the stream can set the deadline.
+        // In each poll, read the deadline after polling the stream, because the stream may set the deadline.
         let overdue = poll_fn(move |context| {
             let Some(end) = DEADLINE.with(Cell::get) else { return Poll::Pending };
             overdue.get_or_insert_with(|| Box::pin(sleep_until(end + ANSWER_GRACE))).as_mut().poll(context)
@@ -55,7 +57,7 @@ where
                 () = overdue => tracing::debug!("reset a stream that the client does not read"),
             }
         }));
-        // The waker does nothing, because a pending stream is polled again on its new task with a real waker.
+        // A no-op waker is sufficient, because a pending stream is polled again on its own task.
         let is_served = self.is_whole.load(Ordering::Relaxed)
             && serving.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_ready();
         if !is_served {
@@ -64,8 +66,8 @@ where
     }
 }
 
-/// Sets the deadline of the current response if it belongs to an HTTP/2 stream.
+/// Sets the deadline of the current response if it is sent on an HTTP/2 stream.
 pub fn answer_by(deadline: Instant) {
-    // `DEADLINE` is not set for HTTP/1 requests, whose deadline `Activity` enforces.
+    // `DEADLINE` is not set for HTTP/1 requests. Their deadlines are enforced by `Activity`.
     let _ = DEADLINE.try_with(|end| end.set(Some(deadline)));
 }

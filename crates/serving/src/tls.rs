@@ -13,8 +13,9 @@ use rustls::pki_types::{PrivateKeyDer, PrivatePkcs8KeyDer};
 use sha2::{Digest, Sha256};
 use tokio_rustls::TlsAcceptor;
 
-/// Returns a TLS acceptor and its certificate authority in PEM. The certificate is valid for `127.0.0.1`, `localhost` and the server's
-/// address. With a seed, keys and certificates depend only on the seed and the address.
+/// Returns a TLS acceptor, and the certificate authority that clients must trust, as PEM. The certificate is valid for
+/// `127.0.0.1`, `localhost` and the address of the server. If there is a seed, the keys and certificates depend only on
+/// the seed and the address.
 pub fn acceptor(bound: IpAddr, seed: Option<u64>) -> Result<(TlsAcceptor, String), Box<dyn Error + Send + Sync>> {
     let key = |of: &str| seed.map_or_else(KeyPair::generate, |seed| seeded_key(seed, of));
     let mut authority = CertificateParams::default();
@@ -41,9 +42,10 @@ pub fn acceptor(bound: IpAddr, seed: Option<u64>) -> Result<(TlsAcceptor, String
     Ok((TlsAcceptor::from(Arc::new(config)), authority.pem()))
 }
 
-/// Returns the private key for a seed. Any 32 bytes are a valid Ed25519 key, and Ed25519 signatures are deterministic.
+/// Returns the private key that is derived from a seed. Any 32 bytes are a valid Ed25519 key, and Ed25519 signatures
+/// are deterministic.
 fn seeded_key(seed: u64, of: &str) -> Result<KeyPair, rcgen::Error> {
-    // The header of a key file according to RFC 8410, section 7: the version, the algorithm and the key's length.
+    // The header of a key file according to RFC 8410, section 7: the version, the algorithm and the length of the key.
     const HEAD: [u8; 16] =
         [0x30, 0x2e, 0x02, 0x01, 0x00, 0x30, 0x05, 0x06, 0x03, 0x2b, 0x65, 0x70, 0x04, 0x22, 0x04, 0x20];
     let secret = Sha256::digest(format!("key of TLS of the {of} {seed}"));

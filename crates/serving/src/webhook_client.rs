@@ -1,4 +1,4 @@
-//! Sends reviews to webhooks over HTTPS. Error messages are the same as in kube-apiserver.
+//! Sends reviews to webhooks over HTTPS. The error messages match kube-apiserver.
 
 mod http_status;
 mod tls;
@@ -21,29 +21,31 @@ use tokio::sync::oneshot;
 use tokio::task::AbortHandle;
 use tokio_rustls::TlsConnector;
 
-/// The maximum length of a webhook's response body, in bytes.
+/// The maximum size of a response body from a webhook, in bytes.
 const LONGEST_RESPONSE: usize = 64 << 20;
 
-/// The maximum number of redirects, as in Go.
+/// The maximum number of redirects to follow, as in Go.
 const MAX_REDIRECTS: usize = 10;
 
-/// The URL and trusted authorities of a webhook.
+/// The URL of a webhook and the certificate authorities that are trusted for it.
 #[derive(Clone, Debug)]
 pub struct WebhookTarget {
     /// The URL without a query.
     pub url: String,
-    /// The trusted certificate authorities in PEM. If empty, the system's authorities are trusted.
+    /// The trusted certificate authorities as PEM. If this is empty, the authorities of the operating system are
+    /// trusted.
     pub ca_bundle: Vec<u8>,
 }
 
-/// Sends a review to a webhook, and returns the response body. `address` replaces the address in the URL. `timeout` limits the whole call.
+/// Sends a review to a webhook, and returns the response body. If `address` is set, the client connects to it instead
+/// of the address in the URL. `timeout` limits the whole call.
 ///
-/// The call runs in a separate tokio runtime with its own clock, on a blocking thread.
-/// Therefore, a test's paused clock does not advance while the call waits for the response.
+/// The call runs on a blocking thread with its own tokio runtime and clock. Therefore, the paused clock of a test does
+/// not advance while the call waits for the response.
 ///
 /// # Errors
 ///
-/// Returns the error message if the call failed.
+/// Returns the error message if the call fails.
 ///
 /// # Cancel safety
 ///
@@ -64,11 +66,11 @@ pub async fn send(
                     () = sender.closed() => Err("the request was cancelled".into()),
                 }
             });
-            // A name lookup can still block a thread of this runtime.
+            // A name lookup may still block a thread of this runtime.
             runtime.shutdown_background();
             answer
         });
-        // Sending fails if the caller has cancelled the call.
+        // Sending fails if the call has been cancelled.
         drop(sender.send(answer));
     });
     receiver.await.unwrap_or_else(|_| Err("the runtime of the server has stopped".into()))
@@ -94,7 +96,7 @@ async fn exchange(
     }
 }
 
-/// Sends a POST request and follows redirects like Go.
+/// Sends a POST request and follows redirects in the same way as Go.
 async fn follow(
     target: &WebhookTarget,
     url: &str,
@@ -186,7 +188,7 @@ async fn request(
     Ok((connection, response))
 }
 
-/// Returns Go's message for a failed connection attempt.
+/// Returns the message that Go has for a failed connection attempt.
 fn dial_error(error: &io::Error, host: &str, port: u16, address: Option<SocketAddr>) -> String {
     let to = address.map_or_else(|| format!("{host}:{port}"), |address| address.to_string());
     match error.kind() {
@@ -198,7 +200,7 @@ fn dial_error(error: &io::Error, host: &str, port: u16, address: Option<SocketAd
     }
 }
 
-/// Returns the message of the innermost cause, or Go's message if the connection ended too early.
+/// Returns the message of the innermost cause. If the connection ended too early, returns Go's message for this case.
 fn words(error: &(dyn Error + 'static)) -> String {
     let mut cause = error;
     loop {

@@ -23,13 +23,13 @@ use crate::reads::Reads;
 use crate::tls::TlsSettings;
 use crate::{eyeballs, tunnel};
 
-/// Opens connections to one server. A single deadline covers TCP, the proxy and the TLS handshake.
+/// Opens connections to one server. There is a single timeout for TCP, the proxy and the TLS handshake.
 #[derive(Clone)]
 pub(super) struct Connector {
     pub(super) host: String,
     pub(super) port: u16,
     pub(super) proxy: Option<Proxy>,
-    /// The TLS settings for a connection to an https proxy.
+    /// The TLS settings for connections to an HTTPS proxy.
     pub(super) proxy_tls: Option<Arc<TlsSettings>>,
     pub(super) tls: Option<Arc<TlsSettings>>,
     pub(super) timeout: Duration,
@@ -37,16 +37,17 @@ pub(super) struct Connector {
     pub(super) metrics: Option<Arc<LookUps>>,
 }
 
-/// The idle time before TCP keepalive sends three probes. Without keepalive, a watch over HTTP/1.1 could miss a dead
-/// peer for hours, or forever. HTTP/2 connections also use HTTP/2 pings.
+/// How long a connection is idle before TCP keep-alive sends three probes. Without the probes, a watch over HTTP/1.1
+/// might not notice for hours, or ever, that the peer is gone. HTTP/2 connections also send HTTP/2 pings.
 const KEEP_ALIVE: Duration = Duration::from_secs(30);
 const KEEP_ALIVE_AGAIN: Duration = Duration::from_secs(5);
-/// How long sent data may stay unacknowledged before the system closes the connection. Linux's default is 15 minutes.
+/// How long sent data may remain unacknowledged before the operating system closes the connection. Linux's default is
+/// 15 minutes.
 #[cfg(target_os = "linux")]
 const UNACKNOWLEDGED: Duration = Duration::from_secs(45);
 
 impl Connector {
-    /// Returns a connector that offers only HTTP/1.1, because an HTTP/2 connection cannot be upgraded to another
+    /// Returns a connector that only offers HTTP/1.1, because an HTTP/2 connection cannot be upgraded to another
     /// protocol.
     pub(super) fn without_http2(mut self) -> Self {
         self.tls = self.tls.as_deref().map(|tls| Arc::new(tls.without_http2()));
@@ -87,7 +88,7 @@ impl Connector {
     }
 }
 
-/// Performs a TLS handshake. The peer's certificate must be valid for `name`.
+/// Performs a TLS handshake. The certificate of the peer must be valid for `name`.
 async fn secure(stream: Stream, tls: &TlsSettings, name: &str) -> Result<TlsStream<Stream>, BoxError> {
     let name = ServerName::try_from(name.to_owned())?;
     Ok(TlsConnector::from(tls.config.clone()).connect(name, stream).await?)
@@ -113,14 +114,14 @@ pub struct Conn {
     observer: Option<ReadObserver>,
 }
 
-/// A connection: plain TCP, TLS over TCP, or TLS inside a TLS connection to a proxy.
+/// A connection over plain TCP, TLS, or TLS inside a TLS connection to a proxy.
 type Stream = Box<dyn Io>;
 
 trait Io: AsyncRead + AsyncWrite + Send + Sync + Unpin {}
 
 impl<T: AsyncRead + AsyncWrite + Send + Sync + Unpin> Io for T {}
 
-/// Records the time of each read from the connection in [`Reads`].
+/// Records the time of each read in [`Reads`].
 struct ReadObserver {
     reads: Arc<Reads>,
     has_read: bool,
@@ -128,8 +129,8 @@ struct ReadObserver {
 }
 
 impl Conn {
-    /// Stores the time of each read in `reads`. Notifies [`Reads::settled`] once the reader has processed the peer's
-    /// first data, which is when the reader polls for more data.
+    /// Records the time of each read in `reads`. Notifies [`Reads::settled`] once the first data from the peer has been
+    /// processed, which is when more data is requested.
     pub(super) fn observed_by(mut self, reads: Arc<Reads>) -> Self {
         self.observer = Some(ReadObserver { reads, has_read: false, is_settled: false });
         self

@@ -1,5 +1,5 @@
-//! Connections that a group of requests shares. Short requests are one group, and watches and streams are the other group. This module
-//! executes the actions that the [`Pool`] returns.
+//! The connections that are shared by a group of requests. There are two groups: one for short requests, and one for
+//! watches and streams. This module executes the actions that are returned by the [`Pool`].
 
 mod http2;
 
@@ -30,7 +30,8 @@ use crate::pool::{Acquired, Actions, ConnId, IDLE_TIMEOUT, Pool, Protocol, Ticke
 use crate::reads::Reads;
 use crate::request_body::RequestBody;
 
-/// The connections of one group of requests. After the group is dropped, a connection closes when its last response is dropped.
+/// The connections of one group of requests. When the group has been dropped, each connection is closed after its last
+/// response is dropped.
 pub(super) struct ConnectionGroup {
     connector: Connector,
     /// Whether cancelling a request also drops its connection.
@@ -45,20 +46,20 @@ struct State {
     waiting: HashMap<Ticket, oneshot::Sender<Result<PooledConnection, Failure>>>,
     dials: HashMap<u64, Dial>,
     last_dial: u64,
-    /// The runtime for new connections. The last request that waited for a connection ran on this runtime.
+    /// The runtime for new connections. This is the runtime of the last request that waited for a connection.
     runtime: Option<Handle>,
 }
 
-/// An attempt to open a connection, which may still be in progress.
+/// A dial: an attempt to open a connection, which may still be in progress.
 struct Dial {
     since: Instant,
-    /// The task that dials, or `None` until the task is spawned.
+    /// The task of the dial, or `None` if it has not been spawned yet.
     task: Option<AbortHandle>,
 }
 
 struct Link {
     sender: Sender,
-    /// Whether the connection has served a request. A connection that has served a request may have died while idle.
+    /// Whether a request has already used the connection. If so, the connection may have died while it was idle.
     has_served: bool,
 }
 
@@ -67,8 +68,8 @@ enum Sender {
     Http2(Http2),
 }
 
-/// A request waits for a new connection for the connect timeout plus this time. The request needs its own timeout, because the dial's timer
-/// does not fire if the dial's runtime is blocked.
+/// A request waits for a new connection for at most the connect timeout plus this time. The request needs its own
+/// timeout, because the timer of the dial does not fire if the dial's runtime is blocked.
 const GRACE: Duration = Duration::from_secs(1);
 
 impl ConnectionGroup {
@@ -87,7 +88,8 @@ impl ConnectionGroup {
             }
             let has_served = connection.has_served();
             connection.discard();
-            // Do not retry if a new connection ends immediately, because the next connection would most likely also end.
+            // If a new connection ends immediately, do not retry, because another connection would most likely end as
+            // well.
             if !has_served {
                 let ended = "the peer ended the connection before it could be used";
                 let source = io::Error::new(io::ErrorKind::ConnectionAborted, ended);
@@ -106,7 +108,7 @@ impl ConnectionGroup {
             Acquired::Wait(ticket, actions) => {
                 let (result_tx, result_rx) = oneshot::channel();
                 state.waiting.insert(ticket, result_tx);
-                // Outside of a tokio runtime, a request uses the runtime of an earlier request. Without an earlier request, the request
+                // Outside of a tokio runtime, use the runtime of an earlier request. If there is none, the request
                 // fails.
                 state.runtime = Handle::try_current().ok().or(state.runtime.take());
                 self.apply(state, actions, None);
@@ -116,7 +118,7 @@ impl ConnectionGroup {
     }
 
     async fn wait(self: &Arc<Self>, mut waiting: Waiting<'_>) -> Result<PooledConnection, Failure> {
-        // Outside of a tokio runtime, there are no timers, so wait without a timeout.
+        // There are no timers outside of a tokio runtime, so wait without a timeout.
         let Ok(runtime) = Handle::try_current() else { return waiting.await };
         let max_wait = self.connector.timeout.saturating_add(GRACE);
         match tokio::time::timeout(max_wait, &mut waiting).await {
@@ -129,7 +131,8 @@ impl ConnectionGroup {
         }
     }
 
-    /// Abandons dials that are overdue because their runtime is blocked. Starts new dials on `runtime` for the waiting requests.
+    /// Abandons dials that have exceeded their timeout because their runtime is blocked. Starts new dials on `runtime`
+    /// for the requests that are waiting.
     fn replace_stuck_dials(self: &Arc<Self>, runtime: Handle, max_wait: Duration) {
         let now = Instant::now();
         let mut state = self.lock();
@@ -151,7 +154,8 @@ impl ConnectionGroup {
         self.apply(state, actions, None);
     }
 
-    /// Executes the pool's actions. Releases the lock before sending results, dropping values and spawning tasks.
+    /// Executes the pool's actions. Executes the actions of the pool. Releases the lock before sending results,
+    /// dropping values and spawning tasks.
     fn apply(self: &Arc<Self>, mut state: MutexGuard<'_, State>, actions: Actions, failure: Option<&Failure>) {
         let closed: Vec<_> = actions.close.iter().filter_map(|conn| state.links.remove(conn)).collect();
         let mut results = Vec::new();
@@ -174,7 +178,7 @@ impl ConnectionGroup {
         drop(state);
         drop(closed);
         for (result_tx, result) in results {
-            // If the request was cancelled, `send` fails and drops the [`PooledConnection`]. Dropping the `PooledConnection` returns the
+            // If the request was cancelled, `send` fails and drops the [`PooledConnection`], which returns the
             // connection to the pool.
             drop(result_tx.send(result));
         }
@@ -182,13 +186,13 @@ impl ConnectionGroup {
             let dial_guard = DialGuard { group: Arc::downgrade(self), dial };
             let connector = self.connector.clone();
             let task = async move {
-                // The box frees the dial's memory before the driver starts.
+                // The future is boxed, so that its memory is freed before the driver starts.
                 let opened = Box::pin(open(connector)).await;
                 if let Some(driver) = dial_guard.end(opened) {
                     driver.await;
                 }
             };
-            // Without a runtime, dropping the task makes the waiting requests fail.
+            // If there is no runtime, the task is dropped, and the waiting requests fail.
             let Some(runtime) = &runtime else { continue };
             let task = runtime.spawn(task).abort_handle();
             if let Some(dial) = self.lock().dials.get_mut(&dial) {
@@ -197,8 +201,9 @@ impl ConnectionGroup {
         }
     }
 
-    /// Returns `true` if an idle HTTP/1 connection has ended. Otherwise, registers the watcher task, which the socket then wakes when data
-    /// arrives or the connection ends. An idle connection has no request body to send, so no user code runs under the lock.
+    /// Returns `true` if an idle HTTP/1 connection has ended. Otherwise, registers the task that watches the
+    /// connection, so that it is woken when data arrives or the connection ends. This runs no user code under the lock,
+    /// because an idle connection has no request body to send.
     fn has_ended(&self, conn: ConnId) -> bool {
         match self.lock().links.get_mut(&conn) {
             Some(Link { sender: Sender::Http1(http1), .. }) => !http1.hand_to_watcher(),
@@ -206,7 +211,8 @@ impl ConnectionGroup {
         }
     }
 
-    /// Returns the time at which an idle connection must close. If that time has passed, closes the connection and returns `None`.
+    /// Returns when an idle connection must be closed. If this time has passed, closes the connection and returns
+    /// `None`.
     fn idle_deadline(&self, conn: ConnId) -> Option<Instant> {
         let mut state = self.lock();
         let until = state.pool.idle_deadline(conn, Instant::now());
@@ -217,13 +223,14 @@ impl ConnectionGroup {
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
-        // A panic that poisoned this lock cannot have left the data inconsistent.
+        // The data is consistent even if the lock is poisoned by a panic.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl State {
-    /// Returns a connection's sender. For HTTP/1, removes the only sender from the pool. For HTTP/2, returns a clone.
+    /// Returns a connection's sender. For HTTP/1, the only sender is removed from the pool. For HTTP/2, returns a
+    /// clone.
     fn link(&mut self, conn: ConnId) -> Option<Link> {
         if let Some(Link { sender: Sender::Http2(sender), has_served }) = self.links.get_mut(&conn) {
             let has_served = std::mem::replace(has_served, true);
@@ -265,8 +272,8 @@ impl Drop for Waiting<'_> {
     }
 }
 
-/// A dial in progress. Dropping the guard without [`end`](Self::end) counts as a failed dial. For example, the dial's runtime drops the
-/// guard when it shuts down.
+/// A dial in progress. If the guard is dropped without calling [`end`](Self::end), the dial has failed. For example,
+/// this happens when the runtime of the dial shuts down.
 struct DialGuard {
     group: Weak<ConnectionGroup>,
     dial: u64,
@@ -277,7 +284,7 @@ impl DialGuard {
     fn end(self, opened: Result<Opened, Failure>) -> Option<Driver> {
         let group = self.group.upgrade()?;
         let mut state = group.lock();
-        // If the pool has abandoned this dial, its ID is missing.
+        // The ID of the dial is missing if the dial has been abandoned.
         state.dials.remove(&self.dial)?;
         match opened {
             Ok(Opened { protocol, sender, drive }) => {
@@ -333,7 +340,7 @@ struct Opened {
     drive: Box<dyn FnOnce(Weak<ConnectionGroup>, ConnId) -> Driver + Send>,
 }
 
-/// A future that drives a connection, and ends after the last sender and the last response are dropped.
+/// A future that drives a connection until the last sender and the last response have been dropped.
 type Driver = Pin<Box<dyn Future<Output = ()> + Send>>;
 
 async fn open(connector: Connector) -> Result<Opened, Failure> {
@@ -359,8 +366,8 @@ async fn http2(conn: Conn, config: Http2Config) -> Result<Opened, h2::Error> {
     Ok(Opened { protocol: Protocol::Http2, sender: Sender::Http2(http2), drive: Box::new(drive) })
 }
 
-/// Watches an idle HTTP/1 connection. When the server closes the connection or the idle timeout passes, removes the connection from the
-/// pool.
+/// Watches an idle HTTP/1 connection. Removes the connection from the pool when the server closes it or the idle
+/// timeout expires.
 async fn watch_idle(group: Weak<ConnectionGroup>, conn: ConnId, idle_signal: Arc<IdleSignal>) {
     let mut idle_timer = pin!(tokio::time::sleep(IDLE_TIMEOUT));
     loop {
@@ -383,8 +390,8 @@ async fn watch_idle(group: Weak<ConnectionGroup>, conn: ConnId, idle_signal: Arc
     }
 }
 
-/// Drives an HTTP/2 connection, and reports the server's stream limit to the pool. Closes the connection after the idle timeout, or if the
-/// server does not answer a ping.
+/// Drives an HTTP/2 connection, and reports the stream limit of the server to the pool. Closes the connection after the
+/// idle timeout, or if the server does not respond to a ping.
 async fn drive(
     group: Weak<ConnectionGroup>,
     conn: ConnId,
@@ -397,10 +404,10 @@ async fn drive(
     let mut is_wanted = true;
     let (mut is_settled, mut reported) = (false, None);
     loop {
-        // The server can change its stream limit at any time. This task reads the limit when it is woken, at the latest by the next
-        // request.
+        // The server may change its stream limit at any time. This task reads the limit whenever it is woken, which
+        // happens at the latest with the next request.
         let changed = poll_fn(|cx| {
-            // Ignore the error, because each request on this connection returns it.
+            // Ignore the error, because each request on this connection will return it.
             if keep_alive.as_mut().is_some_and(|keep_alive| keep_alive.poll(cx).is_ready())
                 || connection.as_mut().poll(cx).is_ready()
             {
@@ -433,14 +440,15 @@ async fn drive(
     }
 }
 
-/// A pooled connection that one request uses. Dropping a `PooledConnection` while its request is in flight closes an HTTP/1 connection. For
-/// HTTP/2, dropping only resets the request's stream, unless `drop_connection_on_cancel` is set.
+/// A pooled connection that is used by a request. If it is dropped while the request is in flight, an HTTP/1 connection
+/// is closed. An HTTP/2 connection remains open and only the stream is reset, unless `drop_connection_on_cancel` is
+/// set.
 pub(super) struct PooledConnection {
     group: Weak<ConnectionGroup>,
     conn: ConnId,
     link: Option<Link>,
     is_used: bool,
-    /// Dropping this guard stops the upload of the request body.
+    /// Dropping this guard aborts the upload of the request body.
     upload: Option<oneshot::Sender<()>>,
 }
 
@@ -461,7 +469,7 @@ impl PooledConnection {
         matches!(&self.link, Some(Link { sender: Sender::Http1(_), .. }))
     }
 
-    /// Sends a request. If the error has `is_unsent` set, the request is unchanged.
+    /// Sends a request. The request is unchanged if `is_unsent` is set in the error.
     pub(super) async fn send(
         &mut self,
         request: &mut Request<RequestBody>,
@@ -484,7 +492,7 @@ impl PooledConnection {
                 http1.poll_frame(incoming, cx).map_ok(Frame::data)
             }
             (_, Incoming::Http2(incoming)) => incoming.poll_frame(cx),
-            // The connection is gone, so the response has ended.
+            // The response has ended, because the connection is gone.
             (_, Incoming::Http1(_)) => Poll::Ready(None),
         }
     }
@@ -500,8 +508,8 @@ impl PooledConnection {
     pub(super) fn release(&mut self) {
         let (Some(mut link), Some(group)) = (self.link.take(), self.group.upgrade()) else { return };
         let idle_signal = match &mut link.sender {
-            // If the request is still being uploaded, do not reuse the connection. After an early response, the upload might never end. The
-            // upload may also run user code, which must not run under the lock.
+            // Do not reuse the connection if the request body is still being uploaded. After an early response, the
+            // upload may never end. In addition, the upload may run user code, which must not run under the lock.
             Sender::Http1(http1) => {
                 if !(http1.hand_to_watcher() && http1.is_ready()) {
                     return group.update_pool(|pool| pool.lost(self.conn));

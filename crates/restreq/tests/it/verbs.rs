@@ -1,4 +1,4 @@
-//! Tests evictions, scales, restarts, cordons and tokens.
+//! Tests of evictions, scales, restarts, cordons and tokens.
 
 use std::time::Duration;
 
@@ -143,7 +143,7 @@ async fn token_is_created_and_not_printed() {
 async fn verbs_reject_other_resources() {
     let server = Server::start([]).await;
     let jobs = api(&server, "batch/v1", "Job", "jobs");
-    // A resource named `pods` can also exist in another API group.
+    // Another API group can also have a resource named `pods`.
     let metrics = api(&server, "metrics.k8s.io/v1beta1", "PodMetrics", "pods");
     for (error, expected) in [
         (soon(jobs.restart("a", &WriteOptions::default())).await.unwrap_err(), "deployments, daemonsets, statefulsets"),

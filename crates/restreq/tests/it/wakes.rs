@@ -1,4 +1,4 @@
-//! Tests how often an HTTP/1.1 request is polled, and how often it wakes its task.
+//! Tests how often HTTP/1.1 requests are polled, and how often they wake their task.
 
 use std::net::SocketAddr;
 use std::pin::pin;
@@ -16,7 +16,7 @@ use tokio_rustls::TlsAcceptor;
 use crate::support::{End, Reply, Server, soon};
 use crate::tls::{Authority, settings};
 
-/// Sends each response with a single write, so that the headers and the body arrive together.
+/// Sends each response in a single write, so that its headers and its body arrive together.
 async fn answer(mut stream: impl AsyncRead + AsyncWrite + Unpin) {
     let mut request = Vec::new();
     while stream.read_buf(&mut request).await.is_ok_and(|read| read > 0) {
@@ -60,7 +60,7 @@ impl Wake for Wakes {
     }
 }
 
-/// Runs a future until it completes. Returns the number of polls and the number of wake-ups.
+/// Runs a future to completion. Returns how often it was polled and woken.
 async fn counted(future: impl Future) -> (usize, usize) {
     let (wakes, mut polls, mut future) = (Arc::new(Wakes::default()), 0, pin!(future));
     let waker = Waker::from(wakes.clone());
@@ -77,7 +77,7 @@ async fn counted(future: impl Future) -> (usize, usize) {
 }
 
 async fn expect_two_polls_and_one_wake(client: RestClient) {
-    // The first requests open the connections. With TLS, the first response also contains session tickets.
+    // The first requests open the connections. With TLS, the first response is also accompanied by session tickets.
     for _ in 0..3 {
         soon(client.get().send()).await.unwrap();
     }
@@ -103,7 +103,7 @@ async fn get_over_tls_polls_once_after_the_answer() {
     expect_two_polls_and_one_wake(RestClient::new(config).unwrap()).await;
 }
 
-/// The server sends from another thread, so a wake-up can happen while the request takes data. The wake-up must not be
+/// The server sends from another thread, so the request can be woken while it is taking data. This wake-up must not be
 /// lost.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn streamed_bodies_lose_no_wake_across_threads() {
@@ -135,7 +135,7 @@ async fn streamed_bodies_lose_no_wake_across_threads() {
     }
 }
 
-/// Callers move the futures of requests, and store them in their own tasks.
+/// Callers may move the future of a request, or spawn it as a task.
 #[tokio::test]
 async fn future_of_a_get_is_small() {
     let client = RestClient::new(ClientConfig::new("http://127.0.0.1:1")).unwrap();

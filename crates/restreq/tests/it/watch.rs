@@ -1,4 +1,4 @@
-//! Tests how watches convert frames to events, and how watches and streams end.
+//! Tests of how watches convert frames to events, and of how watches and streams end.
 
 use std::time::Duration;
 
@@ -17,7 +17,7 @@ const BOOKMARK: &str = r#"{"type":"BOOKMARK","object":{"metadata":{"resourceVers
 const GONE: &str =
     r#"{"type":"ERROR","object":{"kind":"Status","code":410,"reason":"Expired","message":"too old resource version"}}"#;
 
-/// Returns the events of a watch as strings, such as `added a`. The last string is `end` or `error: …`.
+/// Returns the events of a watch as strings, such as `added a`. The last of these strings is `end` or `error: …`.
 async fn events(mut watch: Watch<DynamicObject>) -> Vec<String> {
     let mut events = Vec::new();
     loop {
@@ -74,7 +74,8 @@ async fn lost_connection_ends_the_watch_with_an_error() {
     }
 }
 
-/// All earlier events are valid, so a reflector can resume the watch without a list, as after a lost connection.
+/// All previous events are valid, so a reflector can resume the watch without listing again, as after a lost
+/// connection.
 #[tokio::test]
 async fn end_within_a_frame_is_a_lost_connection() {
     for frames in [&[ADDED, "{\"type\""][..], &[ADDED, &MODIFIED[..60]], &[ADDED, "\n{"]] {
@@ -167,8 +168,8 @@ async fn large_frame_without_event_type_ends_the_watch() {
     }
 }
 
-/// After the first invalid byte of a large frame, the watch does not know where the next frame starts. A watch that
-/// continued could start to read in the middle of a frame.
+/// After an invalid byte in a large frame, it is unknown where the next frame starts. If the watch continued, it could
+/// start reading in the middle of a frame.
 #[tokio::test]
 async fn large_invalid_json_frame_ends_the_watch() {
     let frame = format!(r#"{{"type":"ADDED","object":{{"metadata":{{"name":"a"}},"pad":"{}"]"#, "x".repeat(500));
@@ -300,11 +301,12 @@ fn value() -> impl Strategy<Value = serde_json::Value> {
                 .prop_map(|members| members.into_iter().collect::<serde_json::Map<_, _>>().into()),
         ]
     });
-    // Frames must be objects or arrays. The consecutive numbers `1` and `2` would be read as 12.
+    // A frame must be an object or an array. Otherwise, the numbers `1` and `2` in succession could not be
+    // distinguished from 12.
     nested.prop_filter("a container", |value| value.is_object() || value.is_array())
 }
 
-/// Pushes `text` in chunks of `sizes`. Returns all frames, and `true` if no partial frame remains.
+/// Pushes `text` in chunks of the given sizes. Returns all frames, and whether the text ended between two frames.
 fn split(text: &[u8], sizes: &[usize]) -> (Vec<Bytes>, bool) {
     let mut splitter = FrameSplitter::new(usize::MAX);
     let (mut frames, mut rest, mut sizes) = (Vec::new(), text, sizes.iter().cycle());

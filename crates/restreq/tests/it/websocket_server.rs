@@ -1,4 +1,4 @@
-//! A scripted WebSocket server on loopback.
+//! A scripted WebSocket server on the loopback interface.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -24,7 +24,7 @@ pub(crate) trait Stream: AsyncRead + AsyncWrite + Unpin + Send {}
 
 impl<S: AsyncRead + AsyncWrite + Unpin + Send> Stream for S {}
 
-/// The server's end of a connection, before the upgrade is accepted.
+/// The server side of a connection before the upgrade is accepted.
 pub(crate) struct Peer {
     pub(crate) head: String,
     pub(crate) stream: Box<dyn Stream>,
@@ -93,7 +93,7 @@ impl Socket {
 
     pub(crate) async fn close_with(mut self, code: CloseCode, reason: &'static str) {
         self.0.close(Some(CloseFrame { code, reason: reason.into() })).await.unwrap();
-        // Wait until the client closes the connection, so that no data is lost.
+        // Wait for the client to close the connection, so that no data is lost.
         while let Some(Ok(_)) = self.0.next().await {}
     }
 
@@ -103,8 +103,8 @@ impl Socket {
     }
 }
 
-/// Starts a server that accepts one connection and passes it to `run`. Returns the server's address, and a task that
-/// returns the result of `run`.
+/// Starts a server that accepts one connection and passes it to `run`. Returns the address of the server, and a task
+/// that returns the result of `run`.
 pub(crate) async fn serve<F, Fut>(
     tls: Option<Arc<rustls::ServerConfig>>,
     run: F,
@@ -127,8 +127,8 @@ where
     (addr, task)
 }
 
-/// Returns an `Api` for pods, and a task that returns the result of `run`. The server accepts one connection and passes
-/// it to `run`.
+/// Starts a server that accepts one connection and passes it to `run`. Returns an `Api` for pods, and a task that
+/// returns the result of `run`.
 pub(crate) async fn pods<F, Fut>(run: F) -> (Api<DynamicObject>, JoinHandle<Fut::Output>)
 where
     F: FnOnce(Peer) -> Fut + Send + 'static,

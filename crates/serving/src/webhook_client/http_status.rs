@@ -1,9 +1,10 @@
-//! The error messages for unsuccessful responses.
+//! The error messages for responses without success.
 
 use http::StatusCode;
 use serde_json::Value;
 
-/// Returns the error message for a response, as in client-go. Returns `None` for a success with a nonempty body.
+/// Returns the error message for a response, as in client-go. Returns `None` for a successful response with a nonempty
+/// body.
 pub(super) fn error(status: StatusCode, content_type: &str, body: &str) -> Option<String> {
     let code = status.as_u16();
     if (200..=206).contains(&code) {
@@ -21,7 +22,7 @@ pub(super) fn error(status: StatusCode, content_type: &str, body: &str) -> Optio
     Some(generic(code, if is_text { shortened(body.trim()) } else { "" }))
 }
 
-/// Returns the start of a body, as in client-go.
+/// Returns the beginning of a body, as in client-go.
 fn shortened(body: &str) -> &str {
     &body[..body.floor_char_boundary(2048)]
 }

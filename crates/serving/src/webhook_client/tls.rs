@@ -1,4 +1,4 @@
-//! The TLS settings of webhook calls.
+//! The TLS configuration of webhook calls.
 
 use std::io;
 use std::sync::Arc;
@@ -12,8 +12,8 @@ use rustls::server::ParsedCertificate;
 use rustls::{CertificateError, ClientConfig, DigitallySignedStruct, Error, RootCertStore, SignatureScheme};
 use rustls_platform_verifier::BuilderVerifierExt;
 
-/// Returns the settings for a webhook whose certificate was issued by an authority
-/// in the PEM bundle. If the bundle is empty, the system's authorities are trusted.
+/// Returns the TLS configuration for a webhook whose certificate was issued by an authority in the PEM bundle. If the
+/// bundle is empty, the authorities of the operating system are trusted.
 pub(super) fn config(ca_bundle: &[u8]) -> Result<Arc<ClientConfig>, String> {
     let builder = ClientConfig::builder_with_provider(Arc::new(default_provider()));
     let builder = builder.with_safe_default_protocol_versions().map_err(|error| error.to_string())?;
@@ -33,8 +33,8 @@ pub(super) fn config(ca_bundle: &[u8]) -> Result<Arc<ClientConfig>, String> {
     Ok(Arc::new(builder.dangerous().with_custom_certificate_verifier(verifier).with_no_client_auth()))
 }
 
-/// Accepts certificates that an authority in the bundle has issued and, like Go, certificates
-/// that are themselves in the bundle. Names and validity periods are always checked.
+/// Accepts certificates that were issued by an authority in the bundle. Like Go, also accepts certificates that are in
+/// the bundle themselves. Names and validity periods are always checked.
 #[derive(Debug)]
 struct BundleVerifier {
     authorities: Arc<WebPkiServerVerifier>,
@@ -56,7 +56,8 @@ impl ServerCertVerifier for BundleVerifier {
         };
         let only_issuer = match &refused {
             CertificateError::UnknownIssuer | CertificateError::BadSignature => true,
-            // rustls reports no specific error if a server uses a certificate authority's certificate as its own.
+            // rustls has no specific error for a server that uses the certificate of a certificate authority as its
+            // own.
             CertificateError::Other(other) => other.0.to_string() == "CaUsedAsEndEntity",
             _ => false,
         };
@@ -90,7 +91,7 @@ impl ServerCertVerifier for BundleVerifier {
     }
 }
 
-/// Returns Go's message for a failed handshake with the server `name`.
+/// Returns the message that Go has for a failed handshake with the server `name`.
 pub(super) fn words(error: &io::Error, name: &str) -> String {
     let Some(Error::InvalidCertificate(why)) = error.get_ref().and_then(|inner| inner.downcast_ref()) else {
         return match error.kind() {

@@ -1,5 +1,5 @@
-//! An HTTP/2 connection. This module uses h2 without hyper, so that fewer tasks wake each other. A request's headers and body are written
-//! together.
+//! An HTTP/2 connection. This module uses h2 directly instead of hyper, so that fewer tasks wake each other. The
+//! headers and the body of a request are written together.
 
 mod keep_alive;
 
@@ -27,15 +27,16 @@ use crate::pool::MAX_STREAMS;
 use crate::reads::Reads;
 use crate::request_body::RequestBody;
 
-/// The maximum size of one response's unread data, in bytes. Go has the same limit.
+/// The maximum amount of unread data of a response, in bytes. Go has the same limit.
 const STREAM_WINDOW: u32 = 4 << 20;
-/// A connection's flow-control window in bytes. RFC 9113, section 6.9.1, allows no larger window.
+/// The flow-control window of a connection in bytes. This is the maximum according to RFC 9113, section 6.9.1.
 const CONNECTION_WINDOW: u32 = (1 << 31) - 1;
-/// The connection's window must have room for the windows of all streams. Otherwise, unread responses could block other responses.
+/// The window of the connection must be at least the sum of the windows of all streams. Otherwise, unread responses
+/// could block other responses.
 const _: () = assert!(MAX_STREAMS as u64 * STREAM_WINDOW as u64 <= CONNECTION_WINDOW as u64);
-/// The maximum size of the response headers in bytes. hyper has the same default.
+/// The maximum size of the response headers in bytes. This is also the default of hyper.
 const MAX_HEADERS: u32 = 16 << 10;
-/// The maximum number of streams until the server sends its limit. hyper has the same default.
+/// The maximum number of streams until the server has sent its limit. This is also the default of hyper.
 const INITIAL_STREAMS: usize = 100;
 
 /// Sends requests over one HTTP/2 connection. All clones share the connection.
@@ -43,13 +44,13 @@ const INITIAL_STREAMS: usize = 100;
 pub(super) struct Http2 {
     sender: SendRequest<Bytes>,
     reads: Arc<Reads>,
-    /// The connection's runtime. Tasks on this runtime send streamed request bodies.
+    /// The connection's runtime. Streaming request bodies are sent by tasks on this runtime.
     runtime: Handle,
 }
 
 pub(super) type Connection = client::Connection<Conn, Bytes>;
 
-/// Performs the HTTP/2 handshake. Call this function within a tokio runtime.
+/// Performs the HTTP/2 handshake. Must be called within a tokio runtime.
 pub(super) async fn handshake(
     conn: Conn,
     config: Http2Config,
@@ -62,8 +63,8 @@ pub(super) async fn handshake(
         .initial_connection_window_size(CONNECTION_WINDOW)
         .max_header_list_size(MAX_HEADERS)
         .initial_max_send_streams(INITIAL_STREAMS)
-        // A server can send frames for a stream before it learns that the client has cancelled the stream. Late frames must not end the
-        // connection.
+        // The server may send frames for a cancelled stream until it has learned of the cancellation. These frames must
+        // not end the connection.
         .max_concurrent_reset_streams(MAX_STREAMS)
         .max_local_error_reset_streams(None)
         .handshake(conn)
@@ -118,7 +119,7 @@ impl Http2 {
     }
 }
 
-/// Headers that HTTP/2 forbids (RFC 9113, section 8.2.2).
+/// Headers that are not allowed in HTTP/2 (RFC 9113, section 8.2.2).
 const CONNECTION_HEADERS: [HeaderName; 5] = [
     CONNECTION,
     TRANSFER_ENCODING,
