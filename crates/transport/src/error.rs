@@ -1,4 +1,4 @@
-//! Configuration errors, and an iterator over an error's sources.
+//! Configuration errors, and an iterator over the sources of an error.
 
 use std::error::Error as StdError;
 use std::io;
@@ -11,11 +11,11 @@ use thiserror::Error as ThisError;
 /// A boxed error of any type.
 pub type BoxError = Box<dyn StdError + Send + Sync>;
 
-/// An error from creating a client. The message names the invalid configuration field.
+/// An error that occurred while creating a client. The message names the configuration field that is invalid.
 #[derive(Clone, Debug, ThisError)]
 #[non_exhaustive]
 pub enum ConfigError {
-    /// Two fields are set, but they exclude each other.
+    /// Two fields are set that are mutually exclusive.
     #[error("{first} and {second} exclude each other; set one of them")]
     Conflict {
         /// The first field.
@@ -26,14 +26,14 @@ pub enum ConfigError {
     /// A file cannot be read.
     #[error("{field}: {path} cannot be read: {source}", path = path.display())]
     File {
-        /// The field that contains the file's path.
+        /// The field that contains the path of the file.
         field: &'static str,
         /// The file's path.
         path: PathBuf,
         /// The I/O error.
         source: Arc<io::Error>,
     },
-    /// A field is set, but a field that it requires is missing.
+    /// A field is set without another field that it requires.
     #[error("{present} is set, but {missing} is not; set both or none")]
     Missing {
         /// The field that is set.
@@ -41,7 +41,7 @@ pub enum ConfigError {
         /// The missing field.
         missing: &'static str,
     },
-    /// A field's value cannot be used.
+    /// The value of a field is invalid.
     #[error("{field}: {why}")]
     Value {
         /// The field.
@@ -52,9 +52,9 @@ pub enum ConfigError {
     /// The server's address is invalid.
     #[error("server {server:?}: {why}")]
     Server {
-        /// The server's address, without user and password.
+        /// The address of the server, without user name and password.
         server: String,
-        /// The reason why the address is invalid.
+        /// Why the address is invalid.
         why: String,
     },
 }

@@ -1,4 +1,4 @@
-//! Types for exchanging a request and a response over HTTP/1.1 or HTTP/2.
+//! Types for sending a request and receiving its response over HTTP/1.1 or HTTP/2.
 
 use std::time::Duration;
 
@@ -6,35 +6,35 @@ use http::Method;
 
 use crate::error::BoxError;
 
-/// How long a request uses its connection.
+/// How long a request occupies its connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ConnectionUse {
     /// Until the response ends.
     Short,
-    /// Until the client stops reading the response. For watches and streams.
+    /// Until the client no longer reads the response. For watches and streams.
     Long,
-    /// Indefinitely, because the connection is upgraded to another protocol.
+    /// Forever, because the connection is upgraded to another protocol.
     Upgrade,
 }
 
 /// Options for sending one request.
 #[derive(Clone, Copy, Debug)]
 pub struct ExchangeOptions {
-    /// How long the request uses its connection.
+    /// How long the request occupies its connection.
     pub usage: ConnectionUse,
-    /// The maximum time from sending the request until the response headers arrive.
+    /// The maximum time between sending the request and receiving the response headers.
     pub headers: Option<Duration>,
 }
 
-/// The error of a request that got no response.
+/// The error for a request without a response.
 pub(crate) struct SendError {
     pub(crate) source: BoxError,
-    /// Whether no byte of the request was sent. The caller can then send the request over another connection.
+    /// Whether not a single byte of the request was sent. If so, the caller can send it over another connection.
     pub(crate) is_unsent: bool,
 }
 
-/// Returns `true` if requests with this method usually have a body. A request with such a method has a `Content-Length`
-/// header even if the body is empty.
+/// Returns `true` if requests with this method usually have a body. For such methods, a `Content-Length` header is sent
+/// even if the body is empty.
 pub(crate) fn has_body(method: &Method) -> bool {
     [Method::POST, Method::PUT, Method::PATCH].contains(method)
 }

@@ -1,5 +1,5 @@
-//! Opens TCP connections to hosts with several addresses ("Happy Eyeballs", RFC 8305). If an address does not respond quickly, the client
-//! also tries the next address.
+//! Opens TCP connections to hosts that have several addresses ("Happy Eyeballs", RFC 8305). If the connection to one
+//! address takes long, the next address is tried at the same time.
 
 use std::future::poll_fn;
 use std::io;
@@ -13,22 +13,22 @@ use tokio::time::{Instant, sleep, timeout};
 
 use crate::metrics::LookUps;
 
-/// The delay between the attempts for two addresses.
+/// How long to wait before the next address is tried.
 const HEAD_START: Duration = Duration::from_millis(250);
-/// The maximum time for an attempt to connect to one address.
+/// The timeout for connecting to a single address.
 const TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Connects to the first address that accepts a connection. If all addresses fail, the error lists each failure.
+/// Connects to the first address that accepts a connection. If all addresses fail, the error lists the failures.
 pub(super) async fn connect(host: &str, port: u16, metrics: Option<&LookUps>) -> io::Result<TcpStream> {
-    // An IP address needs no DNS lookup, so do not measure it.
+    // Do not record a DNS lookup for an IP address.
     let looking_up = metrics.filter(|_| host.parse::<IpAddr>().is_err()).map(LookUps::start);
     let addresses = tokio::net::lookup_host((host, port)).await;
     drop(looking_up);
     race(in_turns(addresses?.collect()), TcpStream::connect).await
 }
 
-/// Alternates between IPv4 and IPv6 addresses, starting with the family of the resolver's first address. A broken address family then
-/// delays the connection by only one [`HEAD_START`].
+/// Alternates between IPv4 and IPv6 addresses, starting with the family of the first address from the resolver. If one
+/// of the families does not work, the connection is only delayed by one [`HEAD_START`].
 fn in_turns(addresses: Vec<SocketAddr>) -> Vec<SocketAddr> {
     let preferred = addresses.first().is_some_and(SocketAddr::is_ipv6);
     let (first, second): (Vec<_>, Vec<_>) = addresses.into_iter().partition(|address| address.is_ipv6() == preferred);
@@ -74,7 +74,7 @@ where
     }
 }
 
-/// Waits until an attempt ends. Removes the attempt and returns its output.
+/// Waits until an attempt ends. Removes the attempt and returns its result.
 async fn first<F: Future>(attempts: &mut Vec<Pin<Box<F>>>) -> F::Output {
     poll_fn(|cx| {
         for at in 0..attempts.len() {
@@ -88,7 +88,8 @@ async fn first<F: Future>(attempts: &mut Vec<Pin<Box<F>>>) -> F::Output {
     .await
 }
 
-/// Combines all failures into one error. The error kind is `ConnectionRefused` only if all addresses refused the connection.
+/// Combines all failures into one error. The kind of the error is `ConnectionRefused` only if all addresses refused the
+/// connection.
 fn combined_error(failures: &[(SocketAddr, io::Error)]) -> io::Error {
     let kinds = failures.iter().map(|(_, error)| error.kind());
     let kind = kinds.reduce(|one, other| if one == io::ErrorKind::ConnectionRefused { other } else { one });
@@ -119,8 +120,8 @@ mod tests {
         list.iter().map(|address| format!("{address}:1").parse().unwrap()).collect()
     }
 
-    /// Connects to a list of test addresses. An address that ends with 9 never responds, and an address that ends with 8 refuses the
-    /// connection. Any other address accepts after one second.
+    /// Connects to a list of simulated addresses. Addresses that end with 9 never respond, and addresses that end with
+    /// 8 refuse the connection. All other addresses accept the connection after one second.
     async fn try_all(list: &[&str]) -> (Result<String, String>, Duration) {
         let started = Instant::now();
         let connected = race(addresses(list), |address| async move {

@@ -1,4 +1,4 @@
-//! The reasons why a request got no response, and whether the server may have processed the request.
+//! Why a request received no response, and whether the server may have processed it.
 
 use std::error::Error as StdError;
 use std::fmt;
@@ -9,7 +9,7 @@ use std::time::Duration;
 use crate::error::{BoxError, causes};
 use crate::malformed::is_invalid_response;
 
-/// The reason why a request got no response.
+/// Why a request received no response.
 #[derive(Clone, Debug)]
 pub enum Failure {
     /// The client could not connect. Nothing was sent.
@@ -19,15 +19,15 @@ pub enum Failure {
         /// The underlying error.
         source: Arc<dyn StdError + Send + Sync>,
     },
-    /// The client could not connect in time. Nothing was sent.
+    /// The connection could not be established in time. Nothing was sent.
     ConnectTimeout,
-    /// The request was sent, but the response headers did not arrive in time. Contains the timeout.
+    /// The response headers were not received in time after the request had been sent. Contains the timeout.
     HeadersTimeout(Duration),
-    /// The server did not process the request, and will not do so later.
+    /// The server has not processed the request and never will.
     Unprocessed(Arc<dyn StdError + Send + Sync>),
-    /// The exchange failed. The server may or may not have processed the request.
+    /// The exchange failed. It is unknown whether the server has processed the request.
     Exchange {
-        /// Whether the connection was reused. A reused connection has most likely died while idle.
+        /// Whether the connection was reused. Such a connection has most likely died while it was idle.
         is_stale: bool,
         /// The underlying error.
         source: Arc<dyn StdError + Send + Sync>,
@@ -48,7 +48,7 @@ impl StdError for Failure {
     fn source(&self) -> Option<&(dyn StdError + 'static)> {
         match self {
             Self::ConnectTimeout | Self::HeadersTimeout(_) => None,
-            // The message already contains the source's message.
+            // The message already includes the message of the source.
             Self::Connect { source, .. } | Self::Unprocessed(source) | Self::Exchange { source, .. } => source.source(),
         }
     }
@@ -65,8 +65,8 @@ impl Failure {
     pub(crate) fn of_exchange(error: BoxError, is_unsent: bool, is_fresh: bool) -> Self {
         let source: Arc<dyn StdError + Send + Sync> = error.into();
         let is_unprocessed = is_unsent || causes(&*source).any(|cause| cause.downcast_ref().is_some_and(is_refused));
-        // In TLS 1.3, the server can reject the client's certificate after the client has finished the handshake. If the connection was
-        // reused, or after any other TLS error, the server may have processed the request.
+        // In TLS 1.3, the server can reject the client certificate after the client has completed the handshake. The
+        // request may have been processed if the connection was reused, or if another TLS error occurred.
         let is_turned_away = is_fresh && causes(&*source).any(is_refused_handshake);
         if is_turned_away {
             Self::Connect { refused: false, source }
@@ -78,13 +78,13 @@ impl Failure {
         }
     }
 
-    /// Returns the error for a dial whose task was dropped.
+    /// Returns the error for a dial whose task has been dropped.
     pub(crate) fn interrupted() -> Self {
         Self::Connect { refused: false, source: Arc::new(Interrupted) }
     }
 }
 
-/// The source of the error for a dropped dial. A dial is dropped together with its runtime or its client.
+/// The source of the error for a dial that has been dropped together with its runtime or its client.
 #[derive(Debug)]
 struct Interrupted;
 
@@ -96,19 +96,19 @@ impl fmt::Display for Interrupted {
 
 impl StdError for Interrupted {}
 
-/// Returns `true` if the server reported that it has not processed the stream and never will (RFC 9113, sections 6.8 and 8.7). h2 reports a
-/// GOAWAY only to streams whose ID is above the last stream ID in the GOAWAY.
+/// Returns `true` if the server reported that it has not processed the stream and never will (RFC 9113, sections 6.8
+/// and 8.7). h2 returns a GOAWAY only to streams with an ID above the last stream ID in the GOAWAY.
 fn is_refused(error: &h2::Error) -> bool {
     error.is_remote() && (error.is_go_away() || error.reason() == Some(h2::Reason::REFUSED_STREAM))
 }
 
-/// Returns `true` if an error affects only one stream. The connection can still be used.
+/// Returns `true` if the error only affects one stream, so the connection can still be used.
 pub(crate) fn is_of_stream(error: &(dyn StdError + 'static)) -> bool {
     causes(error).any(|cause| cause.downcast_ref().is_some_and(h2::Error::is_reset))
 }
 
-/// Returns `true` if the peer rejected the TLS handshake. Searches the error message, because an HTTP/2 error contains its cause only as
-/// text.
+/// Returns `true` if the peer rejected the TLS handshake. The error message is searched, because an HTTP/2 error
+/// contains its cause only as text.
 fn is_refused_handshake(error: &(dyn StdError + 'static)) -> bool {
     let text = error.to_string();
     let alert = text.split_once(ALERT).map(|(_, alert)| alert).unwrap_or_default();
@@ -117,8 +117,8 @@ fn is_refused_handshake(error: &(dyn StdError + 'static)) -> bool {
 
 const ALERT: &str = "received fatal alert: ";
 
-/// TLS alerts that a peer sends only during a handshake (RFC 8446, section 6.2, and older TLS versions). After any other alert, such as an
-/// internal error, the server may have processed the request.
+/// The TLS alerts that are only sent during a handshake (RFC 8446, section 6.2, and older versions of TLS). After any
+/// other alert, such as an internal error, the server may have processed the request.
 const REFUSALS: [&str; 18] = [
     "AccessDenied",
     "BadCertificate",

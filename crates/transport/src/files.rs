@@ -1,4 +1,4 @@
-//! Reads small files whose content can change, such as tokens, certificates and keys.
+//! Reads small files that may change over time, such as tokens, certificates and keys.
 
 use std::fs::{self, File};
 use std::io::{self, Read};
@@ -13,11 +13,11 @@ use zeroize::Zeroizing;
 
 /// The maximum size of a file in bytes. A typical CA bundle has about 256 KiB.
 const MAX_SIZE: u64 = 4 << 20;
-/// The maximum time that a request waits for a file.
+/// The maximum time for which a request waits for a file.
 const TIMEOUT: Duration = Duration::from_secs(5);
 
-/// Returns a file's content, which is wiped from memory when it is dropped. Returns an error for pipes and devices. A pipe cannot be read
-/// twice and may have no writer, and a device can be endless.
+/// Returns the content of a file, which is erased from memory when it is dropped. Returns an error for pipes and
+/// devices. A pipe cannot be read twice and may have no writer. A device can be endless.
 pub fn read(path: &Path) -> io::Result<Zeroizing<Vec<u8>>> {
     let refused = |why: String| Err(io::Error::new(io::ErrorKind::InvalidInput, why));
     // Check the file type first, because opening a pipe blocks.
@@ -25,7 +25,7 @@ pub fn read(path: &Path) -> io::Result<Zeroizing<Vec<u8>>> {
     if !found.is_file() {
         return refused("it is not a regular file".into());
     }
-    // Reserve the full capacity. A growing vector would leave copies of the content in memory.
+    // Reserve the full capacity. A vector that grows leaves copies of the content in memory.
     let mut content = Zeroizing::new(Vec::with_capacity(found.len().min(MAX_SIZE) as usize + 1));
     File::open(path)?.take(MAX_SIZE + 1).read_to_end(&mut content)?;
     if content.len() as u64 > MAX_SIZE {
@@ -34,13 +34,14 @@ pub fn read(path: &Path) -> io::Result<Zeroizing<Vec<u8>>> {
     Ok(content)
 }
 
-/// Reads files in a background thread. A reader runs at most one read at a time, and all callers share its result. Cancelling a caller does
-/// not cancel the read.
+/// Reads files on a background thread. At most one read is in progress at a time, and all callers share its result. The
+/// read continues if a caller is cancelled.
 ///
-/// A network file system may block a read forever. Callers therefore wait only for a limited time, and a tokio runtime's shutdown does not
-/// wait for a read. If a read finishes after the timeout, the next caller gets its result.
+/// With a network file system, a read may block forever. Therefore, callers wait only for a limited time, and the
+/// shutdown of a tokio runtime does not wait for reads. If a read finishes after the timeout, its result is returned to
+/// the next caller.
 pub struct FileReader<T> {
-    /// A description of the files, for log messages.
+    /// A description of the files that appears in log messages.
     what: &'static str,
     reading: Mutex<Option<Reading>>,
     last: Arc<Mutex<Option<T>>>,
@@ -53,20 +54,20 @@ struct Reading {
 }
 
 impl Reading {
-    /// Waits until the read ends or the timeout passes. Returns `true` if the read has ended.
+    /// Waits until the read has finished or the timeout expires. Returns `true` if the read has finished.
     async fn over(mut self) -> bool {
         timeout_at(self.began + TIMEOUT, self.end.changed()).await.is_ok()
     }
 }
 
 impl<T: Clone + Send + 'static> FileReader<T> {
-    /// Creates a reader. `what` describes the files in log messages.
+    /// Creates a reader. `what` is a description of the files that appears in log messages.
     pub fn new(what: &'static str) -> Self {
         Self { what, reading: Mutex::default(), last: Arc::default() }
     }
 
-    /// Runs `read` in the background thread and returns its result. If a read is already in progress, waits for that read instead. After
-    /// the timeout, returns the previous result, or an error if there is no previous result.
+    /// Runs `read` on the background thread and returns its result. If another read is in progress, waits for its
+    /// result instead. If the timeout expires, returns the previous result, or an error if there is none.
     pub async fn read(&self, read: impl FnOnce() -> T + Send + 'static) -> Result<T, &'static str> {
         let (reading, is_own) = self.begin(read);
         let _held = (is_own && is_clock_paused()).then(hold_paused_clock);
@@ -78,7 +79,7 @@ impl<T: Clone + Send + 'static> FileReader<T> {
         lock(&self.last).clone().ok_or(why)
     }
 
-    /// Works like [`read`](Self::read), but does not return the result of a read that started before this call.
+    /// Works like [`read`](Self::read), but ignores the result of a read that was started before this call.
     pub async fn read_again(&self, read: impl FnOnce() -> T + Send + 'static) -> Result<T, &'static str> {
         let earlier = lock(&self.reading).clone();
         if let Some(earlier) = earlier {
@@ -87,7 +88,8 @@ impl<T: Clone + Send + 'static> FileReader<T> {
         self.read(read).await
     }
 
-    /// Returns the read in progress, or starts a read. The boolean is `true` if this call started the read.
+    /// Returns the read that is in progress, or starts a read. The boolean is `true` if the read was started by this
+    /// call.
     fn begin(&self, read: impl FnOnce() -> T + Send + 'static) -> (Reading, bool) {
         let mut reading = lock(&self.reading);
         if let Some(reading) = reading.as_ref().filter(|reading| reading.end.has_changed().is_ok()) {
@@ -97,8 +99,8 @@ impl<T: Clone + Send + 'static> FileReader<T> {
         let begun = reading.insert(Reading { began: Instant::now(), end }).clone();
         drop(reading);
         let last = self.last.clone();
-        // Use a thread, because a blocked system call cannot be cancelled, and a tokio runtime's shutdown would wait for a blocking task. A
-        // reader runs at most one thread.
+        // Use a thread, because a blocked system call cannot be cancelled, and a blocking task would delay the shutdown
+        // of the tokio runtime. Each reader has at most one thread.
         let thread = thread::Builder::new().name("pintle-files".into()).spawn(move || {
             let content = read();
             *lock(&last) = Some(content);
@@ -117,11 +119,11 @@ fn is_clock_paused() -> bool {
     !(before..=std::time::Instant::now()).contains(&shown)
 }
 
-/// Prevents a paused tokio clock from advancing until the returned guard is dropped. Without the guard, all deadlines would pass during a
-/// file read, because tokio does not know that another thread is reading.
+/// Keeps tokio's clock, if paused, from advancing until the returned guard is dropped. Otherwise, all deadlines would
+/// expire during a file read, because tokio does not know that another thread is reading.
 ///
-/// The guard is a blocking task that ends when the guard is dropped. A runtime's shutdown waits for blocking tasks. The shutdown does not
-/// deadlock, because the runtime first drops the task that owns the guard.
+/// This is done by a blocking task that ends when the guard is dropped. The shutdown of a runtime waits for its
+/// blocking tasks. There is no deadlock, because the runtime first drops the task that owns the guard.
 fn hold_paused_clock() -> oneshot::Sender<()> {
     let (held, end) = mpsc::channel::<()>();
     drop(tokio::task::spawn_blocking(move || end.recv_timeout(TIMEOUT)));
@@ -134,7 +136,7 @@ fn hold_paused_clock() -> oneshot::Sender<()> {
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    // A panic that poisoned this lock cannot have left the data inconsistent.
+    // The data is consistent even if the lock is poisoned by a panic.
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
@@ -156,7 +158,7 @@ mod tests {
         read(Path::new("/")).unwrap_err();
     }
 
-    /// Returns a function that blocks until the returned sender sends a value or is dropped.
+    /// Returns a function that blocks until a value is sent with the returned sender or the sender is dropped.
     fn gated(value: u32) -> (mpsc::Sender<()>, impl FnOnce() -> u32 + Send) {
         let (go, gate) = mpsc::channel();
         let read = move || {
@@ -211,7 +213,7 @@ mod tests {
     async fn paused_clock_does_not_advance_during_a_read() {
         let reader = FileReader::new("a file");
         let read = || {
-            // Without the guard, the paused clock would advance during this time.
+            // Without the guard, the paused clock would advance here.
             thread::sleep(Duration::from_millis(10));
             1
         };

@@ -1,5 +1,5 @@
-//! Entry points for the fuzz targets in `crates/fuzz/` and for the tests below. A function panics if the code violates a property for the
-//! input.
+//! Entry points for the fuzz targets in `crates/fuzz/` and for the corpus tests in this module. Each function panics if
+//! the input violates an invariant.
 
 #![allow(clippy::unwrap_used, reason = "failed checks panic")]
 
@@ -16,18 +16,19 @@ use crate::tunnel;
 
 const SECRET: &str = "hush";
 
-/// Checks that no error for a PEM file contains text from the file.
+/// Checks that errors about a PEM file never contain text from the file.
 pub fn pem(bytes: &[u8]) {
     for error in pem_faults(bytes) {
         assert!(!error.to_string().contains(SECRET), "{error}");
     }
 }
 
-/// Checks a proxy's response to `CONNECT`. The result must not depend on chunk boundaries, and errors must not quote the response.
+/// Checks the parser for the response of a proxy to `CONNECT`. The result must not depend on how the input is split
+/// into chunks, and errors must not quote the response.
 pub fn proxy_answer(bytes: &[u8]) {
     let connect = |step| now(tunnel::connect(&mut Peer { said: bytes, step }, "host", 443, None));
     let (whole, parts) = (connect(usize::MAX), connect(1));
-    // The client rejects data after the response headers.
+    // Data after the response headers must be rejected.
     assert!(whole.is_err() || parts.is_ok() || bytes.len() > 8 << 10, "{parts:?}");
     let me = ("me".to_owned(), "pw".to_owned());
     for auth in [None, Some(&me)] {
@@ -41,7 +42,7 @@ pub fn proxy_answer(bytes: &[u8]) {
     }
 }
 
-/// A connection whose reads return chunks of `step` bytes. Writes are ignored.
+/// A connection that returns at most `step` bytes per read. Writes are ignored.
 struct Peer<'a> {
     said: &'a [u8],
     step: usize,
@@ -70,7 +71,7 @@ impl AsyncWrite for Peer<'_> {
     }
 }
 
-/// Polls a future that is always ready, and returns its output.
+/// Polls a future that must be ready, and returns its output.
 fn now<F: Future>(future: F) -> F::Output {
     match pin!(future).poll(&mut Context::from_waker(Waker::noop())) {
         Poll::Ready(output) => output,
@@ -78,8 +79,8 @@ fn now<F: Future>(future: F) -> F::Output {
     }
 }
 
-/// Checks an HTTP/1.1 response. The result must not depend on read boundaries, and the client must read nothing after the end of the
-/// response.
+/// Checks an HTTP/1.1 response. The result must not depend on how the input is split into reads, and nothing may be
+/// read after the end of the response.
 pub fn http1_response(bytes: &[u8]) {
     for is_head in [false, true] {
         let whole = http1_read(bytes, bytes.len().max(1), is_head);
@@ -89,7 +90,7 @@ pub fn http1_response(bytes: &[u8]) {
         let Ok((status, body, left)) = whole else { continue };
         assert!(status.as_u16() >= 200 && body.len() + left < bytes.len(), "{status}");
         assert!(!is_head || body.is_empty());
-        // Data after the end of a response must not change the response.
+        // The response must not depend on the data that follows it.
         if left > 0 {
             let end = bytes.len() - left;
             assert_eq!(http1_read(&bytes[..end], 7, is_head), Ok((status, body, 0)));
@@ -97,7 +98,8 @@ pub fn http1_response(bytes: &[u8]) {
     }
 }
 
-/// Checks a gzip body. The result must not depend on chunk boundaries, and must equal the output of `flate2`'s decoder.
+/// Checks a gzip body. The result must not depend on how the input is split into chunks, and must equal the output of
+/// `flate2`.
 #[cfg(feature = "gzip")]
 pub fn gzip(bytes: &[u8]) {
     use std::io::Read as _;
@@ -115,7 +117,7 @@ pub fn gzip(bytes: &[u8]) {
     }
 }
 
-/// Checks `NO_PROXY` rules. The first line is the value of `NO_PROXY`, and the other lines are hosts.
+/// Checks `NO_PROXY` rules. The first line is the value of `NO_PROXY`. All other lines are hosts.
 pub fn no_proxy(bytes: &[u8]) {
     let text = String::from_utf8_lossy(bytes);
     let mut lines = text.lines();

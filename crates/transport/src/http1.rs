@@ -1,4 +1,4 @@
-//! An HTTP/1.1 connection. The current request reads and writes the socket itself, without a separate task.
+//! An HTTP/1.1 connection. The current request reads from and writes to the socket directly, without a separate task.
 
 mod body;
 mod head;
@@ -28,28 +28,28 @@ use crate::request_body::RequestBody;
 
 /// One HTTP/1.1 connection.
 ///
-/// At most one request uses the connection at a time, and the request polls the socket itself. A separate connection task and the request
-/// would wake each other, often across CPUs. While the connection is idle, the socket notifies a watcher task when the peer sends data or
-/// closes the connection.
+/// At most one request at a time uses the connection, and this request polls the socket itself. With a separate task
+/// for the connection, the task and the request would keep waking each other, often on different CPUs. While the
+/// connection is idle, a watcher task is notified when the peer sends data or closes the connection.
 pub(super) struct Http1 {
     conn: Conn,
-    /// Data that was read from the socket, but not processed yet.
+    /// Data that has been read from the socket but not processed yet.
     buf: BytesMut,
-    /// The maximum number of bytes in the next read.
+    /// The maximum number of bytes of the next read.
     room: usize,
     upload: Upload,
-    /// The error of the upload, if the upload has failed.
+    /// The error of the upload, if it has failed.
     upload_error: Option<BoxError>,
     is_busy: bool,
-    /// Whether another request may use the connection after this response.
+    /// Whether the connection can be used by another request after this response.
     is_reusable: bool,
     idle: Idle,
 }
 
-/// The number of bytes to read at once. The number grows up to `MAX_ROOM` during a long response.
+/// The initial size of a read in bytes. It grows up to `MAX_ROOM` during a long response.
 const MIN_ROOM: usize = 8 << 10;
 const MAX_ROOM: usize = 64 << 10;
-/// If the buffer has less free space than this, it grows before a read.
+/// The buffer grows before a read if it has less free space than this, in bytes.
 const LEAST_ROOM: usize = 1 << 10;
 
 impl Http1 {
@@ -75,7 +75,7 @@ impl Http1 {
         self.is_reusable && !self.is_busy && self.buf.is_empty() && self.upload.is_done()
     }
 
-    /// Sends a request and waits for the response headers. Do not use the connection after an error.
+    /// Sends a request and waits for the response headers. The connection must not be used after an error.
     pub(super) async fn send(
         &mut self,
         request: &mut Request<RequestBody>,
@@ -83,7 +83,7 @@ impl Http1 {
         self.exchange(request, false).await
     }
 
-    /// Sends an upgrade request. After a response with status 101, the peer uses the new protocol on this connection.
+    /// Sends an upgrade request. If the response has status 101, the connection uses the new protocol afterwards.
     pub(super) async fn upgrade(
         &mut self,
         request: &mut Request<RequestBody>,
@@ -107,7 +107,7 @@ impl Http1 {
         let closes = asks_to_close(request.headers());
         self.upload_error = None;
         self.upload.start(request);
-        // `poll_unrequested` has already registered the waker.
+        // The waker has already been registered by `poll_unrequested`.
         let mut is_registered = true;
         let head = poll_fn(|cx| self.poll_head(asked, std::mem::take(&mut is_registered), cx)).await;
         let Head { response, body, keeps_alive } = head.map_err(|source| SendError { source, is_unsent: false })?;
@@ -116,7 +116,7 @@ impl Http1 {
         Ok(response.map(|()| body))
     }
 
-    /// Polls the next part of the response body. Also continues to send the request body.
+    /// Polls the next part of the response body. Also continues sending the request body.
     pub(super) fn poll_frame(
         &mut self,
         body: &mut ResponseBody,
@@ -125,12 +125,13 @@ impl Http1 {
         if !self.upload.is_over()
             && let Poll::Ready(Err(error)) = self.upload.poll(&mut self.conn, cx)
         {
-            // The response can still be complete, so report the upload error only if the response fails. The connection is not used again.
+            // The response may still be complete, so only report this error if the response fails. The connection is
+            // not reused.
             self.upload_error = Some(error);
         }
         let piece = match self.poll_piece(body, cx) {
             Poll::Ready(piece) => piece,
-            // The request body failed, so the server waits for data that never arrives.
+            // The request body has failed, so the server waits for data that will never arrive.
             Poll::Pending if self.upload.has_body_failed() => match self.upload_error.take() {
                 Some(error) => Some(Err(error)),
                 None => return Poll::Pending,
@@ -144,12 +145,12 @@ impl Http1 {
         Poll::Ready(piece)
     }
 
-    /// Returns the socket, and the data that the peer sent after the response.
+    /// Returns the socket and the data that the peer sent after the response.
     pub(super) fn into_parts(self) -> (Conn, Bytes) {
         (self.conn, self.buf.freeze())
     }
 
-    /// Makes the watcher responsible for the idle connection. Returns `true` if the connection is still open.
+    /// Hands the idle connection over to the watcher task. Returns `true` if the connection is still open.
     pub(super) fn hand_to_watcher(&mut self) -> bool {
         let signal = self.idle.0.clone();
         signal.is_set.store(false, Ordering::Release);
@@ -161,16 +162,16 @@ impl Http1 {
         is_open
     }
 
-    /// Sends the request and polls the response headers. If `is_registered`, the waker is already registered for the socket, and the method
-    /// does not read.
+    /// Sends the request and polls for the response headers. If `is_registered` is `true`, the waker is already
+    /// registered with the socket, and nothing is read.
     fn poll_head(&mut self, asked: Asked, is_registered: bool, cx: &mut Context<'_>) -> Poll<Result<Head, BoxError>> {
         match self.upload.poll(&mut self.conn, cx) {
             Poll::Ready(Err(error)) => self.upload_error = Some(error),
             _ if is_registered => return Poll::Pending,
             _ => {}
         }
-        // A server can send an error response and close the connection before reading the whole request. The upload then fails although a
-        // response arrives, so read the response.
+        // A server may send an error response and close the connection before it has read the entire request. In this
+        // case, the upload fails although there is a response, so read the response.
         loop {
             match self.poll_read(cx) {
                 Poll::Ready(Ok(0)) => {
@@ -182,7 +183,8 @@ impl Http1 {
                     }
                 }
                 Poll::Ready(Err(error)) => return Poll::Ready(Err(error.into())),
-                // If the socket failed during the upload, the next read returns the server's data or the end of the stream.
+                // If the socket failed during the upload, the next read returns the data from the server or the end of
+                // the stream.
                 Poll::Pending if !self.upload.has_body_failed() => return Poll::Pending,
                 Poll::Pending => {
                     return self.upload_error.take().map_or(Poll::Pending, |error| Poll::Ready(Err(error)));
@@ -207,7 +209,7 @@ impl Http1 {
         }
     }
 
-    /// Returns `Ready` if the peer has closed the connection, or has sent data although no request is in flight.
+    /// Returns `Ready` if the peer has closed the connection, or if it has sent data although no request is in flight.
     fn poll_unrequested(&mut self, cx: &mut Context<'_>) -> Poll<BoxError> {
         Poll::Ready(match ready!(self.poll_read(cx)) {
             Ok(0) => Malformed::Closed.into(),
@@ -216,7 +218,7 @@ impl Http1 {
         })
     }
 
-    /// Reads from the socket. Returns the number of bytes read, which is 0 at the end of the stream.
+    /// Reads from the socket. Returns the number of bytes that were read, or 0 at the end of the stream.
     fn poll_read(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<usize>> {
         if self.buf.capacity() - self.buf.len() < LEAST_ROOM {
             self.buf.reserve(self.room);
@@ -237,8 +239,8 @@ fn asks_to_close(headers: &HeaderMap) -> bool {
     options.any(|option| option.trim_ascii().eq_ignore_ascii_case(b"close"))
 }
 
-/// Reads a response from a server that sends `bytes` in parts of `step` bytes and then closes the connection. Returns the response's status
-/// and body, and the number of bytes after the response.
+/// Reads a response from a server that sends `bytes` in chunks of `step` bytes and then closes the connection. Returns
+/// the status and the body of the response, and the number of bytes that follow it.
 #[cfg(any(test, fuzzing))]
 pub(crate) fn http1_read(
     bytes: &[u8],
@@ -266,7 +268,7 @@ pub(crate) fn http1_read(
     Ok((head.response.status(), data, left + buf.len()))
 }
 
-/// Ends the watcher task when the connection is dropped.
+/// When the connection is dropped, this ends the watcher task.
 struct Idle(Arc<IdleSignal>);
 
 impl Drop for Idle {
@@ -276,7 +278,7 @@ impl Drop for Idle {
     }
 }
 
-/// Notifies an idle connection's watcher when the peer sends data or closes the connection.
+/// Notifies the watcher of an idle connection when the peer sends data or closes the connection.
 #[derive(Default)]
 pub(super) struct IdleSignal {
     notify: Notify,
@@ -291,7 +293,7 @@ impl IdleSignal {
         !self.is_over.load(Ordering::Acquire)
     }
 
-    /// Repeats the last notification. The watcher may have missed the notification while it took over the connection.
+    /// Repeats the last notification. The watcher may have missed it while it was taking over the connection.
     pub(super) fn repeat(&self) {
         if self.is_set.load(Ordering::Acquire) {
             self.notify.notify_one();

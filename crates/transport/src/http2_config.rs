@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-/// A client's HTTP/2 settings, with client-go's defaults. The settings take effect if the server agrees on HTTP/2
-/// during the TLS handshake.
+/// The HTTP/2 settings of a client, with the same defaults as client-go. The settings only matter if HTTP/2 is
+/// negotiated during the TLS handshake.
 ///
 /// # Examples
 ///
@@ -18,12 +18,12 @@ use std::time::Duration;
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Http2Config {
-    /// Whether to offer HTTP/2 to the server. If `false`, each request in flight uses its own connection.
+    /// Whether to offer HTTP/2 to the server. If this is `false`, each request in flight needs its own connection.
     pub enabled: bool,
-    /// How long the server may be silent before the client sends a ping. 30 s by default. `None` disables pings, so the
-    /// client detects a lost server only through TCP.
+    /// How long no data may arrive from the server before the client sends a ping. 30 s by default. With `None`, no
+    /// pings are sent, so a lost server is only detected by TCP.
     pub ping_after: Option<Duration>,
-    /// How long to wait for the response to a ping before closing the connection. 15 s by default.
+    /// How long to wait for the response to a ping before the connection is closed. 15 s by default.
     pub ping_timeout: Duration,
 }
 
@@ -33,17 +33,17 @@ impl Default for Http2Config {
     }
 }
 
-/// The maximum duration. Longer durations are reduced to this value.
+/// The maximum duration. Longer durations are shortened to this value.
 const LONGEST: Duration = Duration::from_secs(365 * 24 * 60 * 60);
 
 impl Http2Config {
-    /// Limits all durations, because adding a very long duration to an instant panics.
+    /// Limits the durations, because adding a very long duration to an `Instant` would panic.
     pub(crate) fn countable(self) -> Self {
         let ping_after = self.ping_after.map(|after| after.min(LONGEST));
         Self { ping_after, ping_timeout: self.ping_timeout.min(LONGEST), ..self }
     }
 
-    /// Reads client-go's environment variables. A variable that is unset or not a number keeps the default.
+    /// Reads client-go's environment variables. If a variable is not set or is not a number, the default applies.
     ///
     /// - `DISABLE_HTTP2` disables HTTP/2 if it is not empty.
     /// - `HTTP2_READ_IDLE_TIMEOUT_SECONDS` sets [`ping_after`](Self::ping_after), in seconds. 0 disables pings.
@@ -66,7 +66,7 @@ impl Http2Config {
                 Some(Duration::ZERO) => None,
                 asked => asked.or(ping_after),
             },
-            // A ping timeout of zero would close every connection after its first ping.
+            // With a ping timeout of zero, each connection would be closed after its first ping.
             ping_timeout: seconds("HTTP2_PING_TIMEOUT_SECONDS").filter(|time| !time.is_zero()).unwrap_or(ping_timeout),
         }
     }

@@ -1,18 +1,19 @@
-//! Connections to an API server: HTTP/1.1, HTTP/2, TLS, proxies and connection pools.
+//! Connections to an API server, with HTTP/1.1, HTTP/2, TLS, proxies and connection pools.
 //!
 //! This crate is part of `pintle-restreq` and has **no stability promise**. Use `pintle-restreq` instead.
 //!
-//! - [`Transport`] sends a request over a pooled connection and returns the response. [`TransportConfig`] describes the
-//!   server, its certificates and its proxy.
-//! - [`RequestBody`] and [`ResponseBody`] are the bodies of requests and responses. A response body owns its connection until the body
-//!   ends.
-//! - [`ExchangeOptions`] are the options for sending one request. [`Failure`] states why a request got no response.
+//! - A [`Transport`] sends requests over pooled connections and returns the responses. A [`TransportConfig`] describes
+//!   the server, its certificates and its proxy.
+//! - [`RequestBody`] and [`ResponseBody`] are the bodies of requests and responses. A response body owns its connection
+//!   until the end of the body.
+//! - [`ExchangeOptions`] are the options for sending a request. A [`Failure`] describes why a request received no
+//!   response.
 //! - [`Upgraded`] is a connection after a protocol upgrade.
-//! - [`Timers`] adds a timeout to a short future, and is cheaper than a new tokio timer for each future.
+//! - [`Timers`] adds a timeout to a short future, which is cheaper than creating a tokio timer for each future.
 //! - [`authorization`] creates `Authorization` headers. [`files`] reads files that change.
 //!
-//! The crate contains no code for particular resources or verbs. The transport retries a request only if a reused connection fails before
-//! any byte was sent. To read the code, start with `transport.rs`.
+//! The crate does not depend on particular resources or verbs. A request is only retried if a reused connection fails
+//! before any byte was sent. `transport.rs` is a good place to start reading the code.
 //!
 //! ```
 //! # use std::time::Duration;

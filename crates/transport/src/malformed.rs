@@ -1,4 +1,4 @@
-//! Violations of HTTP/1.1 by a server.
+//! Responses that violate HTTP/1.1.
 
 use std::error::Error as StdError;
 use std::fmt;
@@ -8,21 +8,21 @@ use crate::error::causes;
 /// A server's violation of HTTP/1.1.
 #[derive(Debug)]
 pub(crate) enum Malformed {
-    /// The server closed the connection before it sent response headers.
+    /// The server closed the connection before it sent the response headers.
     Closed,
     /// The server closed the connection before the end of the response body.
     Truncated,
     /// The server sent data although no request was in flight.
     Unrequested,
-    /// The headers are larger than this limit in bytes.
+    /// The headers exceed this limit in bytes.
     HeadTooLarge(usize),
     Head(&'static str),
     Syntax(httparse::Error),
     Chunk(&'static str),
 }
 
-/// Returns `true` if `error` was caused by a response that is not valid HTTP. The client received such a response, so the response was not
-/// lost.
+/// Returns `true` if `error` was caused by a response that is invalid HTTP. In this case, the response was received and
+/// not lost.
 pub fn is_invalid_response(error: &(dyn StdError + 'static)) -> bool {
     let malformed = causes(error).find_map(|cause| cause.downcast_ref());
     matches!(

@@ -1,4 +1,4 @@
-//! Connection metrics, with the same names as in client-go.
+//! Metrics of connections, with the same names as in client-go.
 
 use std::sync::{Arc, OnceLock};
 
@@ -12,12 +12,12 @@ static RESOLVED: Metric = Metric {
     labels: &["host"],
 };
 
-/// Measures the DNS lookups of one host, which is the server or its proxy.
+/// Measures the DNS lookups of a host, which is either the server or its proxy.
 #[derive(Debug)]
 pub(crate) struct LookUps {
     provider: Arc<dyn Provider>,
     host: String,
-    /// Created at the first DNS lookup. A connection to an IP address needs no histogram.
+    /// The histogram is created at the first DNS lookup. It is not needed if the client connects to an IP address.
     resolved: OnceLock<Box<dyn Histogram>>,
 }
 
@@ -26,7 +26,7 @@ impl LookUps {
         Self { provider, host, resolved: OnceLock::new() }
     }
 
-    /// Measures a DNS lookup until the returned guard is dropped. A cancelled lookup is also measured.
+    /// Measures a DNS lookup, which ends when the returned guard is dropped. This includes lookups that are cancelled.
     pub(crate) fn start(&self) -> LookUp<'_> {
         LookUp { all: self, start: Instant::now() }
     }
@@ -41,8 +41,8 @@ impl Drop for LookUp<'_> {
     fn drop(&mut self) {
         let LookUps { provider, host, resolved } = self.all;
         if resolved.get().is_none() {
-            // Call the provider outside of the cell's initialization, so that no other thread waits for the provider. If two threads create
-            // a histogram, the first one is used.
+            // Create the histogram before initializing the cell, so that no other thread has to wait for the provider.
+            // If two threads create a histogram at the same time, the first one is used.
             let made = provider.histogram(&RESOLVED, &[host]);
             drop(resolved.set(made));
         }

@@ -1,6 +1,6 @@
-//! A server's scheme, host and port.
+//! The scheme, the host and the port of a server.
 
-/// The scheme and the authority of a server's URL.
+/// The scheme and the authority of a server URL.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Origin {
     /// Whether the scheme is `https`. Otherwise, the scheme is `http`.
@@ -20,23 +20,23 @@ impl Origin {
         if self.https { "https" } else { "http" }
     }
 
-    /// Returns the host without brackets, and the port. The default port depends on the scheme.
+    /// Returns the host, without brackets, and the port. The default port depends on the scheme.
     pub fn host_and_port(&self) -> (String, u16) {
         let (host, port) = split_port(&self.authority);
         (host.to_owned(), port.unwrap_or(if self.https { 443 } else { 80 }))
     }
 
-    /// Returns the value for the `Host` header.
+    /// Returns the value of the `Host` header.
     pub fn host_header(&self) -> &str {
         let default = if self.https { ":443" } else { ":80" };
         self.authority.strip_suffix(default).unwrap_or(&self.authority)
     }
 }
 
-/// Splits an authority into the host without brackets and the optional port.
+/// Splits an authority into the host, without brackets, and the port, which is optional.
 pub(crate) fn split_port(authority: &str) -> (&str, Option<u16>) {
     let (host, port) = match authority.rsplit_once(':') {
-        // The last colon in a bracketed IPv6 address is part of the address.
+        // The last colon may be part of an IPv6 address in brackets.
         Some((host, port)) if !port.ends_with(']') => (host, port.parse().ok()),
         _ => (authority, None),
     };

@@ -1,5 +1,5 @@
-//! The connection pool. The pool assigns connections to requests, and decides when to dial and which connections to close. The pool does no
-//! I/O, reads no clock and takes no locks.
+//! The connection pool. It assigns connections to requests, and decides when to dial and which connections to close. It
+//! performs no I/O, does not read the clock and does not use locks.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -15,30 +15,32 @@ pub(super) type Ticket = u64;
 pub(super) enum Protocol {
     /// The connection serves one request at a time.
     Http1,
-    /// The connection serves as many concurrent requests as the server allows.
+    /// The connection serves as many requests at the same time as the server allows.
     Http2,
 }
 
 /// A connection pool for one group of requests.
 ///
-/// - A request gets the most recently used idle HTTP/1 connection. If none is idle, the request gets a stream on the oldest HTTP/2
-///   connection with free streams. Otherwise, the request waits in FIFO order until a connection is returned or established.
-/// - Until the first dial reveals the server's protocol, all requests share one dial. After the first dial, the pool starts as many
-///   concurrent dials as the waiting requests need.
-/// - Until the server's settings arrive, a new HTTP/2 connection has only one stream.
-/// - If a dial fails, the remaining dials may be too few for all waiting requests. The requests that have waited longest then fail.
-/// - If a request has waited too long for an unfinished dial, the pool abandons the dial. The pool then starts new dials for the other
-///   waiting requests.
+/// - A request uses the idle HTTP/1 connection that was used most recently. If there is none, it uses a stream of the
+///   oldest HTTP/2 connection that has a free stream. Otherwise, it waits until a connection is returned or
+///   established. Requests are served in FIFO order.
+/// - Until the protocol of the server is known from the first dial, all requests share one dial. After that, the pool
+///   dials as many connections concurrently as the waiting requests need.
+/// - A new HTTP/2 connection has only one stream until the settings of the server arrive.
+/// - If a dial fails, the remaining dials may not be sufficient for all waiting requests. In this case, the requests
+///   that have waited longest fail.
+/// - If a request has waited too long for a dial to finish, the dial is abandoned. New dials are then started for the
+///   other waiting requests.
 #[derive(Debug, Default)]
 pub(super) struct Pool {
     /// The protocol of the last successful dial.
     protocol: Option<Protocol>,
-    /// The idle HTTP/1 connections, each with the time at which it became idle. Busy HTTP/1 connections are not in the pool.
+    /// The idle HTTP/1 connections, and when each of them became idle. Busy HTTP/1 connections are not listed.
     idle: Vec<(ConnId, Instant)>,
     streams: BTreeMap<ConnId, Streams>,
     waiting: BTreeSet<Ticket>,
     dials: usize,
-    /// The last stream limit that the server sent on any connection.
+    /// The stream limit that the server has sent last on any connection.
     last_limit: Option<usize>,
     last_id: u64,
 }
@@ -46,13 +48,13 @@ pub(super) struct Pool {
 #[derive(Debug)]
 struct Streams {
     used: usize,
-    /// `None` until the server's settings arrive.
+    /// `None` until the settings of the server arrive.
     limit: Option<usize>,
     since: Instant,
     idle_since: Instant,
 }
 
-/// The actions that the caller must execute, immediately and in the order of the fields.
+/// Actions that the caller must execute immediately, in the order of the fields.
 #[derive(Debug, Default, PartialEq, Eq)]
 #[must_use]
 pub(super) struct Actions {
@@ -68,18 +70,19 @@ pub(super) enum Acquired {
     Wait(Ticket, Actions),
 }
 
-/// The maximum time that a connection may be idle. Go has the same limit.
+/// How long a connection may be idle before it is closed. Go uses the same limit. Go has the same limit.
 pub(super) const IDLE_TIMEOUT: Duration = Duration::from_secs(90);
-/// The maximum number of idle HTTP/1 connections. Go's limit is 25, but then each burst of more than 25 requests would dial again. The most
-/// recently used connection is reused first, so connections that smaller bursts do not need are closed after [`IDLE_TIMEOUT`].
+/// The maximum number of idle HTTP/1 connections. Go's limit is 25. With this limit, each burst of more than 25
+/// requests would have to dial again. Connections that smaller bursts do not need are closed after [`IDLE_TIMEOUT`],
+/// because the most recently used connection is reused first.
 const MAX_IDLE: usize = 256;
-/// The maximum number of streams on one connection, even if the server allows more. The flow-control windows of all streams fit into the
-/// connection's window (`CONNECTION_WINDOW` in http2.rs).
+/// The maximum number of streams per connection, even if the server allows more. With this limit, the flow-control
+/// windows of all streams fit into the window of the connection (`CONNECTION_WINDOW` in http2.rs).
 pub(super) const MAX_STREAMS: usize = 511;
 
 impl Pool {
     pub(super) fn acquire(&mut self) -> Acquired {
-        // Requests that are already waiting take precedence.
+        // Requests that are already waiting are served first.
         if self.waiting.is_empty()
             && let Some(conn) = self.take()
         {
@@ -90,7 +93,7 @@ impl Pool {
         Acquired::Wait(ticket, self.next_actions())
     }
 
-    /// Removes a waiting request. Another request can use the connection that is being dialled.
+    /// Removes a waiting request. The connection that is being dialled can be used by another request.
     pub(super) fn cancel(&mut self, ticket: Ticket) {
         self.waiting.remove(&ticket);
     }
@@ -121,8 +124,8 @@ impl Pool {
         Actions { fail, ..self.next_actions() }
     }
 
-    /// Abandons `dials` overdue dials. Also abandons connections that are at least `max_wait` old and have received no settings from the
-    /// server. Starts new dials for the waiting requests.
+    /// Abandons `dials` overdue dials. Also abandons connections that are at least `max_wait` old and have not received
+    /// the settings of the server. Starts new dials for the waiting requests.
     pub(super) fn give_up(&mut self, dials: usize, now: Instant, max_wait: Duration) -> Actions {
         self.dials -= dials;
         let is_stuck = |streams: &Streams| now.saturating_duration_since(streams.since) >= max_wait;
@@ -133,8 +136,8 @@ impl Pool {
         actions
     }
 
-    /// Records the server's stream limit, which the server may change. If the limit decreases, open streams above the limit continue until
-    /// they end.
+    /// Records the stream limit of the server, which can change. If it decreases, streams that are already open are not
+    /// affected.
     pub(super) fn settled(&mut self, conn: ConnId, limit: usize) -> Actions {
         let limit = limit.clamp(1, MAX_STREAMS);
         if let Some(streams) = self.streams.get_mut(&conn) {
@@ -157,7 +160,8 @@ impl Pool {
         self.next_actions()
     }
 
-    /// Removes a connection that was lost or that the server is closing. Requests on the connection continue if possible.
+    /// Removes a connection that has been lost or is being closed by the server. Requests that use the connection
+    /// continue if possible.
     pub(super) fn lost(&mut self, conn: ConnId) -> Actions {
         self.streams.remove(&conn);
         self.idle.retain(|(other, _)| *other != conn);
@@ -166,7 +170,8 @@ impl Pool {
         actions
     }
 
-    /// Returns the time at which an idle connection must close. If that time has passed, removes the connection and returns `None`.
+    /// Returns when an idle connection must be closed. If this time has passed, removes the connection and returns
+    /// `None`.
     pub(super) fn idle_deadline(&mut self, conn: ConnId, now: Instant) -> Option<Instant> {
         let is_conn = |(other, _): &(ConnId, Instant)| *other == conn;
         let since = match (self.streams.get(&conn), self.idle.iter().find(|entry| is_conn(entry))) {
@@ -192,7 +197,8 @@ impl Pool {
         Some(*conn)
     }
 
-    /// Assigns connections to waiting requests, closes connections that are no longer needed, and dials for the requests that still wait.
+    /// Assigns connections to waiting requests, closes connections that are no longer needed, and dials for the
+    /// remaining requests.
     fn next_actions(&mut self) -> Actions {
         let mut actions = Actions::default();
         while !self.waiting.is_empty()
@@ -215,7 +221,7 @@ impl Pool {
         actions
     }
 
-    /// Counts only the connections that have not received the server's settings.
+    /// Only counts connections that have not received the settings of the server.
     fn expected_streams(&self) -> usize {
         let unsettled = self.streams.values().filter(|streams| streams.limit.is_none());
         unsettled.map(|streams| self.expected_limit().saturating_sub(streams.used)).sum()

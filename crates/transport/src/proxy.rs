@@ -11,13 +11,14 @@ use crate::authorization::basic;
 use crate::error::ConfigError;
 use crate::origin::{Origin, split_port};
 
-/// The proxy for all requests of a client. A client has only one server, so one choice applies to all requests.
+/// The proxy that all requests of a client use. The choice applies to all requests, because a client has only one
+/// server.
 #[derive(Clone)]
 pub(crate) enum Proxy {
     /// An HTTP proxy. The proxy opens a tunnel to an `https` server, and forwards each request to an `http` server. The
     /// connection to the proxy may use TLS.
     Http { is_tls: bool, host: String, port: u16, auth: Option<HeaderValue> },
-    /// A SOCKS5 proxy, which resolves the server's host name.
+    /// A SOCKS5 proxy, which resolves the host name of the server.
     Socks5 { host: String, port: u16, auth: Option<(String, String)> },
 }
 
@@ -30,9 +31,9 @@ pub(crate) struct Environment {
 }
 
 impl Proxy {
-    /// Returns the configured proxy. Without a configured proxy, returns the proxy in the environment variables
-    /// `HTTPS_PROXY`, `HTTP_PROXY`, `ALL_PROXY` and `NO_PROXY`. Requests to localhost never use a proxy from the
-    /// environment.
+    /// Returns the configured proxy. If no proxy is configured, returns the proxy from the environment variables
+    /// `HTTPS_PROXY`, `HTTP_PROXY`, `ALL_PROXY` and `NO_PROXY`. Proxies from the environment are never used for
+    /// localhost.
     pub(crate) fn choose(
         origin: &Origin,
         configured: Option<&str>,
@@ -80,7 +81,7 @@ impl Proxy {
         });
         let host = host.to_owned();
         let http = |is_tls, default| {
-            // A base64 text is always a valid header value.
+            // Base64 is always a valid header value.
             let auth = auth.as_ref().and_then(|(user, password)| basic("proxy_url", user, password).ok());
             Ok(Self::Http { is_tls, host: host.clone(), port: port.unwrap_or(default), auth })
         };
@@ -106,7 +107,7 @@ impl Environment {
             let mut set = names.iter().filter_map(|name| std::env::var(name).ok());
             set.find(|value| !value.trim().is_empty())
         };
-        // In a CGI program, a request header named `Proxy` sets `HTTP_PROXY`, so ignore the variable.
+        // Ignore `HTTP_PROXY` in a CGI program, because it can be set by a request header named `Proxy`.
         let http = if std::env::var_os("REQUEST_METHOD").is_some() {
             &["http_proxy"][..]
         } else {
@@ -207,7 +208,7 @@ mod tests {
         }
     }
 
-    /// The client must not fall back to a direct connection, because the proxy may exist to prevent direct connections.
+    /// Do not fall back to a direct connection, because the proxy may have been set up to prevent direct connections.
     #[test]
     fn malformed_environment_proxy_is_an_error_naming_its_variable() {
         for url in ["http://me:hush@p:port", "::", "ftp://me:hush@p"] {

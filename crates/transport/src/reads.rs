@@ -1,4 +1,4 @@
-//! The state that an HTTP/2 connection's socket shares with its requests.
+//! The state that is shared between the socket of an HTTP/2 connection and its requests.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
@@ -6,12 +6,12 @@ use std::time::Duration;
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
-/// The time of a connection's last read, and whether the peer is lost.
+/// When a connection was last read, and whether its peer is lost.
 pub(super) struct Reads {
-    /// Notified when the peer's first data has been processed.
+    /// Notified when the first data from the peer has been processed.
     pub(super) settled: Notify,
     start: Instant,
-    /// The time of the last read, in milliseconds after `start`.
+    /// When the connection was last read, in milliseconds since `start`.
     last: AtomicU64,
     is_dead: AtomicBool,
 }

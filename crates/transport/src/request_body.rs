@@ -15,17 +15,18 @@ use tokio::sync::oneshot;
 
 use crate::error::BoxError;
 
-/// A stream of the parts of a body.
+/// A stream that yields the chunks of a body.
 pub type ByteSource = Pin<Box<dyn Stream<Item = io::Result<Bytes>> + Send>>;
 
 /// A request body. Empty by default.
 pub struct RequestBody {
     pieces: Pieces,
-    /// Resolves when the response is dropped. The transport must then stop sending the body.
+    /// Completes when the response is dropped. The rest of the body must then not be sent.
     over: Option<oneshot::Receiver<()>>,
 }
 
-/// The content of a request body. A mutex here is never contended. The mutex makes the body `Sync`, which a shared connection requires.
+/// The content of a request body. The mutexes are never contended. They make the body `Sync`, which a shared connection
+/// requires.
 enum Pieces {
     Whole(Option<Bytes>),
     Stream(Mutex<ByteSource>),
@@ -64,20 +65,22 @@ impl RequestBody {
         Self::new(Pieces::Whole(Some(bytes).filter(|bytes| !bytes.is_empty())))
     }
 
-    /// Creates a body from a stream of its parts.
+    /// Creates a body from a stream of chunks.
     pub fn of_stream(source: ByteSource) -> Self {
         Self::new(Pieces::Stream(Mutex::new(source)))
     }
 
-    /// Creates a body from a `tower` layer's body.
+    /// Creates a body from the body that a `tower` layer returned.
     pub fn of_layer(body: UnsyncBoxBody<Bytes, BoxError>) -> Self {
         Self::new(Pieces::Layer(Mutex::new(body)))
     }
 
-    /// Returns a guard for a streamed body. If the guard is dropped before the whole body was sent, the body ends with an error.
+    /// Returns a guard for a streaming body. If the guard is dropped before the entire body was sent, the body ends
+    /// with an error.
     ///
-    /// Without the guard, HTTP/2 would continue to send the body after the response is dropped. A server can respond without reading the
-    /// whole body or resetting the stream. The body would then stay in memory until the connection ends.
+    /// Without this guard, the body would still be sent over HTTP/2 after the response has been dropped. If the server
+    /// responds without reading the entire body or resetting the stream, the body would stay in memory until the
+    /// connection ends.
     pub(crate) fn cancel_guard(&mut self) -> Option<oneshot::Sender<()>> {
         if let Pieces::Whole(_) = self.pieces {
             return None;
@@ -87,7 +90,7 @@ impl RequestBody {
         Some(lease)
     }
 
-    /// Takes the content of a body in memory. Returns `None` for a streamed body.
+    /// Takes the content out of a body that is in memory. Returns `None` for a streaming body.
     pub(crate) fn take_whole(&mut self) -> Option<Bytes> {
         match &mut self.pieces {
             Pieces::Whole(bytes) => Some(bytes.take().unwrap_or_default()),
@@ -95,7 +98,7 @@ impl RequestBody {
         }
     }
 
-    /// Returns `Ready` after the guard from [`cancel_guard`](Self::cancel_guard) is dropped.
+    /// Returns `Ready` once the guard from [`cancel_guard`](Self::cancel_guard) has been dropped.
     pub(crate) fn poll_abandoned(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         match &mut self.over {
             Some(over) => Pin::new(over).poll(cx).map(drop),
@@ -142,13 +145,13 @@ impl http_body::Body for RequestBody {
 impl Drop for RequestBody {
     fn drop(&mut self) {
         let pieces = mem::replace(&mut self.pieces, Pieces::Whole(None));
-        // A panic in the destructor is caught too.
+        // This also catches a panic in the destructor.
         caught(|| drop(pieces));
     }
 }
 
-/// Runs user code, such as the stream of a body or a layer. Returns `None` if the code panics. Over HTTP/2, user code runs in the task of a
-/// shared connection, and that task must not panic.
+/// Runs user code, such as the stream of a body, or a layer. Returns `None` if it panics. With HTTP/2, user code runs
+/// on the task of a shared connection, which must not panic.
 fn caught<T>(run: impl FnOnce() -> T) -> Option<T> {
     catch_unwind(AssertUnwindSafe(run)).ok()
 }

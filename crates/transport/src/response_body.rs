@@ -1,4 +1,4 @@
-//! Response bodies, which own their connection until they end.
+//! Response bodies. Each body owns its connection until the body ends.
 
 #[cfg(feature = "gzip")]
 mod inflate;
@@ -15,7 +15,7 @@ pub(crate) use self::inflate::inflated;
 use crate::connection_group::{Incoming, PooledConnection};
 use crate::error::BoxError;
 
-/// A response body. When the body ends, its connection becomes free for another request.
+/// A response body. When the body ends, its connection can be used by another request.
 pub struct ResponseBody(Source);
 
 enum Source {
@@ -23,7 +23,7 @@ enum Source {
         incoming: Incoming,
         connection: Option<PooledConnection>,
     },
-    /// A body from a `tower` layer. The mutex is never contended. The mutex makes the body `Sync`.
+    /// A body that a `tower` layer returned. The mutex is never contended. The mutex makes it `Sync`.
     Layer(Mutex<Pin<Box<dyn Body<Data = Bytes, Error = BoxError> + Send>>>),
     #[cfg(feature = "gzip")]
     Gzip(Box<inflate::Inflate>),
@@ -37,7 +37,7 @@ impl ResponseBody {
         Self(source)
     }
 
-    /// Creates a body from any HTTP body, such as the body of a `tower` layer.
+    /// Creates a body from any type that implements [`http_body::Body`], such as the body of a `tower` layer.
     pub fn of_layer(body: impl Body<Data = Bytes, Error: Into<BoxError>> + Send + 'static) -> Self {
         use http_body_util::BodyExt as _;
         Self(Source::Layer(Mutex::new(Box::pin(body.map_err(Into::into)))))
@@ -72,7 +72,7 @@ impl Body for ResponseBody {
     fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, BoxError>>> {
         match &mut self.0 {
             Source::Connection { incoming, connection } => {
-                // Without a connection, the response has ended.
+                // If there is no connection, the response has ended.
                 let Some(active) = connection else { return Poll::Ready(None) };
                 let frame = ready!(active.poll_frame(incoming, cx));
                 match &frame {

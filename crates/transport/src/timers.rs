@@ -10,13 +10,14 @@ use tokio::runtime::{Handle, Id};
 use tokio::task::unconstrained;
 use tokio::time::{Instant, Sleep, sleep_until};
 
-/// Reusable timers for the deadlines of a [`Transport`](crate::Transport)'s requests.
+/// Reusable timers for the deadlines of requests that a [`Transport`](crate::Transport) sends.
 ///
-/// Starting and cancelling a tokio timer takes a runtime lock, and can wake another thread. Most requests end long before their deadline,
-/// so `Timers` keeps a finished request's timer running for the next request.
+/// Starting or cancelling a tokio timer acquires a lock of the runtime, and can wake another thread. Most requests end
+/// long before their deadline. Therefore, the timer of a request is not cancelled at its end, but kept for the next
+/// request.
 ///
-/// A kept timer usually fires before the next request's deadline. The timer is then reset only if the request is still waiting when the
-/// timer fires. Most requests therefore touch no runtime lock.
+/// A timer that was kept usually fires before the deadline of the next request. It is only reset if this request is
+/// still waiting at that time. As a result, most requests do not acquire a lock of the runtime.
 #[derive(Default)]
 pub struct Timers(Mutex<Vec<Timer>>);
 
@@ -25,16 +26,17 @@ const MAX_UNUSED: usize = 256;
 
 struct Timer {
     runtime: Id,
-    /// A timer that never fires later than the deadline of the request that uses it.
+    /// The timer, which never fires later than the deadline of the request that uses it.
     sleep: Pin<Box<Sleep>>,
 }
 
 impl Timers {
-    /// Waits for `future`, but at most for `limit` after the first poll. Returns `None` if the limit passes first.
+    /// Waits for `future`, but no longer than `limit` from the first poll. Returns `None` if `limit` expires first.
     ///
     /// # Panics
     ///
-    /// Panics if called outside of a tokio runtime with timers enabled, unless the future completes in its first poll.
+    /// Panics if called outside of a tokio runtime with timers enabled, unless the future is ready when it is first
+    /// polled.
     pub async fn within<F: Future>(&self, limit: Duration, mut future: Pin<&mut F>) -> Option<F::Output> {
         let mut running: Option<(Timer, Instant)> = None;
         let output = poll_fn(|cx| {
@@ -42,7 +44,7 @@ impl Timers {
                 return Poll::Ready(Some(output));
             }
             if running.is_none() {
-                // A deadline that `Instant` cannot represent needs no timer.
+                // No timer is needed if the deadline cannot be represented by an `Instant`.
                 running = Instant::now().checked_add(limit).map(|deadline| (self.take(deadline), deadline));
             }
             match &mut running {
@@ -71,9 +73,9 @@ impl Timers {
     }
 
     fn put_back(&self, mut timer: Timer) {
-        // Keep a timer only inside its runtime, because a timer panics if its runtime has ended.
+        // Only keep the timer if its runtime is still running, because polling it would panic otherwise.
         if Handle::try_current().is_ok_and(|handle| handle.id() == timer.runtime) {
-            // Replace the request's waker, which would keep the memory of the request's task.
+            // Replace the waker of the request, because it would keep the task of the request in memory.
             let _ = timer.poll_once(&mut Context::from_waker(Waker::noop()));
             let mut unused = self.lock();
             if unused.len() < MAX_UNUSED {
@@ -83,7 +85,7 @@ impl Timers {
     }
 
     fn lock(&self) -> MutexGuard<'_, Vec<Timer>> {
-        // A panic that poisoned this lock cannot have left the data inconsistent.
+        // The data is consistent even if the lock is poisoned by a panic.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -99,7 +101,8 @@ impl Timer {
         }
     }
 
-    /// Polls the timer outside of tokio's cooperative budget. Otherwise, a future that exhausts the budget would have no deadline.
+    /// Polls the timer without regard to tokio's cooperative budget. Otherwise, the deadline would have no effect on a
+    /// future that exhausts the budget.
     fn poll_once(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         pin!(unconstrained(self.sleep.as_mut())).poll(cx)
     }
@@ -126,7 +129,7 @@ mod tests {
             assert!(timers.within(10 * SECOND, pin!(sleep(after * SECOND))).await.is_some());
             let started = Instant::now();
             assert!(timers.within(limit * SECOND, pin!(pending::<()>())).await.is_none());
-            // A tokio timer can fire up to a millisecond late.
+            // A tokio timer may fire up to one millisecond late.
             let late = started.elapsed().checked_sub(limit * SECOND);
             assert!(late.is_some_and(|late| late <= Duration::from_millis(2)), "{after} {limit}: {late:?}");
             assert_eq!(timers.lock().len(), 1, "one timer serves all requests");

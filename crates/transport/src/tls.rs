@@ -1,4 +1,4 @@
-//! TLS settings from certificate and key files whose content can change.
+//! TLS settings from certificate and key files that may change over time.
 
 mod listed;
 
@@ -39,42 +39,43 @@ impl TlsSettings {
 
 const HTTP1: &[u8] = b"http/1.1";
 
-/// The certificates and keys of a configuration, inline or in files.
+/// The certificates and keys of a configuration, which may be inline or in files.
 ///
-/// Requests check the files, but at most once every 10 s. New content is used only if all files are valid and match each other. A
-/// certificate is therefore never combined with the wrong key, and a partly written certificate or key file has no effect. If a CA bundle
-/// is partly written, its complete certificates are used until the next check.
+/// Requests check the files for changes at most once every 10 s. New contents are only used if all files are valid and
+/// match each other. Therefore, a certificate is never combined with the wrong key, and a certificate or key file has
+/// no effect while it is incomplete. If a CA bundle is incomplete, the certificates that it contains are used until the
+/// next check.
 pub(super) struct TlsSource {
     config: TlsClientConfig,
     offers_http2: bool,
-    /// Reads the files. `None` if the configuration names no files.
+    /// Reads the files. `None` if the configuration refers to no files.
     files: Option<FileReader<Result<Arc<Material>, ConfigError>>>,
     looked_at: StdMutex<Instant>,
-    /// The number of the credential plugin run whose certificate is in use.
+    /// The number of the plugin run that returned the current client certificate.
     run: AtomicU64,
     state: Mutex<State>,
 }
 
 struct State {
-    /// The configured certificates and keys. Files have the content from the last check.
+    /// The configured certificates and keys. Files have the content that they had at the last check.
     configured: Arc<Material>,
-    /// The client certificate from a credential plugin, which replaces the configured client certificate.
+    /// The client certificate from a credential plugin. It takes precedence over the configured one.
     pair: Option<ClientPair>,
 }
 
-/// The client certificate from one run of a credential plugin.
+/// The client certificate that a credential plugin returned.
 #[derive(Clone, Copy)]
 pub struct PluginCertificate<'a> {
-    /// The run's number, starting at 1.
+    /// The number of the plugin run, starting at 1.
     pub run: u64,
-    /// The certificate and its key, or `None` if the run returned no certificate.
+    /// The certificate and its key, or `None` if the plugin returned no certificate.
     pub pair: Option<&'a ClientPair>,
 }
 
 /// A certificate chain and its private key as PEM text.
 #[derive(Clone, PartialEq, Eq)]
 pub struct ClientPair {
-    /// The certificate chain, with the client's certificate first.
+    /// The certificate chain. The certificate of the client comes first.
     pub certificate: Vec<u8>,
     /// The private key.
     pub key: Zeroizing<Vec<u8>>,
@@ -88,7 +89,7 @@ struct Material {
 }
 
 impl ClientPair {
-    /// Returns an error if the certificate or the key is unusable, or if they do not match.
+    /// Returns an error if the certificate or the key cannot be used, or if they do not match.
     pub fn check(&self) -> Result<(), ConfigError> {
         let chain = certificates(CERTIFICATE, &self.certificate)?;
         let provider = rustls::crypto::aws_lc_rs::default_provider();
@@ -114,11 +115,11 @@ impl TlsSource {
         Ok((Self { config, offers_http2, files, looked_at: StdMutex::new(Instant::now()), run, state }, settings))
     }
 
-    /// Calls `replace` with new settings if the files have changed. Only one caller at a time checks the files. During the check, all other
-    /// callers continue with the current settings.
+    /// If the files have changed, calls `replace` with the new settings. Only one caller at a time checks the files,
+    /// while all other callers continue with the current settings.
     ///
-    /// `replace` runs under the certificate lock, as in [`show`](Self::show). Newer settings are therefore passed on only after `replace`
-    /// returns.
+    /// As in [`show`](Self::show), the certificate lock is held during the call of `replace`. Therefore, newer settings
+    /// cannot be passed on before `replace` returns.
     pub(super) async fn look(&self, replace: impl FnOnce(Arc<TlsSettings>)) {
         if let Some(files) = self.files.as_ref().filter(|_| self.is_due()) {
             Box::pin(self.reload(files, replace)).await;
@@ -151,7 +152,7 @@ impl TlsSource {
         }
     }
 
-    /// Returns `true` if the caller must check the files now. Only one caller in each check period gets `true`.
+    /// Returns `true` if the caller must check the files now. This happens for only one caller per check period.
     fn is_due(&self) -> bool {
         let Ok(mut looked_at) = self.looked_at.try_lock() else { return false };
         let is_due = looked_at.elapsed() >= CHECK_PERIOD;
@@ -166,7 +167,8 @@ impl TlsSource {
         shown: PluginCertificate<'_>,
         replace: impl FnOnce(Arc<TlsSettings>),
     ) -> Result<(), ConfigError> {
-        // Ignore a run that is older than the current run. Otherwise, a slow request could restore an old certificate.
+        // Ignore a plugin run that is older than the current one. Otherwise, a slow request could restore an old
+        // certificate.
         if self.run.load(Ordering::Acquire) >= shown.run {
             return Ok(());
         }
@@ -182,7 +184,7 @@ impl TlsSource {
         if let Some(settings) = settings {
             replace(settings);
         }
-        // Store the run's number last, because a request that reads the number relies on the new settings.
+        // Store the number of the run last, because requests that read it rely on the new settings.
         self.run.store(shown.run, Ordering::Release);
         Ok(())
     }
@@ -212,7 +214,7 @@ impl Material {
     }
 
     fn settings(&self, config: &TlsClientConfig, offers_http2: bool) -> Result<Arc<TlsSettings>, ConfigError> {
-        // A process with several crypto providers has no default provider, so choose the provider explicitly.
+        // Choose the crypto provider explicitly, because a process with several providers has no default.
         let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
         let fault = |field| move |error: rustls::Error| ConfigError::Value { field, why: error.to_string() };
         let builder = ClientConfig::builder_with_provider(provider.clone());
@@ -250,7 +252,7 @@ const CA: &str = "tls.ca";
 const CERTIFICATE: &str = "tls.certificate";
 const KEY: &str = "tls.key";
 
-/// Returns the PEM text of the CA certificates in `tls.ca`, inline or from a file.
+/// Returns the CA certificates in `tls.ca` as PEM text, which may be inline or in a file.
 ///
 /// # Errors
 ///
@@ -270,8 +272,8 @@ fn pem(field: &'static str, source: &PemSource) -> Result<Zeroizing<Vec<u8>>, Co
     }
 }
 
-/// An error message that quotes nothing from the file. The parser's own message quotes a line. If a key has no line breaks, that line is
-/// the whole key.
+/// An error message that does not quote the file. The message of the parser quotes a line of the file. If the line
+/// breaks of a key are missing, this line is the entire key.
 const PEM: &str = "it needs a BEGIN line, lines of base64, and an END line";
 
 /// Parses a PEM text as certificates and as keys. Returns the errors.
@@ -332,8 +334,9 @@ impl fmt::Debug for TlsSource {
     }
 }
 
-/// Accepts any certificate, for `insecure-skip-tls-verify`. Handshake signatures are not checked either. Without a trusted certificate, a
-/// signature proves nothing, and rustls cannot check the signatures of some certificates that Go accepts.
+/// Accepts any certificate, for `insecure-skip-tls-verify`. Handshake signatures are not checked either. Without a
+/// trusted certificate, a signature proves nothing. In addition, rustls cannot check the signatures of some
+/// certificates that Go accepts.
 #[derive(Debug)]
 struct AcceptAnyCertificate(Arc<CryptoProvider>);
 

@@ -25,7 +25,7 @@ use crate::timers::Timers;
 use crate::tls::{PluginCertificate, TlsSource};
 use crate::upgrade;
 
-/// A [`Transport`]'s configuration. Errors name the fields of [`ClientConfig`](pintle_meta::ClientConfig).
+/// A [`Transport`]'s configuration. Error messages name the fields of [`ClientConfig`](pintle_meta::ClientConfig).
 pub struct TransportConfig {
     /// The server.
     pub origin: Origin,
@@ -33,16 +33,16 @@ pub struct TransportConfig {
     pub tls: TlsClientConfig,
     /// The proxy's URL.
     pub proxy_url: Option<String>,
-    /// Whether to use the proxy in the environment variables if [`proxy_url`](Self::proxy_url) is `None`.
+    /// Whether to use the proxy from the environment variables if [`proxy_url`](Self::proxy_url) is `None`.
     pub proxy_from_environment: bool,
-    /// The maximum time for opening a connection.
+    /// The timeout for establishing a connection.
     pub connect_timeout: Duration,
     /// The HTTP/2 settings.
     pub http2: Http2Config,
     /// Whether cancelling a request also drops its connection.
     pub drop_connection_on_cancel: bool,
-    /// The provider for the metric `rest_client_dns_resolution_duration_seconds`. The provider must not panic, because destructors call the
-    /// provider.
+    /// The provider for the metric `rest_client_dns_resolution_duration_seconds`. It must not panic, because it is
+    /// called by destructors.
     pub metrics: Option<Arc<dyn Provider>>,
 }
 
@@ -51,17 +51,18 @@ pub struct Transport {
     tls: Option<TlsSource>,
     proxy_tls: Option<TlsSource>,
     host: HeaderValue,
-    /// The server's scheme and authority, for absolute URIs.
+    /// The scheme and the authority of the server for absolute URIs.
     origin: (uri::Scheme, uri::Authority),
     drop_connection_on_cancel: bool,
-    /// The connections that use the current TLS settings. After the settings change, new requests use new connections, and requests in
-    /// progress finish on their old connections.
+    /// The connections that use the current TLS settings. When the settings change, new requests use new connections,
+    /// and requests in flight finish on their old connections.
     groups: RwLock<Arc<ConnectionGroups>>,
     timers: Timers,
 }
 
-/// The connections for short requests, and the connections for watches and streams. A watch would occupy an HTTP/2 stream for a long time
-/// and make short requests wait. A client with `drop_connection_on_cancel` sends few requests, so all its requests share one group.
+/// The connections for short requests, and the connections for watches and streams. They are separate, because a watch
+/// would occupy an HTTP/2 stream for a long time, for which short requests would have to wait. With
+/// `drop_connection_on_cancel`, all requests share one group, because such a client sends only a few requests.
 struct ConnectionGroups {
     connector: Connector,
     short: Arc<ConnectionGroup>,
@@ -69,18 +70,18 @@ struct ConnectionGroups {
 }
 
 impl Transport {
-    /// Creates a transport. Reads the certificate files in the calling thread.
+    /// Creates a transport. Certificate files are read on the calling thread.
     ///
     /// # Errors
     ///
-    /// Returns an error if settings contradict each other, or if the server's address, the proxy, a certificate or a
-    /// key is invalid.
+    /// Returns an error if settings are contradictory, or if the server address, the proxy, a certificate or a key is
+    /// invalid.
     pub fn new(config: TransportConfig) -> Result<Self, ConfigError> {
         let TransportConfig { origin, tls, http2, drop_connection_on_cancel, .. } = config;
         let env = if config.proxy_from_environment { Environment::of_process() } else { Environment::default() };
         let proxy = Proxy::choose(&origin, config.proxy_url.as_deref(), &env)?;
-        // The proxy's certificate is verified with the server's CA certificates. The client certificate and the server name apply only to
-        // the server.
+        // The certificate of the proxy is verified with the CA certificates for the server. The client certificate and
+        // the server name are only used for the server.
         let trust = matches!(proxy, Some(Proxy::Http { is_tls: true, .. })).then(|| TlsClientConfig {
             certificate: None,
             key: None,
@@ -118,7 +119,7 @@ impl Transport {
         &self.timers
     }
 
-    /// Sends a request and waits for the response headers. The request's URI must consist of a path and a query.
+    /// Sends a request and waits for the response headers. The URI of the request must consist of a path and a query.
     pub async fn round_trip(
         &self,
         request: &mut Request<RequestBody>,
@@ -162,22 +163,22 @@ impl Transport {
             if is_unsent || !is_of_stream(&*source) {
                 connection.discard();
             }
-            // Retry if a reused connection failed before anything was sent. The connection may have died while idle, or the server may have
-            // shut it down.
+            // Retry if a reused connection has failed before anything was sent. It may have died while idle, or the
+            // server may have closed it.
             if !is_unsent || is_fresh {
                 return Err(Failure::of_exchange(source, is_unsent, is_fresh));
             }
         }
     }
 
-    /// Sets the URI and the `Host` header for the chosen connection. Replaces the values of an earlier attempt.
+    /// Sets the URI and the `Host` header for the chosen connection. The values of a previous attempt are replaced.
     fn address(&self, request: &mut Request<RequestBody>, is_http1: bool, proxy: Option<&Proxy>) {
         let mut is_whole = !is_http1;
         if !is_http1 {
             request.headers_mut().remove(HOST);
         } else {
             request.headers_mut().insert(HOST, self.host.clone());
-            // A proxy that forwards requests needs an absolute URI and the proxy credentials.
+            // If a proxy forwards the request, the URI must be absolute and the credentials for the proxy must be sent.
             if let Some(Proxy::Http { auth, .. }) = proxy.filter(|_| self.tls.is_none()) {
                 is_whole = true;
                 if let Some(auth) = auth {
@@ -199,13 +200,14 @@ impl Transport {
             let mut parts = uri::Parts::default();
             parts.path_and_query = request.uri().path_and_query().cloned();
             (parts.scheme, parts.authority) = (Some(self.origin.0.clone()), Some(self.origin.1.clone()));
-            // `from_parts` cannot fail here, because all parts are valid.
+            // `from_parts` cannot fail, because all parts are valid.
             *request.uri_mut() = Uri::from_parts(parts).unwrap_or_default();
         }
     }
 
-    /// Uses the client certificate from a credential plugin run for new connections. If the run returned no certificate, new connections
-    /// use the configured certificate. Does nothing if a later run has already set a certificate.
+    /// Uses the client certificate from a run of the credential plugin for new connections. If the plugin returned no
+    /// certificate, the configured certificate is used. Does nothing if the certificate of a later run is already in
+    /// use.
     pub async fn show(&self, shown: PluginCertificate<'_>) -> Result<(), ConfigError> {
         match &self.tls {
             Some(tls) => tls.show(shown, |settings| self.replace(|connector| connector.tls = Some(settings))).await,

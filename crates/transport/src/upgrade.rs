@@ -1,4 +1,4 @@
-//! Upgrades of HTTP/1.1 connections to another protocol.
+//! Upgrades HTTP/1.1 connections to another protocol.
 
 use std::future::poll_fn;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -13,26 +13,26 @@ use crate::http1::{self, Http1};
 use crate::request_body::RequestBody;
 use crate::response_body::ResponseBody;
 
-/// A connection after its upgrade to another protocol.
+/// A connection after it has been upgraded to another protocol.
 pub struct Upgraded {
     /// The connection.
     pub io: Conn,
-    /// The data that arrived together with the response headers, after the headers.
+    /// Data that was received after the response headers, but together with them.
     pub received: Bytes,
 }
 
-/// The response extension that contains the upgraded connection. An extension must be `Clone`, so all clones of a `Slot` share one
-/// connection. Only the first call of [`Upgraded::take`] returns the connection.
+/// The extension of a response that contains the upgraded connection. Extensions must be `Clone`, so all clones of a
+/// `Slot` share one connection. The connection is returned by the first call of [`Upgraded::take`] only.
 #[derive(Clone)]
 struct Slot(Arc<Mutex<Option<Upgraded>>>);
 
-/// The maximum number of bytes to read from the body of a response that rejects the upgrade.
+/// The maximum number of bytes to read from the body of a response that rejects an upgrade.
 const MAX_REFUSAL: usize = 64 << 10;
-/// The timeout for reading the body of a response that rejects the upgrade.
+/// The timeout for reading the body of a response that rejects an upgrade.
 const REFUSAL_TIMEOUT: Duration = Duration::from_secs(10);
 
 impl Upgraded {
-    /// Takes the upgraded connection out of a response with status 101. Returns `None` if a layer has dropped the
+    /// Takes the upgraded connection out of a response whose status is 101. Returns `None` if a layer has dropped the
     /// connection.
     pub fn take<B>(response: &Response<B>) -> Option<Self> {
         let Slot(slot) = response.extensions().get()?;
@@ -40,10 +40,10 @@ impl Upgraded {
     }
 }
 
-/// Sends an upgrade request on a separate connection. If the server accepts the upgrade, the response's extensions contain the connection.
-/// Otherwise, the response contains the server's response body.
+/// Sends an upgrade request on a separate connection. If the server accepts the upgrade, the extensions of the response
+/// contain the connection. Otherwise, the response contains the body that the server sent.
 ///
-/// The connection is not pooled, because the caller owns the connection after the upgrade.
+/// The connection does not come from the pool, because the caller owns it after the upgrade.
 pub(super) async fn round_trip(
     connector: &Connector,
     request: &mut Request<RequestBody>,
@@ -53,7 +53,7 @@ pub(super) async fn round_trip(
     let response = response.map_err(|error| Failure::of_exchange(error.source, false, true))?;
     let (head, body) = response.into_parts();
     if head.status != StatusCode::SWITCHING_PROTOCOLS {
-        // If reading the body fails, return the rejection with the part of the body that was read.
+        // If the body cannot be read completely, return the rejection with the part that was read.
         let mut whole = BytesMut::new();
         drop(tokio::time::timeout(REFUSAL_TIMEOUT, read(&mut http1, body, &mut whole)).await);
         whole.truncate(MAX_REFUSAL);

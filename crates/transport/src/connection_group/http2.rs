@@ -128,7 +128,8 @@ const CONNECTION_HEADERS: [HeaderName; 5] = [
     HeaderName::from_static("proxy-connection"),
 ];
 
-/// Converts an h2 error. Returns [`PingTimeout`] if the connection was closed because of an unanswered ping. h2 does not know this reason.
+/// Converts an h2 error. Returns [`PingTimeout`] if the connection was closed because a ping was not answered, which is
+/// unknown to h2.
 fn failure(error: h2::Error, reads: &Reads) -> BoxError {
     if reads.is_dead() { Box::new(PingTimeout) } else { error.into() }
 }
@@ -150,8 +151,8 @@ async fn upload(mut body: RequestBody, mut stream: SendStream<Bytes>) {
     }
 }
 
-/// Sends a request body until the flow-control window is full or the body is pending. Returns `None` if the whole body was sent or the
-/// stream has ended. Otherwise, returns the reason for resetting the stream.
+/// Sends the request body until the flow-control window is full or the body is pending. Returns `None` if the entire
+/// body was sent or the stream has ended. Otherwise, returns the reason with which the stream must be reset.
 fn poll_upload(body: &mut RequestBody, stream: &mut SendStream<Bytes>, cx: &mut Context<'_>) -> Poll<Option<Reason>> {
     loop {
         if body.poll_abandoned(cx).is_ready() {
@@ -160,7 +161,8 @@ fn poll_upload(body: &mut RequestBody, stream: &mut SendStream<Bytes>, cx: &mut 
         if stream.poll_reset(cx).is_ready() {
             return Poll::Ready(None);
         }
-        // Read the body only while the flow-control window has room. Otherwise, h2 would queue a large body in memory.
+        // Only read from the body while there is space in the flow-control window. Otherwise, h2 would buffer a large
+        // body in memory.
         stream.reserve_capacity(1);
         while stream.capacity() == 0 {
             if !matches!(ready!(stream.poll_capacity(cx)), Some(Ok(_))) {
@@ -185,7 +187,7 @@ fn poll_upload(body: &mut RequestBody, stream: &mut SendStream<Bytes>, cx: &mut 
 pub(crate) struct ResponseBody {
     stream: RecvStream,
     reads: Arc<Reads>,
-    /// The `Content-Length` minus the number of bytes read.
+    /// The `Content-Length` minus the number of bytes that were read.
     left: Option<u64>,
     /// Whether all data was read. Only the trailers are left.
     is_read: bool,
@@ -202,13 +204,14 @@ impl ResponseBody {
         if !self.is_read {
             match ready!(self.stream.poll_data(cx)) {
                 Some(Ok(data)) => {
-                    // This call cannot fail, because receiving `data` has reduced the flow-control window by the same length.
+                    // This cannot fail, because the flow-control window was reduced by the same length when `data` was
+                    // received.
                     let _ = self.stream.flow_control().release_capacity(data.len());
                     self.left = self.left.map(|left| left.saturating_sub(data.len() as u64));
                     return Poll::Ready(Some(Ok(Frame::data(data))));
                 }
-                // The server has sent the whole response, and then reset the stream, because it does not need the rest of the request body
-                // (RFC 9113, section 8.1).
+                // After a complete response, the server has reset the stream because it does not need the rest of the
+                // request body (RFC 9113, section 8.1).
                 Some(Err(error)) if self.is_complete(&error) => return Poll::Ready(None),
                 Some(Err(error)) => return Poll::Ready(Some(Err(failure(error, &self.reads)))),
                 None => self.is_read = true,
@@ -221,8 +224,8 @@ impl ResponseBody {
         }
     }
 
-    /// Returns `true` if the body is complete and the server then reset the stream with the reason `NO_ERROR`. A GOAWAY with this reason
-    /// does not prove that the body is complete.
+    /// Returns `true` if the server reset the stream with the reason `NO_ERROR` after a complete body. In contrast, a
+    /// GOAWAY with this reason does not prove that the body is complete.
     fn is_complete(&self, error: &h2::Error) -> bool {
         error.is_reset() && error.reason() == Some(Reason::NO_ERROR) && self.left.is_none_or(|left| left == 0)
     }

@@ -11,12 +11,12 @@ pub(crate) struct ResponseBody(State);
 
 #[derive(Debug, PartialEq, Eq)]
 enum State {
-    /// The body has a fixed length, with this number of bytes left.
+    /// The body has a fixed length. The field is the number of remaining bytes.
     Length(u64),
     UntilClose,
-    /// Before the line that contains the size of a chunk.
+    /// Before the line with the size of a chunk.
     Size,
-    /// Inside a chunk, with this number of bytes left.
+    /// Within a chunk. The field is the number of remaining bytes.
     Chunk(u64),
     /// After the data of a chunk, before the line break.
     ChunkEnd,
@@ -24,9 +24,9 @@ enum State {
     Over,
 }
 
-/// The maximum length in bytes of the line that contains a chunk's size. The line can also contain extensions.
+/// The maximum length in bytes of the line with the size of a chunk. This line may also contain extensions.
 const MAX_SIZE_LINE: usize = 4 << 10;
-/// The maximum size of the trailers in bytes. hyper has the same limit.
+/// The maximum size of the trailers in bytes. This is also the limit of hyper.
 const MAX_TRAILERS: usize = 16 << 10;
 const MAX_TRAILER_COUNT: usize = 100;
 
@@ -61,7 +61,7 @@ impl ResponseBody {
         }
     }
 
-    /// Removes the next part of the body from the buffer. Returns `None` if the buffer contains no more of the body, or
+    /// Removes the next part of the body from the buffer. Returns `None` if the buffer contains no further part, or if
     /// the body has ended.
     pub(super) fn take(&mut self, buf: &mut BytesMut) -> Result<Option<Bytes>, Malformed> {
         loop {
@@ -105,7 +105,7 @@ impl ResponseBody {
         }
     }
 
-    /// Checks that the body is complete. Called after the server has closed the connection.
+    /// Checks whether the body is complete. Must be called after the server has closed the connection.
     pub(super) fn end(&mut self) -> Result<(), Malformed> {
         match self.0 {
             State::Over => Ok(()),
@@ -124,7 +124,7 @@ fn split_to(buf: &mut BytesMut, left: &mut u64) -> Bytes {
     buf.split_to(length).freeze()
 }
 
-/// Removes the line that contains a chunk's size. Returns `None` if the line is incomplete.
+/// Removes the line with the size of a chunk. Returns `None` if the line is incomplete.
 fn take_size(buf: &mut BytesMut) -> Result<Option<u64>, Malformed> {
     let Some(line_feed) = memchr(b'\n', &buf[..buf.len().min(MAX_SIZE_LINE)]) else {
         return if buf.len() < MAX_SIZE_LINE { Ok(None) } else { Err(Malformed::Chunk("its first line is too long")) };
@@ -141,8 +141,8 @@ fn take_size(buf: &mut BytesMut) -> Result<Option<u64>, Malformed> {
     size.map(Some).ok_or(Malformed::Chunk("its size is not a hexadecimal number"))
 }
 
-/// Removes the trailers and the empty line after them. Returns `true` if the trailers are complete. The trailers are
-/// validated and dropped, because kube-apiserver sends no trailers.
+/// Removes the trailers and the empty line that follows them. Returns `true` if the trailers are complete. The trailers
+/// are validated and then discarded, because kube-apiserver does not send any.
 fn take_trailers(buf: &mut BytesMut) -> Result<bool, Malformed> {
     let mut slots = [httparse::EMPTY_HEADER; MAX_TRAILER_COUNT];
     match httparse::parse_headers(buf, &mut slots).map_err(Malformed::Syntax)? {
@@ -158,7 +158,7 @@ fn take_trailers(buf: &mut BytesMut) -> Result<bool, Malformed> {
     }
 }
 
-/// Returns `true` if CR precedes each LF. httparse also accepts a bare LF.
+/// Returns `true` if each LF is preceded by CR. httparse also accepts LF alone.
 fn is_in_crlf_lines(lines: &[u8]) -> bool {
     memchr::memchr_iter(b'\n', lines).all(|at| at.checked_sub(1).is_some_and(|before| lines[before] == b'\r'))
 }
@@ -167,8 +167,8 @@ fn is_in_crlf_lines(lines: &[u8]) -> bool {
 mod tests {
     use super::*;
 
-    /// Reads a body from a server that sends `text` in parts of `step` bytes and then closes the connection. Returns
-    /// the data, the result at the end of the body, and the number of bytes after the body.
+    /// Reads a body from a server that sends `text` in chunks of `step` bytes and then closes the connection. Returns
+    /// the data, the result at the end of the body, and the number of bytes that follow it.
     fn read(mut body: ResponseBody, text: &[u8], step: usize) -> (String, Result<(), String>, usize) {
         let (mut buf, mut data, mut left) = (BytesMut::new(), Vec::new(), text.len());
         for piece in text.chunks(step) {

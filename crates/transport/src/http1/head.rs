@@ -12,12 +12,12 @@ use super::body::ResponseBody;
 use crate::malformed::Malformed;
 
 const MAX_HEAD: usize = 64 << 10;
-/// The maximum number of response headers. hyper has the same default.
+/// The maximum number of response headers. This is also the default of hyper.
 const MAX_HEADERS: usize = 100;
 
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Asked {
-    /// Whether the method is HEAD. The response then has no body.
+    /// Whether the method is HEAD. If so, the response has no body.
     pub(super) is_head: bool,
     pub(super) upgrades: bool,
 }
@@ -29,8 +29,8 @@ pub(super) struct Head {
     pub(super) keeps_alive: bool,
 }
 
-/// Removes the response headers from the buffer. Skips interim responses, such as `100 Continue`. Returns `None` if the headers are
-/// incomplete.
+/// Removes the headers of the response from the buffer. Interim responses, such as `100 Continue`, are skipped. Returns
+/// `None` if the headers are incomplete.
 pub(super) fn take(buf: &mut BytesMut, asked: Asked) -> Result<Option<Head>, Malformed> {
     while let Some(length) = length(buf)? {
         if let Some(head) = parse(buf.split_to(length).freeze(), asked)? {
@@ -40,8 +40,8 @@ pub(super) fn take(buf: &mut BytesMut, asked: Asked) -> Result<Option<Head>, Mal
     Ok(None)
 }
 
-/// Returns the length of the headers, including the empty line after them. Rejects a line break without CR, because a proxy and the client
-/// could disagree about the headers.
+/// Returns the length of the headers, including the empty line that follows them. Line breaks without CR are rejected,
+/// because a proxy and the client could interpret the headers differently.
 fn length(buf: &[u8]) -> Result<Option<usize>, Malformed> {
     for line_feed in memchr_iter(b'\n', &buf[..buf.len().min(MAX_HEAD)]) {
         if line_feed == 0 || buf[line_feed - 1] != b'\r' {
@@ -92,7 +92,7 @@ fn parse(head: Bytes, asked: Asked) -> Result<Option<Head>, Malformed> {
     Ok(Some(Head { response, body, keeps_alive }))
 }
 
-/// The headers that determine the end of a response (RFC 9112, section 6.3).
+/// The headers that determine where a response ends (RFC 9112, section 6.3).
 #[derive(Default)]
 struct Framing {
     length: Option<u64>,
@@ -137,8 +137,8 @@ impl Framing {
             if version == Version::HTTP_10 {
                 return Err(Malformed::Head("HTTP/1.0 has no Transfer-Encoding"));
             }
-            // If `Content-Length` and `Transfer-Encoding` are both present, a proxy and the client could disagree about the end of the
-            // response. Close the connection after the response.
+            // Close the connection after a response with both `Content-Length` and `Transfer-Encoding`, because a proxy
+            // and the client could disagree about where it ends.
             self.closes |= self.length.is_some();
             return Ok(ResponseBody::chunked());
         }
@@ -157,7 +157,8 @@ mod tests {
 
     const GET: Asked = Asked { is_head: false, upgrades: false };
 
-    /// Parses the headers. Returns the status, the body and whether the connection stays open, or the error, as text.
+    /// Parses the headers. Returns a string with the status, the body and whether the connection stays open, or with
+    /// the error.
     fn taken(text: &str, asked: Asked) -> String {
         let mut buf = BytesMut::from(text);
         match take(&mut buf, asked) {
@@ -205,7 +206,8 @@ mod tests {
         assert_eq!(taken(text, head), r#"200 ResponseBody(Over) open b"""#);
     }
 
-    /// Programs disagree about the meaning of these headers, and could see different responses.
+    /// Implementations disagree about the meaning of these headers, so a proxy and the client could see different
+    /// responses.
     #[test]
     fn ambiguous_headers_are_rejected() {
         for (headers, expected) in [

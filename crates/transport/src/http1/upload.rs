@@ -17,22 +17,22 @@ use crate::request_body::RequestBody;
 
 #[derive(Default)]
 pub(super) struct Upload {
-    /// The bytes to write before `data`: the request headers, or the lines around a chunk.
+    /// The bytes to write before `data`: the headers of the request, or the lines that surround a chunk.
     framing: Vec<u8>,
     written: usize,
     data: Bytes,
-    /// Whether `data` is a chunk. A line break follows a chunk.
+    /// Whether `data` is a chunk. If so, it must be followed by a line break.
     is_chunk: bool,
     stream: Option<BodyStream>,
     needs_flush: bool,
     has_failed: bool,
-    /// Whether writing failed because of the request body and not because of the socket.
+    /// Whether writing has failed because of the request body, and not because of the socket.
     has_body_failed: bool,
 }
 
 struct BodyStream {
     body: RequestBody,
-    /// The number of bytes that the body must still produce, or `None` for a chunked body.
+    /// The number of remaining bytes of the body, or `None` if the body is chunked.
     left: Option<u64>,
 }
 
@@ -73,12 +73,13 @@ impl Upload {
         self.is_over() && !self.has_failed
     }
 
-    /// Returns `true` if the whole request was written, or if writing has failed.
+    /// Returns `true` if the entire request has been written, or if writing has failed.
     pub(super) fn is_over(&self) -> bool {
         self.has_failed || self.is_written() && self.stream.is_none() && !self.needs_flush
     }
 
-    /// Returns `true` if the request body has failed. The server then waits for data that never arrives.
+    /// Returns `true` if the body of the request has failed. In this case, the server waits for data that will never
+    /// arrive.
     pub(super) fn has_body_failed(&self) -> bool {
         self.has_body_failed
     }
@@ -117,7 +118,7 @@ impl Upload {
         self.poll_flush(conn, cx).map_err(BoxError::from)
     }
 
-    /// Queues the next data of a streamed body. `None` is the end of the body.
+    /// Queues the next data of a streaming body. `None` means the end of the body.
     fn queue(&mut self, data: Option<Bytes>) {
         let is_chunk = self.stream.as_ref().is_some_and(|stream| stream.left.is_none());
         match data {
@@ -182,7 +183,8 @@ impl Upload {
 }
 
 impl BodyStream {
-    /// Polls the body for non-empty data. Returns an error if the body's length differs from the announced length.
+    /// Polls the body until it returns data that is not empty. Returns an error if the length of the body differs from
+    /// the announced length.
     fn poll_data(&mut self, cx: &mut Context<'_>) -> Poll<Result<Option<Bytes>, BoxError>> {
         loop {
             let data = match ready!(Pin::new(&mut self.body).poll_frame(cx)) {
@@ -205,20 +207,20 @@ impl BodyStream {
     }
 }
 
-/// Returns the length of a streamed body, if the body or the request's `Content-Length` header states the length.
+/// Returns the length of a streaming body, if it is known from the body or from the `Content-Length` of the request.
 fn announced(request: &Request<RequestBody>, body: &RequestBody) -> Option<u64> {
     let content_length = || request.headers().get(CONTENT_LENGTH)?.to_str().ok()?.parse().ok();
     body.size_hint().exact().or_else(content_length)
 }
 
-/// Writes the request line and all headers that do not depend on the body's length.
+/// Writes the request line and all headers that do not depend on the length of the body.
 fn render(request: &Request<RequestBody>, out: &mut Vec<u8>) {
     let uri = request.uri();
     out.extend_from_slice(request.method().as_str().as_bytes());
     out.push(b' ');
     match (uri.scheme_str(), uri.authority(), uri.path_and_query()) {
         (Some(scheme), Some(authority), target) => {
-            // A request to a proxy has an absolute URI.
+            // Requests to a proxy have an absolute URI.
             let target = target.map_or("/", |target| target.as_str());
             for part in [scheme, "://", authority.as_str(), target] {
                 out.extend_from_slice(part.as_bytes());
@@ -292,8 +294,8 @@ mod tests {
             (Method::POST, "/", &[], empty(), "POST / HTTP/1.1\r\ncontent-length: 0\r\n\r\n"),
             (Method::DELETE, "/", &[], empty(), "DELETE / HTTP/1.1\r\n\r\n"),
             (Method::DELETE, "/", &[], bytes(), "DELETE / HTTP/1.1\r\ncontent-length: 2\r\n\r\n{}"),
-            // The client replaces a wrong `Content-Length` from the caller. Otherwise, the server would read a part of the body as the next
-            // request.
+            // An incorrect `Content-Length` from the caller is replaced. Otherwise, the server would interpret part of
+            // the body as the next request.
             (
                 Method::PUT,
                 "/",

@@ -1,4 +1,4 @@
-//! Tests the pool against a model of the server, the connections and the requests.
+//! Tests of the pool against a model of the server, the connections and the requests.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -12,8 +12,8 @@ struct World {
     waiting: BTreeSet<Ticket>,
     dials_in_flight: usize,
     has_dialled: bool,
-    /// The usable connections. For each connection, contains the number of its requests, and whether the server's
-    /// settings have arrived.
+    /// The usable connections. The number of requests on each connection, and whether the settings of the server have
+    /// arrived.
     open: BTreeMap<ConnId, (usize, bool)>,
     used: Vec<ConnId>,
 }

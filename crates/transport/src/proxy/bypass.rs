@@ -1,19 +1,19 @@
-//! The `NO_PROXY` rules, as in Go's `httpproxy`.
+//! The rules of `NO_PROXY`, as in Go's `httpproxy`.
 
 use std::net::IpAddr;
 
 use crate::origin::split_port;
 
-/// Returns `true` if the comma-separated `NO_PROXY` list excludes a server from the proxy. Each entry in the list is
-/// one of:
+/// Returns `true` if a server must be reached without the proxy according to the comma-separated list `NO_PROXY`. Each
+/// entry has one of the following forms:
 ///
 /// - `*`: every server
-/// - `10.0.0.0/8`: all addresses in a network
+/// - `10.0.0.0/8`: all addresses of a network
 /// - `10.1.2.3`, `2001:db8::1`: an address
-/// - `example.com`: the host and its subdomains
+/// - `example.com`: this host and all of its subdomains
 /// - `.example.com`, `*.example.com`: only subdomains
 ///
-/// An entry with a port matches only that port.
+/// If an entry has a port, it only matches this port.
 pub(crate) fn bypasses(list: &str, host: &str, port: u16) -> bool {
     let host = host.trim_end_matches('.').to_ascii_lowercase();
     let address: Option<IpAddr> = host.parse().ok();
@@ -24,7 +24,7 @@ pub(crate) fn bypasses(list: &str, host: &str, port: u16) -> bool {
         if let Some((network, bits)) = entry.split_once('/') {
             return address.is_some_and(|address| is_within(address, network, bits));
         }
-        // An entry that parses as an IP address, such as an IPv6 address without brackets, has no port.
+        // An entry has no port if it can be parsed as an IP address, such as an IPv6 address without brackets.
         let (name, of_port) = if entry.parse::<IpAddr>().is_ok() { (&*entry, None) } else { split_port(&entry) };
         if of_port.is_some_and(|of_port| of_port != port) {
             return false;

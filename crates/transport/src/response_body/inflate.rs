@@ -12,11 +12,11 @@ use super::ResponseBody;
 use crate::error::BoxError;
 
 /// A gzip body that is decompressed while it is read. Each frame contains at most about 64 KiB of decompressed data,
-/// even with a high compression ratio. The reader of the body must limit the total size.
+/// regardless of the compression ratio. The total size must be limited by the reader of the body.
 pub(super) struct Inflate {
     body: ResponseBody,
     input: Bytes,
-    /// The decoder, or `None` before the first input, and after the end or an error.
+    /// The decoder. `None` before the first input, at the end, and after an error.
     decoder: Option<MultiGzDecoder<Vec<u8>>>,
     is_over: bool,
 }
@@ -37,7 +37,7 @@ impl Inflate {
                     Some(Err(error)) => Err(error),
                     None => {
                         self.is_over = true;
-                        // The end of the body must also be the end of the gzip stream, unless the body is empty.
+                        // Unless the body is empty, it must end at the end of the gzip stream.
                         self.decoder.take().map_or(Ok(Vec::new()), MultiGzDecoder::finish).map_err(BoxError::from)
                     }
                 }
@@ -62,7 +62,7 @@ fn go_on(decoder: &mut MultiGzDecoder<Vec<u8>>, input: &mut Bytes) -> io::Result
     let taken = decoder.write(input)?;
     input.advance(taken);
     if input.is_empty() {
-        // All data must be decompressed before the next input is read.
+        // Decompress all data before reading the next input.
         decoder.flush()?;
     } else if taken == 0 && decoder.get_ref().is_empty() {
         return Err(io::Error::new(
@@ -73,7 +73,7 @@ fn go_on(decoder: &mut MultiGzDecoder<Vec<u8>>, input: &mut Bytes) -> io::Result
     Ok(std::mem::take(decoder.get_mut()))
 }
 
-/// Decompresses a body that consists of `pieces`, up to `most` bytes.
+/// Decompresses up to `most` bytes of a body that consists of `pieces`.
 #[cfg(any(test, fuzzing))]
 pub(crate) fn inflated<'a>(pieces: impl Iterator<Item = &'a [u8]>, most: usize) -> io::Result<Vec<u8>> {
     let mut decoder = MultiGzDecoder::new(Vec::new());

@@ -1,4 +1,4 @@
-//! Accepts a server certificate that is itself in the CA bundle.
+//! Accepts server certificates that are in the CA bundle themselves.
 
 use std::sync::Arc;
 
@@ -8,12 +8,13 @@ use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
 use rustls::server::ParsedCertificate;
 use rustls::{CertificateError, DigitallySignedStruct, Error, SignatureScheme};
 
-/// Verifies a server's certificate against the CA certificates. Like Go, also accepts a certificate that is itself in the CA bundle, even
-/// if the certificate is self-signed or its issuer is unknown. The server's name and the validity period are always checked.
+/// Verifies the certificate of a server with the CA certificates. Like Go, also accepts certificates that are in the CA
+/// bundle themselves, even if they are self-signed or their issuer is unknown. The server name and the validity period
+/// are always checked.
 #[derive(Debug)]
 pub(super) struct ListedVerifier {
     pub(super) authorities: Arc<WebPkiServerVerifier>,
-    /// All certificates in the bundle, including certificates that are not CA certificates.
+    /// All certificates of the bundle, including server certificates.
     pub(super) listed: Vec<CertificateDer<'static>>,
 }
 
@@ -60,12 +61,13 @@ impl ServerCertVerifier for ListedVerifier {
     }
 }
 
-/// Returns `true` if the certificate was rejected only because of its issuer. The issuer is unknown, the signature does not match the CA
-/// with the issuer's name, or the server uses a CA certificate. For any of these errors, webpki has already checked the validity period.
+/// Returns `true` if the issuer is the only reason why a certificate was rejected. This is the case if the issuer is
+/// unknown, if the CA with the issuer's name did not sign the certificate, or if the server uses the certificate of a
+/// CA. When webpki reports one of these errors, it has already checked the validity period.
 fn fails_only_for_its_issuer(refused: &CertificateError) -> bool {
     match refused {
         CertificateError::UnknownIssuer | CertificateError::BadSignature => true,
-        // rustls has no error variant for this webpki error.
+        // rustls has no variant for this error of webpki.
         CertificateError::Other(other) => other.0.to_string() == "CaUsedAsEndEntity",
         _ => false,
     }

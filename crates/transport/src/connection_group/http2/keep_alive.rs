@@ -1,4 +1,4 @@
-//! Detects lost peers with HTTP/2 pings, like client-go.
+//! Detects with HTTP/2 pings whether the peer is lost, like client-go.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -13,11 +13,11 @@ use crate::connect::Conn;
 use crate::http2_config::Http2Config;
 use crate::reads::Reads;
 
-/// Sends a ping if the peer has been silent for `after`.
+/// Sends a ping if no data has been received for `after`.
 pub(crate) struct KeepAlive {
     ping: PingPong,
     after: Duration,
-    /// The maximum time until the peer answers a ping.
+    /// How long to wait for the response to a ping.
     timeout: Duration,
     reads: Arc<Reads>,
     timer: Pin<Box<Sleep>>,
@@ -36,7 +36,7 @@ impl KeepAlive {
         Some(Self { ping, after, timeout: config.ping_timeout, reads, timer, is_waiting: false })
     }
 
-    /// Returns `Ready` if the peer did not answer a ping in time.
+    /// Returns `Ready` if a ping was not answered in time.
     pub(crate) fn poll(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         loop {
             if self.is_waiting && self.ping.poll_pong(cx).is_ready() {
@@ -54,7 +54,7 @@ impl KeepAlive {
                 continue;
             }
             if self.ping.send_ping(Ping::opaque()).is_err() {
-                // The connection has ended. Polling the connection returns the error.
+                // The connection has ended. The error is returned when the connection is polled.
                 return Poll::Pending;
             }
             self.is_waiting = true;
