@@ -10,8 +10,8 @@ use tokio::sync::mpsc;
 use crate::event::Event;
 use crate::queue;
 
-/// Receives recorded events. The watcher receives events in the order in which they are recorded, before sinks count or
-/// combine them. Dropping the watcher cancels its subscription.
+/// Receives events in the order in which they are recorded, before sinks count or combine them. Dropping the watcher
+/// cancels its subscription.
 ///
 /// If a watcher's queue is full, new events for this watcher are dropped and counted. Other watchers still receive
 /// them.

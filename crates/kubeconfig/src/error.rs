@@ -54,7 +54,7 @@ pub enum Error {
     /// The configuration is inconsistent or incomplete. Contains all problems.
     #[error("the kubeconfig is invalid:{}", each(.0))]
     Invalid(Vec<Problem>),
-    /// Several files cannot be used. Several files have errors. There is one error per file.
+    /// Several files cannot be used. Contains one error per file.
     #[error("{} files cannot be used:{}", .0.len(), each(.0))]
     Many(Vec<Error>),
     /// The program does not run in a pod.

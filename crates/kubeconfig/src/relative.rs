@@ -5,7 +5,7 @@ use std::path::{Component, Path, PathBuf};
 
 use crate::types::{AuthInfo, ClusterInfo, Kubeconfig};
 
-/// Makes all paths in a kubeconfig absolute. Relative paths start at `directory`.
+/// Makes all paths in a kubeconfig absolute. Relative paths are resolved against `directory`.
 pub(crate) fn resolve(config: &mut Kubeconfig, directory: &Path) {
     each_path(config, |path| {
         if path.is_relative() && !path.as_os_str().is_empty() {

@@ -23,7 +23,7 @@ use crate::object_meta::{ObjectMeta, TypeMeta};
 /// ```
 #[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize)]
 pub struct DynamicObject {
-    /// The `apiVersion` and `kind`. The items of a list response have no `apiVersion` and `kind`, so both are empty.
+    /// The `apiVersion` and `kind`, which are empty for the items of a list response.
     #[serde(flatten)]
     pub types: TypeMeta,
     /// The metadata.

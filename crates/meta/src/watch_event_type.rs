@@ -26,7 +26,7 @@ pub enum WatchEventType {
     Deleted,
     /// No object changed. All events up to the resourceVersion of the bookmark have been sent.
     Bookmark,
-    /// The server ends the watch. The watch has failed, and the event contains a `Status` with the reason.
+    /// The server ends the watch. The event contains a `Status` with the reason.
     Error,
 }
 

@@ -1,4 +1,4 @@
-//! Sends a [`Request`]. Sends the attempts of a request, enforces its deadlines and reads the response.
+//! Sends a [`Request`]: makes the attempts, enforces the deadlines and reads the response.
 
 mod reading;
 mod retrying;

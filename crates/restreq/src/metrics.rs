@@ -1,4 +1,4 @@
-//! The client's metrics. The metrics of the client, which have the same names as in client-go.
+//! The metrics of the client, which have the same names as in client-go.
 
 use std::collections::HashMap;
 use std::fmt;

@@ -33,8 +33,8 @@ use crate::websocket::WebSocket;
 ///   container.
 /// - **Lost connections**: if the connection is lost before the end of the output, a read returns an error.
 ///
-/// A task drives the connection. The connection is driven by a task on the runtime on which the command was started.
-/// This task ends when the connection is closed.
+/// A task drives the connection. It runs on the runtime on which the command was started, and ends when the connection
+/// is closed.
 ///
 /// # Examples
 ///

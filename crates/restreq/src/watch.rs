@@ -1,4 +1,4 @@
-//! Watch streams. Watches, whose events are decoded as they arrive.
+//! Watches, whose events are decoded as they arrive.
 
 mod frames;
 

@@ -154,8 +154,7 @@ impl ConnectionGroup {
         self.apply(state, actions, None);
     }
 
-    /// Executes the pool's actions. Executes the actions of the pool. Releases the lock before sending results,
-    /// dropping values and spawning tasks.
+    /// Executes the actions of the pool. Releases the lock before sending results, dropping values and spawning tasks.
     fn apply(self: &Arc<Self>, mut state: MutexGuard<'_, State>, actions: Actions, failure: Option<&Failure>) {
         let closed: Vec<_> = actions.close.iter().filter_map(|conn| state.links.remove(conn)).collect();
         let mut results = Vec::new();

@@ -70,7 +70,7 @@ pub(super) enum Acquired {
     Wait(Ticket, Actions),
 }
 
-/// How long a connection may be idle before it is closed. Go uses the same limit. Go has the same limit.
+/// How long a connection may be idle before it is closed. Go has the same limit.
 pub(super) const IDLE_TIMEOUT: Duration = Duration::from_secs(90);
 /// The maximum number of idle HTTP/1 connections. Go's limit is 25. With this limit, each burst of more than 25
 /// requests would have to dial again. Connections that smaller bursts do not need are closed after [`IDLE_TIMEOUT`],

@@ -1,5 +1,5 @@
-//! `Debug` implementations without secrets. `Debug` output that contains only the names of unknown fields and
-//! extensions. The value of an unknown field can be a secret, for example if `token` is misspelled as `tokn`.
+//! `Debug` implementations without secrets. Only the names of unknown fields and extensions are shown. The value of an
+//! unknown field can be a secret, for example if `token` is misspelled as `tokn`.
 
 use std::fmt;
 

@@ -1,5 +1,4 @@
-//! Writes YAML in kubectl's style. Writes YAML. Strings that a YAML 1.1 or 1.2 parser could read as another type are
-//! quoted.
+//! Writes YAML in kubectl's style. Strings that a YAML 1.1 or 1.2 parser could read as another type are quoted.
 
 use serde_json::Value;
 use zeroize::{Zeroize, Zeroizing};

@@ -41,7 +41,7 @@ pub struct LabelSelectorExpression {
     pub key: String,
     /// `In`, `NotIn`, `Exists` or `DoesNotExist`. Decoding accepts any text. [`LabelSelector::from_spec`] rejects unknown operators.
     pub operator: String,
-    /// The values. The values must be empty for `Exists` and `DoesNotExist`.
+    /// The values, which must be empty for `Exists` and `DoesNotExist`.
     #[serde(skip_serializing_if = "Vec::is_empty", deserialize_with = "null_default")]
     pub values: Vec<String>,
 }

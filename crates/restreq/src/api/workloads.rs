@@ -14,7 +14,7 @@ pub struct WorkloadScale {
     /// `autoscaling/v1` and `Scale`.
     #[serde(flatten)]
     pub types: TypeMeta,
-    /// The workload's metadata. The metadata, which contains the name, the namespace and the `resourceVersion`.
+    /// The workload's metadata: the name, the namespace and the `resourceVersion`.
     pub metadata: ObjectMeta,
     /// The desired scale.
     #[serde(default)]

@@ -186,8 +186,8 @@ impl ExecPlugin {
         if header.is_none() && pair.is_none() {
             return Err(self.fault("its output has no token and no certificate".into()));
         }
-        // Reject an unusable certificate here. Reject an unusable certificate now. Otherwise, it would never be sent to
-        // the server, so the server would never reject it, and the plugin would never be run again.
+        // Reject an unusable certificate here. Otherwise, it would never be sent to the server, so the server would
+        // never reject it, and the plugin would never be run again.
         if let Some(Err(error)) = pair.as_deref().map(ClientPair::check) {
             return Err(AuthError::Certificate { why: error.to_string() });
         }

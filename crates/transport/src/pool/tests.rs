@@ -12,7 +12,7 @@ struct World {
     waiting: BTreeSet<Ticket>,
     dials_in_flight: usize,
     has_dialled: bool,
-    /// The usable connections. The number of requests on each connection, and whether the settings of the server have
+    /// The usable connections, each with the number of its requests, and whether the settings of the server have
     /// arrived.
     open: BTreeMap<ConnId, (usize, bool)>,
     used: Vec<ConnId>,
