@@ -18,7 +18,8 @@ pub struct Event {
     /// The metadata.
     #[serde(default)]
     pub metadata: ObjectMeta,
-    /// The object that the event describes. This object must be cluster-scoped or in the same namespace as the event.
+    /// The object that the event describes. The involved object must be cluster-scoped or in the same namespace as the
+    /// event.
     #[serde(default)]
     pub involved_object: ObjectReference,
     /// The reason for the event, as one word in upper camel case.

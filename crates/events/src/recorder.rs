@@ -39,8 +39,8 @@ impl EventRecorder {
     /// Records an event about an object. `about` is an [`ObjectReference`] or a reference to any object that implements
     /// [`Resource`](pintle_meta::Resource).
     ///
-    /// `reason` is one word in upper camel case. It is the same for all events of a kind. `message` is a human-readable
-    /// sentence.
+    /// `reason` is one word in upper camel case, and is the same for all events of a kind. `message` is a
+    /// human-readable sentence.
     pub fn event(
         &self,
         about: impl Into<ObjectReference>,

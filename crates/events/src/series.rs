@@ -14,8 +14,8 @@ pub struct SeriesConfig {
     /// The interval at which the sink writes an ongoing series. Each write updates the count on the server and keeps
     /// the server from deleting the event. The default is 30 minutes.
     pub refresh: Duration,
-    /// How long after its last repetition a series ends. The sink also forgets an event that was not repeated during
-    /// this time. The default is 6 minutes.
+    /// How long after its last repetition a series ends. The sink also forgets events that were not repeated for this
+    /// long. The default is 6 minutes.
     pub finish: Duration,
     /// The maximum number of events that the sink keeps in memory. 0 is treated as 1. The default is 4096. If this
     /// limit is reached, a new event evicts the event that was least recently repeated, and the sink writes the count
@@ -36,8 +36,8 @@ pub(crate) struct Series {
     entries: Lru<SeriesKey, Entry>,
 }
 
-/// An event's identity. Two events are the same if all of these fields are equal. The note, the times and the
-/// `resourceVersion` of the object are ignored, because they change between repetitions.
+/// The fields that identify an event. The note, the times and the `resourceVersion` of the object are left out, because
+/// they change between repetitions.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 struct SeriesKey {
     texts: [String; 5],
@@ -64,7 +64,7 @@ impl Entry {
 
 #[derive(Debug)]
 pub(crate) struct SeriesUpdate {
-    /// The event to write. Set if the event is new or is repeated for the first time, which starts a series.
+    /// The event to write, if the event is new or is repeated for the first time, which starts a series.
     pub(crate) write: Option<SeriesEvent>,
     /// The evicted series, whose final count the caller must write.
     pub(crate) evicted: Option<SeriesEvent>,

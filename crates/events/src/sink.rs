@@ -20,7 +20,8 @@ pub(crate) use self::series::SeriesSink;
 pub(crate) struct Retry {
     pub(crate) tries: u32,
     pub(crate) pause: Duration,
-    /// Cancelled when the broadcaster shuts down. After that, the sink makes one last attempt for each event.
+    /// Cancelled when the broadcaster shuts down. After the cancellation, the sink makes one last attempt to write each
+    /// event.
     pub(crate) stop: CancellationToken,
 }
 
@@ -67,7 +68,7 @@ fn is_own(error: &ApiError, nth: u32) -> bool {
 }
 
 fn log_rejected(key: &ObjectKey, reason: &str, error: &ApiError) {
-    // The event already exists or its namespace is being deleted. Both are expected, so log the error at debug level.
+    // Log expected errors at debug level: the event already exists, or its namespace is being deleted.
     let is_terminating = error.status().is_some_and(|status| {
         let causes = status.details.iter().flat_map(|details| &details.causes);
         causes.map(|cause| &*cause.reason).any(|cause| cause == "NamespaceTerminating")

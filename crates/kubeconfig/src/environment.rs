@@ -26,7 +26,7 @@ pub struct Environment {
     pub service_host: Option<String>,
     /// `KUBERNETES_SERVICE_PORT`. Kubernetes sets this variable in every container.
     pub service_port: Option<String>,
-    /// `POD_NAMESPACE`: the namespace of the pod. Only set if the manifest of the pod defines this variable.
+    /// `POD_NAMESPACE`: the namespace of the pod. The variable is only set if the manifest of the pod defines it.
     pub pod_namespace: Option<String>,
     /// The root directory for the files of a pod's service account, which have fixed paths below it.
     pub root: PathBuf,

@@ -26,8 +26,8 @@
 //!
 //! - A [`Kubeconfig`] contains named [`ClusterInfo`]s, [`AuthInfo`]s and [`Context`]s, which can be merged from several
 //!   files.
-//! - [`Files`] is a list of kubeconfig files. It can load and merge the files, and write each changed entry back to the
-//!   file that contains the entry.
+//! - [`Files`] is a list of kubeconfig files. `Files` can load and merge the files, and write each changed entry back
+//!   to the file that contains the entry.
 //! - [`Overrides`] replace values of the kubeconfig, usually with command-line flags. An [`Environment`] contains the
 //!   environment variables and paths from which a configuration is loaded.
 //! - [`infer`] and [`in_cluster`] return the [`ClientConfig`](pintle_meta::ClientConfig) from which a client is

@@ -130,7 +130,7 @@ impl Report {
             }
             _ => {}
         }
-        // A context without a user is valid. In this case, the client sends no credentials.
+        // A context without a user is valid, and the client sends no credentials.
         let user = &context.user;
         if !user.is_empty() && !config.users.contains_key(user) {
             self.add(member_path("user"), format!("user {user:?} does not exist; add it or choose another one"));

@@ -26,7 +26,7 @@ impl Files {
     ///   write, a process that reads the file without locking it can see a mixture of the old and the new content. In
     ///   contrast, kubectl truncates the file first, so a crash of kubectl can leave an empty or incomplete file.
     /// - If the list contains the same file under several names, for example as a link or a relative path, the file is
-    ///   written once, under the first of these names.
+    ///   written once, under its first name.
     /// - Each file is locked by a lock file `FILE.lock` in the same directory. kubectl uses the same lock files. If
     ///   `change` panics, the lock files are removed and no files are written.
     ///
@@ -39,8 +39,8 @@ impl Files {
     /// - [`Error::Empty`] if the list of files is empty.
     ///
     /// Returns [`Error::Write`] or [`Error::Print`] if a file cannot be opened for writing, if the disk is full, or if
-    /// a path is not valid UTF-8. In this case, the file named in the error is unchanged, but other files may have been
-    /// written already.
+    /// a path is not valid UTF-8. The file named in the error is unchanged, but other files may have been written
+    /// already.
     pub fn modify(&self, change: impl FnOnce(&mut Kubeconfig)) -> Result<(), Error> {
         let paths = distinct(self.paths());
         let mut sorted = paths.clone();
@@ -199,7 +199,7 @@ fn write(path: &Path, config: &Kubeconfig) -> Result<(), Error> {
 /// Replaces the content of a file in place, like kubectl. The file keeps its owner, mode, links and inode. A new file
 /// has mode 0600.
 ///
-/// Unlike kubectl, `overwrite` does not truncate the file first. It replaces the content in three steps:
+/// Unlike kubectl, `overwrite` does not truncate the file first, but replaces the content in three steps:
 ///
 /// 1. Append line breaks until the file is large enough for the new content.
 /// 2. Overwrite the file in a single write with the new content, followed by line breaks.

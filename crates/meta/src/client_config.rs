@@ -335,8 +335,8 @@ pub trait TokenStore: Send + Sync {
     ///
     /// # Errors
     ///
-    /// Returns an error if the tokens cannot be stored. In this case, the client still uses the new tokens, and retries
-    /// `store` a few times.
+    /// Returns an error if the tokens cannot be stored. After an error, the client still uses the new tokens, and
+    /// retries `store` a few times.
     fn store(&self, id_token: &Secret, refresh_token: &Secret) -> Result<(), Box<dyn Error + Send + Sync>>;
 }
 

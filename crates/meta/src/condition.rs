@@ -77,7 +77,7 @@ impl From<Option<Vec<Condition>>> for Conditions {
 impl Conditions {
     /// Adds `condition`, or replaces the existing condition with the same type. Returns `true` if anything changed.
     ///
-    /// The transition time changes only if the status changes. In this case, `set` uses the transition time of
+    /// The transition time changes only if the status changes. If the status changes, `set` uses the transition time of
     /// `condition`, or `now` if that time is `None`.
     pub fn set(&mut self, condition: Condition, now: Time) -> bool {
         let at = condition.last_transition_time.unwrap_or(now);

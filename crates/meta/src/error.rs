@@ -30,8 +30,8 @@ pub struct ApiError {
     /// How long the server asked the client to wait before a retry, if it did. Clients also store this delay in
     /// [`StatusDetails::retry_after_seconds`](crate::StatusDetails::retry_after_seconds).
     pub retry_after: Option<Duration>,
-    /// Whether the server may have executed an earlier attempt of this request. If so, a conflict may be caused by that
-    /// attempt.
+    /// Whether the server may have executed an earlier attempt of this request. If `true`, a conflict may be caused by
+    /// the earlier attempt.
     pub earlier_may_have_acted: bool,
 }
 
@@ -63,7 +63,7 @@ pub enum ErrorKind {
         cause: Cause,
     },
     /// The client could not decode the response. For example, the JSON is invalid, a required field is missing, or a
-    /// watch event has an unknown type. The server has executed the request in this case.
+    /// watch event has an unknown type. The server has executed the request.
     Decode(Cause),
     /// The request is invalid. Nothing was sent.
     InvalidRequest(Cause),
@@ -148,8 +148,8 @@ impl ApiError {
         self.status()?.reason.as_ref()
     }
 
-    /// Returns `true` if the server may have executed this attempt or an earlier attempt. This result is only
-    /// meaningful for write requests.
+    /// Returns `true` if the server may have executed this attempt or an earlier attempt. Only call this method for
+    /// write requests.
     ///
     /// After a 4xx status or status 501, the server has not executed this attempt. After other statuses of 500 or
     /// above, the outcome is unknown, because the status may come from a proxy. For example, Envoy returns 503 if a
@@ -189,7 +189,7 @@ impl ApiError {
         )
     }
 
-    /// Returns `true` for a 404 status: the object or the resource does not exist. This status can also come from a
+    /// Returns `true` for a 404 status: the object or the resource does not exist. A 404 status can also come from a
     /// proxy. To check whether an object was deleted, use [`is_object_not_found`](Self::is_object_not_found) instead.
     pub fn is_not_found(&self) -> bool {
         self.is(&[Reason::NotFound], 404)
@@ -291,8 +291,8 @@ impl ApiError {
     }
 
     /// Returns `true` if the response did not contain a `Status` object, and the client derived the status from the
-    /// HTTP status code. Such a response probably comes from a proxy, not from the API server. This method is
-    /// client-go's `IsUnexpectedServerError`.
+    /// HTTP status code. A response without a `Status` probably comes from a proxy, not from the API server. This
+    /// method is client-go's `IsUnexpectedServerError`.
     pub fn is_unexpected_server_error(&self) -> bool {
         self.has_cause("UnexpectedServerResponse")
     }

@@ -25,9 +25,9 @@ use crate::time::Time;
 /// # Cost
 ///
 /// The metadata of a typical pod takes at most 2,000 bytes in 31 allocations, including the `ObjectMeta` struct itself.
-/// This was measured for a 7 KB pod with five labels, three annotations and one owner reference. The 3 KB of managed
-/// fields in this pod use no memory after decoding. The label and annotation maps take more than half of the memory.
-/// Each map takes 544 bytes for up to eleven entries, not including the strings. For the same pod, a custom
+/// The size was measured for a 7 KB pod with five labels, three annotations and one owner reference. The 3 KB of
+/// managed fields in this pod use no memory after decoding. The label and annotation maps take more than half of the
+/// memory. Each map takes 544 bytes for up to eleven entries, not including the strings. For the same pod, a custom
 /// [`Metadata`] type with four fields takes at most 231 bytes. `tests/memory.rs` checks these limits with a counting
 /// allocator.
 ///
@@ -90,7 +90,7 @@ pub struct ObjectMeta {
     /// The finalizers. The server removes a deleted object only after this list has become empty.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub finalizers: Vec<String>,
-    /// Unknown fields. This map is boxed, because it is usually empty.
+    /// Unknown fields. The map of unknown fields is boxed, because it is usually empty.
     #[serde(flatten)]
     pub other: Option<Box<BTreeMap<String, Value>>>,
 }
@@ -102,8 +102,8 @@ impl ObjectMeta {
     }
 }
 
-/// This is not derived, because a derived implementation with `#[serde(flatten)]` would buffer the entire object as a
-/// tree of values.
+/// `Deserialize` is not derived, because a derived implementation with `#[serde(flatten)]` would buffer the entire
+/// object as a tree of values.
 impl<'de> Deserialize<'de> for ObjectMeta {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         #[derive(Deserialize)]

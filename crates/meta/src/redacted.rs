@@ -25,9 +25,9 @@ pub fn redacted_url(url: &str) -> String {
     }
 }
 
-/// Implements `Debug` for a struct whose fields can contain secrets. A call must list all fields of the struct. This
-/// prevents a new field from being printed by accident. With `field => show`, the output contains `show(field)` instead
-/// of the field.
+/// Implements `Debug` for a struct whose fields can contain secrets. A call must list all fields of the struct, so that
+/// a new field is never printed by accident. With `field => show`, the output contains `show(field)` instead of the
+/// field.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! debug_fields {

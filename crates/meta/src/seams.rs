@@ -52,7 +52,7 @@ pub trait ListWatch: Send + Sync + 'static {
     /// The stream of the items and the metadata of one list page. The stream ends after the last item and the metadata.
     type Page: Stream<Item = Result<ListPart, ApiError>> + Send + Unpin + 'static;
 
-    /// The stream of watch events. It ends when the server closes the watch without an error.
+    /// The stream of watch events, which ends when the server closes the watch without an error.
     type Events: Stream<Item = Result<WatchEvent<RawObject>, ApiError>> + Send + Unpin + 'static;
 
     /// Returns the resource.

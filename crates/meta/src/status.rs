@@ -73,7 +73,8 @@ impl fmt::Display for Status {
     }
 }
 
-/// This is the [`source`](std::error::Error::source) of an [`ApiError`](crate::ApiError) with this status.
+/// A `Status` is the [`source`](std::error::Error::source) of the [`ApiError`](crate::ApiError) that contains the
+/// status.
 impl std::error::Error for Status {}
 
 /// Details of a [`Status`].

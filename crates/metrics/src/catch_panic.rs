@@ -12,8 +12,8 @@ use crate::provider::{Counter, Gauge, Histogram, Metric, Provider, Pulled};
 /// Wraps a metrics provider and catches its panics. If a provider panics, only its metrics are lost. The component
 /// keeps working.
 ///
-/// After the first panic, `CatchPanic` reports the panic message. From then on, it no longer calls the provider and its
-/// instruments, except to drop them. Panics are caught when instruments are created, used and dropped.
+/// After the first panic, `CatchPanic` reports the panic message, and no longer calls the provider and its instruments,
+/// except to drop them. Panics are caught when instruments are created, used and dropped.
 ///
 /// This wrapper is required by components that use instruments in a `Drop` implementation, because a second panic
 /// during unwinding aborts the process.
@@ -114,7 +114,8 @@ impl<T: fmt::Debug> fmt::Debug for Guarded<T> {
     }
 }
 
-/// The state that a provider and its instruments share. After the first panic, all of them are disabled.
+/// The state that a provider and its instruments share. After the first panic, the provider and its instruments are
+/// disabled.
 struct Fuse {
     is_blown: AtomicBool,
     report: fn(&str),

@@ -86,7 +86,7 @@ impl Distribution {
         self.fine[at] += 1;
     }
 
-    /// Adds another distribution's values. Both distributions should have the same bounds.
+    /// Adds another distribution's values. The two distributions should have the same bounds.
     pub fn merge(&mut self, other: &Self) {
         let add = |mine: &mut [u64], theirs: &[u64]| zip(mine, theirs).for_each(|(mine, theirs)| *mine += theirs);
         add(&mut self.buckets, &other.buckets);

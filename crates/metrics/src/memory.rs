@@ -161,7 +161,7 @@ impl Sample {
             }
             (Value::Gauge(value), Value::Gauge(share)) => *value += share,
             (Value::Histogram(all), Value::Histogram(share)) => all.merge(&share),
-            // This is unreachable, because all instruments of a metric have the same kind.
+            // Unreachable, because all instruments of a metric have the same kind.
             _ => {}
         }
     }

@@ -7,9 +7,9 @@ use http::StatusCode;
 use pintle_ratelimit::{ItemBackoff, ItemBackoffConfig};
 use tokio::time::Instant;
 
-/// The back-off for all requests of a client, like client-go's `URLBackoff` for a single host. It is increased by
-/// responses with status 429 or 5xx, and reset by all other responses. It does not change if a request receives no
-/// response.
+/// The back-off for all requests of a client, like client-go's `URLBackoff` for a single host. The back-off is
+/// increased by responses with status 429 or 5xx, and reset by all other responses. A request without a response does
+/// not change the back-off.
 #[derive(Debug)]
 pub(crate) struct ServerBackoff(Mutex<State>);
 

@@ -11,7 +11,7 @@ use crate::request::Request;
 /// The maximum size of a JSON body that is parsed for logging, in bytes.
 const MAX_PARSED: usize = 1 << 20;
 const REDACTED: &str = "[redacted]";
-/// The annotation in which `kubectl apply` stores the entire object. This object may be a Secret.
+/// The annotation in which `kubectl apply` stores the entire object, which may be a Secret.
 const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
 /// Words that identify secret fields. The value of a field is redacted if the name of the field contains one of these
 /// words, ignoring case, `-` and `_`.

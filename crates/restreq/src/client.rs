@@ -30,12 +30,13 @@ use crate::warning::{LogWarnings, WarningHandler};
 /// # Retries
 ///
 /// If API Priority and Fairness rejects a request, the client waits for the delay that the server requests, and then
-/// retries the request. This delay does not affect other requests.
+/// retries the request. Other requests do not wait for this delay.
 ///
 /// # Tasks
 ///
 /// The client only spawns tasks that drive its connections. The task of a connection runs on the runtime of the first
-/// request that uses the connection. It ends when the last clone of the client and the last request have been dropped.
+/// request that uses the connection. The task ends when the last clone of the client and the last request have been
+/// dropped.
 ///
 /// If the runtime of a connection is shut down or blocked, pending requests on this connection fail at their deadlines,
 /// and later requests use new connections. However, an established HTTP/2 connection remains in use while its runtime
@@ -126,15 +127,15 @@ pub struct Timeouts {
     /// shutdown of a tokio runtime beyond this timeout.
     pub connect: Duration,
     /// The timeout for the response headers after the request has been sent. 75 s by default, because kube-apiserver
-    /// ends a request after 60 s with a timeout error. This does not apply to streams, because the server may not have
-    /// any data to send yet.
+    /// ends a request after 60 s with a timeout error. Streams ignore this timeout, because the server may not have any
+    /// data to send yet.
     pub headers: Option<Duration>,
-    /// The maximum time to wait for the next part of a response body. 60 s by default. This does not apply to watches
-    /// and streams, because they can be idle for a long time. Instead, HTTP/2 pings or TCP keep-alive probes detect
-    /// that the server is lost.
+    /// The maximum time to wait for the next part of a response body. 60 s by default. Watches and streams ignore this
+    /// timeout, because they can be idle for a long time. HTTP/2 pings or TCP keep-alive probes detect instead that the
+    /// server is lost.
     pub idle: Option<Duration>,
-    /// The timeout for an entire request. `None` means that there is no timeout. This does not apply to watches and
-    /// streams. In a [`RestClientConfig`], the default is [`ClientConfig::timeout`].
+    /// The timeout for an entire request. `None` means that there is no timeout. Watches and streams ignore this
+    /// timeout. In a [`RestClientConfig`], the default is [`ClientConfig::timeout`].
     pub total: Option<Duration>,
 }
 
@@ -198,9 +199,9 @@ pub struct RestClientConfig {
     /// requests do not wait.
     ///
     /// By default, the back-off is read from client-go's environment variables `KUBE_CLIENT_BACKOFF_BASE` and
-    /// `KUBE_CLIENT_BACKOFF_DURATION`. It is `None` unless both are set. Most clients do not need a back-off, because
-    /// the server is protected by API Priority and Fairness. With a back-off, the rejection of one request delays all
-    /// requests.
+    /// `KUBE_CLIENT_BACKOFF_DURATION`. The default is `None` unless both variables are set. Most clients do not need a
+    /// back-off, because the server is protected by API Priority and Fairness. With a back-off, the rejection of one
+    /// request delays all requests.
     pub backoff: Option<ItemBackoffConfig>,
     /// Whether requests are subject to the rate limit and the back-off of the client. `true` by default. `false` makes
     /// all requests [`unthrottled`](Request::unthrottled). Disable this for a client that only sends urgent requests,
@@ -338,8 +339,8 @@ impl RestClient {
         Request::new(self.clone(), method)
     }
 
-    /// Returns a client for requests whose paths start with `/api/v1` or `/apis/GROUP/VERSION`. It shares all other
-    /// settings and the state with this client.
+    /// Returns a client for requests whose paths start with `/api/v1` or `/apis/GROUP/VERSION`. The returned client
+    /// shares all other settings and the state with this client.
     pub fn for_group_version(&self, group_version: &GroupVersion) -> Self {
         let root = format!("{}{}", self.shared.base.path, group_version.path());
         Self { shared: self.shared.clone(), root: root.into() }

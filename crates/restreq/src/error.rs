@@ -232,8 +232,8 @@ pub enum Throttling<'a> {
     Server {
         /// How long the server asked the client to wait before a retry, in whole seconds.
         retry_after: Option<Duration>,
-        /// The flow of the request in API Priority and Fairness, if the server sent it. This flow has exceeded its
-        /// share of the server's capacity.
+        /// The flow of the request in API Priority and Fairness, if the server sent it. The flow has exceeded its share
+        /// of the server's capacity.
         flow: Option<&'a Flow>,
     },
 }
@@ -317,7 +317,8 @@ impl From<Error> for ApiError {
     }
 }
 
-/// The source of an [`ApiError`]. Its message omits the text that is already part of the [`ApiError`]'s message.
+/// The source of an [`ApiError`]. The message of this source omits the text that is already part of the [`ApiError`]'s
+/// message.
 #[derive(Debug, ThisError)]
 #[error("{message}")]
 struct ApiErrorSource {
@@ -350,7 +351,8 @@ impl fmt::Display for Phase {
     }
 }
 
-/// Why a request is invalid. Most of these errors occur in a setter of the request. The request stores the first error.
+/// Why a request is invalid. Most `InvalidRequest` errors occur in a setter of the request. The request stores the
+/// first error.
 #[derive(Clone, Debug, ThisError)]
 #[non_exhaustive]
 pub enum InvalidRequest {

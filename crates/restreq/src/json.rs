@@ -1,4 +1,4 @@
-//! An incremental JSON scanner. It validates JSON and finds the boundaries of values.
+//! An incremental JSON scanner, which validates JSON and finds the boundaries of values.
 
 /// Scans JSON that arrives in chunks. Chunks can start and end at any byte. The scanner stores only its state and the
 /// last string, unless the string is deeply nested.
@@ -33,7 +33,7 @@ pub(crate) enum Token {
     Text,
 }
 
-/// The maximum nesting depth. This is the same limit as in Go's decoder.
+/// The maximum nesting depth, which is the same as in Go's decoder.
 const MAX_DEPTH: usize = 10_000;
 
 /// The maximum size of a stored string in bytes. Object names have at most 253 bytes, so they always fit.

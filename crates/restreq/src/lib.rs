@@ -37,8 +37,8 @@
 //!   [`ClientConfig`](pintle_meta::ClientConfig).
 //! - [`Request`] is a request builder. Methods such as [`send`](Request::send) send a request and return a
 //!   [`Response`], a [`ByteStream`] or a [`Watch`].
-//! - An [`Api`] is a typed client for one resource. It implements [`ListWatch`](pintle_meta::ListWatch) for reflectors,
-//!   and [`ObjectApi`](pintle_meta::ObjectApi) for leader electors and controllers.
+//! - An [`Api`] is a typed client for one resource. An `Api` implements [`ListWatch`](pintle_meta::ListWatch) for
+//!   reflectors, and [`ObjectApi`](pintle_meta::ObjectApi) for leader electors and controllers.
 //! - [`Pages`] reads a list page by page. [`Subresource`] reads and writes a subresource of an object. [`RetryWatch`]
 //!   is a watch that resumes after its connection is lost.
 //! - A [`Watcher`] is a stream of the existing objects and all later changes. A `Watcher` has no cache.

@@ -9,7 +9,7 @@ use thiserror::Error;
 /// manager has not applied fields to `subresource`. An empty `subresource` refers to the main resource. The result
 /// includes `apiVersion`, `kind`, `name` and `namespace`, so the manager can modify and apply it.
 ///
-/// `object` must be the complete JSON that the server returned. It must not be a type with
+/// `object` must be the complete JSON that the server returned. `object` must not be a type with
 /// [`ObjectMeta`](pintle_meta::ObjectMeta), because `ObjectMeta` does not contain `managedFields`.
 /// [`Api::applied`](crate::Api::applied) reads the object and calls this function.
 ///
@@ -118,7 +118,7 @@ struct ItemPaths<'a> {
 
 struct ItemPath<'a> {
     fields: &'a Map<String, Value>,
-    /// The keys that identify the item, with their values. This is empty if the path contains an index or a value.
+    /// The keys that identify the item, with their values. Empty if the path contains an index or a value.
     keys: BTreeMap<String, Value>,
 }
 

@@ -133,7 +133,7 @@ impl RestMapper {
     }
 
     /// Finds a resource by any name that kubectl accepts. The name is a plural name, a singular name, a kind or a short
-    /// name, in upper or lower case. It can be followed by a group, or by a version and a group, as in
+    /// name, in upper or lower case. The name can be followed by a group, or by a version and a group, as in
     /// `deployments.v1.apps`. The group may be abbreviated to a prefix.
     ///
     /// If the name contains no group, the core group takes precedence. Full names take precedence over short names. If
@@ -192,7 +192,7 @@ impl RestMapper {
         Ok(self.known(0).await?.resources.clone())
     }
 
-    /// Drops the cached discovery documents. Call this method after a resource was changed or deleted. This is not
+    /// Drops the cached discovery documents. Call this method after a resource was changed or deleted. No call is
     /// necessary after a resource was created, because the documents are fetched again after a cache miss.
     pub fn invalidate(&self) {
         // The new turn also invalidates the result of a fetch in progress.
@@ -230,7 +230,7 @@ impl RestMapper {
 
     /// Returns the cached documents if they were fetched after turn `after` and after the last invalidation.
     fn last(&self, after: u64) -> Option<Arc<Known>> {
-        // This lock is never poisoned, because no code panics while holding it.
+        // The lock is never poisoned, because no code panics while holding it.
         let known = self.known.lock().unwrap_or_else(PoisonError::into_inner).clone();
         known.filter(|known| known.turn > after.max(self.forgotten.load(Ordering::Relaxed)))
     }

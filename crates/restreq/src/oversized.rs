@@ -39,8 +39,8 @@ impl BoundedBuffer {
         scanner.push(part);
     }
 
-    /// Appends the last chunk of an object, and returns the object. An object that arrives in a single chunk is not
-    /// copied. Afterwards, the buffer is empty.
+    /// Appends the last chunk of an object, returns the object, and resets the buffer. An object that arrives in a
+    /// single chunk is not copied.
     pub(crate) fn finish(&mut self, last: Bytes) -> Result<Bytes, Box<Found>> {
         let whole = if self.is_empty() && last.len() <= self.limit {
             last

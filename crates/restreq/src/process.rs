@@ -33,8 +33,8 @@ use crate::websocket::WebSocket;
 ///   container.
 /// - **Lost connections**: if the connection is lost before the end of the output, a read returns an error.
 ///
-/// A task drives the connection. It runs on the runtime on which the command was started, and ends when the connection
-/// is closed.
+/// The task that drives the connection runs on the runtime on which the command was started. The task ends when the
+/// connection is closed.
 ///
 /// # Examples
 ///
@@ -228,7 +228,7 @@ impl AttachedProcess {
     }
 
     /// Waits until the command ends. Streams that are still in the fields are dropped first, which closes the input and
-    /// discards the output. To prevent this, take them out of the fields before calling this method.
+    /// discards the output. To keep a stream, take it out of its field before calling this method.
     ///
     /// # Errors
     ///

@@ -65,7 +65,7 @@ pub struct Request {
 pub(crate) struct Parts {
     pub(crate) client: RestClient,
     pub(crate) method: Method,
-    /// The beginning of the path, such as `/apis/apps/v1`. It includes the path prefix of the server URL.
+    /// The beginning of the path, such as `/apis/apps/v1`, including the path prefix of the server URL.
     prefix: Arc<str>,
     subpath: String,
     /// The query parameters, sorted by key. The values of each key are in the order in which they were added.
@@ -122,7 +122,7 @@ impl Request {
         Self { parts: Box::new(parts) }
     }
 
-    /// Sets the HTTP method. This also works after an earlier setter has failed.
+    /// Sets the HTTP method. This setter works even if an earlier setter has failed.
     pub fn verb(mut self, method: Method) -> Self {
         self.parts.method = method;
         self
@@ -146,7 +146,7 @@ impl Request {
         self
     }
 
-    /// Sets the beginning of the path. It is appended to the path prefix of the server URL. If there is only one
+    /// Sets the beginning of the path, which is appended to the path prefix of the server URL. If there is only one
     /// segment, its trailing slash is kept.
     pub fn abs_path<S: AsRef<str>>(mut self, segments: impl IntoIterator<Item = S>) -> Self {
         if self.parts.fault.is_none() {
@@ -259,8 +259,8 @@ impl Request {
         }
     }
 
-    /// Sets a header, replacing any previous values. This also works after an earlier setter has failed. Headers with
-    /// credentials or cookies are marked as sensitive, so their values do not appear in `Debug` output.
+    /// Sets a header, replacing any previous values. This setter works even if an earlier setter has failed. Headers
+    /// with credentials or cookies are marked as sensitive, so their values do not appear in `Debug` output.
     pub fn header(mut self, name: &str, value: &str) -> Self {
         match (HeaderName::from_bytes(name.as_bytes()), HeaderValue::from_str(value)) {
             (Ok(name), Ok(mut value)) => {
@@ -289,7 +289,7 @@ impl Request {
         self
     }
 
-    /// Sets the maximum number of retries. 10 by default. This also works after an earlier setter has failed.
+    /// Sets the maximum number of retries. 10 by default. This setter works even if an earlier setter has failed.
     /// Regardless of this number, requests are only retried if it is safe.
     ///
     /// If the request has no deadline, the total pause between attempts is limited to one minute. When this limit is
@@ -307,7 +307,7 @@ impl Request {
         self
     }
 
-    /// Sets a rate limiter to use instead of the client's, like client-go's `Throttle`. This also works after an
+    /// Sets a rate limiter to use instead of the client's, like client-go's `Throttle`. This setter works even if an
     /// earlier setter has failed. Clones of a rate limiter share their tokens, so it can limit several requests
     /// together.
     ///
@@ -330,7 +330,7 @@ impl Request {
         self
     }
 
-    /// Sets a back-off to use instead of the client's, like client-go's `BackOff`. This also works after an earlier
+    /// Sets a back-off to use instead of the client's, like client-go's `BackOff`. This setter works even if an earlier
     /// setter has failed. The back-off is shared by this request and its clones, and delays each attempt. Responses
     /// with status 429 or 5xx increase the back-off, and all other responses reset it.
     ///
@@ -360,15 +360,15 @@ impl Request {
         self
     }
 
-    /// Exempts this request from rate limiting and back-off. This also removes the rate limiter and the back-off of the
-    /// request itself. It also works after an earlier setter has failed. Use this for urgent requests, such as lease
+    /// Exempts this request from rate limiting and back-off, and removes the request's own rate limiter and back-off.
+    /// This setter works even if an earlier setter has failed. Use this setter for urgent requests, such as lease
     /// renewals.
     pub fn unthrottled(mut self) -> Self {
         (self.parts.throttled, self.parts.limiter, self.parts.backoff) = (false, None, None);
         self
     }
 
-    /// Sets a warning handler to use instead of the client's. This also works after an earlier setter has failed.
+    /// Sets a warning handler to use instead of the client's. This setter works even if an earlier setter has failed.
     pub fn warning_handler(mut self, handler: Arc<dyn WarningHandler>) -> Self {
         self.parts.warnings = Some(handler);
         self

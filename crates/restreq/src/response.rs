@@ -55,7 +55,7 @@ impl Response {
         &self.headers
     }
 
-    /// Returns the server's warnings. These warnings have already been passed to the warning handler.
+    /// Returns the server's warnings, which have already been passed to the warning handler.
     pub fn warnings(&self) -> &[Warning] {
         &self.warnings
     }

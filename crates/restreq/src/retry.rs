@@ -106,7 +106,7 @@ impl Retry {
         Self { retries_left: max_retries, retries: 0, total_pause: Duration::ZERO, is_replayable, has_jitter: false }
     }
 
-    /// Adds jitter to the pauses. This prevents requests that were rejected together from being retried together.
+    /// Adds jitter to the pauses, so that requests that were rejected together are not retried together.
     pub(crate) fn with_jitter(self) -> Self {
         Self { has_jitter: true, ..self }
     }

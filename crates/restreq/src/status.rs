@@ -24,7 +24,7 @@ pub(crate) fn may_have_acted(status: StatusCode) -> bool {
     status.is_server_error() && status != StatusCode::NOT_IMPLEMENTED
 }
 
-/// Returns the `Status` object in a response body. If there is none, creates a `Status` from the HTTP response.
+/// Returns the `Status` object in a response body, or creates a `Status` from the HTTP response.
 pub(crate) fn failure(code: StatusCode, headers: &HeaderMap, body: &[u8], subject: &Subject<'_>) -> Box<Status> {
     let mut status = failure_anywhere(body).unwrap_or_else(|| Box::new(status_from_code(code, headers, body, subject)));
     // A proxy may combine a 5xx status with the body of another response, which does not prove that this request was
@@ -43,8 +43,8 @@ pub(crate) fn failure(code: StatusCode, headers: &HeaderMap, body: &[u8], subjec
 
 /// Returns the failure that a body describes, regardless of the HTTP status.
 pub(crate) fn failure_in(body: &[u8]) -> Option<Box<Status>> {
-    // In a long body, search only the beginning, so that a large object is not parsed twice. This finds the `kind` of
-    // each `Status`, because it is near the beginning unless the body is short.
+    // In a long body, search only the beginning, so that a large object is not parsed twice. In a `Status`, `kind` is
+    // near the beginning, unless the body is short.
     const EARLY: usize = 512;
     const SHORT: usize = 4 << 10;
     let head = if body.len() <= SHORT { body } else { &body[..EARLY] };
@@ -52,8 +52,8 @@ pub(crate) fn failure_in(body: &[u8]) -> Option<Box<Status>> {
     failure_anywhere(body)
 }
 
-/// Works like `failure_in`, but `kind` may be at any position. Use this only if the body is short or if it is not an
-/// object.
+/// Works like `failure_in`, but `kind` may be at any position. Only call this function if the body is short or is not
+/// an object.
 pub(crate) fn failure_anywhere(body: &[u8]) -> Option<Box<Status>> {
     let status: Status = serde_json::from_slice(body).ok()?;
     let known = matches!(status.types.api_version.as_str(), "" | "v1" | "meta.k8s.io/v1");

@@ -25,7 +25,7 @@ const IDLE: Duration = Duration::from_secs(90);
 /// How long after the deadline of a request the server may still send the response, such as the timeout error.
 pub const ANSWER_GRACE: Duration = Duration::from_secs(5);
 
-/// Records when the client of a connection sends bytes and when responses end. This determines when the connection is
+/// Records when the client of a connection sends bytes and when responses end, which determines when the connection is
 /// closed.
 #[derive(Debug)]
 pub struct Activity {
@@ -46,8 +46,8 @@ struct ConnectionState {
     idle_since: Option<Instant>,
     /// When the first byte of the next request head arrived.
     head_started: Option<Instant>,
-    /// When the incomplete HTTP/2 header block began. `None` if there is no incomplete header block. At the same time,
-    /// there may be open requests on other streams.
+    /// When the incomplete HTTP/2 header block began. `None` if there is no incomplete header block. There may be open
+    /// requests on other streams at the same time.
     block: Option<Instant>,
     connected: Instant,
     /// When [`Activity::overdue`] wakes up next. `overdue` is not woken if the deadline becomes later.
@@ -104,8 +104,8 @@ impl Activity {
         })
     }
 
-    /// Marks a request as open until the returned guard is dropped. Until then, the head of the request counts towards
-    /// the budget for request heads.
+    /// Marks a request as open until the returned guard is dropped. The head of an open request counts towards the
+    /// budget for request heads.
     pub fn open<B>(self: &Arc<Self>, request: &Request<B>) -> Result<OpenRequest, HeadBudgetExceeded> {
         let version = request.version();
         *self.head.lock().unwrap_or_else(PoisonError::into_inner) = self.heads.begin();

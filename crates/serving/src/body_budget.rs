@@ -58,7 +58,7 @@ type EvictionKey = (bool, u64);
 #[derive(Debug)]
 struct Upload {
     bytes: Vec<u8>,
-    /// This is dropped when the body is evicted, which ends the task that reads the body.
+    /// Dropped when the body is evicted, which ends the task that reads the body.
     _evicted: oneshot::Sender<()>,
 }
 
@@ -71,7 +71,8 @@ impl BodyBudget {
         Self { state: Mutex::new(state), processing: Arc::new(Semaphore::new(PROCESSING_LIMIT)) }
     }
 
-    /// Reads a body to its end. It counts towards the budget until the last clone of the returned bytes is dropped.
+    /// Reads a body to its end. The body counts towards the budget until the last clone of the returned bytes is
+    /// dropped.
     ///
     /// # Cancel safety
     ///

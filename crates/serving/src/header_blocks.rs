@@ -43,7 +43,7 @@ pub struct Frames {
     /// this, the block contains trailers.
     last_stream: u32,
     is_trailers: bool,
-    /// The memory of trailers in bytes. It is reset when the connection has no open requests. Trailers are counted,
+    /// The memory of trailers in bytes, which is reset when the connection has no open requests. Trailers are counted,
     /// because they stay in memory if the handler does not read them.
     trailers: usize,
 }
@@ -132,8 +132,8 @@ impl Frames {
         self.open.map(|_| self.begun)
     }
 
-    /// Returns the estimated memory of all header blocks that hyper has not passed on as requests yet. This does not
-    /// include an incomplete frame, which has at most 16 KiB.
+    /// Returns the estimated memory of all header blocks that hyper has not passed on as requests yet. An incomplete
+    /// frame, which has at most 16 KiB, is not included.
     pub fn memory(&self) -> usize {
         self.open.map_or(0, memory).saturating_add(self.trailers)
     }

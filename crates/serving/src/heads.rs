@@ -13,12 +13,11 @@ const LARGE: usize = 64 << 20;
 /// The approximate memory overhead of a header, not including its name and value, in bytes.
 pub const HEADER: usize = 64;
 
-/// The memory budget for request heads. It is shared by all connections.
+/// The memory budget for request heads, which all connections share.
 #[derive(Clone, Debug)]
 pub struct Heads(Arc<Semaphore>);
 
-/// The memory of a request head, which may be incomplete. Its permits are returned to the budget when the `RequestHead`
-/// is dropped.
+/// The memory of a request head, which may be incomplete. Dropping a `RequestHead` returns its permits to the budget.
 #[derive(Debug)]
 pub struct RequestHead {
     heads: Heads,
@@ -26,7 +25,7 @@ pub struct RequestHead {
     permit: Option<OwnedSemaphorePermit>,
 }
 
-/// The error for a request head that exceeds the budget. The request is then rejected, or the connection is closed.
+/// The error for a request head that exceeds the budget. The server rejects the request or closes the connection.
 #[derive(Debug, thiserror::Error)]
 #[error("too many requests: header buffer limit reached")]
 pub struct HeadBudgetExceeded;

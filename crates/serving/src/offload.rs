@@ -16,7 +16,7 @@ use tokio_util::sync::PollSemaphore;
 /// milliseconds. Offloading costs about 20 µs.
 const OFFLOAD_BYTES: usize = 16 << 10;
 
-/// An argument for [`work_on`] that always offloads. Use it if even small inputs may take long.
+/// An argument for [`work_on`] that always offloads, for work that may take long even if the input is small.
 pub const ALWAYS: usize = usize::MAX;
 
 /// The permits of a server for running offloaded steps. A step is the code between two awaits. There is one permit per
@@ -89,8 +89,8 @@ enum Execution {
 
 /// A future that moves its long steps to other threads. A step is the code between two awaits. A call of [`work_on`]
 /// marks the next step as long. All other steps run on the thread that polls the future, so no other thread is occupied
-/// while the future waits. Until a long step begins, the inner future is polled as usual. Its deadlines therefore take
-/// effect even if no permit or thread becomes available.
+/// while the future waits. Until a long step begins, the inner future is polled as usual. The deadlines of the inner
+/// future therefore take effect even if no permit or thread becomes available.
 ///
 /// # Cancel safety
 ///
@@ -223,8 +223,7 @@ fn offload_step<T: Send + 'static>(
 
 /// Polls the work once. Also returns whether the next step should be offloaded.
 fn poll_step<T>(work: &mut Work<T>, execution: Execution, context: &mut Context<'_>) -> (Poll<T>, bool) {
-    /// Restores the thread-local state when it is dropped. This is necessary because offloads can be nested and steps
-    /// can panic.
+    /// Restores the thread-local state when it is dropped, because offloads can be nested and steps can panic.
     struct Outer(Execution, bool);
     impl Drop for Outer {
         fn drop(&mut self) {

@@ -19,9 +19,9 @@ tokio::task_local! {
 
 /// Runs the futures that hyper spawns for the streams of a connection.
 ///
-/// A request without a body is polled once on the task of the connection. Most requests complete during this poll. This
-/// avoids waking another thread, and allows several responses to be sent together. A request that is still pending
-/// afterwards is moved to a task of its own. This task ends with the connection or when the response misses its
+/// A request without a body is polled once on the task of the connection. Most requests complete during this poll,
+/// which avoids waking another thread and allows several responses to be sent together. A request that is still pending
+/// after the poll is moved to a task of its own, which ends with the connection or when the response misses its
 /// deadline. If a stream is dropped before its end, hyper resets it.
 #[derive(Clone, Debug, Default)]
 pub struct Streams {
@@ -68,6 +68,6 @@ where
 
 /// Sets the deadline of the current response if it is sent on an HTTP/2 stream.
 pub fn answer_by(deadline: Instant) {
-    // `DEADLINE` is not set for HTTP/1 requests. Their deadlines are enforced by `Activity`.
+    // `DEADLINE` is not set for HTTP/1 requests, whose deadlines are enforced by `Activity`.
     let _ = DEADLINE.try_with(|end| end.set(Some(deadline)));
 }

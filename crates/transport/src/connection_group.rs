@@ -46,7 +46,7 @@ struct State {
     waiting: HashMap<Ticket, oneshot::Sender<Result<PooledConnection, Failure>>>,
     dials: HashMap<u64, Dial>,
     last_dial: u64,
-    /// The runtime for new connections. This is the runtime of the last request that waited for a connection.
+    /// The runtime for new connections: the runtime of the last request that waited for a connection.
     runtime: Option<Handle>,
 }
 
@@ -59,7 +59,7 @@ struct Dial {
 
 struct Link {
     sender: Sender,
-    /// Whether a request has already used the connection. If so, the connection may have died while it was idle.
+    /// Whether a request has already used the connection. A used connection may have died while it was idle.
     has_served: bool,
 }
 
@@ -108,8 +108,8 @@ impl ConnectionGroup {
             Acquired::Wait(ticket, actions) => {
                 let (result_tx, result_rx) = oneshot::channel();
                 state.waiting.insert(ticket, result_tx);
-                // Outside of a tokio runtime, use the runtime of an earlier request. If there is none, the request
-                // fails.
+                // Outside of a tokio runtime, use the runtime of an earlier request. Without an earlier request, the
+                // request fails.
                 state.runtime = Handle::try_current().ok().or(state.runtime.take());
                 self.apply(state, actions, None);
                 Err(Waiting { group: self, ticket, result_rx })
@@ -201,7 +201,7 @@ impl ConnectionGroup {
     }
 
     /// Returns `true` if an idle HTTP/1 connection has ended. Otherwise, registers the task that watches the
-    /// connection, so that it is woken when data arrives or the connection ends. This runs no user code under the lock,
+    /// connection, so that it is woken when data arrives or the connection ends. No user code runs under the lock,
     /// because an idle connection has no request body to send.
     fn has_ended(&self, conn: ConnId) -> bool {
         match self.lock().links.get_mut(&conn) {
@@ -403,8 +403,8 @@ async fn drive(
     let mut is_wanted = true;
     let (mut is_settled, mut reported) = (false, None);
     loop {
-        // The server may change its stream limit at any time. This task reads the limit whenever it is woken, which
-        // happens at the latest with the next request.
+        // The server may change its stream limit at any time. The task reads the limit whenever it is woken, at the
+        // latest by the next request.
         let changed = poll_fn(|cx| {
             // Ignore the error, because each request on this connection will return it.
             if keep_alive.as_mut().is_some_and(|keep_alive| keep_alive.poll(cx).is_ready())

@@ -27,7 +27,7 @@ pub enum Failure {
     Unprocessed(Arc<dyn StdError + Send + Sync>),
     /// The exchange failed. It is unknown whether the server has processed the request.
     Exchange {
-        /// Whether the connection was reused. Such a connection has most likely died while it was idle.
+        /// Whether the connection was reused. A reused connection has most likely died while it was idle.
         is_stale: bool,
         /// The underlying error.
         source: Arc<dyn StdError + Send + Sync>,

@@ -122,7 +122,7 @@ fn is_clock_paused() -> bool {
 /// Keeps tokio's clock, if paused, from advancing until the returned guard is dropped. Otherwise, all deadlines would
 /// expire during a file read, because tokio does not know that another thread is reading.
 ///
-/// This is done by a blocking task that ends when the guard is dropped. The shutdown of a runtime waits for its
+/// The guard belongs to a blocking task that ends when the guard is dropped. The shutdown of a runtime waits for its
 /// blocking tasks. There is no deadlock, because the runtime first drops the task that owns the guard.
 fn hold_paused_clock() -> oneshot::Sender<()> {
     let (held, end) = mpsc::channel::<()>();

@@ -46,7 +46,7 @@ pub(super) struct Http1 {
     idle: Idle,
 }
 
-/// The initial size of a read in bytes. It grows up to `MAX_ROOM` during a long response.
+/// The initial size of a read in bytes, which grows up to `MAX_ROOM` during a long response.
 const MIN_ROOM: usize = 8 << 10;
 const MAX_ROOM: usize = 64 << 10;
 /// The buffer grows before a read if it has less free space than this, in bytes.
@@ -170,8 +170,8 @@ impl Http1 {
             _ if is_registered => return Poll::Pending,
             _ => {}
         }
-        // A server may send an error response and close the connection before it has read the entire request. In this
-        // case, the upload fails although there is a response, so read the response.
+        // A server may send an error response and close the connection before it has read the entire request. The
+        // upload then fails although there is a response, so read the response.
         loop {
             match self.poll_read(cx) {
                 Poll::Ready(Ok(0)) => {

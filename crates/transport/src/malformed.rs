@@ -21,8 +21,8 @@ pub(crate) enum Malformed {
     Chunk(&'static str),
 }
 
-/// Returns `true` if `error` was caused by a response that is invalid HTTP. In this case, the response was received and
-/// not lost.
+/// Returns `true` if `error` was caused by a response that is invalid HTTP. The client received such a response, so the
+/// response was not lost.
 pub fn is_invalid_response(error: &(dyn StdError + 'static)) -> bool {
     let malformed = causes(error).find_map(|cause| cause.downcast_ref());
     matches!(

@@ -17,7 +17,8 @@ static RESOLVED: Metric = Metric {
 pub(crate) struct LookUps {
     provider: Arc<dyn Provider>,
     host: String,
-    /// The histogram is created at the first DNS lookup. It is not needed if the client connects to an IP address.
+    /// The histogram is created at the first DNS lookup, because a client that connects to an IP address does not need
+    /// it.
     resolved: OnceLock<Box<dyn Histogram>>,
 }
 
@@ -26,7 +27,7 @@ impl LookUps {
         Self { provider, host, resolved: OnceLock::new() }
     }
 
-    /// Measures a DNS lookup, which ends when the returned guard is dropped. This includes lookups that are cancelled.
+    /// Measures a DNS lookup, which ends when the returned guard is dropped. Cancelled lookups are measured too.
     pub(crate) fn start(&self) -> LookUp<'_> {
         LookUp { all: self, start: Instant::now() }
     }

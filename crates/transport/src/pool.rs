@@ -1,5 +1,5 @@
-//! The connection pool. It assigns connections to requests, and decides when to dial and which connections to close. It
-//! performs no I/O, does not read the clock and does not use locks.
+//! The connection pool, which assigns connections to requests, and decides when to dial and which connections to close.
+//! The pool performs no I/O, does not read the clock and does not use locks.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -21,14 +21,14 @@ pub(super) enum Protocol {
 
 /// A connection pool for one group of requests.
 ///
-/// - A request uses the idle HTTP/1 connection that was used most recently. If there is none, it uses a stream of the
-///   oldest HTTP/2 connection that has a free stream. Otherwise, it waits until a connection is returned or
-///   established. Requests are served in FIFO order.
-/// - Until the protocol of the server is known from the first dial, all requests share one dial. After that, the pool
-///   dials as many connections concurrently as the waiting requests need.
+/// - A request uses the idle HTTP/1 connection that was used most recently. If no connection is idle, the request uses
+///   a stream of the oldest HTTP/2 connection that has a free stream. Otherwise, the request waits until a connection
+///   is returned or established. Requests are served in FIFO order.
+/// - Until the protocol of the server is known from the first dial, all requests share one dial. After the first dial,
+///   the pool dials as many connections concurrently as the waiting requests need.
 /// - A new HTTP/2 connection has only one stream until the settings of the server arrive.
-/// - If a dial fails, the remaining dials may not be sufficient for all waiting requests. In this case, the requests
-///   that have waited longest fail.
+/// - If a dial fails, the remaining dials may not be sufficient for all waiting requests. The requests that have waited
+///   longest then fail.
 /// - If a request has waited too long for a dial to finish, the dial is abandoned. New dials are then started for the
 ///   other waiting requests.
 #[derive(Debug, Default)]
@@ -72,7 +72,7 @@ pub(super) enum Acquired {
 
 /// How long a connection may be idle before it is closed. Go has the same limit.
 pub(super) const IDLE_TIMEOUT: Duration = Duration::from_secs(90);
-/// The maximum number of idle HTTP/1 connections. Go's limit is 25. With this limit, each burst of more than 25
+/// The maximum number of idle HTTP/1 connections. Go's limit is 25. With Go's limit, each burst of more than 25
 /// requests would have to dial again. Connections that smaller bursts do not need are closed after [`IDLE_TIMEOUT`],
 /// because the most recently used connection is reused first.
 const MAX_IDLE: usize = 256;

@@ -25,7 +25,7 @@ pub struct RequestBody {
     over: Option<oneshot::Receiver<()>>,
 }
 
-/// The content of a request body. The mutexes are never contended. They make the body `Sync`, which a shared connection
+/// The content of a request body. The mutexes are never contended, but make the body `Sync`, which a shared connection
 /// requires.
 enum Pieces {
     Whole(Option<Bytes>),
@@ -145,7 +145,7 @@ impl http_body::Body for RequestBody {
 impl Drop for RequestBody {
     fn drop(&mut self) {
         let pieces = mem::replace(&mut self.pieces, Pieces::Whole(None));
-        // This also catches a panic in the destructor.
+        // A panic in the destructor is caught too.
         caught(|| drop(pieces));
     }
 }

@@ -23,7 +23,7 @@ enum Source {
         incoming: Incoming,
         connection: Option<PooledConnection>,
     },
-    /// A body that a `tower` layer returned. The mutex is never contended. It makes the body `Sync`.
+    /// A body that a `tower` layer returned. The mutex is never contended, but makes the body `Sync`.
     Layer(Mutex<Pin<Box<dyn Body<Data = Bytes, Error = BoxError> + Send>>>),
     #[cfg(feature = "gzip")]
     Gzip(Box<inflate::Inflate>),

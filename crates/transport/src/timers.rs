@@ -16,8 +16,8 @@ use tokio::time::{Instant, Sleep, sleep_until};
 /// long before their deadline. Therefore, the timer of a request is not cancelled at its end, but kept for the next
 /// request.
 ///
-/// A timer that was kept usually fires before the deadline of the next request. It is only reset if this request is
-/// still waiting at that time. As a result, most requests do not acquire a lock of the runtime.
+/// A timer that was kept usually fires before the deadline of the next request, and is only reset if the request is
+/// still waiting. Most requests therefore do not acquire a lock of the runtime.
 #[derive(Default)]
 pub struct Timers(Mutex<Vec<Timer>>);
 

@@ -59,7 +59,7 @@ pub(super) struct TlsSource {
 struct State {
     /// The configured certificates and keys. Files have the content that they had at the last check.
     configured: Arc<Material>,
-    /// The client certificate from a credential plugin. It takes precedence over the configured one.
+    /// The client certificate from a credential plugin, which takes precedence over the configured certificate.
     pair: Option<ClientPair>,
 }
 
@@ -152,7 +152,7 @@ impl TlsSource {
         }
     }
 
-    /// Returns `true` if the caller must check the files now. This happens for only one caller per check period.
+    /// Returns `true` if the caller must check the files now. Only one caller per check period gets `true`.
     fn is_due(&self) -> bool {
         let Ok(mut looked_at) = self.looked_at.try_lock() else { return false };
         let is_due = looked_at.elapsed() >= CHECK_PERIOD;

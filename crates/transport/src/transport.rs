@@ -41,8 +41,8 @@ pub struct TransportConfig {
     pub http2: Http2Config,
     /// Whether cancelling a request also drops its connection.
     pub drop_connection_on_cancel: bool,
-    /// The provider for the metric `rest_client_dns_resolution_duration_seconds`. It must not panic, because it is
-    /// called by destructors.
+    /// The provider for the metric `rest_client_dns_resolution_duration_seconds`. The provider must not panic, because
+    /// it is called by destructors.
     pub metrics: Option<Arc<dyn Provider>>,
 }
 
@@ -60,8 +60,8 @@ pub struct Transport {
     timers: Timers,
 }
 
-/// The connections for short requests, and the connections for watches and streams. They are separate, because a watch
-/// would occupy an HTTP/2 stream for a long time, for which short requests would have to wait. With
+/// The connections for short requests, and the connections for watches and streams. The two groups are separate,
+/// because short requests would otherwise wait for HTTP/2 streams that watches occupy. With
 /// `drop_connection_on_cancel`, all requests share one group, because such a client sends only a few requests.
 struct ConnectionGroups {
     connector: Connector,
@@ -163,8 +163,8 @@ impl Transport {
             if is_unsent || !is_of_stream(&*source) {
                 connection.discard();
             }
-            // Retry if a reused connection has failed before anything was sent. It may have died while idle, or the
-            // server may have closed it.
+            // Retry if a reused connection has failed before anything was sent. The connection may have died while
+            // idle, or the server may have closed it.
             if !is_unsent || is_fresh {
                 return Err(Failure::of_exchange(source, is_unsent, is_fresh));
             }

@@ -40,7 +40,8 @@ debug_fields!(Context {
 });
 
 impl fmt::Debug for Exec {
-    /// Prints only the number of arguments and the names of the environment variables. Their values can be secrets.
+    /// Prints only the number of arguments and the names of the environment variables, because their values can be
+    /// secrets.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Exec")
             .field("api_version", &self.api_version)

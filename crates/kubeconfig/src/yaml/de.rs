@@ -97,7 +97,7 @@ impl<'de> Deserializer<'de> for &Node {
     }
 
     /// Accepts numbers and booleans as strings, because an unquoted name can look like a number or a boolean. kubectl
-    /// requires quotes in this case.
+    /// requires quotes for such a name.
     fn deserialize_string<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Fault> {
         match &self.content {
             Content::Scalar { text, meaning } if *meaning != Meaning::Null => visitor.visit_str(text),

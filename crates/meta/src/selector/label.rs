@@ -56,8 +56,9 @@ impl LabelSelector {
         Self::default()
     }
 
-    /// Returns a selector that matches no objects. Its string form is `nothing,!nothing`, which requires the label
-    /// `nothing` to be both present and absent. A server that parses this string selects no objects either.
+    /// Returns a selector that matches no objects. The string form of this selector is `nothing,!nothing`, which
+    /// requires the label `nothing` to be both present and absent. A server that parses this string selects no objects
+    /// either.
     pub fn nothing() -> Self {
         let requirement = |operator| LabelRequirement { key: "nothing".into(), operator, values: Vec::new() };
         [SelectorOperator::Exists, SelectorOperator::DoesNotExist].map(requirement).into_iter().collect()

@@ -51,7 +51,7 @@ impl<'a> Parser<'a> {
         }
         let faults = label_key_faults(key);
         if !faults.is_empty() {
-            // Kubernetes prefixes this message with a field path. Here, the path is nil, which is printed as `<nil>`.
+            // Kubernetes prefixes this message with a field path, which is nil here and is printed as `<nil>`.
             return Err(format!("<nil>: Invalid value: {}: {}", quoted(key), faults.join("; ")));
         }
         let (operator, values) = match self.peek() {

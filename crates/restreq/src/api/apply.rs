@@ -25,8 +25,8 @@ impl<T: Object + Serialize + DeserializeOwned> Api<T> {
     /// `resourceVersion` or a `uid`, it is used as a precondition.
     ///
     /// Do not apply an object that was read from the server, because it also contains the fields of other managers.
-    /// Instead, start with a new object or with the result of [`applied`](Self::applied). To apply a partial object,
-    /// use [`patch`](Self::patch) with [`Patch::Apply`].
+    /// Start with a new object or with the result of [`applied`](Self::applied) instead. To apply a partial object, use
+    /// [`patch`](Self::patch) with [`Patch::Apply`].
     ///
     /// # Errors
     ///

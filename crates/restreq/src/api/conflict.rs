@@ -20,8 +20,8 @@ const ATTEMPTS: u32 = 5;
 /// [`retry_after`](ApiError::retry_after), this delay is used instead.
 ///
 /// `attempt` must be idempotent. For example, `attempt` may set a label, but must not increment a counter. If the
-/// response to a write is lost, the client may send the write again. This second request can then conflict with the
-/// first one ([`ApiError::earlier_may_have_acted`]).
+/// response to a write is lost, the client may send the write again. The repeated write can then conflict with the
+/// first write ([`ApiError::earlier_may_have_acted`]).
 ///
 /// # Errors
 ///
@@ -76,7 +76,7 @@ impl<T: Object + Clone + Serialize + DeserializeOwned> Api<T> {
     /// the object does not exist, creates it from a copy of `object` to which `change` was applied.
     ///
     /// If there is a conflict, or if another client creates the object first, this method reads the object again and
-    /// retries. It makes at most five attempts.
+    /// retries. There are at most five attempts.
     ///
     /// `T` must declare all fields of the object, because the update removes all fields that `T` does not declare. For
     /// a type with only some of the fields, use [`apply`](Self::apply) instead.

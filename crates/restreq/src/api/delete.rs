@@ -25,9 +25,9 @@ use super::options::with_list_options;
 /// ```
 #[derive(Clone, Debug, PartialEq)]
 pub enum Deletion<T> {
-    /// The object, which usually still exists in this case. The server deletes it once its last finalizer is removed
-    /// and its grace period has ended. For some kinds, such as pods, this may also be the last state of an object that
-    /// is already deleted. Use [`Api::wait_for_deletion`] to wait for the deletion.
+    /// The object, which usually still exists. The server deletes the object once its last finalizer is removed and its
+    /// grace period has ended. For some kinds, such as pods, this may also be the last state of an object that is
+    /// already deleted. Use [`Api::wait_for_deletion`] to wait for the deletion.
     Object(Box<T>),
     /// The object has been deleted, or would have been deleted if this were not a dry run. The details of the status
     /// contain the UID of the object.
@@ -65,7 +65,7 @@ impl<T> Api<T> {
     ///
     /// # Errors
     ///
-    /// Returns an error if the request fails. In this case, some of the objects may have been deleted.
+    /// Returns an error if the request fails. Some of the objects may have been deleted before the error.
     pub async fn delete_collection(&self, which: &ListOptions, options: &DeleteOptions) -> Result<(), ApiError> {
         with_list_options(self.on_collection(self.client.delete()), which).json(options).send().await?;
         Ok(())

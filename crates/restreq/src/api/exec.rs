@@ -28,8 +28,8 @@ pub struct ExecOptions {
     pub stdin: bool,
     /// Whether the client receives the standard output of the command.
     pub stdout: bool,
-    /// Whether the client receives the standard error of the command. This is ignored if `tty` is `true`, because a
-    /// terminal merges stdout and stderr.
+    /// Whether the client receives the standard error of the command. Ignored if `tty` is `true`, because a terminal
+    /// merges stdout and stderr.
     pub stderr: bool,
     /// Whether to allocate a terminal for the command.
     pub tty: bool,
@@ -94,7 +94,7 @@ impl<T> Api<T> {
     ///
     /// # Cancel safety
     ///
-    /// If the future is dropped, the connection is closed. It is unknown whether the command has run in this case.
+    /// If the future is dropped, the connection is closed, and it is unknown whether the command has run.
     ///
     /// # Examples
     ///

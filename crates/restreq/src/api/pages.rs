@@ -13,8 +13,8 @@ use super::Api;
 
 /// The pages of a list, like client-go's pager.
 ///
-/// All pages are from the same revision. The client sends `resource_version` only with the first request. After that,
-/// the continue token selects the revision.
+/// All pages are from the same revision. The client sends `resource_version` only with the first request. In later
+/// requests, the continue token selects the revision.
 ///
 /// # Examples
 ///
@@ -94,7 +94,7 @@ impl<T: DeserializeOwned> Api<T> {
         }
         match whole {
             Some(whole) => Ok(whole),
-            // This is unreachable, because the first call of `next` always returns a page or an error.
+            // Unreachable, because the first call of `next` always returns a page or an error.
             None => self.list(options).await,
         }
     }
@@ -106,8 +106,8 @@ impl<T: DeserializeOwned> Pages<T> {
     /// # Errors
     ///
     /// Returns an error if the request fails. The error is `Expired` if the server no longer has the revision of the
-    /// pages. It is also an error if the server sends the same continue token twice, because the list would never end.
-    /// After an error, all further calls return `None`.
+    /// pages. Also returns an error if the server sends the same continue token twice, because the list would never
+    /// end. After an error, all further calls return `None`.
     ///
     /// # Panics
     ///

@@ -15,8 +15,8 @@ pub(super) enum Representation {
     Metadata,
 }
 
-// The second media type is for servers that do not support metadata-only responses. In this case, the decoder skips all
-// fields except the metadata.
+// The second media type is for servers that do not support metadata-only responses. The decoder skips all fields except
+// the metadata.
 const METADATA: &str = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1, application/json";
 const METADATA_LIST: &str = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1, application/json";
 const TABLE: &str = "application/json;as=Table;g=meta.k8s.io;v=v1";

@@ -55,8 +55,8 @@ pub struct RetryWatch<T> {
 
 enum State<T> {
     Closed,
-    /// A future that opens the next watch. It is stored here, so that the request is not cancelled when the future of
-    /// `next` is dropped.
+    /// A future that opens the next watch. The future is stored here, so that the request is not cancelled when the
+    /// future of `next` is dropped.
     Opening(Opening<T>),
     Open(Box<Watch<T, ApiError>>),
 }
@@ -71,8 +71,8 @@ impl<T: Object + DeserializeOwned> Api<T> {
     ///
     /// # Errors
     ///
-    /// Returns an error if the revision is empty or `0`. In these cases, the server would choose the revision at which
-    /// the watch starts, so the watch could not be resumed.
+    /// Returns an error if the revision is empty or `0`. With such a revision, the server would choose where the watch
+    /// starts, so the watch could not be resumed.
     pub fn retry_watch(&self, options: &WatchOptions) -> Result<RetryWatch<T>, InvalidRequest> {
         if matches!(options.resource_version.as_str(), "" | "0") {
             let why = "a watch that is resumed needs a start revision; use the resourceVersion of a list";
@@ -96,8 +96,7 @@ impl<T: Object + DeserializeOwned> RetryWatch<T> {
     ///
     /// Most failures are retried. An error is returned only in the following cases:
     ///
-    /// - The server no longer has the revision. In this case, events were lost, and the caller must list the objects
-    ///   again.
+    /// - The server no longer has the revision. Events were lost, and the caller must list the objects again.
     /// - The server rejects the request as forbidden or invalid.
     /// - An object cannot be decoded as `T` or has no `resourceVersion`.
     ///
@@ -110,8 +109,8 @@ impl<T: Object + DeserializeOwned> RetryWatch<T> {
         poll_fn(|cx| Pin::new(&mut *self).poll_next(cx)).await
     }
 
-    /// Returns the next event for which `is_met` returns `true`, like client-go's `Until`. After that, the watch can be
-    /// used again.
+    /// Returns the next event for which `is_met` returns `true`, like client-go's `Until`. The watch can be used again
+    /// afterwards.
     ///
     /// # Errors
     ///

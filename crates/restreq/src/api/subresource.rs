@@ -69,8 +69,8 @@ impl<T> Api<T> {
 }
 
 impl<S> Subresource<S> {
-    /// Returns a request with the path of the subresource. Use this for operations for which this type has no method,
-    /// such as following a log.
+    /// Returns a request with the path of the subresource. Use the request for operations for which this type has no
+    /// method, such as following a log.
     pub fn request(&self, method: Method) -> Request {
         self.request.clone().verb(method)
     }

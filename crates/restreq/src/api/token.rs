@@ -104,7 +104,7 @@ impl<T> Api<T> {
     }
 }
 
-/// The response to a token request. It contains a token, so it does not implement `Debug`.
+/// The response to a token request. `Debug` is not implemented, because the response contains a token.
 #[derive(Deserialize)]
 struct Created {
     status: CreatedStatus,

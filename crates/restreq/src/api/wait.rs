@@ -16,9 +16,9 @@ impl<T: Object + DeserializeOwned> Api<T> {
     /// does not exist.
     ///
     /// The method lists and watches only the object with this name. If the connection is lost or the revision expires,
-    /// the method keeps waiting. If the revision has expired, it pauses like a [`RetryWatch`](crate::RetryWatch) after
-    /// a failed request, and then lists again. The method has no deadline. To limit the time, use
-    /// `tokio::time::timeout`.
+    /// the method keeps waiting. If the revision has expired, the method pauses like a
+    /// [`RetryWatch`](crate::RetryWatch) after a failed request, and then lists again. The method has no deadline. To
+    /// limit the time, use `tokio::time::timeout`.
     ///
     /// # Errors
     ///
@@ -125,7 +125,7 @@ impl<T: Object + DeserializeOwned> Api<T> {
         let object = self.cast::<WithConditions<T>>().wait_for(key, is_met).await?;
         match (met, object) {
             (Some(met), Some(object)) => Ok((met, object.object)),
-            // This is unreachable, because `is_met` only returns `true` if the object exists and has a condition.
+            // Unreachable, because `is_met` only returns `true` if the object exists and has a condition.
             _ => Err(ApiError::decode("an object with a condition no longer exists")),
         }
     }
@@ -150,7 +150,7 @@ impl<T: Object + DeserializeOwned> Api<T> {
     }
 }
 
-/// An object and its conditions. They are decoded separately, because `T` may not declare the conditions.
+/// An object and its conditions, which are decoded separately because `T` may not declare them.
 struct WithConditions<T> {
     object: T,
     conditions: Vec<LenientCondition>,

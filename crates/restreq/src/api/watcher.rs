@@ -48,7 +48,7 @@ use super::{Api, RetryWatch, retry_watch};
 pub struct Watcher<T> {
     api: Api<T>,
     options: ListOptions,
-    /// Whether a continue token has expired since the last complete list. In this case, the next list is requested
+    /// Whether a continue token has expired since the last complete list. After that, the next list is requested
     /// without pages, because continue tokens could expire again.
     is_list_too_slow: bool,
     state: State<T>,
@@ -131,7 +131,7 @@ impl<T: Object + DeserializeOwned + Send + 'static> Watcher<T> {
     }
 
     /// Returns a stream of deleted objects, each in its last state. Objects that are deleted while no watch is open are
-    /// missing from the stream. Use an informer to be notified about these too.
+    /// missing from the stream. Use an informer to be notified about these deletions too.
     pub fn deleted(self) -> WatchedObjects<T> {
         WatchedObjects { watcher: self, applied: false, deleted: true }
     }
@@ -203,7 +203,7 @@ impl<T: Object + DeserializeOwned + Send + 'static> Watcher<T> {
                     match event {
                         WatchEvent::Added(object) | WatchEvent::Modified(object) => Some(WatcherEvent::Apply(object)),
                         WatchEvent::Deleted(object) => Some(WatcherEvent::Delete(object)),
-                        // This is unreachable, because a `RetryWatch` returns no bookmarks and no error events.
+                        // Unreachable, because a `RetryWatch` returns no bookmarks and no error events.
                         WatchEvent::Bookmark(_) | WatchEvent::Error(_) => None,
                     }
                 }

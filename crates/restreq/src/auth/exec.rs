@@ -31,8 +31,8 @@ pub(crate) struct ExecPlugin {
     metrics: Option<Arc<Instruments>>,
 }
 
-/// The timeout of a plugin that cannot prompt the user. The next constant is the timeout of a plugin that can. It is
-/// longer, because logging in with a browser may take minutes.
+/// The timeout of a plugin that cannot prompt the user. The timeout of a plugin that can prompt the user is the next
+/// constant, because logging in with a browser may take minutes.
 const TIMEOUT: Duration = Duration::from_secs(60);
 const INTERACTIVE_TIMEOUT: Duration = Duration::from_secs(600);
 /// The timeout for reading the remaining output after the plugin has exited. Without it, a child process that keeps the
@@ -141,7 +141,7 @@ impl ExecPlugin {
         let Some(metrics) = &self.metrics else { return };
         let (code, how) = match ended {
             Some(Ok((status, ..))) if status.success() => (0, "no_error"),
-            // A process that was killed has no exit code. Go reports -1 in this case.
+            // A process that was killed has no exit code. Go reports -1 for such a process.
             Some(Ok((status, ..))) => (status.code().unwrap_or(-1), "plugin_execution_error"),
             Some(Err(error)) if error.kind() == std::io::ErrorKind::NotFound => (1, "plugin_not_found_error"),
             Some(Err(_)) | None => (1, "client_internal_error"),

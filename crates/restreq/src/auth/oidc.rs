@@ -29,7 +29,7 @@ pub(crate) struct OidcLogin {
     issuer: RestClient,
     /// The scheme and authority of the issuer URL.
     origin: String,
-    /// The path of the issuer URL. It is a prefix of the discovery document's path.
+    /// The path of the issuer URL, which is a prefix of the discovery document's path.
     path: String,
     /// The latest tokens, or `None` if the login has no refresh token.
     tokens: Mutex<Option<Tokens>>,
@@ -69,8 +69,8 @@ pub(crate) fn open(config: &OidcConfig) -> Result<Arc<Renewal<OidcLogin>>, Confi
         elsewhere: FileReader::new("the certificates of an issuer"),
         config: OidcConfig { issuer_url, id_token: None, ..config.clone() },
     };
-    // `known` is declared before the lock guard, so it is dropped after the lock has been released. This matters
-    // because dropping the last reference to a login drops its token store, which is user code.
+    // `known` is declared before the lock guard, so it is dropped after the lock has been released. Dropping the last
+    // reference to a login drops its token store, which is user code.
     let known: Vec<_>;
     // The data is consistent even if the lock is poisoned by a panic.
     let mut logins = LOGINS.lock().unwrap_or_else(PoisonError::into_inner);
@@ -130,8 +130,8 @@ impl OidcLogin {
         self.lock().is_some()
     }
 
-    /// Returns `true` if `other` configures the same login. This requires the same issuer and the same client ID. In
-    /// addition, the refresh token of `other` must be the configured or the current refresh token of this login.
+    /// Returns `true` if `other` configures the same login. The issuer and the client ID must be the same. In addition,
+    /// the refresh token of `other` must be the configured or the current refresh token of this login.
     fn is_of(&self, other: &Self) -> bool {
         let Some(begins_with) = &other.config.refresh_token else { return false };
         let who = |login: &Self| (login.config.issuer_url.clone(), login.config.client_id.clone());
@@ -272,8 +272,8 @@ impl TokenResponse {
     }
 }
 
-/// Returns `true` if the issuer rejected the client ID or the client secret. In this case, the refresh token is still
-/// valid.
+/// Returns `true` if the issuer rejected the client ID or the client secret. The refresh token is still valid after
+/// such an error.
 fn is_another_client(error: &Error) -> bool {
     match error {
         Error::Status { status, body, .. } => match refusal(body) {

@@ -83,7 +83,7 @@ struct Issued {
     since: Instant,
     /// When the credentials must be renewed. If this is `None`, they are only renewed after the server rejects them.
     until: Option<Instant>,
-    /// When the credentials were issued. Only set if the server rejected the previous credentials, or if the new
+    /// When the credentials were issued. `Some` only if the server rejected the previous credentials, or if the new
     /// credentials are the same as the previous ones.
     replaced: Option<Instant>,
 }
@@ -94,7 +94,7 @@ pub(super) const LEEWAY: Duration = Duration::from_secs(10);
 /// The minimum pause between renewals after a renewal that did not help, because the server also rejected the new
 /// credentials or because they were unchanged.
 const REFUSED_PAUSE: Duration = Duration::from_secs(10);
-/// After a renewal fails, all requests return its error during this time. After that, the next request starts another
+/// After a renewal fails, all requests return its error for this long. The next request after this time starts another
 /// renewal.
 const FAILED_PAUSE: Duration = Duration::from_secs(1);
 /// A request waits for a renewal for at most the timeout of the renewal plus this time. The request needs its own
@@ -117,7 +117,7 @@ impl<S: Source> Renewal<S> {
         &self.0.source
     }
 
-    /// Returns the current credentials. If there are none or they are about to expire, waits for a renewal.
+    /// Returns the current credentials. Waits for a renewal if there are no credentials or if they are about to expire.
     pub(crate) async fn login(&self) -> Result<Login, AuthError> {
         self.issued(Reason::Expired, |issued| issued.until.is_none_or(|until| Instant::now() < until)).await
     }

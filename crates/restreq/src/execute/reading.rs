@@ -49,8 +49,9 @@ pub(super) async fn read(
     Err(BodyFault::TooLarge(limit))
 }
 
-/// Returns the capacity to reserve. This is the announced size, limited to `MAX_RESERVED`, but at least `present`. A
-/// server can announce a larger body than it sends, so the rest of the buffer is only allocated as data arrives.
+/// Returns the capacity to reserve. The capacity is the announced size, limited to `MAX_RESERVED`, but at least
+/// `present`. A server can announce a larger body than it sends, so the rest of the buffer is only allocated as data
+/// arrives.
 fn room(present: usize, announced: u64) -> usize {
     present.max(usize::try_from(announced).unwrap_or(usize::MAX).min(MAX_RESERVED))
 }

@@ -67,7 +67,7 @@ async fn one_by_one(client: &RestClient, group_versions: Vec<GroupVersion>) -> P
         }
         match requests.join_next().await {
             Some(Ok((at, answer))) => _ = answers.insert(at, answer),
-            // This is unreachable, because the tasks do not panic and are never aborted.
+            // Unreachable, because the tasks do not panic and are never aborted.
             Some(Err(_)) => {}
             None => break,
         }

@@ -84,8 +84,8 @@ impl Request {
         let mut separator = '?';
         for (key, value) in self.pairs(timeout.as_deref()) {
             target.push(std::mem::replace(&mut separator, '&'));
-            // Only escape control characters and characters outside of ASCII. This keeps the value readable, but
-            // prevents it from starting a new log line.
+            // Only escape control characters and characters outside of ASCII. The value stays readable, but cannot
+            // start a new log line.
             target.extend(utf8_percent_encode(key, CONTROLS));
             target.push('=');
             let value = if PUBLIC_PARAMS.contains(&key) { value } else { "[redacted]" };
@@ -96,15 +96,15 @@ impl Request {
     }
 
     /// Returns the URL template of the request in the format of client-go. Object names, namespaces, parameter values,
-    /// and paths outside of the Kubernetes API are replaced by placeholders. As a result, a program uses only a small
-    /// number of templates.
+    /// and paths outside of the Kubernetes API are replaced by placeholders. A program uses only a small number of
+    /// distinct templates.
     pub(crate) fn template(&self) -> String {
         #[cfg(test)]
         RENDERED.set(RENDERED.get() + 1);
         let (path, base) = (self.path(), &*self.parts.client.shared.base.path);
         let beneath = path.strip_prefix(base).unwrap_or(&path);
         let mut parts: Vec<&str> = beneath.split('/').filter(|part| !part.is_empty()).collect();
-        // The index of the path segment with the resource. This segment follows the group and the version.
+        // The index of the path segment with the resource. The segment follows the group and the version.
         let resource = match parts[..] {
             [] | [_] => None,
             ["api", ..] => Some(2),

@@ -33,8 +33,8 @@ use crate::oversized::BoundedBuffer;
 /// assert!(splitter.is_between_frames());
 /// ```
 pub struct FrameSplitter {
-    /// The chunks that have not been processed yet. This queue stays short, because the caller takes all complete
-    /// frames before it pushes another chunk.
+    /// The chunks that have not been processed yet. The queue stays short, because the caller takes all complete frames
+    /// before it pushes another chunk.
     chunks: VecDeque<Bytes>,
     frame: BoundedBuffer,
     json: Json,
@@ -78,8 +78,7 @@ impl FrameSplitter {
     ///
     /// # Errors
     ///
-    /// Returns an error if the next frame exceeds the size limit. In this case, the next call returns the frame after
-    /// it.
+    /// Returns an error if the next frame exceeds the size limit. The next call returns the frame that follows.
     pub fn next_frame(&mut self) -> Option<Result<Bytes, FrameTooLarge>> {
         Some(self.next_marked()?.map(|(frame, _)| frame))
     }
@@ -169,7 +168,7 @@ struct Members {
     event_type: Option<WatchEventType>,
     object_begins: usize,
     object: Option<Range<usize>>,
-    /// Whether the frame deviates from the usual form of an event. Such a frame may still be valid.
+    /// Whether the frame deviates from the usual form of an event. An unusual frame may still be valid.
     is_odd: bool,
 }
 

@@ -1,4 +1,4 @@
-//! Client tests. Most of these tests use a scripted server on loopback.
+//! Client tests. Most tests use a scripted server on loopback.
 
 #![allow(clippy::unwrap_used)]
 

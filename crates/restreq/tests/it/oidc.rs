@@ -26,7 +26,7 @@ fn subject(token: &str) -> String {
     serde_json::from_slice::<Value>(&claims).unwrap()["sub"].as_str().unwrap().into()
 }
 
-/// A function that returns the reply of the issuer. Its arguments are the request and the number of previous requests.
+/// A function that returns the reply of the issuer, for a request and the number of previous requests.
 type Issuer = fn(&Seen, usize) -> Reply;
 
 const DESCRIPTION: &str = "/realms/a/.well-known/openid-configuration";

@@ -341,8 +341,8 @@ async fn unprocessed_request_is_retried_for_any_verb() {
 #[tokio::test]
 async fn server_that_refuses_streams_is_not_retried_forever() {
     const REQUESTS: usize = 1000;
-    // The limit is the initial retry budget, plus the amount that is added by the requests and during 20 s. It does not
-    // depend on a clock, because `soon` ends the test after 20 s.
+    // The limit is the initial retry budget, plus the amount that is added by the requests and during 20 s. The limit
+    // does not depend on a clock, because `soon` ends the test after 20 s.
     const MOST: usize = 2 * REQUESTS + 500 + REQUESTS / 5 + 50 * 20;
     let (config, seen) = frames(&[Move::Refuse; 7 * REQUESTS]).await;
     let client = RestClient::new(config).unwrap();

@@ -45,7 +45,8 @@ pub(crate) enum Reply {
     Hang,
     /// Never responds.
     Silence,
-    /// Calls this function to get the reply. Its arguments are the request and the number of previous requests.
+    /// Calls this function to get the reply. The arguments of the function are the request and the number of previous
+    /// requests.
     By(fn(&Seen, usize) -> Reply),
 }
 

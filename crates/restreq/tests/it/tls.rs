@@ -118,8 +118,8 @@ async fn server_is_trusted_only_by_its_ca() {
     assert_eq!(server.seen().len(), 2, "nothing is sent to an untrusted server");
 }
 
-/// As in Go, a server certificate that is in the bundle itself does not need a CA. However, its name and validity
-/// period are still checked.
+/// As in Go, a server certificate that is in the bundle itself does not need a CA. The name and the validity period of
+/// the certificate are still checked.
 #[tokio::test]
 async fn listed_server_certificate_needs_no_ca() {
     let authority = Authority::new();
@@ -474,8 +474,8 @@ mod program {
         let error = soon(client.get().max_retries(0).send()).await.unwrap_err();
         assert!(matches!(&error, Error::Connect { .. } | Error::Transport { .. }), "{error:?}");
 
-        // The second client also runs the plugin. Its first request is rejected with status 401, so it runs the plugin
-        // again and uses the new certificate.
+        // The second client also runs the plugin. The first request of the second client is rejected with status 401,
+        // so the client runs the plugin again and uses the new certificate.
         let memory = InMemoryProvider::new();
         let metrics = Some(Arc::new(memory.clone()) as _);
         let client = RestClient::new(RestClientConfig { metrics, ..config.into() }).unwrap();

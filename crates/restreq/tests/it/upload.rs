@@ -71,7 +71,7 @@ async fn early_response_to_upload_closes_the_connection() {
     soon(client.get().send()).await.unwrap();
 }
 
-/// This runs on a separate thread, because a timer cannot end a test that blocks its own thread.
+/// Run the test on a separate thread, because a timer cannot end a test that blocks its own thread.
 #[test]
 fn upload_may_send_requests_with_its_own_client() {
     let (sender, ended) = mpsc::channel();

@@ -29,14 +29,14 @@ use crate::request_body::RequestBody;
 
 /// The maximum amount of unread data of a response, in bytes. Go has the same limit.
 const STREAM_WINDOW: u32 = 4 << 20;
-/// The flow-control window of a connection in bytes. This is the maximum according to RFC 9113, section 6.9.1.
+/// The flow-control window of a connection in bytes. RFC 9113, section 6.9.1, allows no larger window.
 const CONNECTION_WINDOW: u32 = (1 << 31) - 1;
 /// The window of the connection must be at least the sum of the windows of all streams. Otherwise, unread responses
 /// could block other responses.
 const _: () = assert!(MAX_STREAMS as u64 * STREAM_WINDOW as u64 <= CONNECTION_WINDOW as u64);
-/// The maximum size of the response headers in bytes. This is also the default of hyper.
+/// The maximum size of the response headers in bytes, as in hyper.
 const MAX_HEADERS: u32 = 16 << 10;
-/// The maximum number of streams until the server has sent its limit. This is also the default of hyper.
+/// The maximum number of streams until the server has sent its limit, as in hyper.
 const INITIAL_STREAMS: usize = 100;
 
 /// Sends requests over one HTTP/2 connection. All clones share the connection.
@@ -63,8 +63,8 @@ pub(super) async fn handshake(
         .initial_connection_window_size(CONNECTION_WINDOW)
         .max_header_list_size(MAX_HEADERS)
         .initial_max_send_streams(INITIAL_STREAMS)
-        // The server may send frames for a cancelled stream until it has learned of the cancellation. These frames must
-        // not end the connection.
+        // The server may send frames for a cancelled stream until it has learned of the cancellation. Frames for
+        // cancelled streams must not end the connection.
         .max_concurrent_reset_streams(MAX_STREAMS)
         .max_local_error_reset_streams(None)
         .handshake(conn)

@@ -24,9 +24,9 @@ enum State {
     Over,
 }
 
-/// The maximum length in bytes of the line with the size of a chunk. This line may also contain extensions.
+/// The maximum length in bytes of the line with the size of a chunk. The line may also contain extensions.
 const MAX_SIZE_LINE: usize = 4 << 10;
-/// The maximum size of the trailers in bytes. This is also the limit of hyper.
+/// The maximum size of the trailers in bytes, as in hyper.
 const MAX_TRAILERS: usize = 16 << 10;
 const MAX_TRAILER_COUNT: usize = 100;
 

@@ -12,12 +12,12 @@ use super::body::ResponseBody;
 use crate::malformed::Malformed;
 
 const MAX_HEAD: usize = 64 << 10;
-/// The maximum number of response headers. This is also the default of hyper.
+/// The maximum number of response headers, as in hyper.
 const MAX_HEADERS: usize = 100;
 
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Asked {
-    /// Whether the method is HEAD. If so, the response has no body.
+    /// Whether the method is HEAD, which means that the response has no body.
     pub(super) is_head: bool,
     pub(super) upgrades: bool,
 }

@@ -21,7 +21,7 @@ pub(super) struct Upload {
     framing: Vec<u8>,
     written: usize,
     data: Bytes,
-    /// Whether `data` is a chunk. If so, it must be followed by a line break.
+    /// Whether `data` is a chunk, which must be followed by a line break.
     is_chunk: bool,
     stream: Option<BodyStream>,
     needs_flush: bool,
@@ -78,8 +78,7 @@ impl Upload {
         self.has_failed || self.is_written() && self.stream.is_none() && !self.needs_flush
     }
 
-    /// Returns `true` if the body of the request has failed. In this case, the server waits for data that will never
-    /// arrive.
+    /// Returns `true` if the body of the request has failed. The server then waits for data that will never arrive.
     pub(super) fn has_body_failed(&self) -> bool {
         self.has_body_failed
     }

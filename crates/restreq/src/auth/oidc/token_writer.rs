@@ -23,7 +23,7 @@ struct Shared {
 #[derive(Default)]
 struct State {
     next: Option<Tokens>,
-    /// This channel is closed once the thread has stored all tokens. `None` if no thread is running.
+    /// A channel that is closed once the thread has stored all tokens. `None` if no thread is running.
     keeping: Option<watch::Receiver<()>>,
 }
 
@@ -46,8 +46,8 @@ impl TokenWriter {
         Self(Arc::new(Shared { store, issuer: issuer.into(), state: Mutex::default() }))
     }
 
-    /// Stores tokens. Waits at most `TIMEOUT` for the background thread. After that, the thread continues on its own.
-    /// Failures are logged.
+    /// Stores tokens. Waits at most `TIMEOUT` for the background thread, which then continues on its own. Failures are
+    /// logged.
     pub(super) async fn keep(&self, tokens: Tokens) {
         let mut end = self.begin(tokens);
         if tokio::time::timeout(TIMEOUT, end.changed()).await.is_err() {
