@@ -75,7 +75,7 @@ impl<'de, T: Default + Deserialize<'de>> Deserialize<'de> for Few<T> {
                 let mut elements = Vec::new();
                 while let Some(OrEmpty(element)) = seq.next_element()? {
                     if elements.len() == elements.capacity() {
-                        // Reserve a capacity of 1, 2 and then 4 elements. `Vec` would start with 4.
+                        // Reserve a capacity of 1, 2 and then 4 elements, because `Vec` would start with 4.
                         elements.reserve_exact(elements.len().max(1));
                     }
                     elements.push(element);

@@ -495,7 +495,8 @@ fn is_json(what: &str, line: &Arc<RequestLine>, answer: &http::Response<Response
     }
 }
 
-/// Returns the current time plus `span`, and `span`. Returns `None` if the time cannot be represented by an `Instant`.
+/// Returns the time that is `span` from now, together with `span`. Returns `None` if the time cannot be represented by
+/// an `Instant`.
 fn from_now(span: Duration) -> Option<(Instant, Duration)> {
     Some((Instant::now().checked_add(span)?, span))
 }

@@ -74,8 +74,8 @@ pub struct DiscoveredResource {
 
 #[derive(Debug)]
 struct Known {
-    /// All resources in the order of the server. The core group comes first, and so does the preferred version of each
-    /// group.
+    /// All resources in the order of the server, which lists the core group first, and the preferred version of each
+    /// group first.
     resources: Vec<DiscoveredResource>,
     missing: Vec<GroupVersion>,
     /// The start time and the turn of the fetch. The turn orders fetches and lookups that have the same time.
@@ -178,8 +178,8 @@ impl RestMapper {
         self.find(&Wanted::Resource(resource)).await
     }
 
-    /// Returns all resources in all of their versions, in the order of the server. The core group comes first, and so
-    /// does the preferred version of each group.
+    /// Returns all resources in all of their versions, in the order of the server. The server lists the core group
+    /// first, and the preferred version of each group first.
     ///
     /// # Errors
     ///

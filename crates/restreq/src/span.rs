@@ -78,7 +78,7 @@ mod tests {
     use crate::request::templates_rendered;
     use crate::{Request, RestClient};
 
-    /// The feature `log` of tracing is enabled in tests, because in a program it may be enabled by any crate.
+    /// Any crate of a program may enable the feature `log` of tracing, so the tests enable the feature too.
     #[test]
     fn template_is_not_rendered_without_a_subscriber() {
         let request: Request = RestClient::new(ClientConfig::new("http://host")).unwrap().get();

@@ -30,8 +30,8 @@ impl Throttle {
         Self(qps.map(|qps| pintle_ratelimit::Throttle::new(qps.into(), burst, TokioClock)))
     }
 
-    /// Waits for a permit of the rate limiter `own` or, if it is `None`, of the client's rate limiter. Permits are
-    /// granted in FIFO order. No permit is consumed if the wait is cancelled.
+    /// Waits for a permit from `own`, or from the client's rate limiter if `own` is `None`. Permits are granted in FIFO
+    /// order. No permit is consumed if the wait is cancelled.
     pub(crate) async fn wait(
         &self,
         own: Option<&pintle_ratelimit::Throttle<TokioClock>>,

@@ -35,7 +35,7 @@ impl Default for OffloadPermits {
 }
 
 impl OffloadPermits {
-    /// Creates an `OffloadPermits` with which nothing is offloaded: all steps run on the thread that polls the future.
+    /// Creates an `OffloadPermits` that disables offloading: all steps run on the thread that polls the future.
     pub fn inline() -> Self {
         Self { permits: Arc::new(Semaphore::new(0)), is_inline: true }
     }

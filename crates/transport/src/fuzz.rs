@@ -71,7 +71,7 @@ impl AsyncWrite for Peer<'_> {
     }
 }
 
-/// Polls a future that must be ready, and returns its output.
+/// Polls a future that is always ready, and returns its output.
 fn now<F: Future>(future: F) -> F::Output {
     match pin!(future).poll(&mut Context::from_waker(Waker::noop())) {
         Poll::Ready(output) => output,

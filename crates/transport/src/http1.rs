@@ -49,7 +49,7 @@ pub(super) struct Http1 {
 /// The initial size of a read in bytes, which grows up to `MAX_ROOM` during a long response.
 const MIN_ROOM: usize = 8 << 10;
 const MAX_ROOM: usize = 64 << 10;
-/// The buffer grows before a read if it has less free space than this, in bytes.
+/// The minimum free space in the buffer before a read, in bytes.
 const LEAST_ROOM: usize = 1 << 10;
 
 impl Http1 {

@@ -132,8 +132,8 @@ fn is_rejection(event: &SeriesEvent, error: &ApiError) -> bool {
     !is_there_now && !is_retryable(error)
 }
 
-/// Returns `true` if the error means that the server does not support the `events.k8s.io/v1` API. A missing namespace
-/// causes a different error. The error page of a proxy has this meaning only if its text is [`NO_SUCH_PATH`].
+/// Returns `true` if the error means that the server does not support the `events.k8s.io/v1` API. Returns `false` for a
+/// missing namespace, and for the error page of a proxy unless the text of the page is [`NO_SUCH_PATH`].
 fn lacks_api(error: &ApiError) -> bool {
     let details = error.status().and_then(|status| status.details.as_ref());
     let is_from_server = details.is_none_or(|details| {

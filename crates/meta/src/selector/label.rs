@@ -100,7 +100,7 @@ impl LabelSelector {
     ///
     /// # Errors
     ///
-    /// Returns an error if `values` is empty, or in the cases in which [`equals`](Self::equals) returns an error.
+    /// Returns the same errors as [`equals`](Self::equals), and an error if `values` is empty.
     pub fn is_in<V: Into<String>>(
         self,
         key: impl Into<String>,

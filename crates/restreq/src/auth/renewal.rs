@@ -59,7 +59,7 @@ struct State {
     runs: u64,
     issued: Option<Issued>,
     running: Option<Running>,
-    /// When the last renewal ended and its error, if it failed.
+    /// The end time and the error of the last renewal, if the renewal failed.
     failed: Option<(Instant, AuthError)>,
 }
 

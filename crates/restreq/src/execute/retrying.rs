@@ -101,8 +101,7 @@ impl<'a> Retrying<'a> {
     /// Returns new credentials after the server has rejected `rejected`. Returns `None` if no other credentials are
     /// available, or if the request cannot be sent again.
     async fn renew(&self, rejected: &Login) -> Result<Option<Login>, Error> {
-        // The `Authorization` header was set by the caller, so it was not the client's credentials that the server
-        // rejected.
+        // The `Authorization` header was set by the caller, so the server has not rejected the client's credentials.
         if self.request.parts.headers.contains_key(AUTHORIZATION) {
             return Ok(None);
         }

@@ -118,7 +118,7 @@ impl FrameSplitter {
         None
     }
 
-    /// Returns `true` if no incomplete frame is buffered. A stream may only end in this state.
+    /// Returns `true` if no incomplete frame is buffered. A stream may only end between two frames.
     pub fn is_between_frames(&self) -> bool {
         self.frame.is_empty() && self.chunks.iter().all(|chunk| chunk.iter().all(u8::is_ascii_whitespace))
     }
