@@ -9,9 +9,9 @@ use super::{Attempt, pods};
 use crate::amounts::Amounts;
 
 const ANNOTATION: &str = "kubernetes.io/limit-ranger";
-/// The resources that a pod spec can limit for the whole pod.
+/// The resources that `spec.resources` of a pod can contain.
 const POD_LEVEL: &[&str] = &["cpu", "memory"];
-/// The maximum quantity for comparisons in thousandths of a unit. Greater quantities are compared in whole units.
+/// The maximum quantity that is compared in thousandths of a unit. Larger quantities are compared in whole units.
 const MAX_IN_MILLI: i128 = i64::MAX as i128 / 1000;
 
 /// Returns `true` if limit ranges apply to the write. An update of a pod is checked only if it resizes the pod.
@@ -26,13 +26,14 @@ pub fn applies(attempt: &Attempt<'_>) -> bool {
     }
 }
 
-/// The maximum sizes in bytes of a pod's defaults and of the errors about a pod. Each container can receive
-/// all defaults of a limit range, so without these limits, a pod with many containers could use a lot of
+/// The maximum total size, in bytes, of the defaults that are added to a pod, and of the errors about a pod. Each
+/// container can receive all defaults of a limit range, so a pod with many containers could otherwise use a lot of
 /// memory. A pod with more defaults would also be too large for the store.
 const MAX_FILLED: usize = 4 << 20;
 const MAX_ERROR_BYTES: usize = 1 << 20;
 
-/// Sets default requests and limits on containers without own requests and limits. Records the defaults in an annotation of the pod.
+/// Sets default requests and limits on containers that do not specify them. An annotation of the pod records the
+/// defaults.
 pub fn complete(range: &Json, pod: &mut Json) {
     let (mut requests, mut limits) = (Amounts::default(), Amounts::default());
     for limit in of_type(range, "Container") {
@@ -68,7 +69,7 @@ fn of_type<'a>(range: &'a Json, kind: &str) -> impl Iterator<Item = &'a Json> {
     range.list("/spec/limits").filter(move |limit| limit.text("/type") == kind)
 }
 
-/// Sets the requests or limits that a container does not specify. Returns the names of these resources.
+/// Sets the requests or limits that a container does not specify. Returns the names of the resources that were set.
 fn fill(container: &mut Json, side: &str, amounts: &Amounts, left: &mut usize) -> Vec<String> {
     let mut given = Vec::new();
     let known = Amounts::at(container, &format!("/resources/{side}"));
@@ -109,7 +110,7 @@ fn pod_errors(range: &Json, pod: &Json) -> Vec<String> {
     errors
 }
 
-/// A quantity for the whole pod replaces the sum over the containers.
+/// A quantity in `spec.resources` replaces the sum of the containers' quantities.
 fn whole_pod(pod: &Json, side: &str) -> Amounts {
     let mut total = pods::total(pod, |container, _| Amounts::at(container, &format!("/resources/{side}")));
     let own = Amounts::at(pod, &format!("/spec/resources/{side}"));
@@ -241,8 +242,8 @@ impl<'a> Bounds<'a> {
     }
 }
 
-/// Returns `true` if `a` is greater than `b`. Compares in thousandths of a unit if all quantities in
-/// `all` are small enough. Otherwise, compares in whole units.
+/// Returns `true` if `a` is greater than `b`. Compares in thousandths of a unit if all quantities in `all` are at most
+/// [`MAX_IN_MILLI`], and in whole units otherwise.
 fn is_more(a: Quantity, b: Quantity, all: &[Quantity]) -> bool {
     comparable(a, all) > comparable(b, all)
 }

@@ -17,7 +17,7 @@ use restricted::RESTRICTED;
 
 const POD_SECURITY_PREFIX: &str = "pod-security.kubernetes.io/";
 
-/// The levels of the standards, from the most permissive to the strictest.
+/// The levels of the Pod Security Standards, from the most permissive to the strictest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Level {
     Privileged,
@@ -28,7 +28,7 @@ pub enum Level {
 /// A standard's version.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Version {
-    /// The standard for Kubernetes 1.x, with the number x.
+    /// The standard as of Kubernetes 1.x, where x is this number.
     Minor(u64),
     Latest,
 }
@@ -60,15 +60,15 @@ pub struct Violation {
 
 struct Control {
     since: u64,
-    /// The first minor version in which a stricter rule of the restricted
-    /// standard replaces this rule. `None` if no rule replaces this rule.
+    /// The first minor version in which a stricter rule of the restricted standard replaces this rule. `None` if the
+    /// restricted standard has no stricter rule.
     replaced: Option<u64>,
     violation: fn(&PodView<'_>, Version) -> Option<Violation>,
 }
 
 impl Policy {
-    /// Reads a namespace's policy. `label` returns the value of a label. Also returns an error for each
-    /// invalid label. If the level in the `enforce` label is invalid, the strictest level applies.
+    /// Reads a namespace's policy, and returns it with an error for each invalid label. `label` returns the value of a
+    /// label. If the level in the `enforce` label is invalid, the strictest level applies.
     pub fn of<'a>(label: impl Fn(&str) -> Option<&'a str>) -> (Self, FieldErrors) {
         const LEVELS: &str = "must be one of privileged, baseline, restricted";
         const VERSIONS: &str = "must be \"latest\" or \"v1.x\"";
@@ -106,8 +106,8 @@ impl Policy {
             level: audited.flatten().unwrap_or(Level::Privileged),
             version: audited_version.unwrap_or(Version::Latest),
         };
-        // By default, violations of the enforced standard also cause warnings. Clients that create workloads need the
-        // warnings, because the enforced standard does not reject pod templates.
+        // By default, violations of the enforced standard also cause warnings. The enforced standard does not reject
+        // pod templates, so clients that create workloads need the warnings.
         let follows = warned.is_none() && known > Level::Privileged;
         let warn = Standard {
             level: warned.map_or(known, |level| level.unwrap_or(Level::Privileged)),
@@ -152,7 +152,7 @@ impl Standard {
         checks.filter_map(|check| (check.violation)(&pod, version)).collect()
     }
 
-    /// Returns `true` if a pod can satisfy `other` but violate this standard.
+    /// Returns `true` if a pod that satisfies `other` can violate this standard.
     pub fn may_exceed(self, other: Self) -> bool {
         self.level > Level::Privileged && (self.level > other.level || self.version != other.version)
     }

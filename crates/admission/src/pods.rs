@@ -12,8 +12,8 @@ pub(super) enum ContainerType {
     Init,
 }
 
-/// Returns a pod's total quantities. `of` returns the quantities of one container. For each resource, the total is the greater of two
-/// values: the sum over the containers and sidecars, and the maximum while the init containers run.
+/// Returns a pod's total quantities. `of` returns the quantities of one container. For each resource, the total is the
+/// greater of two values: the sum for the containers and sidecars, and the maximum while the init containers run.
 pub(super) fn total(pod: &Json, of: impl Fn(&Json, ContainerType) -> Amounts) -> Amounts {
     let mut sum = Amounts::default();
     for container in pod.list("/spec/containers") {
@@ -21,7 +21,8 @@ pub(super) fn total(pod: &Json, of: impl Fn(&Json, ContainerType) -> Amounts) ->
     }
     let (mut sidecars, mut start) = (Amounts::default(), Amounts::default());
     for container in pod.list("/spec/initContainers") {
-        // `start` already includes all preceding sidecars. `restricted_to` skips the resources that the current container does not use.
+        // `start` already includes the sidecars before this container, so only the resources of this container can
+        // raise it.
         if container.text("/restartPolicy") == "Always" {
             let amounts = of(container, ContainerType::Sidecar);
             sum.add(&amounts);

@@ -1,4 +1,4 @@
-//! Resource quotas: the usage of a write, and whether a quota allows it.
+//! Resource quotas: computes the usage of a write, and checks whether a quota allows the write.
 
 mod pod_usage;
 mod scope;

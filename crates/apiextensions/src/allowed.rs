@@ -21,8 +21,9 @@ impl Allowed {
         &self.all
     }
 
-    /// Returns `true` if `value` is allowed. As in Go, the value is converted to the allowed value's type first. For example,
-    /// an `enum` with 2 allows 2.5, and an `enum` with "a" allows 97. Values inside lists and objects are not converted.
+    /// Returns `true` if `value` is allowed. As in Go, `value` is first converted to the type of the allowed value. For
+    /// example, an `enum` with 2 allows 2.5, and an `enum` with "a" allows 97. Values inside lists and objects are not
+    /// converted.
     pub(super) fn has(&self, value: &Json) -> bool {
         self.exact.contains(value)
             || as_integer(value).is_some_and(|whole| self.exact.contains(&whole.into()))
@@ -30,7 +31,6 @@ impl Allowed {
     }
 }
 
-/// Returns the integral part of a float.
 fn as_integer(value: &Json) -> Option<i64> {
     const BOUND: f64 = 9_223_372_036_854_775_808.0;
     let float = value.as_f64().filter(|float| value.is_f64() && float.abs() < BOUND)?;

@@ -1,5 +1,5 @@
-//! The approval annotation, which definitions in API groups of the Kubernetes project must have.
-//! The annotation's value is the URL of an API review, or the reason why there was no review.
+//! The approval annotation, which definitions in API groups of the Kubernetes project must have. The annotation's value
+//! is either the URL of an API review or the reason why there was no review.
 
 use std::mem::discriminant;
 
@@ -12,7 +12,7 @@ const APPROVAL_RULES: &str = "see https://github.com/kubernetes/enhancements/pul
 
 enum Approval<'a> {
     Missing,
-    /// The value is not a URL and does not begin with the prefix for reasons.
+    /// The annotation's value is not a URL and has no `unapproved` prefix.
     Invalid(&'a str),
     Unapproved(&'a str),
     Approved(&'a str),
@@ -29,8 +29,9 @@ impl<'a> Approval<'a> {
     }
 }
 
-/// Returns an error if a required approval annotation is missing or invalid. An update of a definition without the
-/// annotation need not add the annotation. An update may also change an invalid annotation to another invalid value.
+/// Returns an error if a required approval annotation is missing or invalid. If the stored definition has no
+/// annotation, an update may leave the annotation out. An update may also change an invalid annotation to another
+/// invalid value.
 pub(super) fn error(definition: &Json, old: Option<&Json>) -> Option<FieldError> {
     if !is_protected(definition.text("/spec/group")) {
         return None;

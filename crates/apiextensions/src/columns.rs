@@ -57,7 +57,7 @@ pub(super) fn read(version: &Json) -> (Vec<Column>, Vec<Cell>) {
 }
 
 impl Cell {
-    /// Returns an object's cell. The cell is null if the object has no value of the column's type.
+    /// Returns an object's cell. The cell is null if the object has no value of the column's type at the column's path.
     pub(super) fn of(&self, object: &Json, now: Timestamp) -> Json {
         if self.kind == "name" {
             return metadata::name(object).into();

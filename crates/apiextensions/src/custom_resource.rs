@@ -26,7 +26,7 @@ pub fn kinds(definition: &Json) -> Vec<Kind> {
     kinds_of(definition, |version| version.is_true("/served"))
 }
 
-/// Returns the kind of an established definition's storage version, which need not be served.
+/// Returns the kind of an established definition's storage version, even if this version is not served.
 pub fn storage_version_kind(definition: &Json) -> Option<Kind> {
     kinds_of(definition, |version| version.is_true("/storage")).pop()
 }

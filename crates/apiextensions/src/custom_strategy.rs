@@ -1,4 +1,4 @@
-//! The strategy of custom resources, which follows their definition.
+//! The strategy of custom resources, derived from their definition.
 
 use std::fmt;
 use std::sync::Arc;
@@ -20,18 +20,19 @@ use super::rules::{self, RuleTree};
 use super::structural::Structural;
 use super::{columns, default, embedded, prune, validator};
 
-/// The data that a custom resource's versions share.
+/// The data that all versions of a custom resource share.
 pub(super) struct Versions {
     pub(super) definition: String,
     pub(super) api_versions: Vec<String>,
     pub(super) schemas: Vec<Structural>,
     pub(super) rules: Vec<Option<RuleTree>>,
-    /// The cost of validating one object in the version with the most expensive
-    /// validation. One unit is the time to process one byte of a body.
+    /// The cost of validating one object in the version with the most expensive validation. Costs are measured in the
+    /// time to process one byte of a request body.
     pub(super) weight: usize,
-    /// The index of the storage version in the lists above.
+    /// The index of the storage version in the lists of this struct.
     pub(super) storage_index: usize,
-    /// The conversion webhook, and the schemas of all versions as in the definition. `None` if a conversion changes only the `apiVersion`.
+    /// The conversion webhook, and the schemas of all versions, copied from the definition. `None` if a conversion only
+    /// changes `apiVersion`.
     pub(super) conversion: Option<(Arc<ConversionWebhook>, Vec<Json>)>,
 }
 
@@ -57,7 +58,7 @@ pub(super) struct CustomStrategy {
     deprecation: Option<String>,
     /// A hash of this version and the definition's current state.
     form: u64,
-    /// The conversions of the request for which this strategy was created.
+    /// The webhook conversions of the current request.
     calls: Option<WebhookCalls>,
 }
 
@@ -134,7 +135,8 @@ impl CustomStrategy {
         errors.extend(rule_errors);
     }
 
-    /// Converts an object with the definition's webhook. Returns `None` if there is no webhook or the conversion is missing.
+    /// Converts an object with the definition's webhook. Returns `None` if the definition has no webhook, or if the
+    /// webhook did not convert the object.
     fn convert_by_webhook(&self, object: &Json, from: &str, to: &str) -> Option<Json> {
         let (webhook, _) = self.versions.conversion.as_ref().filter(|_| from != to)?;
         let mut converted = Json::clone(&*self.calls.as_ref()?.find_conversion(webhook, object, from, to)?);
@@ -149,7 +151,7 @@ impl CustomStrategy {
     }
 }
 
-/// After an error of one of these types, no rule is evaluated.
+/// If an object has an error of one of these types, no rule is evaluated.
 const BLOCKING_ERROR_TYPES: [FieldErrorType; 5] = [
     FieldErrorType::NotSupported,
     FieldErrorType::Required,
@@ -158,8 +160,9 @@ const BLOCKING_ERROR_TYPES: [FieldErrorType; 5] = [
     FieldErrorType::TypeInvalid,
 ];
 
-/// Checks the number of replicas at a path of the scale subresource. Returns an error if there is a value that is not a valid
-/// number of replicas. As in kube-apiserver, the error for a value of the wrong type contains 0 instead of the value.
+/// Checks the number of replicas at a path of the scale subresource. Returns an error if the value is present but not a
+/// valid number of replicas. As in kube-apiserver, the error for a value of the wrong type contains 0 instead of the
+/// value.
 fn replicas_error(path: &str, object: &Json) -> Option<FieldError> {
     let mut value = object;
     let type_error = |value: &Json, expected: &str| {
@@ -365,7 +368,8 @@ impl Strategy for CustomStrategy {
         let Some(api_version) = self.versions.api_versions.get(self.index) else {
             return Arc::clone(object);
         };
-        // The defaults come from the schema of the version that the writer used. The served version's schema only prunes unknown fields.
+        // The defaults come from the schema of the version that the writer used. The schema of the served version is
+        // only used to prune unknown fields.
         let Some(schema) = self.versions.schemas.get(stored_index) else { return Arc::clone(object) };
         let fits = prune::is_pruned(schema, object) && default::is_defaulted(schema, object);
         if fits && stored_index == self.index {

@@ -38,8 +38,8 @@ const MAX_DEFAULTED: usize = 8 << 20;
 
 /// Adds the defaults of fields that are absent, or that are null but not nullable.
 ///
-/// The default of a field is added only if the object with this field is present. A small body can add the same long default thousands of
-/// times, so no more defaults are added after their total size exceeds a limit.
+/// A field's default is added only if the object that contains the field is present. Stops adding defaults after their
+/// total size exceeds a limit, because a small body can add the same long default thousands of times.
 pub(crate) fn default(schema: &Structural, value: &mut Json) {
     fill(schema, value, &mut { MAX_DEFAULTED });
 }
@@ -76,7 +76,7 @@ fn fill(schema: &Structural, value: &mut Json, left: &mut usize) {
     }
 }
 
-/// Replaces a null with its default, and adds the defaults inside the value.
+/// Replaces a null value with its default, and adds the defaults of nested fields.
 fn fill_present(schema: &Structural, value: &mut Json, left: &mut usize) {
     if let Some(default) = replacement(schema, value).filter(|_| *left > 0) {
         *left = left.saturating_sub(weight::of_value(default));

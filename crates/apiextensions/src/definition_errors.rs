@@ -1,5 +1,5 @@
-//! Validates definitions. An error that all versions have in common is reported once. The path of such an error is a v1beta1 field, such as
-//! `spec.validation` or `spec.additionalPrinterColumns`, because v1beta1 fields applied to all versions.
+//! Validates definitions. An error that occurs in every version is reported once, with the path of a v1beta1 field such
+//! as `spec.validation` or `spec.additionalPrinterColumns`, because v1beta1 fields applied to all versions.
 
 mod branches;
 mod children;
@@ -21,8 +21,8 @@ use pintle_kinds::webhook_service::{
 
 use super::{approval, is_established};
 
-/// The maximum number of short names, and also of categories. The limit bounds memory,
-/// because each version is served under all of these names. kube-apiserver has no such limit.
+/// The maximum number of short names, and also of categories. Each version is served under all of these names, so the
+/// maximum limits the use of memory. kube-apiserver has no such limit.
 const MAX_NAMES: usize = 100;
 
 /// Returns a definition's errors. For an update, `old` is the stored definition.
@@ -157,7 +157,8 @@ fn conversion_errors(object: &Json, old: Option<&Json>) -> FieldErrors {
 
 const REVIEW_VERSIONS: &str = "/spec/conversion/webhook/conversionReviewVersions";
 
-/// Returns the errors about the conversion webhook's review versions. An update may keep a list without a supported version.
+/// Validates the review versions of the conversion webhook. An update may leave a list without a supported version
+/// unchanged.
 fn review_errors(object: &Json, old: Option<&Json>) -> FieldErrors {
     const FIELD: &str = "spec.conversion.conversionReviewVersions";
     let is_supported = |object: &Json| object.texts(REVIEW_VERSIONS).any(is_supported_review_version);
@@ -173,8 +174,8 @@ fn review_errors(object: &Json, old: Option<&Json>) -> FieldErrors {
     errors
 }
 
-/// Returns the errors of `status.storedVersions`, which must contain the storage version. Each stored version must also be a version in the
-/// spec.
+/// Validates `status.storedVersions`, which must contain the storage version. Each stored version must also be a
+/// version in the spec.
 fn stored_errors(object: &Json) -> FieldErrors {
     const FIELD: &str = "status.storedVersions";
     let all: Vec<&str> = object.texts("/status/storedVersions").collect();

@@ -6,7 +6,7 @@ use std::fmt;
 /// as the object, so it is converted to text only for error messages.
 #[derive(Clone, Copy, Debug)]
 pub enum FieldPath<'a> {
-    /// The path of the root value. Empty if the root is a whole object.
+    /// The path of the root value. Empty if the root is a complete API object.
     Start(&'a str),
     Member(&'a FieldPath<'a>, &'a str),
     Item(&'a FieldPath<'a>, usize),

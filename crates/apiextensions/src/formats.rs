@@ -1,6 +1,6 @@
 //! String formats of schemas, such as `date-time` and `uuid`.
 //!
-//! Each format accepts the same texts as in Kubernetes' `strfmt` registry.
+//! Each format accepts the same strings as Kubernetes' `strfmt` registry.
 
 mod address;
 mod digits;
@@ -13,7 +13,7 @@ use std::sync::LazyLock;
 
 use regex::Regex;
 
-/// The formats that cause no warning, without dashes. Dashes in format names are ignored.
+/// The known formats, without dashes. Other formats cause a warning. Dashes in format names are ignored.
 const KNOWN: &[&str] = &[
     "bsonobjectid",
     "byte",
@@ -43,7 +43,7 @@ const KNOWN: &[&str] = &[
     "uuid5",
 ];
 
-/// Returns `true` if the format is known for this type. A schema without a type counts as a string schema.
+/// Returns `true` if the format is known for this type. A schema without a type is treated as a string schema.
 pub(crate) fn is_known(format: &str, type_name: &str) -> bool {
     match type_name {
         "" | "string" => KNOWN.contains(&&*plain_name(format)),
@@ -89,8 +89,8 @@ fn plain_name(format: &str) -> Cow<'_, str> {
     if format.contains('-') { format.replace('-', "").into() } else { format.into() }
 }
 
-/// Returns `true` for a date-time: a date, `t`, a time without leap seconds, and a zone offset. Letter case and the offset's range do not
-/// matter. If there is a second `t`, the text after the second `t` is ignored.
+/// Returns `true` for a date-time: a date, `t`, a time without leap seconds, and a zone offset. The check ignores
+/// letter case and accepts any offset. If the text contains a second `t`, the rest of the text is ignored.
 fn is_date_time(text: &str) -> bool {
     static TIME: LazyLock<Option<Regex>> =
         LazyLock::new(|| Regex::new(r"^([0-9]{2}):([0-9]{2}):([0-9]{2})(.[0-9]+)?(z|[+-][0-9]{2}:[0-9]{2})$").ok());

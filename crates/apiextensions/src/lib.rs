@@ -2,7 +2,8 @@
 //!
 //! This crate is a part of `pintle-apiserver` and has **no stability promise**. Use `pintle-apiserver` instead.
 //!
-//! - [`settle`] does the work of kube-apiserver's naming and establishing controllers: it accepts names and establishes definitions.
+//! - [`settle`] implements kube-apiserver's naming and establishing controllers: it accepts names and establishes
+//!   definitions.
 //! - [`kinds`] converts an established definition to [`Kind`]s. The strategy of these kinds prunes, defaults and validates objects with the
 //!   definition's schema, and evaluates the schema's CEL rules.
 //! - [`with_definition_strategy`] adds the strategy of the kind CustomResourceDefinition.
@@ -77,12 +78,13 @@ pub fn resource(definition: &Json) -> GroupResource {
     GroupResource::new(definition.text("/spec/group"), definition.text("/spec/names/plural"))
 }
 
-/// Returns the store name of a definition's objects. No built-in kind has this name.
+/// Returns the name under which the store keeps the custom resources of a definition. The name differs from the store
+/// names of all built-in kinds.
 pub fn stored_as(group: &str, plural: &str) -> pintle_meta::GroupResource {
     pintle_meta::GroupResource::new(group, format!("{CUSTOM}{plural}"))
 }
 
-/// Returns the member order of the objects with the store name `stored_as`.
+/// Returns the order of the members in objects of the store name `stored_as`.
 pub fn member_order(stored_as: &str) -> Order {
     if stored_as.starts_with(CUSTOM) { Order::Sorted } else { Order::Declared }
 }

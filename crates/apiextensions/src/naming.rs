@@ -81,7 +81,7 @@ pub fn has_accepted_names(definition: &Json) -> bool {
         == DefinitionNames { categories: Vec::new(), ..DefinitionNames::accepted(definition) }
 }
 
-/// The accepted names of a group's definitions, each with the number of definitions that use it.
+/// The accepted names in a group, each with the number of definitions that use it.
 #[derive(Debug, Default)]
 pub struct Taken {
     resources: HashMap<String, usize>,
@@ -94,7 +94,7 @@ impl Taken {
         self.each(definition, |names, name| *names.entry(name).or_default() += 1);
     }
 
-    /// Removes a definition's accepted names, which must have been added before.
+    /// Removes the accepted names of a definition that was added before.
     pub fn remove(&mut self, definition: &Json) {
         self.each(definition, |names, name| {
             if let Entry::Occupied(mut count) = names.entry(name) {

@@ -1,5 +1,5 @@
-//! Regular expressions in `pattern`. The cost of a regular expression is bounded, because a short pattern such as `\pL{99}` can need an
-//! automaton of several megabytes.
+//! Regular expressions in `pattern`. The cost of a regular expression is limited, because the automaton of a short
+//! pattern such as `\pL{99}` can have several megabytes.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -7,14 +7,15 @@ use std::sync::{Arc, OnceLock};
 
 /// The maximum size of an automaton, in bytes.
 const LARGEST_AUTOMATON: usize = 32 << 10;
-/// The number of search steps that count as one validation step.
+/// The number of search steps per validation step.
 const SEARCH_STEPS: usize = 16;
 /// The maximum number of instructions in a compiled pattern. Go's limit is about three times as high.
 const MAX_INSTRUCTIONS: u64 = 1 << 20;
 /// The maximum length of a pattern, in bytes. The limit is low, because three characters can name a class with thousands of characters.
 const LONGEST_PATTERN: usize = 8 << 10;
-/// The memory budget for a definition's patterns, in bytes. Each pattern costs [`LARGEST_AUTOMATON`], plus [`OF_PATTERN_CHARACTER`]
-/// for each byte, [`OF_INSTRUCTION`] for each instruction and [`OF_NAMED_CLASS`] for each named Unicode class.
+/// The memory budget for a definition's patterns, in bytes. Each pattern costs [`LARGEST_AUTOMATON`], plus
+/// [`OF_PATTERN_CHARACTER`] per byte, [`OF_INSTRUCTION`] per instruction and [`OF_NAMED_CLASS`] per named Unicode
+/// class.
 const PATTERN_BUDGET: u64 = 128 << 20;
 const OF_PATTERN_CHARACTER: u64 = 1 << 10;
 const OF_INSTRUCTION: u64 = 32;
@@ -33,8 +34,8 @@ impl Pattern {
         Self { text: text.into(), parsed: OnceLock::new() }
     }
 
-    /// Returns whether the pattern matches, and the number of search steps. Returns `None` if
-    /// the search needs more than `max_steps` steps. An invalid pattern matches every text.
+    /// Returns whether the pattern matches, and the number of search steps. Returns `None` if the search exceeds
+    /// `max_steps`. An invalid pattern matches every text.
     pub(super) fn matches(&self, text: &str, max_steps: usize) -> Option<(bool, usize)> {
         let Some(pattern) = self.parsed.get_or_init(|| parse(&self.text).ok()) else { return Some((true, 0)) };
         match pattern.search(text, max_steps.saturating_mul(SEARCH_STEPS)) {
@@ -59,8 +60,8 @@ fn parse(text: &str) -> Result<pintle_cel::Pattern, String> {
     if pattern.instructions() > MAX_INSTRUCTIONS { Err(TOO_LARGE.into()) } else { Ok(pattern) }
 }
 
-/// Estimates the cost of compiling a pattern. An automaton contains a copy of a repeated
-/// expression for each repetition, and thousands of characters for each Unicode class.
+/// Estimates the cost of compiling a pattern. An automaton contains a repeated expression once per repetition, and a
+/// Unicode class adds thousands of characters.
 fn weight(pattern: &str) -> usize {
     const OF_UNICODE: usize = 64;
     let counts = pattern.split('{').skip(1).filter_map(|after| {
@@ -97,7 +98,8 @@ impl Patterns {
         made
     }
 
-    /// Returns the approximate cost of compiling all shared patterns. One unit is the time to process one byte of a body.
+    /// Returns the approximate cost of compiling all shared patterns. Costs are measured in the time to process one
+    /// byte of a request body.
     pub(super) fn weight(&self) -> usize {
         self.by_text.keys().map(|text| weight(text)).sum()
     }

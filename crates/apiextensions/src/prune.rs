@@ -9,8 +9,8 @@ use super::structural::{Additional, Structural};
 const OWNER: &[&str] = &["apiVersion", "kind", "name", "uid", "controller", "blockOwnerDeletion"];
 const MANAGED: &[&str] = &["manager", "operation", "apiVersion", "time", "fieldsType", "fieldsV1", "subresource"];
 
-/// Removes unknown fields from a custom resource and returns their paths, up to a total size. Fields of
-/// the object's metadata come first, and fields of embedded metadata come last. Each group is sorted.
+/// Removes unknown fields from a custom resource and returns their paths, until the paths reach a maximum total size.
+/// The paths in the object's metadata come first, and the paths in embedded metadata come last. Each group is sorted.
 pub(crate) fn prune(schema: &Structural, object: &mut Json) -> Vec<String> {
     let mut removed = Removed::default();
     resource(schema, object, FieldPath::Start(""), &mut removed);
@@ -18,7 +18,8 @@ pub(crate) fn prune(schema: &Structural, object: &mut Json) -> Vec<String> {
     removed.paths.concat()
 }
 
-/// The paths of removed fields, by [`Place`]. A single path can be as long as the object.
+/// The paths of the removed fields, grouped by [`Place`]. The total size is limited, because a single path can be as
+/// long as the object.
 #[derive(Default)]
 struct Removed {
     paths: [Vec<String>; 3],
@@ -128,8 +129,8 @@ fn keep(members: &mut Map, known: &[&str], place: Place, path: FieldPath<'_>, re
     });
 }
 
-/// Prunes a value. If `preserves` is true, keeps the value's unknown fields. A list with `x-kubernetes-preserve-unknown-fields` also keeps
-/// the unknown fields of its items, but not unknown fields inside declared fields of the items.
+/// Prunes a value. If `preserves` is true, keeps the value's unknown fields. A list with
+/// `x-kubernetes-preserve-unknown-fields` also keeps the unknown fields of its items, except inside declared fields.
 fn value(schema: &Structural, value: &mut Json, preserves: bool, path: FieldPath<'_>, removed: &mut Removed) {
     match value {
         Json::Object(members) if schema.embedded => {
@@ -140,7 +141,7 @@ fn value(schema: &Structural, value: &mut Json, preserves: bool, path: FieldPath
         }
         Json::Object(members) => prune_members(schema, members, preserves, path, removed, false),
         Json::Array(items) => {
-            // If a list's schema does not describe items, all fields of the items are unknown.
+            // If the schema of a list does not describe the items, all fields of the items are unknown.
             let of_items = schema.items.as_deref();
             let empty = Structural::default();
             let of_items = match of_items {

@@ -1,4 +1,4 @@
-//! Finds values that an update leaves unchanged. Errors in unchanged values do not fail an update.
+//! Finds the values that an update does not change. Errors in unchanged values do not fail an update.
 
 use std::collections::HashMap;
 
@@ -6,10 +6,10 @@ use pintle_json::Json;
 
 use super::structural::Structural;
 
-/// Returns `true` if a value equals its old value by kube-apiserver's rules:
+/// Returns `true` if kube-apiserver considers a value equal to its old value:
 ///
-/// - An object with a member that the schema does not declare counts as changed.
-/// - Item order does not matter in a list map.
+/// - An object with a member that the schema does not declare is always considered changed.
+/// - The order of the items in a list map is ignored.
 pub(super) fn is_unchanged(schema: &Structural, new: &Json, old: &Json) -> bool {
     match (new, old) {
         (Json::Object(new), Json::Object(old)) => {
@@ -37,7 +37,7 @@ pub(super) fn keys(list: &Structural, item: &Json) -> String {
     keys.map(|key| key.unwrap_or_default() + "\n").collect()
 }
 
-/// Returns list items by their list map keys. If several items have the same keys, the first such item is returned.
+/// Returns list items by their list map keys. If several items have the same keys, returns the first of them.
 pub(super) fn by_keys<'a>(list: &Structural, items: &'a [Json]) -> HashMap<String, &'a Json> {
     items.iter().rev().map(|item| (keys(list, item), item)).collect()
 }

@@ -1,7 +1,7 @@
 //! Compiles and evaluates the CEL validation rules of custom resources: `x-kubernetes-validations`.
 //!
-//! A [`RuleTree`] has a schema's structure and contains its compiled rules. [`evaluate`]
-//! evaluates the rules for an object. The error messages are the same as in kube-apiserver.
+//! A [`RuleTree`] contains the compiled rules of a schema and its nested schemas. [`evaluate`] evaluates the rules for
+//! an object. The error messages are the same as in kube-apiserver.
 
 mod compile;
 mod correlation;
@@ -112,9 +112,10 @@ impl RuleTree {
         self.items.as_deref()
     }
 
-    /// Returns the maximum cost of evaluating all rules in this tree. One unit is the time to process one byte of a body.
+    /// Returns the maximum cost of evaluating all rules in this tree. Costs are measured in the time to process one
+    /// byte of a request body.
     pub(crate) fn weight(&self) -> usize {
-        /// The CEL cost that takes as much time as processing one byte of a body.
+        /// The CEL cost that corresponds to processing one byte of a request body.
         const OF_BYTE: u64 = 16;
         usize::try_from(self.estimated_cost().min(OBJECT_BUDGET) / OF_BYTE).unwrap_or(usize::MAX)
     }

@@ -31,8 +31,8 @@ const RESTRICTED_VOLUMES: &[&str] = &[
     "secret",
 ];
 
-/// Returns `true` if the rules about Linux-only fields do not apply. Windows pods are exempt, because validation
-/// already rejects Linux-only fields of Windows pods.
+/// Returns `true` if the pod is exempt from the rules about Linux-only fields. Windows pods are exempt because
+/// validation already rejects these fields in Windows pods.
 fn is_exempt(pod: &PodView<'_>, version: Version) -> bool {
     version.is_since(25) && pod.is_for_windows()
 }

@@ -9,8 +9,7 @@ fn standard(text: &str) -> Standard {
     Standard { level: Level::parse(level).expect("a level"), version: Version::parse(version).expect("a version") }
 }
 
-/// Returns a pod that satisfies all standards, with the members
-/// of `spec` and `container` added to its spec and its container.
+/// Returns a pod that satisfies all standards, with extra fields for its spec and its container.
 fn pod(spec: Json, container: Json) -> Json {
     let context = json!({
         "allowPrivilegeEscalation": false, "runAsNonRoot": true, "capabilities": {"drop": ["ALL"]},

@@ -15,7 +15,8 @@ pub struct Expressions {
     conditions: Environment,
     full: Environment,
     without_authorizer: Environment,
-    /// The CEL environment with all variables and the types of mutations. Created after all variables are compiled.
+    /// The CEL environment with all variables and the types of mutations. This environment is created after all
+    /// variables are compiled.
     mutations: OnceCell<Environment>,
 }
 
@@ -75,10 +76,10 @@ impl Expressions {
     }
 }
 
-/// The start of the error for a constant that cannot be evaluated.
+/// The prefix of the error for a constant expression that cannot be evaluated.
 pub const INSTANTIATION_FAILED: &str = "program instantiation failed: ";
 
-/// Compiles an expression. Its result must have one of `types`, or any type if `types` is empty.
+/// Compiles an expression. The expression must return one of `types`, or any type if `types` is empty.
 fn compile(environment: &Environment, text: &str, types: &[Type]) -> Result<Program, String> {
     let program = environment.compile(text).map_err(|error| match error.issues() {
         [issue] if error.is_in_constant() => format!("{INSTANTIATION_FAILED}{}", issue.message()),
@@ -96,7 +97,8 @@ fn compile(environment: &Environment, text: &str, types: &[Type]) -> Result<Prog
     }
 }
 
-/// A policy with its compiled expressions. If an expression does not compile, the policy contains its error instead.
+/// A policy with its compiled expressions. If an expression does not compile, the policy contains the compile error
+/// instead of the expression.
 #[derive(Debug)]
 pub struct CompiledPolicy {
     /// Whether errors deny the request. `false` if the `failurePolicy` is `Ignore`.
@@ -198,7 +200,7 @@ impl CompiledPolicy {
         self.mutations.len()
     }
 
-    /// Returns `true` if `reinvocationPolicy` makes the policy run again after later changes of the object.
+    /// Returns `true` if the policy runs again when the object changes after its first run (`reinvocationPolicy`).
     pub fn is_reinvocable(&self) -> bool {
         self.is_reinvocable
     }

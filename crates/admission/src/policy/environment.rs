@@ -26,7 +26,7 @@ pub(super) fn base(optional: Optional) -> Environment {
 }
 
 /// Returns the CEL environment for type-checking a policy, in which objects and parameters have types. A schema of
-/// `None` means that the type is unknown. As in kube-controller-manager, there is no `authorizer.requestResource`.
+/// `None` means that the type is unknown. As in kube-controller-manager, `authorizer.requestResource` is not declared.
 pub(super) fn typed(objects: Option<&Arc<Schema>>, params: Option<Option<&Arc<Schema>>>) -> Environment {
     let declare = |environment: Environment, name: &str, schema: Option<&Arc<Schema>>| match schema {
         Some(schema) if schema.cel_type().is_some() => environment.data(name, schema),
@@ -57,8 +57,8 @@ pub(super) fn with_variables(environment: Environment) -> Environment {
     environment.object(VARIABLES, []).variable("variables", object(VARIABLES))
 }
 
-/// Declares one of the policy's own variables. As in kube-apiserver, the variable's declared type keeps only scalars,
-/// lists and maps. All other parts of the type become `dyn`.
+/// Declares one of the policy's own variables. As in kube-apiserver, only scalars, lists and maps keep their types. All
+/// other types become `dyn`.
 pub(super) fn with_variable(environment: Environment, name: &str, declared: &Type) -> Environment {
     let declared = of_variable(declared, MAX_TYPE_DEPTH);
     environment.field(VARIABLES, name, declared.clone()).variable(&format!("variables.{name}"), declared)

@@ -32,7 +32,7 @@ pub struct Inputs<'a> {
     /// The object's namespace. `None` for a cluster-scoped object.
     pub namespace: Option<&'a Json>,
     pub authorizer: Arc<dyn Authorizer>,
-    /// An authorizer question about the request's resource. Expressions add the verb.
+    /// The authorization check for the request's resource, without a verb. Expressions add the verb.
     pub resource: Question,
 }
 
@@ -55,12 +55,12 @@ impl Denial {
 /// The result of evaluating a policy.
 #[derive(Debug, Default)]
 pub struct Verdict {
-    /// The failed validations. The binding's actions determine whether
-    /// the failures deny the request and whether they cause warnings.
+    /// The failed validations. The `validationActions` of the binding determine whether the failures deny the request
+    /// and whether they cause warnings.
     pub denials: Vec<Denial>,
     /// The audit annotations whose expressions failed. Each failure denies the request.
     pub annotation_denials: Vec<Denial>,
-    /// The audit annotations. Their keys do not contain the policy's name.
+    /// The audit annotations. The keys do not contain the name of the policy.
     pub annotations: Vec<(String, String)>,
 }
 

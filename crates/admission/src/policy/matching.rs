@@ -4,7 +4,8 @@ use pintle_apimachinery::object::metadata;
 use pintle_apimachinery::selector;
 use pintle_json::Json;
 
-/// The attributes of a request for one group and version. A resource with several groups and versions has several candidates.
+/// The attributes of a request for one group and version. A resource that is served in several groups or versions has
+/// several candidates.
 #[derive(Clone, Debug)]
 pub struct Candidate<'a> {
     pub group: &'a str,
@@ -48,7 +49,8 @@ pub fn matches(resources: &Json, candidates: &[Candidate<'_>], matched: &Matched
     }
     let is_exact = resources.text("/matchPolicy") == "Exact";
     let considered = if is_exact { &candidates[..candidates.len().min(1)] } else { candidates };
-    // The request's version takes precedence. Among the other versions, the first matching rule decides.
+    // The request's version takes precedence. If no rule matches that version, the first rule that matches another
+    // version applies.
     let position = |rules: &str| {
         let first_match = |candidates: &[Candidate<'_>]| {
             resources.list(rules).find_map(|rule| candidates.iter().position(|candidate| rule_matches(rule, candidate)))

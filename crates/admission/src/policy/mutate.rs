@@ -22,11 +22,11 @@ pub enum MutationError {
 }
 
 impl CompiledPolicy {
-    /// Applies mutation `at` to the object in `inputs`. Does not check the match conditions.
+    /// Applies the mutation with index `at` to the object in `inputs`, without checking the match conditions.
     ///
     /// # Panics
     ///
-    /// Panics if there is no mutation `at`.
+    /// Panics if `at` is out of bounds.
     pub fn mutate(&self, at: usize, inputs: &Inputs<'_>, schema: &Schema) -> Result<Json, MutationError> {
         let Some(object) = inputs.object else { return Ok(Json::Null) };
         let mutation = &self.mutations[at];
@@ -68,7 +68,7 @@ fn evaluate<'a>(scope: &Scope<'a>, mutation: &Mutation) -> Result<Value<'a>, Str
 }
 
 fn merged(object: &Json, value: &Value<'_>, schema: &Schema) -> Result<Json, String> {
-    // Convert the value first, because the conversion limits its size.
+    // Convert the value to JSON first, because the conversion limits the size of the value.
     let json = to_json(value);
     check_type_names(value, &json)?;
     let mut configuration = json?;
@@ -131,7 +131,7 @@ fn to_json(value: &Value<'_>) -> Result<Json, String> {
     value.to_json().map(Json::from).map_err(|error| error.message().to_owned())
 }
 
-/// Checks that each object's type name in the result is the path of its field, for example `Object.spec` for the field `spec`.
+/// Checks that the type name of each object in the result is the path of the object's field, such as `Object.spec`.
 fn check_type_names(value: &Value<'_>, json: &Result<Json, String>) -> Result<(), String> {
     let (Value::Object(object), Ok(_)) = (value, json) else { return Ok(()) };
     let mut errors = Vec::new();

@@ -15,7 +15,7 @@ const MAX_CHECKS: usize = 20_000;
 /// The maximum total length of a policy's warnings, in bytes. etcd's maximum object size is a little larger.
 const MAX_WARNINGS: usize = 1 << 20;
 
-/// The type check of one policy. The check consists of separate steps, so that the caller can yield between two steps.
+/// The type check of one policy. The check consists of separate steps, and the caller can yield between two steps.
 ///
 /// As in kube-controller-manager, only validations and their message expressions can cause warnings.
 #[derive(Debug)]
@@ -46,13 +46,14 @@ impl<'a> TypeCheck<'a> {
     /// Returns the CEL environment for objects of one kind, with the policy's variables. `params`
     /// is `None` if the policy has no parameters, and `Some(None)` if they can have any type.
     ///
-    /// Returns `None` if the check would exceed its limit of compiled expressions.
+    /// Returns `None` if the check would compile too many expressions.
     pub fn environment(&mut self, objects: &Arc<Schema>, params: Option<Option<&Arc<Schema>>>) -> Option<Environment> {
         let mut environment = environment::typed(Some(objects), params);
         for variable in self.spec.list("/variables") {
             self.left = self.left.checked_sub(1)?;
             let program = environment.compile(variable.text("/expression"));
-            // As in kube-controller-manager, a variable with an error can have any type and causes no warning.
+            // As in kube-controller-manager, a variable that does not compile gets the type `dyn` and causes no
+            // warning.
             let declared = program.map_or(Type::Dyn, |program| program.result_type().clone());
             environment = environment::with_variable(environment, variable.text("/name"), &declared);
         }
@@ -82,7 +83,7 @@ impl<'a> TypeCheck<'a> {
         true
     }
 
-    /// Returns `typeChecking` for the policy's status.
+    /// Returns the field `typeChecking` of the policy's status.
     pub fn finish(self) -> Json {
         let Self { fields, warnings, .. } = self;
         let warnings = warnings.into_iter().filter_map(|(at, texts)| {

@@ -11,7 +11,8 @@ use pintle_schema::quantity::Quantity;
 use crate::amounts::Amounts;
 use crate::pods::{self, ContainerType};
 
-/// The resources whose requests and limits a quota can restrict. A resource name without a prefix restricts the requests.
+/// The resources whose requests and limits a quota can restrict. In a quota, a resource name without a prefix restricts
+/// the requests.
 const NATIVE: &[&str] = &["cpu", "ephemeral-storage", "memory"];
 /// The resources that each container must specify if a quota limits them.
 const REQUIRED: &[&str] = &["cpu", "limits.cpu", "limits.memory", "memory", "requests.cpu", "requests.memory"];
@@ -85,12 +86,13 @@ fn as_counted(requests: &Amounts, limits: &Amounts) -> Amounts {
     counted
 }
 
-/// Returns `true` if Kubernetes itself defines the resource, so that its name has no domain or the domain `kubernetes.io`.
+/// Returns `true` for a resource that Kubernetes defines. The name of such a resource has no domain or the domain
+/// `kubernetes.io`.
 fn is_native(resource: &str) -> bool {
     !resource.contains('/') || resource.contains("kubernetes.io/")
 }
 
-/// Returns `true` for the name of an extended resource, whose domain does not belong to Kubernetes.
+/// Returns `true` for the name of an extended resource, which has a domain outside of Kubernetes.
 fn is_extended(resource: &str) -> bool {
     !is_native(resource)
         && !resource.starts_with("requests.")
@@ -115,7 +117,8 @@ fn own(pod: &Json, side: &str) -> Amounts {
 }
 
 struct ContainerStatuses<'a> {
-    /// The status of each container, by name. If a container has several statuses with resources, the first of these statuses applies.
+    /// The status of each container, by name. If a container has several statuses with resources, the first one
+    /// applies.
     containers: HashMap<&'a str, &'a Json>,
     init_containers: HashMap<&'a str, &'a Json>,
     /// Whether the kubelet has reported that the pending resize is infeasible.

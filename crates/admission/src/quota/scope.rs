@@ -38,7 +38,7 @@ fn pod_matches_scope(pod: &Json, scope: &str, requirement: Option<&Json>) -> boo
     }
 }
 
-/// Returns `true` if a scope requirement matches an object. `names` contains the object's classes: a pod's priority class, or a
+/// Returns `true` if a scope requirement matches an object. `names` contains a pod's priority class or a
 /// PersistentVolumeClaim's volume attributes classes. If `requirement` is `None`, every object with a class matches.
 fn matches_names(requirement: Option<&Json>, names: &[&str]) -> bool {
     let listed = |name: &str| requirement.is_some_and(|one| one.list("/values").any(|value| value == name));

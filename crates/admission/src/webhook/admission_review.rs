@@ -27,7 +27,7 @@ pub fn admission_review(version: ReviewVersion, request: &Json) -> String {
     review_body::write("AdmissionReview", &api_version, request)
 }
 
-/// Reads a webhook's response to the AdmissionReview `uid`. Returns the reason if the response is invalid.
+/// Reads a webhook's response to the AdmissionReview with this uid. Returns the reason if the response is invalid.
 pub fn read_admission_response(
     version: ReviewVersion,
     uid: &str,
@@ -114,7 +114,7 @@ fn check(version: ReviewVersion, uid: &str, review: &Json, mutating: bool) -> Re
     }
 }
 
-/// Checks the types of a response's members. The error texts are Go's.
+/// Checks the types of the fields in a response. The error texts are Go's.
 fn check_types(response: &Json) -> Result<(), String> {
     let wrong = |found: &Json, field: &str, wanted: &str| {
         let shape = go_shape(found);

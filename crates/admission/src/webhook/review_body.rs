@@ -10,7 +10,7 @@ const UID: &str = "00000000-0000-0000-0000-000000000000";
 
 /// Returns a review as JSON. `request` is an object without a uid.
 pub(super) fn write(kind: &str, api_version: &str, request: &Json) -> String {
-    // The uid precedes all texts of the request, so `with_uid` cannot replace a part of these texts.
+    // The uid comes before the request's own fields, so `with_uid` never replaces text in these fields.
     let request = request.to_string();
     let members = request.strip_prefix('{').unwrap_or(&request);
     format!("{{\"kind\":\"{kind}\",\"apiVersion\":\"{api_version}\",\"request\":{{\"uid\":\"{UID}\",{members}}}")

@@ -9,7 +9,7 @@ use crate::structural::Structural;
 use crate::{embedded, prune, validator};
 
 /// Reports each default that violates its field's schema or the schema's validation rules. Validating all defaults
-/// takes at most `steps` validation steps. All defaults together have the rule cost budget of one object.
+/// takes at most `steps` validation steps. All defaults share the CEL cost budget of one object.
 pub(super) fn all(
     schema: &Json,
     structural: &Structural,
@@ -92,8 +92,8 @@ impl Check<'_> {
             let part = Part { schema, structural: items, rules: rules.and_then(RuleTree::items) };
             self.below(part, deeper.as_ref(), path.member("items"));
         }
-        // As in kube-apiserver, defaults below `additionalProperties`
-        // are not checked. In metadata, such defaults are forbidden.
+        // As in kube-apiserver, defaults below `additionalProperties` are not checked. Inside metadata, defaults below
+        // `additionalProperties` are forbidden.
         if within.is_some() && schema.has("/additionalProperties/default") {
             let why = "must not be set inside additionalProperties applying to object metadata";
             let path = path.member("additionalProperties");
@@ -227,7 +227,7 @@ mod tests {
     fn defaults_of_a_definition_share_one_step_limit() {
         let (mut patterns, mut steps) = (Patterns::default(), 60_000);
         let mut errors = |count: usize| {
-            // In this test, each match of the pattern takes 13,000 steps.
+            // Matching this text against the pattern takes 13,000 steps.
             let text = format!("{}1", "a".repeat(1 << 12));
             let default = json!({"type": "string", "pattern": r"\pL{50}1", "default": text});
             let schema = object((0..count).map(|at| (format!("p{at}"), default.clone())));

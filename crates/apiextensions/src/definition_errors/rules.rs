@@ -10,7 +10,7 @@ use crate::rules::{Compiled, Level, RuleEnvironments, RuleSource, is_valid_field
 /// The maximum estimated costs of one rule (`StaticEstimatedCostLimit`) and of a schema (`StaticEstimatedCRDCostLimit`).
 const RULE_LIMIT: u64 = 10_000_000;
 const SCHEMA_LIMIT: u64 = 100_000_000;
-/// The number of rules in the error message about a schema that exceeds its cost limit.
+/// The maximum number of rules that are listed in the error about a schema's total cost.
 const MOST_EXPENSIVE: usize = 4;
 const REASONS: [&str; 4] = ["FieldValueDuplicate", "FieldValueForbidden", "FieldValueInvalid", "FieldValueRequired"];
 const RULES: &str = "x-kubernetes-validations";
@@ -68,8 +68,8 @@ fn has_line_break(text: &str) -> bool {
     text.contains(['\n', '\r'])
 }
 
-/// Reports rules that do not compile or cost too much. `errors` contains the errors from other checks of the schema. A rule is skipped if
-/// the schema with the rule, or a schema nested in this schema, has an error.
+/// Reports rules that do not compile or cost too much. `errors` contains the errors from other checks of the schema. A
+/// rule is skipped if its schema or a nested schema has an error.
 pub(super) fn expressions(schema: &Json, path: FieldPath<'_>, errors: &mut FieldErrors) {
     let mut check = Check { faulty: errors.fields(), ..Check::default() };
     check.schema(schema, path, &Place::ROOT);
@@ -116,9 +116,10 @@ pub fn costs(definition: &Json) -> Vec<RuleCost> {
 #[derive(Clone, Debug)]
 struct Place {
     level: Level,
-    /// The maximum number of values with this schema in one object. `None` if an enclosing list or map has no size limit.
+    /// The maximum number of values that one object can contain for this schema. `None` if an enclosing list or map has
+    /// no size limit.
     cardinality: Option<u64>,
-    /// The path of the outermost enclosing list whose new items cannot be matched with the old items in an update.
+    /// The path of the outermost list whose items cannot be matched with the old items in an update.
     uncorrelated: Option<String>,
 }
 

@@ -1,4 +1,5 @@
-//! Validates a definition's schema. For example, the schema must be structural.
+//! Validates a definition's schema. Validates that a schema in a definition is structural and follows the other rules
+//! for schemas.
 
 use pintle_apimachinery::object::duplicates;
 use pintle_apimachinery::validate::{FieldError, FieldErrors};
@@ -12,8 +13,8 @@ use crate::structural::Structural;
 
 const TYPES: &[&str] = &["array", "boolean", "integer", "number", "object", "string"];
 const UNSUPPORTED: &[&str] = &["id", "patternProperties", "additionalItems", "definitions", "dependencies", "$ref"];
-/// The maximum number of list map keys, and the maximum length of a key's default in bytes.
-/// Both limits bound the cost of comparing items. kube-apiserver does not have these limits.
+/// The maximum number of list map keys, and the maximum length of a key's default in bytes. The limits bound the cost
+/// of comparing items, and kube-apiserver does not have them.
 const MAX_KEYS: usize = 100;
 const MAX_KEY_DEFAULT: usize = 1024;
 
@@ -46,7 +47,7 @@ pub(super) fn all(schema: &Json, path: &str, patterns: &mut Patterns, steps: &mu
     errors
 }
 
-/// A schema's position inside the root schema, which determines the error about a missing type.
+/// The position of a schema inside the root schema, which selects the error for a missing type.
 #[derive(Clone, Copy, PartialEq)]
 enum Position {
     Root,
@@ -54,7 +55,7 @@ enum Position {
     Item,
 }
 
-/// Reports errors that do not depend on structural schemas.
+/// Reports errors that are unrelated to the rules for structural schemas.
 fn plain(schema: &Json, path: FieldPath<'_>, patterns: &mut Patterns, errors: &mut FieldErrors) {
     let is_set = |key: &str| schema[key] == true;
     if is_set("uniqueItems") {
@@ -229,8 +230,8 @@ fn keyed(items: &Json, keys: &[&str], path: FieldPath<'_>, errors: &mut FieldErr
     }
 }
 
-/// Reports violations of the rules for structural schemas. Each schema outside
-/// of a branch needs a type. A branch may contain only value validations.
+/// Reports violations of the rules for structural schemas. Each schema outside of `allOf`, `anyOf`, `oneOf` and `not`
+/// needs a type. A schema inside of them may contain only value validations.
 fn is_structural(schema: &Json, path: FieldPath<'_>, place: Position, errors: &mut FieldErrors) {
     let is_set = |key: &str| schema[key] == true;
     let type_name = schema.text("/type");

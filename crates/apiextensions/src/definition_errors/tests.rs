@@ -194,7 +194,6 @@ fn defaults_must_pass_the_rules_of_their_schemas() {
     let failed = "failed rule: oldSelf.hasValue() || self != 'y'";
     check(with(schema), &[&format!("{at}: Invalid value: \"y\": {failed}")]);
 
-    // In the next cases, a nested schema has rules, or a rule contains a path.
     let item = json!({"type": "integer", "x-kubernetes-validations": rules(&["self > 0"])});
     let list = json!({"type": "array", "maxItems": 9, "items": item});
     let ratio = json!([{"rule": "self.n < 5", "message": "too large", "fieldPath": ".n"}]);

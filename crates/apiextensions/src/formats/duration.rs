@@ -48,7 +48,7 @@ fn first_number(text: &str) -> Option<(u128, &str)> {
         return None;
     }
     let whole = if whole.is_empty() { 0 } else { whole.parse::<u128>().unwrap_or(u128::MAX) };
-    // Ignore later digits of the fraction, which represent less than a nanosecond.
+    // Ignore the digits of the fraction after the fifteenth, which represent less than a nanosecond.
     let digits = &fraction[..fraction.len().min(15)];
     let part = digits.parse::<u128>().unwrap_or(0) * nanos / 10_u128.pow(digits.len() as u32);
     Some((whole.saturating_mul(*nanos).saturating_add(part), rest))

@@ -73,7 +73,8 @@ fn is_port(text: &str) -> bool {
     text.is_empty() || text.strip_prefix(':').is_some_and(|port| port.bytes().all(|byte| byte.is_ascii_digit()))
 }
 
-/// Returns `true` if a host may contain these characters. Only percent signs and non-ASCII bytes may be percent-encoded.
+/// Returns `true` if all of these characters are allowed in a host. Only percent signs and non-ASCII bytes may be
+/// percent-encoded.
 fn is_host_text(host: &str) -> bool {
     let is_allowed = |escape: &str| escape.starts_with("25") || escape.starts_with(|c: char| c > '7');
     host.chars().all(may_be_in_host) && is_escaped(host) && host.split('%').skip(1).all(is_allowed)

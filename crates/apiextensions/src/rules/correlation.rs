@@ -8,7 +8,8 @@ use super::RuleTree;
 use crate::ratchet::is_unchanged;
 use crate::structural::Structural;
 
-/// The old value for a new value in an update. Also determines whether a violation in an unchanged value becomes a warning.
+/// The old value that corresponds to a new value in an update. Also determines whether a violation by an unchanged
+/// value becomes a warning.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Correlation<'a> {
     /// The old value at the same path, which rules access as `oldSelf`. `None` if there is no old value, or if the new value is in a list
@@ -22,10 +23,11 @@ pub(super) struct Correlation<'a> {
 enum Ratchet {
     /// A violation becomes a warning if the value equals its old value.
     Compare,
-    /// The value is a list item that cannot be matched with an old item. The boolean states whether the enclosing list is unchanged. A
-    /// violation becomes a warning if the list is unchanged.
+    /// The value is a list item that cannot be matched with an old item. The boolean is `true` if the enclosing list is
+    /// unchanged. A violation becomes a warning if the list is unchanged.
     Above(bool),
-    /// A violation never becomes a warning. Used for new objects, for defaults in a definition, and for `kind` and `apiVersion`.
+    /// A violation never becomes a warning. This variant is used for new objects, for defaults in a definition, and for
+    /// `kind` and `apiVersion`.
     Never,
 }
 

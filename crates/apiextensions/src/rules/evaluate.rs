@@ -17,15 +17,15 @@ const OUT_OF_BUDGET: &str =
 
 /// Evaluates the rules for an object. `shape` must be the schema of the rule tree. For an update, `old` is the stored object.
 ///
-/// A violation by an unchanged value becomes a warning, unless the rule uses `oldSelf`.
-/// If the total cost exceeds the budget, the remaining rules are not evaluated.
+/// If the value is unchanged, a violation becomes a warning, unless the rule uses `oldSelf`. If the total cost exceeds
+/// the budget, the remaining rules are not evaluated.
 pub(crate) fn evaluate(tree: &RuleTree, shape: &Structural, object: &Json, old: Option<&Json>) -> FieldErrors {
     let mut run = Run::new(OBJECT_BUDGET, false);
     run.value((tree, shape), object, Correlation::of_object(old), FieldPath::Start(""));
     run.errors
 }
 
-/// The remaining cost budget for rules that check a schema's defaults. `None` after the budget was exceeded.
+/// The remaining cost budget of the rules that validate a schema's defaults. `None` if the budget is exhausted.
 #[derive(Debug)]
 pub(crate) struct DefaultBudget(Option<u64>);
 
@@ -38,8 +38,8 @@ impl Default for DefaultBudget {
 impl DefaultBudget {
     /// Evaluates the rules for a default. `shape` must be the schema of the rule tree.
     ///
-    /// As in kube-apiserver, the rules must accept the default both as an unchanged
-    /// and as a new value. After the budget was exceeded, no more rules are evaluated.
+    /// As in kube-apiserver, the rules must accept the default both as an unchanged and as a new value. If the budget
+    /// is exhausted, the rules are not evaluated.
     pub(crate) fn evaluate(&mut self, tree: &RuleTree, shape: &Structural, default: &Json) -> FieldErrors {
         let mut errors = FieldErrors::default();
         let Some(budget) = self.0 else { return errors };
@@ -88,8 +88,8 @@ struct Run {
     errors: FieldErrors,
     budget: u64,
     is_over: bool,
-    /// Whether the run checks a default of a definition that is being validated. In other runs, the definition is already valid. A rule of
-    /// an older definition may still fail to compile, and is then skipped.
+    /// Whether the run validates a default in a new definition. All other definitions are already valid. If a rule of
+    /// an older definition does not compile, it is skipped.
     is_default: bool,
 }
 
@@ -179,7 +179,7 @@ impl Run {
         }
     }
 
-    /// Evaluates a rule. On failure, returns the message for the user.
+    /// Evaluates a rule. If the rule is violated, returns the error message for the user.
     fn evaluate(&mut self, rule: &CompiledRule, variables: &RuleVariables<'_>) -> Result<bool, String> {
         let result = rule.program.evaluate(variables, CALL_BUDGET.min(self.budget));
         let error = match result {
@@ -201,8 +201,8 @@ impl Run {
         })
     }
 
-    /// Subtracts a failed evaluation's cost from the remaining budget. Returns a message if the evaluation exceeded a limit. After such an
-    /// evaluation, the remaining rules are not evaluated.
+    /// Subtracts a failed evaluation's cost from the remaining budget. Returns a message if the evaluation exceeded a
+    /// limit. The remaining rules are then not evaluated.
     fn spend(&mut self, error: &EvalError, over_call: impl FnOnce(&str) -> String) -> Option<String> {
         if !error.is_out_of_budget() {
             self.budget = self.budget.saturating_sub(error.cost());

@@ -1,5 +1,5 @@
-//! Parses a rule's `fieldPath`, which leads from the validated value to a nested value. The
-//! path consists of fields and map keys, for example `.spec.labels['example.com/tier']`.
+//! Parses a rule's `fieldPath`, which is the path from the validated value to a nested value. The path consists of
+//! fields and map keys, for example `.spec.labels['example.com/tier']`.
 
 use pintle_json::Json;
 
@@ -7,8 +7,8 @@ pub(crate) fn is_valid(path: &str, schema: &Json) -> bool {
     normalised(path, schema).is_some()
 }
 
-/// Returns the path as in error messages, such as `spec.labels[example.com/tier]`. There
-/// is no leading dot. Returns `None` if the path does not refer to a field of the schema.
+/// Returns the path in the notation of error messages, such as `spec.labels[example.com/tier]`. There is no leading
+/// dot. Returns `None` if the path does not refer to a field of the schema.
 pub(super) fn normalised(path: &str, schema: &Json) -> Option<String> {
     let (mut left, mut schema, mut written) = (path, schema, String::new());
     while !left.is_empty() {

@@ -81,7 +81,6 @@ fn message_reason_and_field_path_are_used() {
     assert_eq!(write(&schema, json!({"spec": {"n": 9}}), None).0, ["spec.n: Forbidden: n is 9"]);
 }
 
-/// Each item is cheap, but all items together exceed an object's budget.
 #[test]
 fn budget_of_an_object_ends_the_evaluation() {
     let item = json!({"type": "string", "x-kubernetes-validations": rules(&["!self.contains('y')"])});
