@@ -17,7 +17,7 @@ pub(crate) fn validate(schema: &Structural, value: &Json, old: Option<&Json>, pa
     validate_within(schema, value, old, path, &mut { MAX_STEPS })
 }
 
-/// Validates one of several values that share a step limit. Subtracts the steps from `steps_left`, which is the number of remaining steps.
+/// Validates a value and subtracts the steps from `steps_left`, a limit that several values share.
 pub(super) fn validate_within(
     schema: &Structural,
     value: &Json,
@@ -38,7 +38,7 @@ pub(super) fn validate_within(
 /// [`TEXT_BYTES_PER_STEP`] bytes of text in a value or an error. For example, a value is validated once for each branch of an `anyOf`,
 /// and nested branches multiply. Without a limit, validation could take hours even for schemas and objects of legal size.
 pub(super) const MAX_STEPS: usize = 5_000_000;
-/// The number of bytes of text that count as one step.
+/// The number of bytes of text per validation step.
 const TEXT_BYTES_PER_STEP: usize = 64;
 
 #[derive(Default)]
@@ -91,8 +91,8 @@ impl Validation {
         self.steps_left = self.steps_left.saturating_sub(steps);
     }
 
-    /// Returns `true` if the value's JSON type matches the schema, and reports an error otherwise. If the schema
-    /// has a known format, the message contains the formats, because the Go library compares formats first.
+    /// Returns `true` if the value's JSON type matches the schema, and reports an error otherwise. If the schema has a
+    /// known format, the message contains the formats instead of the types, as in Go's validation library.
     fn check_type(&mut self, schema: &Structural, value: &Json, path: FieldPath<'_>) -> bool {
         let (found, found_format) = type_of(value);
         let allowed: &[&str] = match schema.type_name.as_str() {
@@ -163,9 +163,9 @@ impl Validation {
         }
     }
 
-    /// Returns the number of matching branches. Also returns the errors of the branch whose
-    /// validation visited the most values. If several branches are equal in this respect, the
-    /// first one's errors are returned. All other errors are dropped immediately to save memory.
+    /// Returns the number of matching branches. Also returns the errors of the branch whose validation visited the most
+    /// values. If several branches visited the same number of values, returns the errors of the first of them. All
+    /// other errors are dropped immediately to save memory.
     fn try_branches(
         &mut self,
         branches: &[Structural],
@@ -352,8 +352,8 @@ impl Validation {
         self.push_error(|| FieldError::new(reason, path, format!("Invalid value: {value}: {why}")));
     }
 
-    /// Reports an error. Its bytes count as steps, even if the error is
-    /// discarded later, because a branch can report an error for every value.
+    /// Reports an error. The size of the error is charged as validation steps, even if the error is discarded later,
+    /// because a branch can report an error for every value.
     fn push_error(&mut self, make_error: impl FnOnce() -> FieldError) {
         let old_size = self.errors.size();
         self.errors.add(make_error);
@@ -373,7 +373,7 @@ pub(crate) fn duplicates(schema: &Structural, value: &Json, old: Option<&Json>, 
         collect_duplicates(schema, value, FieldPath::Start(path), &mut errors);
         errors
     };
-    // If the old value has duplicates, the new value may have any duplicates.
+    // If the old value has duplicates, duplicates in the new value are not reported.
     if old.is_some_and(|old| !duplicate_errors(old).is_empty()) {
         FieldErrors::default()
     } else {
@@ -410,7 +410,7 @@ fn collect_duplicates(schema: &Structural, value: &Json, path: FieldPath<'_>, er
     }
 }
 
-/// Reports list map items with equal keys. A null item counts as an item without keys.
+/// Reports list map items with equal keys. A null item is treated as an item without keys.
 fn duplicate_keys(schema: &Structural, items: &[Json], path: FieldPath<'_>, errors: &mut FieldErrors) {
     if let Some(at) = items.iter().position(|item| !item.is_object() && !item.is_null()) {
         let why = "must be an object for an array of list-type map";
@@ -422,7 +422,7 @@ fn duplicate_keys(schema: &Structural, items: &[Json], path: FieldPath<'_>, erro
         Json::Object(present.collect())
     };
     let keys: Vec<_> = items.iter().map(key).collect();
-    // For a single key, compare only its values.
+    // If there is a single key, compare only its values.
     let duplicates = match &schema.list_map_keys[..] {
         [key] => second_occurrences(keys.iter().map(|present| present.get(key).unwrap_or(present))),
         _ => second_occurrences(keys.iter()),
@@ -495,7 +495,6 @@ mod tests {
             let errors = validate(&schema, &vec![json!(""); count].into(), None, "");
             assert!(!errors.is_empty());
         };
-        // Both sizes exceed the limit for reported errors.
         assert!(is_linear(400, validates));
     }
 

@@ -23,7 +23,7 @@ impl Clock {
         Self { origin: Instant::now(), wall, skew_millis: AtomicI64::new(0) }
     }
 
-    /// Returns tokio's current time. The server uses this time for ordering and expiry.
+    /// Returns tokio's current time. The server uses tokio's time for ordering and expiry.
     pub fn instant(&self) -> std::time::Instant {
         Instant::now().into_std()
     }

@@ -17,8 +17,8 @@ pub struct Context<'a> {
     pub cluster: &'a dyn Cluster,
     /// The requesting user.
     pub user: &'a User,
-    /// Whether the request sets labels. If the request sets no
-    /// labels, objects of some kinds get their pod template's labels.
+    /// Whether the request sets labels. If the request sets no labels, objects of some kinds get the labels of their
+    /// pod template.
     pub has_labels: bool,
 }
 

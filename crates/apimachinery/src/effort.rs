@@ -8,7 +8,7 @@ use rustix::time::{ClockId, clock_gettime};
 /// takes at most eight times as much CPU time. A quadratic algorithm would take sixteen times as much.
 pub fn is_linear(parts: usize, work: impl Fn(usize)) -> bool {
     let least = |parts: usize| (0..3).map(|_| effort(|| work(parts))).min().unwrap_or_default();
-    // Do not measure the first run, which initializes lazy tables.
+    // The first run is not measured, because it initializes lazy tables.
     work(parts);
     least(4 * parts) <= 8 * least(parts)
 }

@@ -12,11 +12,11 @@ use crate::validate::FieldErrors;
 #[derive(Clone, Debug)]
 pub struct Failure {
     pub status: Box<Status>,
-    /// The text of a plain text response, which the server sends instead of a
-    /// Status. In kube-apiserver, only the outermost handlers send plain text.
+    /// The body of a plain text response, which the server sends instead of a Status. In kube-apiserver, only the
+    /// outermost handlers send plain text.
     pub text: Option<Cow<'static, str>>,
-    /// Whether the failure comes from a handler that runs before kube-apiserver's API handlers. Such a handler does not negotiate the
-    /// response format.
+    /// Whether the failure comes from a handler that runs before kube-apiserver's API handlers. These handlers do not
+    /// negotiate the response format.
     pub early: bool,
     /// Whether the server must call a webhook before the server can process the request. Clients never receive this failure.
     pub waits: bool,
@@ -142,8 +142,8 @@ impl Failure {
         failure
     }
 
-    /// Creates a 403 failure for a request whose mutating admission policies could not be evaluated. The failure's message is the first
-    /// error.
+    /// Creates a 403 failure for a request whose mutating admission policies could not be evaluated. The message of the
+    /// failure is the first of `messages`.
     pub fn denied_by_mutation(
         resource: &GroupResource,
         name: &str,
@@ -163,7 +163,7 @@ impl Failure {
     /// Creates a 422 failure with field errors.
     pub fn invalid_named(group: &str, kind: &str, name: &str, errors: FieldErrors) -> Self {
         let causes: Vec<_> = errors.into_iter().map(StatusCause::from).collect();
-        // A repeated error occurs once in the message, but each time in the list of causes.
+        // A duplicate error appears only once in the message, but is repeated in the list of causes.
         let mut seen = HashSet::new();
         let distinct = causes.iter().filter(|cause| seen.insert((&cause.field, &cause.message)));
         let message: Vec<_> = distinct.map(|cause| format!("{}: {}", cause.field, cause.message)).collect();
@@ -226,7 +226,7 @@ impl Failure {
         self.status.reason == Some(Reason::NotFound)
     }
 
-    /// Returns the number of seconds after which the client should retry, if the failure contains a retry delay.
+    /// Returns the delay in seconds after which the client should retry, if the failure has one.
     pub fn retry_after(&self) -> Option<u32> {
         let seconds = self.status.details.as_ref()?.retry_after_seconds;
         (seconds > 0).then_some(seconds)

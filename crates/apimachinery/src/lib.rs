@@ -1,4 +1,4 @@
-//! The vocabulary of an API server: objects, field errors, Status failures, and the parts of a request.
+//! The basic types of an API server: objects, field errors, Status failures, and the parts of a request.
 //!
 //! This crate is a part of `pintle-apiserver` and has **no stability promise**. Use `pintle-apiserver` instead.
 //!

@@ -19,7 +19,8 @@ pub fn differ_outside(new: &Json, old: &Json, members: &[&str]) -> bool {
     !new.members("").filter(rest).eq(old.members("").filter(rest))
 }
 
-/// Formats a scalar as text, for comparison with the value in a field selector. An absent value becomes an empty text.
+/// Formats a scalar as text, for comparison with the value in a field selector. Returns an empty string for an absent
+/// value.
 pub fn text(value: Option<&Json>) -> String {
     match value {
         None | Some(Json::Null) => String::new(),

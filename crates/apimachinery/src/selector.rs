@@ -13,7 +13,7 @@ pub fn structured(selector: &Json) -> Option<LabelSelector> {
     LabelSelector::from_spec(spec.as_ref()).ok()
 }
 
-/// Formats a `LabelSelector`. Returns an empty text if the selector is invalid.
+/// Formats a `LabelSelector`. Returns an empty string if the selector is invalid.
 pub fn structured_text(selector: &Json) -> String {
     structured(selector).map(|selector| selector.to_string()).unwrap_or_default()
 }

@@ -5,11 +5,12 @@ use std::collections::HashSet;
 use std::fmt;
 use std::sync::Arc;
 
-/// A sorted map from names to values, whose clones are snapshots. Cloning takes constant time, and later changes of the
-/// original do not affect the clone. A change copies only the nodes on the path from the root of the tree to the changed entry.
+/// A sorted map from names to values, whose clones are snapshots. Cloning takes constant time, and later changes to the
+/// original do not affect the clone. A change copies only the nodes on the path from the root of the tree to the
+/// changed entry.
 ///
-/// The map is a weight-balanced tree: a subtree weighs at most three times as much as its sibling. Therefore, the depth is logarithmic in
-/// the number of entries, whatever the entries' names and the order of insertions.
+/// The map is a weight-balanced tree: a subtree weighs at most three times as much as its sibling. Therefore, the depth
+/// is logarithmic in the number of entries, regardless of their names and insertion order.
 pub struct SharedMap<V>(Option<Arc<MapNode<V>>>);
 
 #[derive(Clone)]
@@ -17,12 +18,13 @@ struct MapNode<V> {
     name: Arc<str>,
     value: V,
     size: usize,
-    /// The subtrees with the entries before and after this entry.
+    /// The subtrees before and after this entry.
     sides: [SharedMap<V>; 2],
 }
 
 const MAX_RATIO: usize = 3;
-/// A double rotation is necessary if the heavier subtree's inner child weighs at least this many times as much as its outer child.
+/// A double rotation is necessary if the inner child of the heavier subtree weighs at least this many times as much as
+/// the outer child.
 const DOUBLE_RATIO: usize = 2;
 
 impl<V> SharedMap<V> {
@@ -65,7 +67,7 @@ impl<V> SharedMap<V> {
 }
 
 impl<V: Clone> SharedMap<V> {
-    /// Inserts a value, and replaces an existing value of the same name.
+    /// Inserts a value and replaces any existing value with the same name.
     pub fn insert(&mut self, name: &str, value: V) {
         let Some(node) = self.0.as_mut().map(Arc::make_mut) else {
             self.0 = Some(Arc::new(MapNode { name: name.into(), value, size: 1, sides: Default::default() }));
@@ -120,7 +122,7 @@ impl<V: Clone> SharedMap<V> {
         self.0.as_ref().map(|node| &node.sides[side])
     }
 
-    /// Rotates this subtree. The child on side `side` becomes the root, and the old root becomes its child.
+    /// Rotates this subtree. The child in `sides[side]` becomes the root, and the old root becomes its child.
     fn rotate(&mut self, side: usize) {
         let Some(mut old) = self.0.take() else { return };
         let lower = Arc::make_mut(&mut old);

@@ -5,7 +5,7 @@ use std::str::FromStr;
 
 use serde::{Serialize, Serializer};
 
-/// The verb of a resource request. The verb's text is the Kubernetes name, such as `deletecollection`.
+/// The verb of a resource request. The string form of a verb is the Kubernetes name, such as `deletecollection`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum RequestVerb {
     /// A POST to a collection or to a subresource.

@@ -1,4 +1,4 @@
-//! The server's audit, which records each request with its user and result for assertions in tests.
+//! The audit of the server, which records each request with its user and result for assertions in tests.
 
 mod log;
 
@@ -34,8 +34,8 @@ pub struct AuditRecord {
     /// The HTTP status at the start of the response, or 0 if the client disconnected before the server had decided on a status. If a
     /// request times out, the server adds the record when it stops processing the request. This may be after the response was sent.
     pub code: u16,
-    /// The request's last write to the store, even if the response is an error. `None` if the request wrote nothing, such as a read, a dry
-    /// run, a rejected request, or an update without changes.
+    /// The last write of the request to the store, even if the response is an error. `None` if the request wrote
+    /// nothing, such as a read, a dry run, a rejected request, or an update without changes.
     pub committed: Option<Commit>,
     /// The audit annotations that admission added, as in kube-apiserver's audit events. For a pod,
     /// `pod-security.kubernetes.io/enforce-policy` names the security standard that the namespace enforces.

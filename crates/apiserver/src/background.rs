@@ -1,5 +1,5 @@
-//! The controllers that run in the server. Clients rely on the controllers' effects
-//! as a part of the API. In a real cluster, the controllers belong to two programs:
+//! The controllers that run in the server. Clients rely on the effects of these controllers as a part of the API. In a
+//! real cluster, these controllers are part of two programs:
 //!
 //! - kube-controller-manager: empties deleted namespaces, collects garbage,
 //!   aggregates cluster roles, and checks the types of admission policies
@@ -40,19 +40,20 @@ trait Controller: Send + 'static {
     /// The resources to observe. `None` means all resources.
     const RESOURCES: Option<&'static [&'static str]>;
 
-    /// Records a change. Returns `true` if `work` must be called after this change.
+    /// Records a change. Returns `true` if the change requires a call of `work`.
     fn observe(&mut self, _: &Change) -> bool {
         true
     }
 
-    /// Records all existing objects. Called at the start, and after the controller has lagged too far behind.
+    /// Records all existing objects. This method is called at the start, and after the controller has lagged too far
+    /// behind.
     fn resync(&mut self, _: &Registry) {}
 
-    /// Processes the recorded changes. The controller has observed all changes up to the revision `observed`, and possibly later changes.
-    /// Returns the time at which the next call is due. A change can cause an earlier call.
+    /// Processes the recorded changes. The controller has observed all changes up to the revision `observed`, and
+    /// possibly later changes. Returns the time of the next call, if any. A change can cause an earlier call.
     fn work(&mut self, registry: &Arc<Registry>, observed: u64) -> impl Future<Output = Option<Instant>> + Send;
 
-    /// Returns `true` if there are recorded changes that `work` has not tried to process yet.
+    /// Returns `true` if `work` has not yet tried to process some recorded changes.
     fn is_busy(&self) -> bool {
         false
     }
@@ -62,13 +63,14 @@ trait Controller: Send + 'static {
 pub(crate) struct Background {
     /// For each controller, the revision up to which the controller has processed all changes.
     idle_at: Vec<watch::Receiver<u64>>,
-    /// Wakes all controllers, so that they update their revisions in `idle_at`.
+    /// Wakes all controllers to make them update their revisions in `idle_at`.
     wake: watch::Sender<()>,
 }
 
 impl Background {
-    /// Starts the controllers, which run until `stop` is cancelled. `address` is the server's address. Waits until each controller has
-    /// processed all existing objects or has ended. The health endpoints report controllers that have ended.
+    /// Starts the controllers, which run until `stop` is cancelled. `address` is the server's address. Waits until each
+    /// controller has either processed all existing objects or ended. The health endpoints report controllers that have
+    /// ended.
     pub(crate) async fn start(
         registry: &Arc<Registry>,
         address: SocketAddr,
@@ -103,13 +105,14 @@ impl Background {
         Self { idle_at, wake }
     }
 
-    /// Waits until the controllers have processed all writes so far, including their own. Dropping the future has no effect.
+    /// Waits until the controllers have processed all previous writes, including their own. Dropping the future has no
+    /// effect.
     pub(crate) async fn settle(&self, db: &Db) {
         loop {
             let revision = db.revision();
             self.wake.send_replace(());
             for idle_at in &self.idle_at {
-                // `wait_for` fails only after the server has ended. All controllers have stopped by then.
+                // `wait_for` fails only after the server has ended, when all controllers have stopped.
                 if idle_at.clone().wait_for(|idle_at| *idle_at >= revision).await.is_err() {
                     return;
                 }
@@ -177,7 +180,7 @@ async fn run<C: Controller>(
     }
 }
 
-/// Passes all pending changes to the controller. Returns `true` if [`Controller::work`] must be called.
+/// Passes all pending changes to the controller. Returns `true` if a call of [`Controller::work`] is required.
 async fn catch_up(controller: &mut impl Controller, registry: &Registry, feed: &mut Changes) -> bool {
     let mut due = false;
     while let Some(next) = feed.try_next() {

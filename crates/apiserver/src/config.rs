@@ -33,7 +33,7 @@ pub struct ApiServerConfig {
     /// The address to listen on. Default: 127.0.0.1. Without a [token file](Self::token_auth_file), every client that can connect to the
     /// address is an administrator.
     pub bind: IpAddr,
-    /// The port to listen on. Default: 0, so the system picks a free port.
+    /// The port to listen on. Default: 0, which selects a free port.
     pub port: u16,
     /// Whether to serve TLS. If `true`, the server generates a certificate at
     /// startup and serves HTTP/2 to clients that support it. Default: `false`.
@@ -42,72 +42,78 @@ pub struct ApiServerConfig {
     /// `token,user,uid,"group1,group2"`. The server reads the file once, at startup. Members of `system:masters` have
     /// all permissions. Other users need RBAC roles. Default: `None`, which makes every caller an administrator.
     pub token_auth_file: Option<PathBuf>,
-    /// The seed for names, uids, the administrator's token, and TLS keys and certificates. Two runs
-    /// with the same seed generate the same values. Default: `None`, so the values are random.
+    /// The seed for names, uids, the administrator's token, and TLS keys and certificates. Two runs with the same seed
+    /// generate the same values. Default: `None`, which generates random values.
     ///
-    /// - Fault rules with a probability also use the seed, or 0 if this field is `None`.
+    /// - Fault rules with a probability also use the seed. If the seed is `None`, they use 0.
     /// - Service account tokens contain timestamps. To generate the same tokens in each run, also set [`start_time`](Self::start_time).
     /// - Anyone who knows the seed can derive the tokens and keys.
     /// - With a seed, the TLS keys are Ed25519 keys, which browsers reject. Without a seed, the TLS keys are P-256 keys.
     pub seed: Option<u64>,
-    /// The server's wall time at startup. Afterwards, the wall time advances with tokio's
-    /// clock, which a test can pause. Default: `None`, which starts at the machine's time.
+    /// The server's wall time at startup. The wall time then advances with tokio's clock, which a test can pause.
+    /// Default: `None`, which uses the time of the machine.
     pub start_time: Option<SystemTime>,
-    /// Whether to offload long computations to other threads. Default: `true`. If `false`, a long computation
-    /// blocks the runtime's thread, but the order of requests does not depend on the speed of other threads.
+    /// Whether to run long computations on other threads. Default: `true`. If `false`, a long computation blocks the
+    /// thread of the runtime, but the order of requests does not depend on the speed of other threads.
     pub offload: bool,
-    /// The interval between a watch's bookmarks, if the client allows bookmarks. Default: one minute. Minimum: one millisecond.
+    /// The interval between the bookmarks of a watch, if the client allows bookmarks. Default: one minute. Minimum: one
+    /// millisecond.
     pub bookmark_interval: Duration,
     /// The number of changes by which a watcher can lag before the server closes its stream. Changes to objects of
-    /// other resources do not add to the lag. Default: 4096. Minimum: 1.
+    /// other resources are not included. Default: 4096. Minimum: 1.
     ///
-    /// All watchers share one copy of the changes, so a slow watcher does not take extra memory. While a
-    /// watcher is still reading its initial objects, the server keeps a limited number of newer changes
-    /// for the watcher. If one of these changes must be dropped, the watcher's stream is closed.
+    /// All watchers share one copy of the changes, so a slow watcher uses no additional memory. While a watcher reads
+    /// its initial objects, the server keeps a limited number of newer changes for the watcher. If the server must drop
+    /// one of these changes, it closes the stream.
     pub watch_buffer: usize,
-    /// The server's resource version before its first write. Default: 1. Maximum: half of `u64::MAX`.
+    /// The resource version of the server before its first write. Default: 1. Maximum: half of `u64::MAX`.
     ///
-    /// If the server replaces an earlier server, `first_revision` must be higher than every version that the earlier server returned. The
-    /// earlier server's clients then receive an "expired" error and list again. With a lower value, a client can start a watch at a version
-    /// that the new server has not reached yet. The client then receives no events until the new server passes that version.
+    /// If the server replaces an earlier server, `first_revision` must be higher than every resource version that the
+    /// earlier server returned. The clients of the earlier server then receive an "expired" error and list again. With
+    /// a lower value, a client can start a watch at a version that the new server has not reached yet. Such a watch
+    /// receives no events until the new server passes that version.
     pub first_revision: u64,
-    /// The maximum number of changes that the server keeps for each resource. Default: 100 000. Each write
-    /// also removes up to a thousand changes that are more than five minutes old, but never a resource's
-    /// last change. A watch or a list at a resource version fails if a later change has been dropped.
+    /// The maximum number of changes that the server keeps for each resource. Default: 100 000. Each write also removes
+    /// up to a thousand changes that are more than five minutes old, but always keeps the last change of a resource. A
+    /// watch or a list at a resource version fails if the server has dropped a later change.
     pub history: usize,
-    /// The approximate memory limit, in bytes, for the changes that the server keeps for all resources
-    /// together. Default: 256 MiB. Over the limit, the server drops the oldest changes first, but
-    /// never a resource's last change. A watch that has not yet read a dropped change is closed.
+    /// The approximate memory limit, in bytes, for the changes that the server keeps for all resources. Default: 256
+    /// MiB. Above the limit, the server drops the oldest changes first, but always keeps the last change of a resource.
+    /// If a watch has not yet read a dropped change, the server closes the watch.
     ///
-    /// A separate cache stores current and past objects in other encodings than JSON: protobuf, metadata only, and table
-    /// rows. Its limit is half of `history_bytes`. A full cache first evicts encodings that have been used only once. Evicted
-    /// encodings are created again when they are needed. For a list in protobuf, the server encodes each evicted object
-    /// twice, because the list's length precedes the objects in the response body.
+    /// A separate cache contains current and past objects in encodings other than JSON: protobuf, metadata only, and
+    /// table rows. The limit of this cache is half of `history_bytes`. When the cache is full, it first evicts
+    /// encodings that have been used only once. The server creates evicted encodings again when they are needed. For a
+    /// list in protobuf, the server encodes each evicted object twice, because the response body contains the length of
+    /// the list before the objects.
     pub history_bytes: usize,
     /// The approximate memory limit, in bytes, for all request bodies that the server is receiving or processing.
     /// Default: 256 MiB. An additional eighth of this limit is reserved for bodies of at most 64 KiB.
     ///
-    /// Over the limit, the server aborts the oldest incomplete body that is larger than 64 KiB. The client
-    /// receives status 429 and should retry after one second. A single body may have at most 3 MiB.
+    /// Above the limit, the server aborts the oldest incomplete body that is larger than 64 KiB. The client receives
+    /// status 429 and should retry after one second. A single body may have at most 3 MiB.
     pub body_bytes: usize,
-    /// The maximum number of connections. Default: 16 384. Minimum: 1. The server lowers the maximum
-    /// to half of the process's open file limit at startup, so that other parts of the process can
-    /// open files. When the maximum is reached, new clients wait until a connection closes.
+    /// The maximum number of connections. Default: 16 384. Minimum: 1. At startup, the server lowers the maximum to
+    /// half of the open file limit of the process, which leaves enough files for other parts of the process. When the
+    /// maximum is reached, new clients wait until a connection closes.
     pub connections: usize,
     /// The optional controllers to run. Default: all. The controllers for
     /// custom resource definitions and for the Service `kubernetes` always run.
     pub controllers: Controllers,
-    /// Whether to serve coordinated leader election, like a kube-apiserver with the feature gate `CoordinatedLeaderElection` and the API
-    /// version `coordination.k8s.io/v1beta1`. Default: `false`, as in kube-apiserver. If `true`, the server serves LeaseCandidates, and
-    /// Leases keep `strategy` and `preferredHolder`. Assigning Leases to candidates is left to a controller.
+    /// Whether to serve coordinated leader election, like a kube-apiserver with the feature gate
+    /// `CoordinatedLeaderElection` and the API version `coordination.k8s.io/v1beta1`. Default: `false`, as in
+    /// kube-apiserver. If `true`, the server serves LeaseCandidates, and Leases keep `strategy` and `preferredHolder`.
+    /// The server does not assign Leases to candidates. A separate controller must assign them.
     pub coordinated_leader_election: bool,
-    /// The addresses of Services, keyed by `namespace/name:port`. Default: empty. The server has no pod network, so it connects to these
-    /// addresses when a webhook's client configuration names a Service. The certificate must be valid for `name.namespace.svc`. The server
-    /// does not call the webhooks of a Service that is missing in this map. The responses then contain a warning.
+    /// The addresses of Services, keyed by `namespace/name:port`. Default: empty. The server has no pod network, so it
+    /// connects to these addresses when the configuration of a webhook names a Service. The certificate must be valid
+    /// for `name.namespace.svc`. If the map does not contain a Service, the server does not call its webhooks, and adds
+    /// a warning to the response.
     pub services: BTreeMap<String, SocketAddr>,
-    /// Whether the server runs on a separate thread with its own runtime. Default: `false`, so the server runs on the runtime that starts
-    /// it. On a shared runtime, the server yields to other tasks every few milliseconds, even while it processes long lists or large
-    /// bodies. On a separate thread, the server does not delay other tasks, but each request needs two thread switches.
+    /// Whether the server runs on a separate thread with its own runtime. Default: `false`, which runs the server on
+    /// the runtime that starts it. On a shared runtime, the server yields to other tasks every few milliseconds, even
+    /// while it processes long lists or large bodies. On a separate thread, the server does not delay other tasks, but
+    /// each request requires two thread switches.
     ///
     /// On a separate thread, the server and its [audit](crate::ApiServer::audit) use the machine's clock.
     /// Pausing or advancing tokio's clock in a test does not affect the server's timestamps and deadlines.
@@ -116,8 +122,8 @@ pub struct ApiServerConfig {
     /// [in-process](crate::ApiServer::in_process) request other than a watch prevents this jump until its response is complete. A request
     /// over a socket does not prevent the jump, so the client's deadlines can expire immediately.
     pub own_thread: bool,
-    /// The maximum number of requests in [the audit](crate::ApiServer::audit). The default is 10,000. The audit
-    /// keeps fewer requests if their records would take more than 32 MiB.
+    /// The maximum number of requests in [the audit](crate::ApiServer::audit). The default is 10,000. The audit keeps
+    /// fewer requests if their records would use more than 32 MiB.
     pub audit: usize,
 }
 
@@ -156,12 +162,14 @@ pub struct Controllers {
     pub namespaces: bool,
     /// Whether a controller aggregates cluster roles, as kube-controller-manager does.
     pub roles: bool,
-    /// Whether a controller writes the status of ValidatingAdmissionPolicies: the warnings of the type check and the checked generation.
+    /// Whether a controller writes the status of ValidatingAdmissionPolicies, which contains the warnings of the type
+    /// check and the checked generation.
     pub policies: bool,
 }
 
 impl Controllers {
-    /// Disables all optional controllers. The server then behaves like a kube-apiserver without kube-controller-manager.
+    /// Disables all optional controllers. The server then behaves like a kube-apiserver without a
+    /// kube-controller-manager.
     pub const NONE: Self = Self { garbage: false, namespaces: false, roles: false, policies: false };
 }
 

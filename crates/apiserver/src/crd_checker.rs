@@ -14,13 +14,14 @@ pub use rejection::Rejection;
 
 /// Checks which custom resources a CustomResourceDefinition accepts, without a server, a runtime or a socket.
 ///
-/// The checker uses the embedded server's code, so results and messages are the same as in kube-apiserver. A check
-/// prunes the object, adds defaults, and validates the metadata, the schema and CEL rules with their cost limits.
-/// Unknown and duplicate fields are errors, as with `fieldValidation=Strict`.
+/// The checker uses the code of the embedded server, so results and messages are the same as in kube-apiserver. A check
+/// prunes the object, adds defaults, validates the metadata and the schema, and evaluates CEL rules with their cost
+/// limits. Unknown and duplicate fields are errors, as with `fieldValidation=Strict`.
 ///
-/// A manifest is a YAML text or any value that serializes to an object. A manifest may omit some fields, for short tests:
+/// A manifest is a YAML string or any value that serializes to an object. A manifest may omit some fields, for short
+/// tests:
 ///
-/// - Without `apiVersion` and `kind`, the definition's kind and storage version apply.
+/// - Without `apiVersion` and `kind`, the checker uses the kind and storage version of the definition.
 /// - Without `metadata.name` and `metadata.generateName`, the name is `sample`.
 /// - Without `metadata.namespace`, the namespace is `default`. All namespaces exist.
 ///
@@ -75,8 +76,9 @@ pub struct CheckedObject {
 }
 
 impl CrdChecker {
-    /// Checks a CustomResourceDefinition, and creates a checker for its custom resources. The definition is a YAML text, or a value that
-    /// serializes to a definition. For example, pass `Website::crd()` if `Website` is a derived custom resource type.
+    /// Checks a CustomResourceDefinition, and creates a checker for its custom resources. The definition is a YAML
+    /// string, or a value that serializes to a definition. For example, pass `Website::crd()` if `Website` is a derived
+    /// custom resource type.
     ///
     /// # Errors
     ///
@@ -87,8 +89,8 @@ impl CrdChecker {
         Ok(checker)
     }
 
-    /// Adds another definition, which replaces any earlier definition with the same
-    /// name. Afterwards, manifests without a kind have the kind of this definition.
+    /// Adds another definition, which replaces any earlier definition with the same name. Manifests without a kind then
+    /// have the kind of this definition.
     ///
     /// # Errors
     ///
@@ -134,8 +136,8 @@ impl CrdChecker {
     ///
     /// # Errors
     ///
-    /// Returns an error if the definition has no `status` subresource. Also returns an error if the
-    /// server would reject the update, or `old` without its status.
+    /// Returns an error if the definition has no `status` subresource. Also returns an error if the server would reject
+    /// the update, or `old` without its status.
     pub fn update_status(&self, old: impl Serialize, new: impl Serialize) -> Result<CheckedObject, Rejection> {
         self.offline.update(Sample::new(old)?, Sample::new(new)?, true)
     }

@@ -17,8 +17,8 @@ use self::rule::ArmedRule;
 #[derive(Debug)]
 pub struct Faults {
     inner: Mutex<ArmedRules>,
-    /// The runtime whose clock determines when fault rules become active and
-    /// expire. If unset, a rule uses the clock of the thread that calls `add`.
+    /// The runtime whose clock determines when fault rules become active and expire. If unset, each rule uses the clock
+    /// of the thread that calls `add`.
     runtime: OnceLock<Handle>,
 }
 
@@ -43,7 +43,7 @@ pub(crate) struct Request<'a> {
     pub(crate) name: &'a str,
     pub(crate) user: &'a str,
     pub(crate) user_agent: &'a str,
-    /// The `resourceVersion` of a read. Empty if the read requests the newest state.
+    /// The `resourceVersion` of a read. Empty if the read requests the latest state.
     pub(crate) version: &'a str,
 }
 
@@ -51,7 +51,7 @@ pub(crate) struct Request<'a> {
 pub(crate) struct Before {
     pub(crate) delay: Duration,
     pub(crate) answer: Option<Answer>,
-    /// An answer that replaces the real response after the server has processed the request.
+    /// The answer that replaces the real response after the server has processed the request.
     pub(crate) lose_answer: Option<Answer>,
     pub(crate) view: Option<View>,
 }
@@ -90,9 +90,9 @@ pub(crate) enum WatchFault {
     Expired,
     /// The server closes the connection after the watch has sent this many frames.
     CutAfter(u32),
-    /// After this many frames, the server closes the connection in the middle of the next frame.
+    /// After sending this many frames, the server closes the connection in the middle of the next frame.
     CutMidFrame(u32),
-    /// After this many frames, the watch sends nothing more.
+    /// After sending this many frames, the watch sends nothing more.
     SilentAfter(u32),
 }
 
@@ -112,19 +112,20 @@ impl Faults {
         let mut inner = self.lock();
         let id = RuleId(inner.hits.len());
         inner.hits.push(0);
-        // Each rule has its own random source, so the rules' random choices are independent of each other.
+        // Each rule has its own random number generator, so the rules are independent of each other.
         let random = fastrand::Rng::with_seed(inner.seed.wrapping_add(id.0 as u64));
         inner.rules.push(ArmedRule::new(id, rule, random));
         id
     }
 
-    /// Removes a rule. Watches that lag because of the rule send their delayed
-    /// events immediately, except for events that are no longer in the history.
+    /// Removes a rule. If watches lag because of the rule, they send their delayed events immediately, except for
+    /// events that are no longer in the history.
     pub fn remove(&self, rule: RuleId) {
         self.lock().rules.retain(|armed| armed.id != rule);
     }
 
-    /// Removes all rules. All lagging watches send their delayed events immediately, except for events that are no longer in the history.
+    /// Removes all rules. All lagging watches then send their delayed events immediately, except for events that are no
+    /// longer in the history.
     pub fn clear(&self) {
         self.lock().rules.clear();
     }
@@ -139,8 +140,8 @@ impl Faults {
         self.lock().hits.get(rule.0).copied().unwrap_or(0)
     }
 
-    /// Returns `true` if a rule can match create requests by object name. If `false`, the
-    /// caller does not have to read the object name from the body.
+    /// Returns `true` if a rule can match create requests by the name of the object. If `false`, the caller can skip
+    /// reading the name from the body.
     pub(crate) fn needs_create_names(&self) -> bool {
         let is_relevant = |rule: &Rule| rule.name.is_some() && rule.verb.is_none_or(|verb| verb == RequestVerb::Create);
         self.lock().rules.iter().any(|armed| is_relevant(&armed.rule))
@@ -172,8 +173,8 @@ impl Faults {
         before
     }
 
-    /// Applies the rules to a new watch. At most one [`Fault::Lag`] rule fires. Of the rules
-    /// that expire, cut or silence a watch, at most one fires.
+    /// Applies the rules to a new watch. At most one [`Fault::Lag`] rule fires. At most one rule that expires, cuts or
+    /// silences a watch fires.
     pub(crate) fn watch(&self, request: &Request<'_>) -> (Option<WatchFault>, Option<Lagging>) {
         let mut inner = self.lock();
         let ArmedRules { rules, hits, .. } = &mut *inner;

@@ -20,17 +20,17 @@ pub fn member<'a>(object: &'a Json, name: &str) -> Option<&'a Json> {
     object["metadata"].get(name)
 }
 
-/// Returns the name, or an empty text if the object has no name.
+/// Returns the name, or an empty string if the object has no name.
 pub fn name(object: &Json) -> &str {
     object.text("/metadata/name")
 }
 
-/// Returns the namespace, or an empty text for a cluster-scoped object.
+/// Returns the namespace, or an empty string for a cluster-scoped object.
 pub fn namespace(object: &Json) -> &str {
     object.text("/metadata/namespace")
 }
 
-/// Returns the uid, or an empty text if the object has no uid yet.
+/// Returns the uid, or an empty string if the object has no uid yet.
 pub fn uid(object: &Json) -> &str {
     object.text("/metadata/uid")
 }

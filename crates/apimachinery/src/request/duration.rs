@@ -14,7 +14,7 @@ const UNITS: [(&str, f64); 8] = [
     ("h", 3600.0),
 ];
 
-/// Parses a Go duration such as `1m30s`. A negative duration becomes zero. Returns Go's error for invalid texts.
+/// Parses a Go duration such as `1m30s`. A negative duration becomes zero. Returns Go's error for an invalid string.
 pub fn go_duration(text: &str) -> Result<Duration, &'static str> {
     const INVALID: &str = "invalid duration";
     let negative = text.starts_with('-');

@@ -18,7 +18,7 @@ pub struct WriteOptions {
     pub force: bool,
 }
 
-/// The request type of a write.
+/// How an object is written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum How {
     Post,
@@ -117,8 +117,8 @@ impl ListOptions {
     fn watch_errors(&self) -> FieldErrors {
         let mut errors = FieldErrors::default();
         let not_older_than = self.version_match == Some(ResourceVersionMatch::NotOlderThan);
-        // A watch without a start version begins with the current objects. Therefore, the rules for initial events also
-        // apply to a watch without a start version.
+        // A watch without a resource version begins with the current objects, so the rules for initial events also
+        // apply to such a watch.
         let implied = self.send_initial_events.is_none()
             && self.match_text.is_none()
             && matches!(self.resource_version.as_str(), "" | "0");
@@ -295,7 +295,7 @@ impl DeleteOptions {
     }
 }
 
-/// The Go struct into which kube-apiserver first decodes a body, as Go prints its type.
+/// Go's name for the struct type into which kube-apiserver first decodes a body.
 const TYPE_META: &str =
     r#"struct { APIVersion string "json:\"apiVersion,omitempty\""; Kind string "json:\"kind,omitempty\"" }"#;
 
@@ -308,7 +308,8 @@ fn wrong_type(value: &Json, field: &str, of: &str) -> Failure {
     Failure::bad_request(format!("json: cannot unmarshal {what} into Go struct field {field} of type {of}"))
 }
 
-/// Returns the message for a body that is no DeleteOptions. kube-apiserver registers some kinds in each version.
+/// Returns the message for a body that is not a DeleteOptions object. kube-apiserver registers some kinds in each
+/// version.
 fn other_kind(version: &str, kind: &str) -> String {
     match (version, kind) {
         ("v1", "Status" | "APIVersions" | "APIGroup" | "APIGroupList" | "APIResourceList") => {

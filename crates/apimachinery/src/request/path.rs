@@ -2,14 +2,14 @@
 
 use percent_encoding::percent_decode;
 
-/// The target that a request path names. The server does not necessarily serve the path.
+/// The target of a request path. The target may be a resource that the server does not serve.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Target {
     /// A path below `/api/v1/` or `/apis/GROUP/VERSION/`.
     Resource(ResourcePath),
-    /// Any other path, as decoded segments.
+    /// Any other path, as a list of decoded segments.
     Other(Vec<String>),
-    /// The path `/api/v1/watch` or `/api/v1/proxy`, which names no resource.
+    /// The path `/api/v1/watch` or `/api/v1/proxy`, without a resource.
     Undeterminable,
 }
 
@@ -32,7 +32,7 @@ pub struct ResourcePath {
     pub in_namespace: bool,
     /// Whether the path has the deprecated form `/api/v1/watch/…`.
     pub old_watch: bool,
-    /// Whether the path has the deprecated form `/api/v1/proxy/…`, which the server does not serve. For this form,
+    /// Whether the path has the deprecated form `/api/v1/proxy/…`, which the server does not serve. In this case,
     /// `rest` contains the segments after the name.
     pub old_proxy: bool,
 }
@@ -54,7 +54,8 @@ impl Target {
 }
 
 impl ResourcePath {
-    /// Parses the segments after the group. There must be at least two segments, and the first segment is the version.
+    /// Parses the segments after the group. The first segment is the version, and at least one more segment must
+    /// follow.
     fn parse(group: &str, parts: &[&str]) -> Option<Self> {
         let mut path = Self { group: group.into(), version: parts[0].into(), ..Self::default() };
         let mut parts = &parts[1..];

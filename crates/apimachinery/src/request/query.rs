@@ -27,7 +27,7 @@ impl Query {
         self.all(name).next()
     }
 
-    /// Returns the first value of the parameter `name`, or an empty text if it is absent.
+    /// Returns the first value of the parameter `name`, or an empty string if it is absent.
     pub fn text(&self, name: &str) -> &str {
         self.first(name).unwrap_or_default()
     }

@@ -10,10 +10,11 @@ use super::user::User;
 use super::webhook_calls::WebhookCalls;
 use crate::failure::{Failure, Outcome};
 
-/// The maximum number of stored warnings. A response has space for only a few warnings.
+/// The maximum number of stored warnings. A response can contain only a few warnings.
 const MAX_WARNINGS: usize = 1024;
 
-/// The requesting user. All clones share the warnings and annotations, which are sent and recorded even if the request fails.
+/// The requesting user. All clones share the warnings and annotations. They are sent and recorded even if the request
+/// fails.
 #[derive(Clone, Debug, Default)]
 pub struct Requester {
     pub user: User,
@@ -70,8 +71,7 @@ impl Requester {
         if calls.has_missing() { Err(Failure::waiting()) } else { Ok(()) }
     }
 
-    /// Returns the uid for a new object. If a webhook call interrupts the request, the next attempt to process the request gets the same
-    /// uid.
+    /// Returns the uid for a new object. All attempts to process the request get the same uid.
     pub fn uid(&self, generate: impl FnOnce() -> String) -> String {
         match &self.webhooks {
             None => generate(),
@@ -79,7 +79,7 @@ impl Requester {
         }
     }
 
-    /// Returns the time of the write. If a webhook call interrupts the request, the next attempt to process the request gets the same time.
+    /// Returns the time of the write. All attempts to process the request get the same time.
     pub fn now(&self, read: impl FnOnce() -> Timestamp) -> Timestamp {
         match &self.webhooks {
             None => read(),
@@ -87,8 +87,7 @@ impl Requester {
         }
     }
 
-    /// Returns the generated name number `at`. If a webhook call interrupts the request, the next attempt to process the request gets the
-    /// same name.
+    /// Returns the generated name with index `at`. All attempts to process the request get the same name.
     pub fn generated_name(&self, at: usize, generate: impl FnOnce() -> String) -> String {
         match &self.webhooks {
             None => generate(),

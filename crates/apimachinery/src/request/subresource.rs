@@ -1,6 +1,6 @@
 //! The supported subresources.
 
-/// The subresource in a request path. `None` means the object without a subresource.
+/// The subresource in a request path. `None` means the object itself.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Subresource {
     #[default]
@@ -39,7 +39,7 @@ impl Subresource {
         Self::Token,
     ];
 
-    /// Parses a subresource name. An empty name means the object without a subresource.
+    /// Parses a subresource name. An empty name means the object itself.
     pub fn parse(name: &str) -> Option<Self> {
         if name.is_empty() {
             return Some(Self::None);

@@ -1,8 +1,9 @@
 //! A request's webhook calls.
 //!
-//! An attempt to write never awaits. An attempt that needs a webhook's response records the webhook call and fails. The server then calls
-//! the webhook and starts a new attempt, which finds the response. All attempts of a request must compute the same object. Therefore, all
-//! attempts use the same generated values, such as the uid.
+//! Write attempts are synchronous, so they cannot wait for a webhook. If an attempt needs a webhook's response, it
+//! records the webhook call and fails. The server then calls the webhook and starts a new attempt, which finds the
+//! recorded response. All attempts of a request must compute the same object, so they share the generated values, such
+//! as the uid.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -29,9 +30,10 @@ pub struct WebhookCall {
 pub struct WebhookClient {
     /// The URL without a query.
     pub url: String,
-    /// The Service as `namespace/name:port`. Empty if the configuration contains a URL.
+    /// The Service as `namespace/name:port`. Empty if the webhook configuration contains a URL.
     pub service: String,
-    /// The PEM certificates of the trusted authorities. If there are no certificates, the system's authorities are trusted.
+    /// The PEM certificates of the trusted authorities. If empty, the certificate authorities of the system are
+    /// trusted.
     pub ca_bundle: Vec<u8>,
     pub timeout_seconds: u32,
 }
@@ -100,7 +102,7 @@ struct Calls {
     /// The results of conversions, or the reasons why they failed. The keys are the requested version and the object's JSON.
     conversions: HashMap<(String, String), Result<Arc<Json>, String>>,
     missing_conversions: Vec<MissingConversion>,
-    /// Why a conversion first failed, among the conversions that an attempt needed.
+    /// The error of the first failed conversion that an attempt needed.
     conversion_error: Option<String>,
     uid: Option<String>,
     now: Option<Timestamp>,
@@ -108,7 +110,7 @@ struct Calls {
 }
 
 impl WebhookCalls {
-    /// Returns the answer to a call. If there is none yet, records the call and returns `None`.
+    /// Returns the response to a webhook call. If there is no response yet, records the call and returns `None`.
     pub fn find_answer(&self, call: WebhookCall) -> Option<WebhookAnswer> {
         let mut calls = self.calls();
         if let Some(answer) = calls.answers.get(&call) {
@@ -118,7 +120,7 @@ impl WebhookCalls {
         None
     }
 
-    /// Takes the calls whose answers the last attempt lacked.
+    /// Takes the webhook calls whose responses were missing in the last attempt.
     pub fn take_missing_calls(&self) -> Vec<WebhookCall> {
         std::mem::take(&mut self.calls().missing_calls)
     }
@@ -128,7 +130,8 @@ impl WebhookCalls {
     }
 
     /// Returns the webhook's conversion of the object to the version `to`, without its original metadata. Returns
-    /// `None` if the object is not converted yet or the conversion failed. In both cases, the attempt must not write.
+    /// `None` if the object is not converted yet or the conversion failed. In both cases, the attempt must not write
+    /// anything.
     pub fn find_conversion(
         &self,
         webhook: &Arc<ConversionWebhook>,
@@ -158,7 +161,7 @@ impl WebhookCalls {
         }
     }
 
-    /// Takes the conversions that the last attempt lacked.
+    /// Takes the conversions that were missing in the last attempt.
     pub fn take_missing_conversions(&self) -> Vec<MissingConversion> {
         std::mem::take(&mut self.calls().missing_conversions)
     }
@@ -167,13 +170,13 @@ impl WebhookCalls {
         self.calls().conversions.insert((conversion.to.clone(), conversion.object.to_string()), result);
     }
 
-    /// Returns `true` if the last attempt lacked an answer or a conversion.
+    /// Returns `true` if a response or a conversion was missing in the last attempt.
     pub fn has_missing(&self) -> bool {
         let calls = self.calls();
         !calls.missing_calls.is_empty() || !calls.missing_conversions.is_empty()
     }
 
-    /// Takes the reason why a needed conversion failed.
+    /// Takes the error of the first failed conversion that an attempt needed.
     pub fn take_conversion_error(&self) -> Option<String> {
         self.calls().conversion_error.take()
     }
@@ -194,7 +197,7 @@ impl WebhookCalls {
         *self.calls().now.get_or_insert_with(read)
     }
 
-    /// Returns the generated name number `at`. All attempts to process the request use the same name.
+    /// Returns the generated name with index `at`. All attempts to process the request get the same name.
     pub fn generated_name(&self, at: usize, generate: impl FnOnce() -> String) -> String {
         let mut calls = self.calls();
         if calls.generated_names.len() <= at {

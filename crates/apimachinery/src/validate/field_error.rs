@@ -124,14 +124,14 @@ impl FieldError {
     }
 }
 
-/// An object's validation errors, in order and with a limited total size. Each field can have an error that
-/// is as long as the object. Without the limit, errors about a few megabytes could take gigabytes of memory.
+/// The validation errors of an object, in order and up to a maximum total size. Each field can have an error that is as
+/// long as the object. Without a maximum, the errors about an object of a few megabytes could take gigabytes of memory.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct FieldErrors {
     all: Vec<FieldError>,
     /// The total size of all errors and warnings, in bytes.
     size: usize,
-    /// Messages about violations that do not reject the object. The client receives them as warnings.
+    /// Messages about violations that do not reject the object. The client receives these messages as warnings.
     warnings: Vec<String>,
 }
 

@@ -147,7 +147,8 @@ fn too_long(name: &str, max_length: usize) -> Vec<String> {
     if name.len() > max_length { vec![format!("must be no more than {max_length} characters")] } else { Vec::new() }
 }
 
-/// Returns `true` if `text` is empty, or consists of ASCII letters, digits and `others`, and begins and ends with a letter or digit.
+/// Returns `true` if `text` is empty, or if it contains only ASCII letters, digits and `others`, and its first and last
+/// characters are letters or digits.
 fn is_word(text: &str, others: &[u8]) -> bool {
     let bytes = text.as_bytes();
     let is_valid_edge = |byte: Option<&u8>| byte.is_none_or(u8::is_ascii_alphanumeric);

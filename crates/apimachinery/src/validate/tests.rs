@@ -37,7 +37,6 @@ fn names_follow_their_rule() {
 #[test]
 fn prefix_may_end_with_a_dash() {
     check_name(NameRule::Subdomain, "p-", true, true);
-    // The character before the dash is not validated.
     check_name(NameRule::Subdomain, "A-", true, true);
     check_name(NameRule::Subdomain, "AB-", true, false);
     check_name(NameRule::Subdomain, "-", true, false);

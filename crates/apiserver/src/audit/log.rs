@@ -105,7 +105,7 @@ impl StoredRequests {
         self.lost += 1;
         let last = oldest.committed.map_or(oldest.received, |commit| commit.at.max(oldest.received));
         self.lost_until = self.lost_until.max(Some(last));
-        // With two references, only this record and the set of shared values still use the value.
+        // If only two references remain, this record and the set of shared values are the last users of the value.
         if Arc::strong_count(&oldest.common) == 2 {
             self.bytes -= oldest.common.size();
             self.common.remove(&oldest.common);

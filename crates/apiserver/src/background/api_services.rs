@@ -22,21 +22,21 @@ use crate::registry::{Registry, UpdateSource};
 const REGISTRATION_GROUP: &str = "apiregistration.k8s.io";
 const SERVICES: &str = "services";
 const SLICES: &str = "endpointslices.discovery.k8s.io";
-/// The label of managed APIServices. Its value is `true` for a custom resource's
-/// APIService and `onstart` for a built-in APIService.
+/// The label of managed APIServices. The value of the label is `true` for the APIService of a custom resource, and
+/// `onstart` for a built-in APIService.
 const AUTOMANAGED: &str = "kube-aggregator.kubernetes.io/automanaged";
 
 const SERVICE_OUTLINE: &[&str] = &["metadata", "spec.service", "status"];
 
-/// Maintains APIServices, whose names consist of a version and a group, such as
-/// `v1.example.com`. A change reconciles only the affected APIServices.
+/// Maintains APIServices, whose names consist of a version and a group, such as `v1.example.com`. A change triggers a
+/// reconcile of the affected APIServices only.
 #[derive(Debug, Default)]
 pub(super) struct ApiServices {
     definitions: BTreeSet<Key>,
     due: BTreeSet<String>,
     known: HashMap<Key, Vec<String>>,
     served: HashMap<String, usize>,
-    /// The APIServices that refer to a Service. A change of a Service affects only these APIServices.
+    /// The APIServices that refer to a Service. A change to a Service affects only these APIServices.
     remote: BTreeSet<String>,
 }
 
@@ -61,7 +61,7 @@ impl Controller for ApiServices {
 
     async fn work(&mut self, registry: &Arc<Registry>, _: u64) -> Option<Instant> {
         let (definitions, mut due) = (std::mem::take(&mut self.definitions), std::mem::take(&mut self.due));
-        // In a plan, the upstream cluster maintains its APIServices.
+        // In a plan, the upstream cluster maintains its own APIServices.
         if registry.db.is_mirror() {
             return None;
         }
@@ -144,7 +144,7 @@ struct Available {
 }
 
 impl Available {
-    /// If `service` is `None`, this server itself serves the group version.
+    /// If `service` is `None`, this server serves the group version.
     fn of(registry: &Registry, service: Option<&Json>) -> Self {
         let Some(service) = service else {
             let message = "Local APIServices are always available".into();
@@ -172,8 +172,8 @@ impl Available {
     }
 }
 
-/// Updates the `Available` condition if it is outdated. If the object has changed since it was read, the write fails,
-/// and the object's change triggers another reconcile.
+/// Updates the `Available` condition if it is outdated. If the object has changed since it was read, the write fails.
+/// The change triggers another reconcile.
 fn update_condition(
     registry: &Arc<Registry>,
     kind: &Arc<Kind>,

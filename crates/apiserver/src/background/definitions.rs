@@ -1,5 +1,5 @@
-//! The CustomResourceDefinition controller, which accepts the names of definitions and adds their kinds
-//! to the API. A deleted definition is removed after all of its custom resources have been deleted.
+//! The CustomResourceDefinition controller, which accepts the names of definitions and adds their kinds to the API. A
+//! definition that is being deleted is removed after all of its custom resources are deleted.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
@@ -22,7 +22,7 @@ use super::{Controller, all, options};
 use crate::registry::{Make, Registry, UpdateSource};
 
 const EXTENSIONS_GROUP: &str = "apiextensions.k8s.io";
-/// The interval at which the controller checks whether a deleted definition still has custom resources.
+/// The interval between checks whether a deleted definition still has custom resources.
 const EMPTYING_POLL: Duration = Duration::from_millis(100);
 
 #[derive(Debug, Default)]
@@ -32,7 +32,7 @@ pub(crate) struct Definitions {
     /// The definitions that have changed since they were cached.
     changed: BTreeSet<Key>,
     terminating: BTreeSet<Key>,
-    /// The served resources, each with the definition that the server used when it last updated the API.
+    /// The served resources, each with the definition from which the server last updated the API.
     served: HashMap<GroupResource, Arc<Stored>>,
 }
 
@@ -41,11 +41,12 @@ struct DefinitionGroup {
     definitions: BTreeMap<Key, CachedDefinition>,
     /// The names that definitions have reserved.
     reserved_names: Taken,
-    /// The definitions that wait for a name until the definition that reserved it is deleted.
+    /// The definitions that wait until another definition releases a name.
     waiting: BTreeSet<Key>,
 }
 
-/// A cached definition. `outline` omits the schemas, which take most of the memory and are needed only after the definition is served.
+/// A cached definition. `outline` omits the schemas, which use most of the memory and are needed only when the
+/// definition is served.
 #[derive(Clone, Debug)]
 struct CachedDefinition {
     stored: Arc<Stored>,
@@ -69,7 +70,7 @@ impl Controller for Definitions {
 
     /// Serves new definitions and removes deleted ones. Returns the time at which the next check is due.
     ///
-    /// Processes only the changed definitions, and the definitions in the same groups that wait for a name.
+    /// Processes only the changed definitions, and definitions in the same groups that wait for a name.
     async fn work(&mut self, registry: &Arc<Registry>, _: u64) -> Option<Instant> {
         self.serve_changed(registry);
         let mut waiting = false;
@@ -84,7 +85,7 @@ impl Controller for Definitions {
     }
 }
 
-/// Returns the group in a definition's key `PLURAL.GROUP`.
+/// Returns the group in the key of a definition, which has the form `PLURAL.GROUP`.
 fn group_of(key: &str) -> &str {
     key.split_once('.').map_or("", |(_, group)| group)
 }
@@ -157,8 +158,8 @@ impl Definitions {
         self.serve_as(registry, resource, definition);
     }
 
-    /// Serves the kinds of a definition that becomes established. Must run before the
-    /// status is written, so that a client that observes the status can use the resource.
+    /// Serves the kinds of a newly established definition. Must run before the status is written, because clients may
+    /// use the resource as soon as they observe the status.
     fn serve_newly_established(&mut self, registry: &Registry, key: &Key, settled: &Json) {
         let resource = pintle_apiextensions::resource(settled);
         if pintle_apiextensions::is_established(settled)
@@ -186,8 +187,8 @@ impl Definitions {
             return;
         }
         let drop_change_log = || registry.db.renew(&store_name(&resource).to_string().into());
-        // A new resource must start without the changes of an earlier resource with the same name. Drop the change log before the
-        // resource is served. Dropping the log later would end the watches of clients.
+        // A new resource must not inherit the changes of an earlier resource with the same name. Drop the change log
+        // before the resource is served. Later, this would end the watches of clients.
         if old.is_none() {
             drop_change_log();
         }
@@ -205,7 +206,7 @@ impl Definitions {
         }
     }
 
-    /// Returns `true` if no further call is needed for this definition.
+    /// Returns `true` if the function need not be called again for this definition.
     async fn delete_objects(&mut self, registry: &Arc<Registry>, definition: &Json) -> bool {
         let resource = pintle_apiextensions::resource(definition);
         if !has_finalizer(definition) {
@@ -214,8 +215,8 @@ impl Definitions {
         let kinds = registry.kinds();
         let store = store_name(&resource);
         let objects = all(registry, &store.to_string());
-        // A deleted definition can have objects even if none of its versions is
-        // served. In this case, delete the objects through the storage version.
+        // A deleted definition can have objects even if none of its versions is served. Such objects are deleted
+        // through the storage version.
         let storage_version_kind =
             || pintle_apiextensions::storage_version_kind(&self.served.get(&resource)?.decode()).map(Arc::new);
         let established = self.served.contains_key(&resource) && objects.left() > 0;
@@ -225,7 +226,7 @@ impl Definitions {
             return true;
         };
         for (_, object) in objects {
-            // Stop if the definition was recreated with the same name. The new definition keeps the remaining objects.
+            // Stop if the definition was recreated with the same name. The new definition owns the remaining objects.
             let current = registry.db.get(DEFINITIONS, metadata::name(definition));
             if !current.is_some_and(|current| current.uid() == metadata::uid(definition) && current.is_deleting()) {
                 return true;
@@ -233,7 +234,7 @@ impl Definitions {
             if !object.is_deleting() {
                 offload::work_on(object.weight()).await;
                 let target = RequestTarget::new(kind.clone(), &object.namespace(), &object.name());
-                // Deletes of a terminating definition's objects bypass admission.
+                // The deletion of these objects bypasses admission.
                 if let Err(failure) = registry.delete_if(&target, &DeleteOptions::default(), |_| Ok(())) {
                     tracing::debug!(
                         message = failure.status.message,
@@ -258,8 +259,8 @@ impl Definitions {
         false
     }
 
-    /// Removes the controller's finalizer. The write deletes the definition if no other finalizer remains. The server stops serving
-    /// the resource before the write, so a client that observes the deletion can no longer use the resource.
+    /// Removes the controller's finalizer. The write deletes the definition if no other finalizer remains. The server
+    /// stops serving the resource before the write. Clients that observe the deletion can no longer use the resource.
     fn remove_finalizer(&mut self, registry: &Arc<Registry>, definition: &Json) {
         if finalizers(definition).count() == 1 {
             self.withdraw(registry, &pintle_apiextensions::resource(definition));
@@ -277,8 +278,8 @@ impl Definitions {
         self.write(registry, definition, Subresource::None, &make);
     }
 
-    /// Writes a definition's status. Skips the write if the definition has changed since it was read,
-    /// because the definition's change triggers another reconcile.
+    /// Writes a definition's status. If the definition has changed since it was read, skips the write. The change
+    /// triggers another reconcile.
     fn write_status(&self, registry: &Arc<Registry>, settled: &Json) {
         let make = |live: Option<&Json>| {
             let mut new = live.cloned().unwrap_or_default();
@@ -324,7 +325,7 @@ impl DefinitionGroup {
     /// Returns the definition with its new status, or `None` if the status does not change.
     fn settle(&mut self, key: &Key, now: &str) -> Option<Json> {
         let outline = self.definitions.get(key)?.outline.clone();
-        // Remove the definition's own names first, because it does not conflict with itself.
+        // Remove the names of the definition first, because a definition does not conflict with itself.
         self.reserved_names.remove(&outline);
         let settled = pintle_apiextensions::settle(&outline, &self.reserved_names, now);
         self.reserved_names.add(&outline);
@@ -439,7 +440,7 @@ mod tests {
         assert_eq!(all(&registry, &store).left(), 2, "one was deleted before");
     }
 
-    /// Ten times the number of updates that the test allows after one definition has changed.
+    /// The number of definitions: ten times the number of updates that are allowed after a change to one definition.
     const MANY: usize = 1000;
 
     struct Cluster {

@@ -15,12 +15,14 @@ const EVENTS: &str = "events";
 
 const LIFETIME: Duration = Duration::from_secs(3600);
 
-/// The maximum delay of an event's deletion, so that one call deletes all events that expire at about the same time.
+/// The maximum delay before an expired event is deleted. The delay allows one call to delete all events that expire at
+/// about the same time.
 const GRANULARITY: Duration = Duration::from_secs(1);
 
 #[derive(Debug, Default)]
 pub(super) struct Expiry {
-    /// The expiry times and keys of all events. The map key is the revision of the event's last write, so the map is in order of expiry.
+    /// The expiry times and keys of all events. The key of the map is the revision of the event's last write, so the
+    /// map is sorted by expiry.
     due: BTreeMap<u64, (Instant, Key)>,
 }
 
@@ -37,7 +39,7 @@ impl Controller for Expiry {
         true
     }
 
-    /// An event whose last write time is unknown expires one full lifetime from now.
+    /// An event with an unknown last write time expires one full lifetime from now.
     fn resync(&mut self, registry: &Registry) {
         let known = std::mem::take(&mut self.due);
         let latest = Instant::now() + LIFETIME;
@@ -52,7 +54,7 @@ impl Controller for Expiry {
         let now = Instant::now();
         while let Some(first) = self.due.first_entry().filter(|first| first.get().0 <= now) {
             let (revision, (_, key)) = first.remove_entry();
-            // In a plan, the upstream cluster deletes its expired events.
+            // In a plan, the upstream cluster deletes its own expired events.
             if !registry.db.follows_upstream(EVENTS, &key)
                 && registry.db.remove(&EVENTS.into(), &key, revision).is_err()
             {

@@ -19,7 +19,7 @@ use crate::registry::{Registry, UpdateSource};
 const GROUP: &str = "flowcontrol.apiserver.k8s.io";
 const SCHEMAS: &str = "flowschemas.flowcontrol.apiserver.k8s.io";
 const LEVELS: &str = "prioritylevelconfigurations.flowcontrol.apiserver.k8s.io";
-/// The field manager with which kube-apiserver writes the condition.
+/// The field manager of kube-apiserver's writes to the condition.
 const MANAGER: &str = "api-priority-and-fairness-config-consumer-v1";
 const DANGLING: &str = "Dangling";
 
@@ -50,7 +50,7 @@ impl Controller for Flows {
         if std::mem::take(&mut self.levels) {
             due.extend(all(registry, SCHEMAS).map(|(key, _)| key));
         }
-        // In a plan, the upstream cluster maintains its FlowSchemas.
+        // In a plan, the upstream cluster maintains its own FlowSchemas.
         if registry.db.is_mirror() {
             return None;
         }

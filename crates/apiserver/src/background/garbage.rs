@@ -1,9 +1,11 @@
-//! Garbage collection. Background deletion deletes dependents after their last owner. Foreground deletion deletes dependents before their
-//! owner. The orphan policy removes owner references instead of deleting the dependents.
+//! Garbage collection. Background deletion deletes dependents after the deletion of their last owner. Foreground
+//! deletion deletes the dependents first, and then the owner. The orphan policy removes owner references instead of
+//! deleting the dependents.
 //!
-//! The collector tracks only dependents, indexed by the UIDs of their owners, so it needs no memory for objects without
-//! owner references. Owners are read from the store, which can be ahead of the changes that the collector has observed.
-//! An owner with unobserved changes can have untracked dependents, so the collector processes the owner later.
+//! The collector tracks only objects with owner references, indexed by the UIDs of their owners. Other objects use no
+//! memory. The collector reads owners from the store, which can be newer than the changes that the collector has
+//! observed. If an owner has unobserved changes, it may have untracked dependents, so the collector processes the owner
+//! later.
 
 mod owners;
 mod release;
@@ -37,7 +39,7 @@ type Location = (ResourceKey, Key);
 #[derive(Debug, Default)]
 pub(super) struct Collector {
     dependents: HashMap<String, BTreeSet<Location>>,
-    /// Maps the UID of each waiting owner to one dependent that blocks its deletion.
+    /// Maps the UID of each owner in foreground deletion to a dependent that blocks its deletion.
     blocked: HashMap<String, Location>,
     queue: VecDeque<Location>,
     queued: HashSet<Location>,
@@ -51,7 +53,7 @@ pub(super) struct Collector {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Processed {
     Done,
-    /// The collector has not yet observed the last change of the object or one of its owners.
+    /// The collector has not yet observed the last change to the object or one of its owners.
     TooEarly,
 }
 
@@ -80,7 +82,7 @@ impl Controller for Collector {
             for dependent in dependents.into_iter().flatten().cloned().collect::<Vec<_>>() {
                 self.enqueue(dependent);
             }
-            // Owners in foreground deletion may be waiting for this object.
+            // Owners in foreground deletion may be waiting for the deletion of this object.
             self.enqueue_owners(&change.new, &change.new.owner_references());
         }
         true
@@ -216,7 +218,7 @@ impl Collector {
         for ((resource, _), dependent) in self.dependents_of(registry, owner) {
             let Some(kind) = kind_of_store(&kinds, &resource) else { continue };
             let target = RequestTarget::new(kind.clone(), &dependent.namespace(), &dependent.name());
-            // Continue even if a dependent cannot be written.
+            // Continue if a dependent cannot be written.
             offload::work_on(dependent.weight()).await;
             let is_of_owner = |reference: &Json| reference.text("/uid") == owner.uid();
             outcome = outcome.and(drop_references(registry, &target, &dependent.uid(), &is_of_owner));
@@ -227,8 +229,9 @@ impl Collector {
         drop_finalizer(registry, target, &owner.uid(), ORPHAN_FINALIZER)
     }
 
-    /// Removes an owner's foreground finalizer if no dependent blocks it. The first call enqueues all dependents that are not being deleted
-    /// yet. Each deletion of a dependent causes another call. The call continues the search at the dependent that blocked the owner before.
+    /// Removes an owner's foreground finalizer if no dependent blocks it. The first call enqueues all dependents that
+    /// are not being deleted yet. The deletion of each dependent causes another call. The search then continues at the
+    /// dependent that blocked the owner.
     fn await_dependents(&mut self, registry: &Arc<Registry>, target: &RequestTarget, owner: &Stored) -> Outcome<()> {
         let uid = owner.uid();
         let before = self.blocked.remove(&*uid);
@@ -257,7 +260,8 @@ impl Collector {
         }
     }
 
-    /// Deletes an object without existing owners. If only some owners exist, removes the references to the nonexistent owners.
+    /// Deletes an object if none of its owners exists. If only some owners exist, removes the references to the
+    /// nonexistent owners.
     fn collect(
         &mut self,
         registry: &Arc<Registry>,
@@ -317,8 +321,8 @@ impl Collector {
     }
 }
 
-/// Returns the kind and the location of the object that a queue entry refers
-/// to. The entry contains either a location, or an owner's kind and name.
+/// Returns the kind and the location of the object that a queue entry refers to. A queue entry contains either a
+/// location, or the kind and name of an owner.
 fn resolve(registry: &Registry, kinds: &Kinds, (resource, key): Location) -> Option<(Arc<Kind>, Location)> {
     let Some(group_kind) = resource.strip_prefix('?') else {
         return Some((kind_of_store(kinds, &resource)?.clone(), (resource, key)));
@@ -394,7 +398,7 @@ mod tests {
         }
     }
 
-    /// A client removes the owner's finalizer, recreates the owner and deletes it again, all while the collector processes the owner.
+    /// While the collector processes an owner, a client removes its finalizer, recreates it and deletes it again.
     #[tokio::test]
     async fn recreated_owner_keeps_finalizer_and_dependents() {
         for (policy, finalizer) in

@@ -1,4 +1,5 @@
-//! Empties and removes deleted namespaces. Pods are deleted first, because a pod may need other objects until it stops.
+//! Empties and removes deleted namespaces. Pods are deleted first, because a pod may need the other objects while it is
+//! terminating.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
@@ -21,15 +22,15 @@ use tokio::time::Instant;
 use super::{Controller, all, options};
 use crate::registry::{Registry, UpdateSource};
 
-/// The time for which a deleted namespace stays unchanged, so that clients can observe its terminating state.
+/// The time for which a deleted namespace remains unchanged, which allows clients to observe the terminating state.
 const NAMESPACE_LINGER: Duration = Duration::from_millis(500);
-/// The interval between checks of a deleted namespace that still has contents.
+/// The interval between checks of a terminating namespace that still contains objects.
 const NAMESPACE_POLL: Duration = Duration::from_millis(500);
 /// The maximum number of kinds in the status. The same maximum applies to finalizers.
 const MAX_LISTED: usize = 100;
 const MANAGER: &str = "kube-controller-manager";
 
-/// Empties terminating namespaces. `due` contains the time at which each namespace is next processed.
+/// Empties terminating namespaces. `due` contains the time at which each namespace is processed next.
 #[derive(Debug, Default)]
 pub(super) struct Cleaner {
     due: HashMap<String, Instant>,
@@ -60,7 +61,7 @@ impl Controller for Cleaner {
     }
 
     async fn work(&mut self, registry: &Arc<Registry>, _: u64) -> Option<Instant> {
-        // In a plan, the upstream cluster empties the namespaces that were deleted there.
+        // In a plan, the upstream cluster empties the namespaces that were deleted in the upstream cluster.
         self.due.retain(|name, _| !registry.db.follows_upstream(NAMESPACES, name));
         let now = Instant::now();
         let due: Vec<String> = self.due.iter().filter(|(_, at)| **at <= now).map(|(name, _)| name.clone()).collect();
@@ -156,7 +157,7 @@ fn contents(registry: &Registry, kind: &Kind, namespace: &str) -> Vec<Arc<Stored
 }
 
 fn report(registry: &Arc<Registry>, namespace: &Stored, remaining: &[Remaining]) {
-    // The name of a resource ends with a dot if its group has no name.
+    // If the group of a resource is empty, the name ends with a dot.
     let name = |left: &Remaining| {
         if left.resource.contains('.') { left.resource.clone() } else { format!("{}.", left.resource) }
     };
@@ -218,8 +219,8 @@ fn report(registry: &Arc<Registry>, namespace: &Stored, remaining: &[Remaining])
     });
 }
 
-/// Writes a terminating namespace's subresource as the user of the namespace controller.
-/// Skips writes without effect. Admission may reject the write.
+/// Writes a subresource of a terminating namespace as the user of the namespace controller. Skips writes without
+/// effect. Admission may reject the write.
 fn write(registry: &Arc<Registry>, namespace: &Stored, subresource: Subresource, change: impl Fn(&mut Json) + Sync) {
     let kinds = registry.kinds();
     let Some(kind) = kinds.group_kind("", "Namespace") else { return };

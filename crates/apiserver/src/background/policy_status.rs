@@ -1,5 +1,5 @@
-//! Writes the status of ValidatingAdmissionPolicies: the warnings of the type check and
-//! the checked generation. In a real cluster, kube-controller-manager writes this status.
+//! Writes the status of ValidatingAdmissionPolicies, which contains the warnings of the type check and the checked
+//! generation. In a real cluster, kube-controller-manager writes this status.
 
 mod matched_kinds;
 
@@ -27,7 +27,7 @@ use crate::registry::{Registry, UpdateSource};
 
 const GROUP: &str = "admissionregistration.k8s.io";
 const POLICIES: &str = "validatingadmissionpolicies.admissionregistration.k8s.io";
-/// The field manager with which kube-controller-manager writes the status.
+/// The field manager of kube-controller-manager's writes to the status.
 const MANAGER: &str = "validatingadmissionpolicy-status-controller";
 /// The number of expressions after which the controller yields to other tasks.
 const EXPRESSIONS_PER_TURN: usize = 64;
@@ -39,14 +39,15 @@ const MAX_SCHEMAS: usize = 32;
 /// the policy's groups changes. Therefore, the policy and the definition can be created in any order.
 #[derive(Debug)]
 pub(super) struct PolicyStatus {
-    /// The changed policies. The value is `true` if the policy must be checked again, even if its current generation was already checked.
+    /// The changed policies. The value is `true` if the policy must be checked again even though its generation has not
+    /// changed.
     due: BTreeMap<Key, bool>,
     definitions: BTreeSet<Key>,
-    /// The revision of the latest change to a definition.
+    /// The revision of the latest change to a CustomResourceDefinition.
     changed_revision: u64,
     /// The revision up to which the CustomResourceDefinition controller has updated the served kinds.
     served_revision: watch::Receiver<u64>,
-    /// Makes the CustomResourceDefinition controller update `served_revision`.
+    /// Wakes the CustomResourceDefinition controller to make it update `served_revision`.
     wake: watch::Sender<()>,
 }
 
@@ -97,7 +98,7 @@ impl Controller for PolicyStatus {
     }
 
     async fn work(&mut self, registry: &Arc<Registry>, _: u64) -> Option<Instant> {
-        // In a plan, the upstream cluster checks its policies.
+        // In a plan, the upstream cluster checks its own policies.
         if registry.db.is_mirror() {
             self.due.clear();
             self.definitions.clear();
@@ -155,9 +156,9 @@ struct Checks<'k> {
     schemas: HashMap<(GroupVersionKind, TypeName), Option<Arc<Schema>>>,
 }
 
-/// Whether a schema describes a policy's objects or its parameters. The objects and the parameters can have the same kind, or kinds with
-/// the same name, so their CEL types need different names. As in kube-controller-manager, a type name consists of the kind and a number. In
-/// kube-controller-manager, the number depends on the time.
+/// Whether a schema describes a policy's objects or its parameters. The CEL types need different names, because the
+/// objects and the parameters can have the same kind, or kinds with the same name. As in kube-controller-manager, a
+/// type name consists of the kind and a number. In kube-controller-manager, the number depends on the time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 enum TypeName {
     Objects = 1,
@@ -207,13 +208,13 @@ impl<'k> Checks<'k> {
     }
 }
 
-/// Lets other tasks run. The code up to the next await then runs on another thread.
+/// Lets other tasks run. The code up to the next `.await` then runs on another thread.
 async fn yield_and_offload() {
     tokio::task::yield_now().await;
     offload::work_on(offload::ALWAYS).await;
 }
 
-/// Applies the status. If the spec has changed since the check, the change triggers another check.
+/// Applies the status. If the spec has changed since the check, this change triggers another check.
 fn write_status(
     registry: &Registry,
     kind: &Arc<Kind>,

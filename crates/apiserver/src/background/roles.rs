@@ -1,4 +1,5 @@
-//! The controller that aggregates cluster roles. A role with an aggregation rule receives the rules of all roles that it selects.
+//! The controller that aggregates ClusterRoles. A role with an aggregation rule receives the rules of all roles that it
+//! selects.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, OnceLock};
@@ -20,15 +21,15 @@ const AGGREGATION_CONTROLLER: &str = "clusterrole-aggregation-controller";
 
 #[derive(Debug, Default)]
 pub(super) struct Aggregator {
-    /// The outlines of the roles in the last call of `work`, by the revision of the role.
+    /// The outlines of the ClusterRoles in the last call of `work`, keyed by revision.
     outlines: HashMap<u64, Json>,
 }
 
 impl Controller for Aggregator {
     const RESOURCES: Option<&'static [&'static str]> = Some(&[ROLES]);
 
-    /// Writes the aggregated roles whose rules are outdated. If another aggregated role
-    /// selects the written role, the write triggers another call.
+    /// Writes the aggregated roles whose rules are outdated. If an aggregated role selects one of them, the write
+    /// triggers another call.
     async fn work(&mut self, registry: &Arc<Registry>, _: u64) -> Option<Instant> {
         let roles: Vec<_> = all(registry, ROLES)
             .map(|(_, role)| match self.outlines.remove(&role.revision()) {
@@ -48,14 +49,15 @@ impl Controller for Aggregator {
     }
 }
 
-/// A cluster role whose rules are decoded only when needed, because rules take a lot of memory and few roles are aggregated.
+/// A ClusterRole whose rules are decoded only when needed, because rules use a lot of memory and few roles are
+/// aggregated.
 struct AggregatedRole {
     stored: Arc<Stored>,
     outline: Json,
     rules: OnceLock<Vec<TextedRule>>,
 }
 
-/// A rule and its JSON text, which is used to find duplicates.
+/// A rule and its JSON text. Rules with the same text are duplicates.
 type TextedRule = (String, Json);
 
 impl AggregatedRole {
@@ -72,10 +74,11 @@ impl AggregatedRole {
     }
 }
 
-/// Returns the distinct rules of all roles that `role` selects, sorted by selector, and then by the selected role's name.
+/// Returns the distinct rules of all roles that `role` selects, sorted by selector and then by the name of the selected
+/// role.
 ///
-/// The run time is bounded even if a role has many equal selectors. Each distinct
-/// selector is evaluated once, and a selected role is not checked again.
+/// The run time is bounded even if a role has many equal selectors: Each distinct selector is evaluated once, and roles
+/// that are already selected are skipped.
 async fn aggregated<'a>(role: &AggregatedRole, roles: &'a [AggregatedRole]) -> Vec<&'a TextedRule> {
     let (mut rules, mut seen) = (Vec::new(), HashSet::new());
     let mut left: Vec<_> = roles.iter().filter(|other| !std::ptr::eq(*other, role)).collect();
@@ -100,8 +103,8 @@ async fn aggregated<'a>(role: &AggregatedRole, roles: &'a [AggregatedRole]) -> V
     rules
 }
 
-/// Writes a role's rules. Skips the write if the role has changed since it was read,
-/// because the role's change triggers another call of `work`.
+/// Writes a role's rules. If the role has changed since it was read, skips the write. The change triggers another call
+/// of `work`.
 fn write(registry: &Arc<Registry>, role: &Json, rules: Vec<Json>) {
     let kinds = registry.kinds();
     let Some(kind) = kinds.group_kind(RBAC_GROUP, "ClusterRole") else { return };

@@ -10,7 +10,7 @@ use super::offline::{Offline, Sample};
 use crate::server::LoadError;
 use crate::server::manifests::{self, Document};
 
-/// A definition or object in a manifest file, with the result of its check.
+/// A definition or object in a manifest file, with the result of the check.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct CheckedManifest {
@@ -46,8 +46,8 @@ impl fmt::Display for CheckedManifest {
 /// Checks the definitions and objects in manifest files, without a server.
 /// Folders are searched recursively for `.yaml`, `.yml` and `.json` files.
 ///
-/// The definitions of all files are checked first, and then all other objects against these
-/// definitions. Objects of built-in kinds are checked, too, but must not depend on other objects.
+/// The function first checks the definitions in all files. It then checks all other objects against these definitions.
+/// Objects of built-in kinds are also checked, but must not depend on other objects.
 ///
 /// # Errors
 ///

@@ -1,4 +1,4 @@
-//! The API without a running server: a registry and the CustomResourceDefinition controller.
+//! The API without a running server: a registry of kinds and the CustomResourceDefinition controller.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -59,7 +59,8 @@ impl Sample {
         Self { body: RawBody::json(value.to_string()), value }
     }
 
-    /// Adds the type and the name if they are absent. A complete body is kept unchanged, so that duplicate keys are reported.
+    /// Adds the type and the name if they are absent. A complete body is not changed, because a change would hide
+    /// duplicate keys.
     fn with_defaults(self, default_type: &DefaultType, name: &str) -> Self {
         let (mut value, has_name) = (self.value.clone(), self.has_name());
         value.set_default("apiVersion", default_type.api_version.as_str());
@@ -104,7 +105,7 @@ pub(super) struct Offline {
     registry: Arc<Registry>,
     definitions: Definitions,
     default_type: DefaultType,
-    /// Serializes the checks, because a check temporarily stores the namespace and, for an update, the old object.
+    /// Serializes the checks, because an update check temporarily stores the namespace and the old object.
     checking: Mutex<()>,
 }
 
@@ -196,7 +197,7 @@ impl Offline {
         let (resource, key) = (target.resource_key(), target.key());
         let stored = self.registry.db.get(&resource, &key);
         let mut stored = stored.ok_or_else(|| Failure::not_found(&target.kind.resource(), &target.name))?;
-        // A create request drops the status, so write the old status separately. Transition rules need the old status.
+        // A create request drops the status, so write the old status separately for transition rules.
         if let Some(status) = old_status.filter(|_| target.kind.splits_status()) {
             let mut object = stored.decode();
             object.set("status", status);
@@ -290,7 +291,7 @@ impl Offline {
 
     fn remove(&self, resource: &ResourceKey, key: &str) {
         if let Some(stored) = self.registry.db.get(resource, key) {
-            // The removal cannot fail, because no other thread writes at the same time.
+            // The removal cannot fail, because no other thread writes to the store.
             drop(self.registry.db.remove(resource, key, stored.revision()));
         }
     }

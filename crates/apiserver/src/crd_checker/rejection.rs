@@ -41,7 +41,7 @@ impl fmt::Display for Rejection {
     }
 }
 
-/// Prints only the message, because a failed test prints the error in the debug format.
+/// Prints only the message, because a failed test prints the debug format of the error.
 impl fmt::Debug for Rejection {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         fmt::Display::fmt(self, f)

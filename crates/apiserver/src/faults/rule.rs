@@ -1,4 +1,4 @@
-//! Fault rules. A rule consists of one scripted fault and of conditions that select the affected requests.
+//! Fault rules. A rule consists of a scripted fault and of conditions that select the affected requests.
 
 use std::time::Duration;
 

@@ -15,7 +15,7 @@ pub(super) enum OwnerState {
     /// including dependents that do not block the owner's deletion.
     WaitsForDependents,
     Absent,
-    /// The owner exists, but the collector has not observed its last change yet.
+    /// The owner exists, but the collector has not observed the last change to the owner yet.
     TooRecent,
     /// The owner's kind is unknown, or the owner may exist in the upstream cluster.
     Unknown,

@@ -1,4 +1,4 @@
-//! The garbage collector's writes, which remove finalizers and references to nonexistent owners.
+//! The writes of the garbage collector, which remove finalizers and references to nonexistent owners.
 
 use std::sync::Arc;
 
@@ -30,7 +30,7 @@ pub(super) fn drop_references(
     })
 }
 
-/// Sets `blockOwnerDeletion` to `false` in all of an object's owner references, which breaks a cycle of owners.
+/// To break a cycle of owners, sets `blockOwnerDeletion` to `false` in all owner references of an object.
 pub(super) fn unblock(registry: &Arc<Registry>, target: &RequestTarget, uid: &str) -> Outcome<()> {
     patch(registry, target, uid, &|metadata| {
         for reference in metadata["ownerReferences"].as_array_mut().into_iter().flatten() {
@@ -56,7 +56,7 @@ fn set_or_remove(metadata: &mut Json, name: &str, list: Vec<Json>) {
     if list.is_empty() { metadata.unset(name) } else { metadata.set(name, list) }
 }
 
-/// Changes an object's metadata, unless the object was deleted or recreated with a UID other than `uid`.
+/// Changes the metadata of an object, unless the object was deleted or recreated with a UID other than `uid`.
 fn patch(
     registry: &Arc<Registry>,
     target: &RequestTarget,

@@ -6,14 +6,14 @@ use std::sync::Arc;
 use pintle_json::Json;
 use pintle_kinds::{Kind, Kinds};
 
-/// The number of kinds in a rule at which kube-controller-manager ignores the remaining rules.
+/// The maximum number of kinds in a rule. At this number, kube-controller-manager ignores the remaining rules.
 const MAX_OF_RULE: usize = 10;
 
-/// The served kinds. The outer key is the version. The inner key is the plural or singular name.
+/// The served kinds. The outer key is the version, and the inner key is the plural or singular name.
 pub(super) struct MatchedKinds<'k>(HashMap<&'k str, HashMap<&'k str, Vec<&'k Arc<Kind>>>>);
 
-/// The key with which kube-controller-manager looks up a resource: the group
-/// in the rule, the version and the resource. Kinds are ordered by this key.
+/// The key that kube-controller-manager uses to look up a resource: the group in the rule, the version and the
+/// resource. Kinds are ordered by this key.
 type Lookup<'a> = (&'a str, &'a str, &'a str);
 
 impl<'k> MatchedKinds<'k> {
@@ -30,8 +30,8 @@ impl<'k> MatchedKinds<'k> {
 
     /// Returns the kinds that a policy's spec names, sorted by group, version and kind.
     ///
-    /// As in kube-controller-manager, rules with a wildcard group or version
-    /// are ignored, and so are resources with a wildcard or a subresource.
+    /// As in kube-controller-manager, rules with a wildcard group or version are ignored. Resources with a wildcard or
+    /// a subresource are also ignored.
     pub(super) async fn matching(&self, spec: &Json) -> Vec<&'k Arc<Kind>> {
         let mut found = BTreeMap::new();
         for rule in spec.list("/matchConstraints/resourceRules") {
@@ -64,7 +64,7 @@ impl<'k> MatchedKinds<'k> {
         let mut found = Vec::new();
         for version in versions {
             let Some(names) = self.0.get(version) else { continue };
-            // Iterate over the shorter collection, because a rule can list more or fewer resources than the server has kinds.
+            // Iterate over the shorter collection. A rule can list more or fewer resources than the server has kinds.
             let named: Vec<_> = if resources.len() < names.len() {
                 resources.iter().filter_map(|(name, text)| Some((*text, names.get(name.as_str())?))).collect()
             } else {
@@ -72,7 +72,8 @@ impl<'k> MatchedKinds<'k> {
             };
             for (resource, kinds) in named {
                 for kind in kinds {
-                    // The REST mapper treats the core group as a missing group, so it searches for the resource in all groups.
+                    // The REST mapper does not distinguish the core group from a missing group, so it searches all
+                    // groups.
                     let of_group = ["", kind.group.as_str()];
                     let of_group = if kind.group.is_empty() { &of_group[..1] } else { &of_group[..] };
                     let matching = of_group.iter().filter_map(|group| groups.get(group));
@@ -87,7 +88,7 @@ impl<'k> MatchedKinds<'k> {
     }
 }
 
-/// Returns `true` if a policy's spec refers to one of `groups`, in its resource rules or as its parameters' group.
+/// Returns `true` if a policy refers to one of `groups` in its resource rules or in its `paramKind`.
 pub(super) fn names_group(spec: &Json, groups: &BTreeSet<&str>) -> bool {
     let of_params = spec.text("/paramKind/apiVersion").split_once('/').map(|(group, _)| group);
     let mut of_rules = spec.list("/matchConstraints/resourceRules").flat_map(|rule| rule.texts("/apiGroups"));
