@@ -54,23 +54,24 @@ pub(crate) struct Call {
     pub(crate) method: Method,
     pub(crate) path: String,
     pub(crate) query: Query,
-    /// The request's path and query, spelled as the client sent them.
+    /// The path and query of the request, exactly as the client sent them.
     uri: Uri,
     pub(crate) headers: http::HeaderMap,
     pub(crate) requester: Requester,
-    /// The request's flow schema and priority level. `None` until the user is known.
+    /// The request's flow schema and priority level. `None` before the user is authenticated.
     flow: Option<pintle_authz::Flow>,
     verb: Option<Verb>,
     target: ResourcePath,
-    /// The object name for RBAC and fault rules. For a list or watch, the name that the field selector selects.
+    /// The object name for RBAC and fault rules. For a list or watch, the name in the field selector.
     object: String,
-    /// The view of the store that the request reads from. `None` unless a fault rule selects one.
+    /// The view of the store that the request reads from. `None` if no fault rule selects a view.
     view: Option<View>,
     /// Warnings for the client, which are sent with every response, including errors.
     pub(crate) warnings: Vec<String>,
     /// The size in bytes of the stored object that the request changes, or zero.
     weight: usize,
-    /// The cost of validating an object against the kind's schema. One unit is the time to process one byte of a body.
+    /// The cost of validating an object against the schema of its kind. Costs are measured in the time to process one
+    /// byte of a request body.
     schema_weight: usize,
     bodies: Arc<BodyBudget>,
     upgrade: Option<OnUpgrade>,
@@ -138,7 +139,7 @@ impl Call {
 /// The deadline for sending the whole response, even if the client does not read it.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Deadline {
-    /// The deadline of an ordinary request. Watches and other streams have no such deadline.
+    /// The deadline of an ordinary request. Watches and other streams have no deadline.
     Request(Instant),
     Watch(Instant),
 }
@@ -154,14 +155,14 @@ impl Deadline {
 /// Serves one request and returns the response. Errors are returned as responses. If the request upgrades the connection to a WebSocket,
 /// the result also contains a [`Socket`]. The caller must run the `Socket` on the connection.
 ///
-/// The response is ready no later than at the deadline. Offloaded code that is still
-/// running at the deadline continues to run, but no longer writes to the store.
+/// The response is ready by the deadline at the latest. Offloaded code that is still running at the deadline continues
+/// to run, but no longer writes to the store.
 ///
 /// Calls `deadline` with the response's deadline, if the response has one.
 ///
 /// # Cancel safety
 ///
-/// If the future is dropped, each of the request's writes is either complete or has no effect.
+/// If the future is dropped, each write of the request is either complete or has no effect.
 pub(crate) async fn respond(
     registry: Arc<Registry>,
     request: Request<Incoming>,
@@ -194,12 +195,13 @@ pub(crate) async fn respond(
     }
 }
 
-/// The state of a request that the server still needs after it has started to send the response.
+/// The parts of a request that the server still needs after it has started to send the response.
 struct Ongoing {
-    /// Writes the audit record when dropped. If the response was completed before the deadline, the caller sets `in_time` first.
+    /// Writes the audit record when dropped. The caller first sets `in_time` if the response was complete before the
+    /// deadline.
     audited: AuditGuard,
     socket: Option<Socket>,
-    /// The end of a watch whose body sends the frames. `None` for all other responses.
+    /// The time at which a watch ends. A watch sends its frames as the response body. `None` for all other responses.
     ends: Option<Instant>,
 }
 
@@ -298,7 +300,7 @@ impl Drop for AuditGuard {
 struct RequestInfo {
     target: Target,
     verb: Option<Verb>,
-    /// `None` for watches and other streams.
+    /// The maximum duration. `None` for watches and other streams.
     limit: Option<Duration>,
 }
 
@@ -330,7 +332,8 @@ async fn serve(registry: &Arc<Registry>, call: &mut Call, info: &RequestInfo, in
     let request_body = match verb {
         Some(Verb::Create) if call.object.is_empty() && registry.faults.needs_create_names() => {
             let body = body::receive(call, incoming).await?;
-            // `read` returns the bytes with a permit to process them. Drop the permit immediately, because a fault can delay the request.
+            // `read` returns the bytes with a permit to process them. The permit is dropped immediately, because a
+            // fault can delay the request.
             let bytes = body::read(call, RequestBody::Received(body.clone())).await?;
             call.object = decode::name(bytes, call.header(CONTENT_TYPE));
             RequestBody::Received(body)
@@ -417,7 +420,7 @@ fn rbac_verb(call: &Call, target: &Target, verb: Option<Verb>) -> String {
     }
 }
 
-/// For a list or watch, returns the object name that the field selector selects.
+/// For a list or watch, returns the object name in the field selector.
 fn object_name(call: &Call, path: &ResourcePath, verb: Option<Verb>) -> String {
     if !path.name.is_empty() || !matches!(verb, Some(Verb::List | Verb::Watch)) {
         return path.name.clone();
@@ -426,7 +429,7 @@ fn object_name(call: &Call, path: &ResourcePath, verb: Option<Verb>) -> String {
     fields.exact("metadata.name").unwrap_or_default().to_owned()
 }
 
-/// Checks the permissions to impersonate first, and then the permission for the request.
+/// Checks the permissions to impersonate, and then the permission for the request.
 fn authorize(registry: &Registry, call: &mut Call, target: &Target, verb: Option<Verb>) -> Outcome<()> {
     let verb = rbac_verb(call, target, verb);
     let (name, url) = (call.object.clone(), call.path.clone());
@@ -456,7 +459,7 @@ fn fault_request(call: &Call) -> faults::Request<'_> {
     }
 }
 
-/// The default and the maximum timeout of a request.
+/// The default timeout and the maximum timeout of a request.
 const MAX_REQUEST_TIME: Duration = Duration::from_secs(60);
 
 /// Returns a request's timeout, or `None` for streams. `timeout=` must be a duration in Go's syntax.
@@ -500,11 +503,12 @@ fn add_common_headers(registry: &Registry, audit_id: Option<HeaderValue>, respon
     headers.remove(DATE);
 }
 
-/// The maximum total length of all warnings, in characters. If the warnings are longer in total, each warning is truncated first.
+/// The maximum total length of all warnings, in characters. If all warnings together are longer, each warning is
+/// truncated.
 const MAX_WARNINGS: usize = 4 * 1024;
 const MAX_TRUNCATED_WARNING: usize = 256;
 
-/// Returns a header for each distinct warning, in order. The total length does not exceed kube-apiserver's limits.
+/// Returns a header for each distinct warning, in order. The total length stays within kube-apiserver's limit.
 fn warning_headers(warnings: &[String]) -> Vec<HeaderValue> {
     let mut seen = HashSet::new();
     let once: Vec<_> = warnings.iter().filter(|text| !text.is_empty() && seen.insert(*text)).collect();

@@ -1,6 +1,7 @@
 //! An in-process Kubernetes API server for tests.
 //!
-//! The server listens on loopback, speaks real HTTP and injects scripted faults. Tests need no cluster and no binaries.
+//! The server listens on loopback, speaks real HTTP and injects scripted faults. Tests need no cluster and no external
+//! binaries.
 //!
 //! ```
 //! # #[tokio::main]
@@ -28,7 +29,7 @@
 //!   the `ApiServer` or calling [`shutdown`](ApiServer::shutdown) stops the server.
 //! - [`Plan`] is a server that reads from a live cluster and never writes to it.
 //!   A plan reports the changes that a controller would make to the cluster.
-//! - [`CrdChecker`] checks which custom resources a definition accepts, without a server.
+//! - [`CrdChecker`] checks which custom resources a definition accepts, without running a server.
 //! - [`faults::Rule`] injects a fault into some requests, up to a maximum number of times. [`ApiServer::faults`] adds and removes rules.
 //!
 //! # An object's path, from the socket to a watcher

@@ -49,18 +49,20 @@ const UPSTREAM_TIMEOUT: Duration = Duration::from_secs(60);
 pub(crate) struct Live {
     registry: Arc<Registry>,
     upstream: Upstream,
-    /// The requested collections. A collection's cell is set when the collection has been loaded.
+    /// The requested collections. The cell of a collection is set when the collection is loaded.
     collections: Mutex<HashMap<Collection, Arc<OnceCell<()>>>>,
-    /// The collections that are fully loaded and watched. Hold the lock while copying an object from the upstream cluster. Without the
-    /// lock, watchers could miss an object that is copied just before the load of its collection completes.
+    /// The collections that are fully loaded and watched. While an object is copied from the upstream cluster, the lock
+    /// must be held. Otherwise, watchers could miss an object that is copied just before its collection is completely
+    /// loaded.
     complete: RwLock<HashSet<Collection>>,
     stop: CancellationToken,
     tasks: TaskTracker,
-    /// The server's runtime. A request's future can be polled on a different runtime.
+    /// The server's runtime. The future of a request can be polled on a different runtime.
     runtime: Handle,
 }
 
-/// A resource's objects in one namespace. If `namespace` is empty, the collection spans all namespaces, or the objects are cluster-scoped.
+/// The objects of a resource in one namespace. If `namespace` is empty, the collection contains cluster-scoped objects
+/// or the objects in all namespaces.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 struct Collection {
     resource: ResourceKey,
@@ -72,13 +74,14 @@ enum Route {
     Upstream(TimeoutScope),
 }
 
-/// The part of a forwarded request to which the timeout applies.
+/// The part of a forwarded request that the timeout limits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum TimeoutScope {
     Whole,
-    /// The timeout applies only to the response's head, because a watch continues until the client stops reading.
+    /// The timeout limits only the time until the response head, because a watch continues until the client stops
+    /// reading.
     Head,
-    /// There is no timeout, because the response to a log request may begin only with the first log line.
+    /// The timeout does not apply, because the response to a log request may begin only with the first log line.
     Nothing,
 }
 
@@ -126,15 +129,16 @@ impl Live {
         }
     }
 
-    /// Returns `true` if the user is an administrator. Other users must not cause requests to the upstream cluster. These requests use the
-    /// server's credentials, which may have more permissions than the user.
+    /// Returns `true` if the user is an administrator. Requests from other users must not cause requests to the
+    /// upstream cluster. Requests to the upstream cluster use the credentials of the server, which may have more
+    /// permissions than the user.
     fn is_from_administrator(&self, request: &Request<Incoming>) -> bool {
         let now = self.registry.clock.now().as_second();
         let user = self.registry.authenticator.authenticate(&*self.registry.db, &mut request.headers().clone(), now);
         user.is_ok_and(|user| user.is_in(MASTERS))
     }
 
-    /// Loads the objects that a request needs, and determines which server must answer the request.
+    /// Loads the objects that a request needs, and determines whether this server or the upstream server must respond.
     async fn prepare(self: &Arc<Self>, method: &Method, uri: &Uri) -> Result<Route, Refusal> {
         let is_read = matches!(*method, Method::GET | Method::HEAD);
         let path = match Target::parse(uri.path()) {
@@ -160,7 +164,7 @@ impl Live {
                 Err(Refusal::unknown(&path.resource))
             };
         };
-        // Forward requests whose response is not computed from stored objects.
+        // Forward requests if their responses are not computed from stored objects.
         let subresource = Subresource::parse(&path.subresource).unwrap_or_default();
         if subresource == Subresource::Proxy || path.old_proxy {
             return Err(Refusal::unknown(&path.full_resource()));
@@ -186,8 +190,8 @@ impl Live {
         Ok(Route::Local)
     }
 
-    /// Loads the written object's namespace and the other objects that the rules for this write need.
-    /// If the upstream cluster forbids reading one of these objects, the plan treats it as absent.
+    /// Loads the namespace of the written object and other objects that the rules for this write need. An object that
+    /// the upstream cluster forbids to read is treated as absent.
     async fn load_dependencies(
         self: &Arc<Self>,
         kind: &Arc<Kind>,
@@ -197,7 +201,8 @@ impl Live {
         let kinds = self.registry.kinds();
         if let Some(namespaces) = kinds.group_kind("", "Namespace").filter(|_| !namespace.is_empty()) {
             match self.load_object(namespaces, "", namespace).await {
-                // Ignore 403 errors for the namespace. A client that may not read a namespace can still have permissions inside it.
+                // Ignore 403 errors for the namespace. A client that must not read a namespace can still have
+                // permissions inside it.
                 Err(refusal) if refusal.code == 403 && self.registry.db.get(NAMESPACES, namespace).is_some() => (),
                 Err(refusal) if refusal.code == 403 => {
                     self.store_upstream_object(namespaces, unknown_namespace(namespace));
@@ -278,8 +283,8 @@ impl Live {
         self.registry.db.show(&collection.resource, &key, upstream_object, contains(&complete, &collection));
     }
 
-    /// Returns the kind in the storage version of the upstream cluster, in which the plan reads
-    /// the upstream objects. Returns `None` if the resource's definition was created in the plan.
+    /// Returns the kind in the upstream cluster's storage version, which is the version in which the plan reads
+    /// upstream objects. Returns `None` if the resource's definition was created in the plan.
     fn storage_version_kind(&self, kind: &Arc<Kind>) -> Option<Arc<Kind>> {
         let kinds = self.registry.kinds();
         let mut version = kind.stored_version.as_ref().map(|stored| stored.version.clone());
@@ -322,8 +327,8 @@ fn version(object: &Json) -> u64 {
     object.text("/metadata/resourceVersion").parse().unwrap_or(0)
 }
 
-/// Returns which part of a forwarded read request the timeout applies to. Watches and log requests,
-/// even those without `follow`, last until the client stops reading.
+/// Returns which part of a forwarded read request the timeout limits. Watches and log requests last until the client
+/// stops reading. This includes log requests without `follow`.
 fn timeout_scope(path: &ResourcePath, uri: &Uri) -> TimeoutScope {
     let query = Query::parse(uri.query().unwrap_or_default());
     match Subresource::parse(&path.subresource) {

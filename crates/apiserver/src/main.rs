@@ -175,8 +175,8 @@ async fn run(arguments: Arguments) -> Result<(), Box<dyn std::error::Error>> {
     writeln!(std::io::stdout(), "{}", server.url())?;
     stopped.await;
     if let Some(path) = &arguments.snapshot {
-        // Write the snapshot to a new file, and replace the old file only when
-        // the new file is complete. If writing fails, the old snapshot is kept.
+        // Write the snapshot to a new file first, and then replace the old file. If writing fails, the old snapshot
+        // remains.
         let new = path.with_extension("new");
         write_secret(&new, &server.snapshot().to_text())
             .and_then(|()| std::fs::rename(&new, path))
@@ -186,7 +186,8 @@ async fn run(arguments: Arguments) -> Result<(), Box<dyn std::error::Error>> {
     Ok(())
 }
 
-/// Writes a file with secrets. Only the owner can read the file, even if it already existed with a less strict mode.
+/// Writes a file with secrets. Only the owner can read the file, even if the file already existed with a less strict
+/// mode.
 fn write_secret(path: &Path, text: &str) -> io::Result<()> {
     let mut options = File::options();
     platform::only_for_owner(&mut options);
@@ -206,9 +207,9 @@ fn read_snapshot(path: &Path) -> Result<Option<ServerSnapshot>, Box<dyn std::err
 
 /// Returns the server's first revision: the number of tenths of a second since the start of 2026.
 ///
-/// The revision is higher than all revisions of an earlier server that made at most ten writes per second on
-/// average. Therefore, the earlier server's clients receive an error and list again. For ten years, the revision
-/// stays below 2^32, as in real clusters. Some tools interpret larger values as times in the far future.
+/// This revision is higher than all revisions of an earlier server that made at most ten writes per second on average.
+/// The clients of the earlier server therefore receive an error and list again. The revision stays below 2^32 for ten
+/// years, as in real clusters. Some tools interpret larger values as times in the far future.
 fn first_revision() -> u64 {
     const START_OF_2026: i64 = 1_767_225_600;
     let tenths = jiff::Timestamp::now().as_millisecond() / 100 - START_OF_2026 * 10;
@@ -236,7 +237,8 @@ mod platform {
         }
     }
 
-    /// Installs handlers for SIGTERM and SIGINT. The future completes when the process receives one of these signals.
+    /// Installs handlers for SIGTERM and SIGINT. The future completes when the process receives either of these
+    /// signals.
     pub(super) fn stop_signal() -> io::Result<impl Future<Output = ()>> {
         let (mut terminate, mut interrupt) = (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
         Ok(async move {
@@ -251,8 +253,8 @@ mod platform {
         options.mode(0o600);
     }
 
-    /// Restricts access to the file to its owner, because the file may already have
-    /// existed with another mode. Special files, such as pipes, are left unchanged.
+    /// Restricts access to the file to its owner, because the file may have existed with another mode. The mode of
+    /// special files, such as pipes, is not changed.
     pub(super) fn restrict_to_owner(file: &File) -> io::Result<()> {
         if file.metadata()?.is_file() { file.set_permissions(Permissions::from_mode(0o600)) } else { Ok(()) }
     }

@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use pintle_apimachinery::verb::RequestVerb;
 
-/// The maximum number of distinct label sets. Beyond the maximum, requests with a new label set are not counted. The maximum bounds memory
-/// use, because clients can send any resource and version.
+/// The maximum number of distinct label sets. Requests with a new label set are not counted after the maximum is
+/// reached. The maximum limits memory use, because clients can send arbitrary resources and versions.
 const MAX_SERIES: usize = 10_000;
 
 /// The upper bounds of the histogram buckets, in seconds.
@@ -26,7 +26,8 @@ pub(crate) struct RequestLabels {
     pub(crate) scope: &'static str,
     pub(crate) verb: &'static str,
     pub(crate) dry_run: bool,
-    /// The label `component`: `apiserver` for most paths. Empty for paths that all Kubernetes components serve, such as health.
+    /// The label `component`: `apiserver` for most paths. Empty for paths that all Kubernetes components serve, such as
+    /// `/healthz`.
     pub(crate) component: &'static str,
 }
 
@@ -113,7 +114,7 @@ impl RequestLabels {
         Some(Self { subresource, component, verb, ..Self::default() })
     }
 
-    /// Returns the labels in the metrics format: first `code`, and then all other labels, sorted by name.
+    /// Returns the labels in the metrics format: `code` first, and then all other labels, sorted by name.
     fn text(&self, code: &str) -> String {
         let Self { group, version, resource, subresource, scope, verb, dry_run, component } = self;
         let dry_run = if *dry_run { "All" } else { "" };
@@ -129,7 +130,7 @@ fn escaped(text: &str) -> String {
     text.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n")
 }
 
-/// Returns the `verb` label. Apply patch requests have the label `APPLY`.
+/// Returns the `verb` label. The label of an apply patch request is `APPLY`.
 pub(crate) fn verb_label(verb: RequestVerb, is_apply: bool) -> &'static str {
     match verb {
         RequestVerb::Create => "POST",

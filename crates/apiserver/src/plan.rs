@@ -19,8 +19,8 @@ use crate::server::{ApiServer, StartError};
 
 /// A dry run of a controller against a live cluster. A plan is an API server that reads from the cluster and never writes to it.
 ///
-/// The controller runs unmodified. [`changes`](Self::changes) returns the changes that
-/// the controller would have made so far, like `terraform plan` before `terraform apply`.
+/// The controller runs unmodified. [`changes`](Self::changes) returns the changes that the controller would have made
+/// so far, like `terraform plan` before `terraform apply`.
 ///
 /// ```text
 ///  controller ──▶ the plan's server ──── reads, never a write ────▶ the cluster
@@ -36,24 +36,26 @@ use crate::server::{ApiServer, StartError};
 /// # Reads
 ///
 /// - Until an object is written in the plan or its collection is watched, each GET request reads the object from the cluster again.
-/// - A collection consists of a resource's objects in one namespace or in all namespaces. The first list, watch or create in a collection
-///   makes the plan list and then watch the collection in the cluster. Afterwards, lists return the cluster's current objects, except for
-///   objects that were written in the plan. A create therefore needs the permission to list the collection in the cluster.
-/// - Until an object is written in the plan, it keeps its uid and resourceVersion from
-///   the cluster. Writes in the plan get higher resource versions than the cluster's.
+/// - A collection consists of a resource's objects in one namespace or in all namespaces. The first list, watch or
+///   create in a collection makes the plan list and then watch the collection in the cluster. Lists then return the
+///   current objects of the cluster, except for objects that were written in the plan. A create therefore requires
+///   permission to list the collection in the cluster.
+/// - Until an object is written in the plan, it keeps its uid and resourceVersion from the cluster. Writes in the plan
+///   get higher resource versions than all objects of the cluster.
 /// - At startup, the plan loads and watches all custom resource definitions. Discovery
 ///   documents come from the cluster until a custom resource definition is written in the plan.
 /// - The cluster answers requests for logs, access reviews, and resources that the plan's server does not serve, such as metrics. Forwarded
 ///   requests do not appear in the server's audit, and fault rules do not affect forwarded requests.
-/// - Requests to the cluster time out after a minute. A failed watch is restarted after a second. With each further failure, the pause
-///   grows, up to one minute. Until the watch works again, the plan serves the last state that it received.
+/// - Requests to the cluster time out after a minute. A failed watch is restarted after a second. The pause increases
+///   with each further failure, up to one minute. Until the watch works again, the plan serves the last state that it
+///   has received.
 ///
 /// # Changes
 ///
-/// The plan ignores changes in the cluster to objects that were written in the plan. [`PlannedChange::moved`] is
-/// `true` if the object has changed in the cluster since its first write in the plan. A change is the difference
-/// between the object in the cluster at the time of this first write and the object in the plan. Changes exclude
-/// Events, and the fields that servers set: the resource version, the managed fields and the generation.
+/// The plan ignores changes in the cluster to objects that were written in the plan. [`PlannedChange::moved`] is `true`
+/// if the object has changed in the cluster since its first write in the plan. A change is the difference between the
+/// object in the cluster at the time of the first write and the object in the plan. Changes exclude Events, and the
+/// fields that servers set: the resource version, the managed fields and the generation.
 ///
 /// # Limits
 ///

@@ -49,14 +49,16 @@ pub enum Fault {
     Stale(u64),
     /// Serves reads and watches from an older state of the store, like an API server whose watch cache lags behind but makes progress.
     ///
-    /// - A read returns the older state, with the same rules as for [`Stale`](Self::Stale). A read
-    ///   with a later revision waits for this revision for a limited time, as in kube-apiserver.
-    /// - A watch's initial events describe the older state. A watch without `resourceVersion` requests the newest state, so its initial
-    ///   events describe the newest state. The server sends each later event when the older state has reached the event's revision.
+    /// - A read returns the older state, with the same rules as for [`Stale`](Self::Stale). A read with a later
+    ///   revision waits a limited time for this revision, as in kube-apiserver.
+    /// - The initial events of a watch describe the older state. A watch without `resourceVersion` requests the latest
+    ///   state, so its initial events describe the latest state. The server delays each later event until the older
+    ///   state reaches the event's revision.
     /// - A watch stops lagging when the rule [expires](Rule::until) or is [removed](super::Faults::remove).
     /// - Like a slow client's watch, a watch is closed if it lags by more than
     ///   [`watch_buffer`](crate::ApiServerConfig::watch_buffer) changes. A watch is also closed if the
-    ///   [history](crate::ApiServerConfig::history) drops an unsent event, which can happen after five minutes.
+    ///   [history](crate::ApiServerConfig::history) drops an event before the watch has sent it, which can happen after
+    ///   five minutes.
     Lag(Lag),
     /// Makes a watch start with an ERROR event with code 410, as if the watch's revision had expired.
     Expire,
@@ -64,8 +66,8 @@ pub enum Fault {
     CutAfter(u32),
     /// Sends this many whole frames on a watch, and then closes the connection in the middle of the next frame.
     CutMidFrame(u32),
-    /// Sends this many frames on a watch, and then keeps the watch open silently, even after its timeout. A proxy
-    /// behaves in the same way after it has lost its connection to the server.
+    /// Sends this many frames on a watch, and then sends nothing more and keeps the watch open, even after its timeout.
+    /// A proxy that has lost its connection to the server behaves in the same way.
     SilentAfter(u32),
 }
 
@@ -80,13 +82,13 @@ impl Fault {
     }
 }
 
-/// The lag of the served state behind the newest state. If the lagging state is no longer in the
+/// How far the served state lags behind the latest state. If the lagging state is no longer in the
 /// [history](crate::ApiServerConfig::history), the server serves the oldest state in the history.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Lag {
     /// The lag as a duration, measured with tokio's clock.
     Time(Duration),
-    /// The lag as a number of revisions. The number includes the revisions of all resources.
+    /// The lag as a number of revisions, including the revisions of other resources.
     Versions(u64),
 }
 
@@ -157,7 +159,8 @@ pub struct Rule {
     pub group: Option<String>,
     /// The plural name of the resource, such as `pods`.
     pub resource: Option<String>,
-    /// The subresource, such as `status`. The empty string matches only requests without a subresource. `None` matches all requests.
+    /// The subresource, such as `status`. An empty string matches only requests without a subresource. `None` matches
+    /// all requests.
     pub subresource: Option<String>,
     /// The namespace of the request.
     pub namespace: Option<String>,
@@ -174,12 +177,12 @@ pub struct Rule {
     pub times: Option<u32>,
     /// The delay after which the rule can fire, measured with tokio's clock from the time when the rule is added. Default: zero.
     pub from: Duration,
-    /// The duration after which the rule expires, measured with tokio's clock from
-    /// the time when the rule is added. `None` means that the rule never expires.
+    /// The duration after which the rule expires, measured with tokio's clock from the time when the rule is added. If
+    /// `None`, the rule never expires.
     pub until: Option<Duration>,
-    /// The probability that the rule fires for a matching request, from 0 to 1. The random choices
-    /// depend only on the server's [seed](crate::ApiServerConfig::seed) and on the number of rules
-    /// that were added earlier. Therefore, two runs with the same requests make the same choices.
+    /// The probability that the rule fires for a matching request, from 0 to 1. The random choices depend only on the
+    /// server's [seed](crate::ApiServerConfig::seed) and on the number of rules that were added before this rule.
+    /// Therefore, two runs with the same requests make the same choices.
     pub probability: f64,
 }
 
@@ -234,7 +237,7 @@ pub(super) struct ArmedRule {
     /// The number of matching requests that were ignored because of [`Rule::after`].
     ignored_matches: u32,
     fire_count: u32,
-    /// A token that is cancelled when the rule is removed, so that the rule's lagging watches catch up.
+    /// A token that is cancelled when the rule is removed. The lagging watches of the rule then catch up.
     removed: CancellationToken,
     _cancel_on_drop: DropGuard,
 }

@@ -21,8 +21,8 @@ use crate::watch::{Frame as WatchFrame, Watcher};
 
 pub(crate) type Incoming = UnsyncBoxBody<Bytes, Box<dyn Error + Send + Sync>>;
 
-/// Returns a body that streams a watch's frames. Frames that are ready at
-/// the same time are sent in one write. Dropping the body ends the watch.
+/// Returns a body that streams a watch's frames. Frames that are ready at the same time are sent in a single write.
+/// Dropping the body ends the watch.
 pub(super) fn frames(watcher: Watcher) -> ResponseBody {
     let frames = stream::unfold(watcher, |mut watcher| async {
         let frame = watcher.next_piece().await?;
@@ -39,15 +39,15 @@ pub(super) fn frames(watcher: Watcher) -> ResponseBody {
     StreamBody::new(frames).boxed_unsync()
 }
 
-/// A request body that is either still arriving or complete. The server receives a body
-/// early if a fault rule needs the object name in the body.
+/// A request body that is either still arriving or complete. The server reads the body early if a fault rule needs the
+/// object name in the body.
 pub(super) enum RequestBody {
     Incoming(Incoming),
     Received(Bytes),
 }
 
-/// Reads the whole request body and waits for a permit to process it. If the body, the stored
-/// object or the schema is large, the code up to the next await is offloaded to another thread.
+/// Reads the whole request body and waits for a permit to process it. If the body, the stored object or the schema is
+/// large, the code up to the next `.await` is offloaded to another thread.
 pub(super) async fn read(call: &Call, request_body: RequestBody) -> Outcome<Bytes> {
     let bytes = match request_body {
         RequestBody::Incoming(incoming) => receive(call, incoming).await?,
@@ -59,8 +59,9 @@ pub(super) async fn read(call: &Call, request_body: RequestBody) -> Outcome<Byte
     Ok(bytes)
 }
 
-/// Returns `true` if a request with a small body can be expensive. YAML aliases and JSON patch operations can multiply values. RBAC rules
-/// can expand to many combinations of verbs and resources. Changing a namespace's labels causes a check of all pods in the namespace.
+/// Returns `true` if a request with a small body can be expensive. YAML aliases and JSON patch operations can expand a
+/// small body to a large object. RBAC rules can expand to many combinations of verbs and resources. A change to the
+/// labels of a namespace triggers a check of all pods in the namespace.
 fn is_costly(call: &Call) -> bool {
     let media = call.header(CONTENT_TYPE);
     let target = &call.target;

@@ -1,4 +1,4 @@
-//! Encodes a list's body while the response is being sent, so that the complete body is never in memory.
+//! Encodes the body of a list while the response is being sent. The complete body is never in memory.
 
 use std::io;
 use std::sync::Arc;
@@ -21,23 +21,25 @@ use pintle_storage::{Neighbours, Stored};
 
 use crate::registry::{ListReply, SCAN_BATCH, Selected, Served, Transform};
 
-/// The approximate size of a compressed body's segments before compression, in bytes.
+/// The approximate size of a segment of a compressed body, in bytes, before compression.
 const GZIP_PART: usize = 16 * 1024;
 
 /// An encoder that writes a list's body in segments.
 ///
-/// Until the encoder is dropped, it keeps the listed objects at the list's revision in memory. The
-/// request deadline limits this time, even if the client is slow.
+/// The encoder keeps the listed objects at the revision of the list in memory until it is dropped. Even if the client
+/// is slow, the request deadline limits the lifetime of the encoder.
 pub(super) struct ListBody {
     kind: Arc<Kind>,
     transform: Transform,
     encoding: ListEncoding,
     now: Timestamp,
     is_first: bool,
-    /// The objects that have not been sent yet, or `None` at the end of the list. Each object is read from the store only when it is sent.
+    /// The objects that have not been sent yet, or `None` at the end of the list. Each object is read from the store
+    /// just before it is sent.
     objects: Option<Selected>,
     ready: Vec<u8>,
-    /// Whether the body is compressed. If so, [`next_compressed`](Self::next_compressed) encodes groups of neighbouring objects.
+    /// Whether the body is compressed. If `true`, [`next_compressed`](Self::next_compressed) encodes groups of
+    /// neighbouring objects.
     gzipped: bool,
 }
 
@@ -73,8 +75,8 @@ impl ListBody {
         Self { kind, transform, encoding, now, is_first: true, objects: Some(list.objects), ready, gzipped: false }
     }
 
-    /// Creates a protobuf body. The length of the list precedes the objects, so all objects are encoded to
-    /// compute it. Encoded objects that do not fit into the cache are encoded again when they are sent.
+    /// Creates a protobuf body. All objects are encoded to compute the length of the list, which precedes them. Encoded
+    /// objects that do not fit into the cache are encoded again when they are sent.
     pub(super) async fn protobuf(kind: Arc<Kind>, list: ListReply, transform: Transform) -> Outcome<Self> {
         let unfit =
             |error: serde_json::Error| Failure::internal(format!("cannot encode the list as protobuf: {error}"));
@@ -106,14 +108,15 @@ impl ListBody {
         self.objects.is_none() && self.ready.is_empty()
     }
 
-    /// Returns the next segment, which is empty at the end of the list. Only the last segment can be too short for compression.
+    /// Returns the next segment, which is empty at the end of the list. Only the last segment may be too short to be
+    /// compressed.
     pub(super) async fn next(&mut self) -> Bytes {
         let mut effort = ListEffort::default();
         while self.ready.len() <= GZIP_THRESHOLD && self.objects.is_some() && self.neighbours().is_none() {
             effort.add(self.weight()).await;
             self.add();
         }
-        // The next segment probably has a similar length.
+        // Expect the next segment to have a similar length.
         let room = if self.objects.is_some() { self.ready.capacity() } else { 0 };
         let part = std::mem::replace(&mut self.ready, Vec::with_capacity(room));
         match &mut self.encoding {
@@ -125,7 +128,8 @@ impl ListBody {
         }
     }
 
-    /// Returns the cost of adding the next object. One unit is the time to process one byte of a body.
+    /// Returns the cost of adding the next object to the segment. Costs are measured in the time to process one byte of
+    /// a request body.
     fn weight(&self) -> usize {
         let is_plain = self.transform.is_none() && matches!(self.encoding, ListEncoding::Json { indent: None });
         let shown = |stored: &Stored| {
@@ -205,9 +209,9 @@ impl ListBody {
         Ok(Some(gzipped))
     }
 
-    /// Returns the next group of neighbouring objects if all clients receive the same bytes for the group. The
-    /// group with the list's first object is excluded, because no comma precedes the first object. Large groups
-    /// are excluded, because compressing them would block other tasks.
+    /// Returns the next group of neighbouring objects if its encoding is the same for all clients. The group with the
+    /// first object of the list is excluded, because no comma precedes this object. Large groups are excluded because
+    /// their compression would block other tasks.
     fn neighbours(&self) -> Option<Neighbours> {
         let is_plain = match self.encoding {
             ListEncoding::Json { indent: None } | ListEncoding::Protobuf => self.transform.is_none(),
@@ -241,8 +245,8 @@ struct ListEffort {
 }
 
 impl ListEffort {
-    /// Adds the cost of checking one object and processing `bytes` bytes. Before that, yields to
-    /// other tasks if the cost since the last yield is too high.
+    /// If the cost since the last yield is too high, yields to other tasks. Then adds the cost of checking one object
+    /// and processing `bytes` bytes.
     async fn add(&mut self, bytes: usize) {
         if self.looks == SCAN_BATCH || self.bytes > GZIP_THRESHOLD {
             *self = Self::default();
@@ -255,7 +259,7 @@ impl ListEffort {
 }
 
 struct Sending {
-    /// The next segment, or empty if the segment is not encoded yet.
+    /// The next segment. Empty if the segment is not encoded yet.
     next: Bytes,
     list: ListBody,
     zip: Option<Gzip>,

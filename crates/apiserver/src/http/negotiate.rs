@@ -64,7 +64,8 @@ fn choose(call: &Call, offer: Offer, routing: Routing, has_protobuf: bool) -> Ou
     Err(not_acceptable(MEDIA_TYPES))
 }
 
-/// Returns `true` if a response in this format can be encoded as protobuf. Metadata always can, and tables never can.
+/// Returns `true` if a response in this format can be encoded as protobuf. Metadata can always be encoded as protobuf.
+/// Tables never can.
 fn has_message(transform: &Transform, has_protobuf: bool) -> bool {
     match transform {
         Transform::None => has_protobuf,
@@ -77,8 +78,8 @@ fn not_acceptable(types: &str) -> Failure {
     Failure::new(406, Reason::NotAcceptable, format!("only the following media types are accepted: {types}"))
 }
 
-/// Returns `true` if kube-apiserver accepts this `Accept` clause for a resource with one route per method. Routes for
-/// single methods reject `application/*` and ignore clause parameters.
+/// Returns `true` if kube-apiserver accepts this `Accept` clause for a resource with a separate route for each method.
+/// Such routes reject `application/*` and ignore clause parameters.
 fn is_known_to_routes(clause: &Clause) -> bool {
     let wildcard = clause.kind == "*" && clause.subtype == "*";
     wildcard && clause.media().is_some()
@@ -121,8 +122,8 @@ pub(crate) fn is_pretty(call: &Call) -> bool {
     }
 }
 
-/// Returns an error response's media type, and `true` if it is indented. Transformations
-/// such as tables are not supported. The default is JSON if no media type is acceptable.
+/// Returns the media type of an error response, and `true` if the response is indented. Transformations such as tables
+/// are not supported. The default is JSON if no media type is acceptable.
 pub(crate) fn for_errors(call: &Call) -> (Media, bool) {
     let clauses = accept::clauses(call.header(ACCEPT));
     let clause =

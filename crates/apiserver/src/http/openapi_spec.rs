@@ -17,7 +17,7 @@ use super::encode::Reply;
 use crate::registry::Registry;
 
 const JSON_DOCUMENT: &str = "application/json";
-/// The media types that request protobuf. Responses always have the second media type.
+/// The media types that request protobuf. Protobuf responses always have the second media type.
 const PROTO_V2: [&str; 2] = [
     "application/com.github.proto-openapi.spec.v2@v1.0+protobuf",
     "application/com.github.proto-openapi.spec.v2.v1.0+protobuf",
@@ -106,7 +106,7 @@ fn v2_reply(call: &Call, document: Document, media: &'static str) -> Reply {
     }
 }
 
-/// Returns a document with `Content-Length`, which other long responses do not have.
+/// Returns a document with a `Content-Length` header. Other long responses do not have this header.
 fn reply_with_length(mut headers: HeaderMap, body: Bytes) -> Reply {
     headers.insert(CONTENT_LENGTH, body.len().into());
     Reply::Raw { code: 200, headers, body }

@@ -30,7 +30,8 @@ pub(super) async fn serve(
     let target = with_conversions(registry, call, route(registry, call, path)?);
     call.warnings.extend(target.kind.strategy.deprecation().map(Into::into));
     call.schema_weight = target.kind.strategy.schema_weight();
-    // A connection request, such as `exec`, is a GET request, but the server calls webhooks as for a POST request.
+    // A connection request, such as `exec`, has the method GET, but the server calls the same webhooks as for a POST
+    // request.
     let connects = target.kind.strategy.stream(target.subresource).is_some_and(|stream| stream.connects);
     if connects || !matches!(verb, Some(Verb::Get | Verb::List | Verb::Watch)) {
         call.weight = registry.weight(&target);
@@ -59,7 +60,7 @@ pub(super) async fn serve(
                 registry.connect(&target, &mut admitted, &call.requester).map(|()| admitted)
             };
             options = registry.with_webhooks(&call.requester, connect).await?;
-            // A connection request is a GET request, but requires the same permissions as a POST request.
+            // A connection request has the method GET, but requires the same permissions as a POST request.
             let create = Attributes::Resource { verb: Verb::Create.name(), path, name: &target.name };
             if let Decision::NoOpinion(error) = pintle_authz::decide(registry.rbac(), &call.requester.user, &create) {
                 return Err(Failure::forbidden(&target.kind.resource(), &target.name, &error.unwrap_or_default()));
@@ -89,9 +90,9 @@ pub(super) async fn serve(
     }
 }
 
-/// If the kind has a conversion webhook, returns a target that records the necessary conversions in `call`.
+/// If the kind has a conversion webhook, returns a target that records the required conversions in `call`.
 fn with_conversions(registry: &Registry, call: &mut Call, mut target: RequestTarget) -> RequestTarget {
-    // A plan does not call webhooks, because they belong to the live cluster.
+    // A plan does not call webhooks, because the webhooks belong to the live cluster.
     if registry.db.is_mirror() {
         return target;
     }
@@ -137,7 +138,7 @@ fn route(registry: &Registry, call: &Call, path: &ResourcePath) -> Outcome<Reque
     };
     let has_routes = kind.strategy.routing() == Routing::PerMethod;
     let absent = || if has_routes { Failure::no_such_resource() } else { Failure::page_not_found() };
-    // With one route per method, a `/watch` path exists only if the resource can be watched.
+    // With a separate route for each method, a `/watch` path exists only for resources that can be watched.
     let is_watched = path.subresource.is_empty() && kind.verbs.contains(&Verb::Watch);
     if has_routes && (path.old_proxy || (path.old_watch && !is_watched)) {
         return Err(absent());
@@ -150,7 +151,7 @@ fn route(registry: &Registry, call: &Call, path: &ResourcePath) -> Outcome<Reque
     }
     let (method, collection) = (&call.method, path.name.is_empty());
     let across = kind.is_namespaced() && path.namespace.is_empty();
-    // With a single route for all methods, a request to a `/watch` path is a watch, regardless of its method.
+    // With one route for all methods, every request to a `/watch` path is a watch.
     let is_watch = path.old_watch && !has_routes;
     let may_list = !path.old_proxy && (is_watch || matches!(*method, Method::GET | Method::HEAD));
     if across && !(collection && may_list) {
@@ -167,7 +168,7 @@ fn route(registry: &Registry, call: &Call, path: &ResourcePath) -> Outcome<Reque
     let subresource = check_method(call, path, kind)?;
     let target = RequestTarget {
         kind: kind.clone(),
-        // Namespaces are cluster-scoped. In the path of a Namespace, the namespace is the object's name.
+        // Namespaces are cluster-scoped. In the path of a Namespace, the namespace is the name of the object.
         namespace: if kind.is_namespaced() { path.namespace.clone() } else { String::new() },
         name: path.name.clone(),
         subresource,
@@ -209,7 +210,7 @@ fn check_method(call: &Call, path: &ResourcePath, kind: &Arc<Kind>) -> Outcome<S
         ("PUT", false) => Some(Verb::Update),
         ("PATCH", false) => Some(Verb::Patch),
         ("DELETE", false) if subresource == Subresource::None => Some(Verb::Delete),
-        // With a single route for all methods, a POST ignores the name in the path.
+        // With one route for all methods, a POST ignores the name in the path.
         ("POST", false) if subresource != Subresource::None || !has_routes => Some(Verb::Create),
         _ => None,
     };
@@ -222,7 +223,8 @@ fn check_method(call: &Call, path: &ResourcePath, kind: &Arc<Kind>) -> Outcome<S
     if !has_routes && collection && matches!(call.method, Method::PUT | Method::PATCH) {
         return Err(Failure::bad_request("name must be provided"));
     }
-    // A resource that can be listed also has a route for watches. The list handler rejects watches that the resource does not support.
+    // A resource that supports lists also has a route for watches. If the resource does not support watches, the list
+    // handler rejects them.
     let is_listed = wanted == Some(Verb::Watch) && verbs.contains(&Verb::List);
     if has_routes && !is_listed {
         return Err(Failure::method_not_allowed());
@@ -238,7 +240,8 @@ fn check_method(call: &Call, path: &ResourcePath, kind: &Arc<Kind>) -> Outcome<S
     Err(unsupported(kind, word))
 }
 
-/// Returns a handler's 405 failure for an unsupported method. The failure for a missing route has a different message.
+/// Returns the 405 failure of a handler that does not support the method. The failure for a missing route has another
+/// message.
 fn unsupported(kind: &Kind, verb: &str) -> Failure {
     let resource = kind.resource();
     let message = format!("{verb} is not supported on resources of kind \"{resource}\"");

@@ -99,15 +99,16 @@ pub(super) fn watch(
     Ok(websocket::reply(call, Box::new(watcher)))
 }
 
-/// Parses the options of a list or watch. A request to a `/watch` path is a watch, regardless of the `watch` parameter.
+/// Parses the options of a list or watch. A request to a `/watch` path is always a watch, regardless of the `watch`
+/// parameter.
 fn list_options(call: &Call, path: &ResourcePath, watch: bool) -> Outcome<ListOptions> {
     let mut options = ListOptions::parse(&call.query)?;
     options.watch = watch || path.old_watch;
     Ok(options)
 }
 
-/// Waits until the store reaches the revision `version`. Returns a failure after a timeout. A view at a fixed revision
-/// never reaches a later revision, so the wait times out.
+/// Waits until the store reaches the revision `version`. Returns a failure after a timeout. If the view has a fixed
+/// revision, waiting for a later revision times out.
 pub(super) async fn wait_for(registry: &Registry, kind: &Kind, version: u64, view: Option<View>) -> Outcome<()> {
     let uncached = is_uncached(kind);
     let patience = if uncached { Duration::ZERO } else { VERSION_TIMEOUT };

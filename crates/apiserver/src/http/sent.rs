@@ -21,8 +21,8 @@ use crate::registry::{Registry, Written};
 pub(super) async fn read_object(call: &Call, request_body: RequestBody, kind: &Kind) -> Outcome<decode::RawBody> {
     let media = decode::media(call.header(CONTENT_TYPE)).ok_or_else(|| unsupported(kind, false))?;
     if !kind.has_protobuf() && media == decode::BodyMedia::Protobuf {
-        // kube-apiserver responds to these bodies only if `fieldValidation` is `Ignore`. For all other values,
-        // kube-apiserver fails without a response, and this server responds with status 415.
+        // If a body has no kind, kube-apiserver responds only if `fieldValidation` is `Ignore`. For all other values,
+        // kube-apiserver fails without a response. This server responds with status 415.
         return Err(match call.query.text("fieldValidation") {
             "Ignore" => Failure::bad_request(format!(
                 "{0} in version {1:?} cannot be handled as a {0}: Object 'Kind' is missing in 'object has no kind field '",
@@ -53,8 +53,8 @@ pub(super) fn written_reply(kind: Arc<Kind>, written: Written, format: negotiate
     Reply::Object { code, kind, object: written.object, format }
 }
 
-/// Returns a 415 failure for an unsupported media type. If the resource has one route per method, the error message for
-/// a patch does not list the accepted media types.
+/// Returns a 415 failure for an unsupported media type. If the resource has a separate route for each method, the error
+/// message for a patch does not list the accepted media types.
 pub(super) fn unsupported(kind: &Kind, patch: bool) -> Failure {
     if patch && kind.strategy.routing() == Routing::PerMethod {
         return Failure::new(415, Reason::UnsupportedMediaType, "415: Unsupported Media Type")
@@ -69,7 +69,7 @@ pub(super) fn unsupported(kind: &Kind, patch: bool) -> Failure {
     Failure::new(415, Reason::UnsupportedMediaType, message)
 }
 
-/// Returns the request's writer. The writer also records whether the request may create an object.
+/// Returns the request's writer. The writer also contains whether the request may create an object.
 pub(super) fn manager<'a>(
     registry: &Registry,
     call: &Call,

@@ -59,7 +59,7 @@ pub(super) async fn scale(
             call.warnings.extend(patcher.warnings());
             written
         }
-        // Requests with other verbs never reach this handler.
+        // The router does not pass requests with other verbs to this handler.
         _ => return Err(Failure::method_not_allowed()),
     };
     Ok(sent::written_reply(kind, written, format))

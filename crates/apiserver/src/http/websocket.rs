@@ -1,4 +1,5 @@
-//! Watches over WebSocket. Each frame of the watch is one WebSocket message. Protobuf messages have no length prefix.
+//! Watches over WebSocket. Each frame of the watch is one WebSocket message. Protobuf messages are sent without a
+//! length prefix.
 //!
 //! The handshake is the same as in kube-apiserver, including the checks of the `Origin` header and of the subprotocols.
 
@@ -59,7 +60,8 @@ impl Socket {
     }
 }
 
-/// Creates the reply for a watch request, over a WebSocket if the client requests one. Only HTTP/1.1 connections can be upgraded.
+/// Creates the reply for a watch request, over a WebSocket if the client requests one. Only HTTP/1.1 connections
+/// support the upgrade.
 pub(super) fn reply(call: &mut Call, watcher: Box<Watcher>) -> Reply {
     let is_requested = call.method == Method::GET && is_websocket(&call.headers);
     let Some(connection) = call.upgrade.take().filter(|_| is_requested) else { return Reply::Watch { watcher } };
@@ -122,7 +124,7 @@ async fn stream(connection: impl AsyncRead + AsyncWrite + Unpin, mut watcher: Wa
         End::Close => {
             let close = CloseFrame { code: CloseCode::Normal, reason: "".into() };
             sink.send(Message::Close(Some(close))).await?;
-            // Drop the connection even if the client does not send a close frame.
+            // Drop the connection after the timeout even if the client has not sent a close frame.
             let _ = tokio::time::timeout(LINGER, drain(&mut source)).await;
         }
         End::Torn(bytes) => {

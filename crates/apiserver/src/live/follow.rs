@@ -16,13 +16,15 @@ use super::{Collection, Live, contains, version};
 
 const PAGE: usize = 500;
 const WATCH_SECONDS: u64 = 300;
-/// If a watch does not end within this many seconds after its timeout, its connection is probably lost, and the watch is dropped.
+/// If a watch does not end within this many seconds after its timeout, it is dropped, because its connection is
+/// probably lost.
 const WATCH_GRACE: u64 = 60;
 const PAUSE: Duration = Duration::from_millis(100);
-/// The pause after a watch that failed or ended immediately. Doubles with each further failure, up to [`LONGEST_PAUSE`].
+/// The pause after a watch that failed or ended too early. The pause doubles with each further failure, up to
+/// [`LONGEST_PAUSE`].
 const PAUSE_AFTER_FAILURE: Duration = Duration::from_secs(1);
 const LONGEST_PAUSE: Duration = Duration::from_secs(60);
-/// A watch without events that is shorter than this duration counts as ended immediately.
+/// A watch that is shorter than this duration and has no events is considered failed.
 const SHORTEST_WATCH: Duration = Duration::from_secs(1);
 /// The maximum size of an event, in bytes.
 const LONGEST_EVENT: usize = 64 << 20;
@@ -39,7 +41,8 @@ impl Live {
         Ok(())
     }
 
-    /// Copies all objects of an upstream collection to this server. Returns the resourceVersion at which a watch must start.
+    /// Copies all objects of an upstream collection to this server. Returns the resourceVersion at which to start a
+    /// watch.
     async fn list(&self, kind: &Arc<Kind>, collection: &Collection) -> Result<String, Refusal> {
         let path = collection_path(kind, &collection.namespace);
         let mut listed = HashSet::new();
@@ -69,7 +72,7 @@ impl Live {
         }
     }
 
-    /// Watches a collection from `version` on, until its kind is no longer served.
+    /// Watches a collection, starting at `version`, until the kind is no longer served.
     async fn watch_on(&self, kind: &Arc<Kind>, collection: &Collection, mut version: String) {
         let mut after_failure = PAUSE_AFTER_FAILURE;
         loop {
@@ -98,14 +101,15 @@ impl Live {
         }
     }
 
-    /// Marks a collection as not loaded. If its kind is served again, the next request for the collection loads the objects again.
+    /// Marks a collection as not loaded. If the kind is served again, the next request for the collection loads the
+    /// objects again.
     fn forget(&self, collection: &Collection) {
         self.complete.write().unwrap_or_else(PoisonError::into_inner).remove(collection);
         self.collections.lock().unwrap_or_else(PoisonError::into_inner).remove(collection);
     }
 
-    /// Watches a collection until the upstream server ends the watch. Sets
-    /// `version` to the resourceVersion at which the next watch must start.
+    /// Watches a collection until the upstream server ends the watch. Sets `version` to the resourceVersion at which to
+    /// start the next watch.
     async fn watch(&self, kind: &Arc<Kind>, collection: &Collection, version: &mut String) -> Result<(), Refusal> {
         let path = collection_path(kind, &collection.namespace);
         let from = encoded(version);
@@ -115,7 +119,7 @@ impl Live {
         while let Some(frame) = body.frame().await {
             let frame = frame.map_err(|error| Refusal::unreachable(&*error))?;
             let Ok(data) = frame.into_data() else { continue };
-            // `rest` contains no line break, because complete lines have been removed.
+            // `rest` contains no line break, because the complete lines have been removed.
             let mut read = rest.len();
             rest.extend_from_slice(&data);
             let mut begin = 0;

@@ -16,12 +16,14 @@ use super::upstream::Refusal;
 use super::{Live, TimeoutScope};
 use crate::http::Incoming;
 
-/// The request headers that are forwarded, besides the impersonation headers. The upstream client adds its credentials.
+/// The request headers that are forwarded, in addition to the impersonation headers. The upstream client adds its
+/// credentials.
 const REQUEST_HEADERS: [HeaderName; 3] = [ACCEPT, CONTENT_TYPE, IF_NONE_MATCH];
 const RESPONSE_HEADERS: [HeaderName; 6] = [CACHE_CONTROL, CONTENT_TYPE, ETAG, LOCATION, RETRY_AFTER, VARY];
 
 impl Live {
-    /// Forwards a request and returns the response, which must be complete before the deadline `end`, if any.
+    /// Forwards a request and returns the response. If there is a deadline `end`, the response must be complete before
+    /// it.
     pub(super) async fn forward(
         &self,
         request: Request<Incoming>,
@@ -63,7 +65,8 @@ impl Live {
         for name in REQUEST_HEADERS {
             forwarded.headers_mut().extend(head.headers.get(&name).map(|value| (name, value.clone())));
         }
-        // Forward the impersonation headers. The upstream server checks whether the upstream client may impersonate the user.
+        // Forward the impersonation headers. The upstream server checks the permission of the upstream client to
+        // impersonate the user.
         let impersonation = head.headers.iter().filter(|(name, _)| name.as_str().starts_with("impersonate-"));
         forwarded.headers_mut().extend(impersonation.map(|(name, value)| (Some(name.clone()), value.clone())));
         let response = match timeout_scope {

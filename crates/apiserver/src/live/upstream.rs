@@ -38,7 +38,7 @@ impl Upstream {
     {
         let service = Mutex::new(service);
         Self(Arc::new(move |request| {
-            // A poisoned lock still protects a valid service, because the service is only cloned under the lock.
+            // A poisoned lock still contains a valid service, because the service is only cloned under the lock.
             let mut service = service.lock().unwrap_or_else(PoisonError::into_inner).clone();
             Box::pin(async move {
                 poll_fn(|context| service.poll_ready(context)).await.map_err(Into::into)?;
@@ -58,7 +58,7 @@ impl Upstream {
         response.unwrap_or_else(|_| Err(Refusal::timeout()))
     }
 
-    /// Sends a GET request and returns the response body. Returns an error if the status is not a success.
+    /// Sends a GET request and returns the response body. Returns an error for an unsuccessful status.
     pub(super) async fn open(&self, path: &str) -> Result<Incoming, Refusal> {
         let request = Request::builder().method(Method::GET).uri(path).header(ACCEPT, "application/json");
         let request = request.body(Full::default()).map_err(|error| Refusal::unreachable(&error))?;
@@ -115,7 +115,7 @@ pub(super) fn encoded(text: &str) -> String {
     utf8_percent_encode(text, PART).to_string()
 }
 
-/// An error response to a client request that needs the upstream cluster, from the upstream server or from this server.
+/// An error response to a client request, from the upstream server or from this server.
 #[derive(Clone, Debug)]
 pub(crate) struct Refusal {
     pub(crate) code: u16,
@@ -152,7 +152,7 @@ impl Refusal {
         Self::new(504, "Timeout", "the plan's cluster did not respond in time")
     }
 
-    /// Creates the error for a GET request that returns a different object than requested.
+    /// Creates the error for a GET request that returns a different object from the requested one.
     pub(super) fn wrong_object(key: &str) -> Self {
         let why = format!("the plan's cluster returned a different object for {key}");
         Self::new(502, "InternalError", &why)
@@ -177,8 +177,8 @@ impl Refusal {
         Self::new(405, "MethodNotAllowed", &why)
     }
 
-    /// Returns `true` if the object does not exist. A 404 error without the
-    /// object's name means that the resource itself does not exist in the cluster.
+    /// Returns `true` if the object does not exist. A 404 error that does not name the object means that the cluster
+    /// does not serve the resource.
     pub(super) fn is_absent(&self, name: &str) -> bool {
         self.code == 404 && self.status()["details"]["name"] == name
     }
@@ -199,7 +199,7 @@ impl Refusal {
         let response = Response::builder().status(self.code).header(CONTENT_TYPE, self.content_type);
         let response = self.retry_after.iter().fold(response, |response, value| response.header(RETRY_AFTER, value));
         let response = response.body(body);
-        // The response is valid, because its status and content type come from a valid response or from the constructors above.
+        // Building the response cannot fail, because the status and the content type are valid.
         response.unwrap_or_default()
     }
 }
