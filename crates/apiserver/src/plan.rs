@@ -67,15 +67,16 @@ use crate::server::{ApiServer, StartError};
 /// - The garbage collector knows only the objects that the plan has read, so it misses dependents in collections that the plan has never
 ///   listed. When a namespace is deleted, the plan deletes only the objects that it has read.
 /// - Requests for exec, attach and port forwarding, and proxy requests to pods, services and nodes, do not reach the
-///   cluster. The plan rejects these requests, or they fail as if the kubelet were unreachable. A GET request for an
-///   aggregated API is forwarded as a read, even if the request has side effects.
-/// - The plan signs service account tokens with its own key. The cluster does not accept these tokens. An impersonated user has only the
-///   permissions of the roles that the plan has read. Forwarded requests, such as reviews, use the plan's credentials. If a forwarded
-///   request impersonates a user, the plan's own user needs the permission to impersonate this user in the cluster.
+///   cluster. The plan either rejects these requests, or they fail as if the kubelet were unreachable. A GET request
+///   for an aggregated API is forwarded as a read, even if the request has side effects.
+/// - The plan signs service account tokens with its own key. The cluster does not accept tokens from the plan. An
+///   impersonated user has only the permissions of the roles that the plan has read. Forwarded requests, such as access
+///   reviews, use the credentials of the plan. If a forwarded request impersonates a user, the user of the plan needs
+///   permission to impersonate this user in the cluster.
 /// - The plan keeps all requested collections in memory. Dropping the plan discards its state.
 /// - Generated names, addresses and ports differ from the values that the cluster would choose.
-/// - If the deployed controller holds a Lease in the cluster, it also holds the Lease in the
-///   plan. Disable leader election in the planned controller, or let it use another Lease.
+/// - If the deployed controller holds a Lease in the cluster, it also holds the Lease in the plan. Disable leader
+///   election in the planned controller, or configure it to use another Lease.
 ///
 /// # Examples
 ///
@@ -118,13 +119,15 @@ pub struct Plan {
 impl Plan {
     /// Starts a plan's server and loads the cluster's custom resource definitions.
     ///
-    /// The service `live` sends requests to the cluster. Request paths begin at the root of the cluster's API server, and `live` must add
-    /// the credentials. The plan never changes the cluster: it sends only GET and HEAD requests, and POST requests for reviews.
+    /// The service `live` sends requests to the cluster. Request paths start at the root of the cluster's API server,
+    /// and `live` must add the credentials. The plan never changes the cluster: it sends only GET and HEAD requests,
+    /// and POST requests for reviews.
     ///
-    /// `config` configures the plan's server. [`Controllers::roles`] is ignored, because the cluster has already aggregated its
-    /// cluster roles. The plan's resource versions are higher than the cluster's. If there is a [token
-    /// file](ApiServerConfig::token_auth_file), only requests from members of `system:masters` make the plan read the cluster.
-    /// Other users can read only objects that the plan has already loaded, with permissions from roles that the plan has loaded.
+    /// `config` configures the plan's server. [`Controllers::roles`] is ignored, because the cluster has already
+    /// aggregated its cluster roles. The plan's resource versions are higher than the resource versions of the cluster.
+    /// If a [token file](ApiServerConfig::token_auth_file) is configured, only requests from members of
+    /// `system:masters` make the plan read the cluster. Other users can read only objects that the plan has already
+    /// loaded, with permissions from roles that the plan has loaded.
     ///
     /// # Errors
     ///
@@ -143,8 +146,8 @@ impl Plan {
         S::Error: Into<Box<dyn Error + Send + Sync>>,
         B: Body<Data = Bytes, Error: Into<Box<dyn Error + Send + Sync>>> + Send + 'static,
     {
-        // Do not aggregate cluster roles. The upstream cluster has already aggregated its
-        // roles, and this server has read only some of the roles.
+        // Do not aggregate cluster roles. The upstream cluster has already aggregated its roles, and this server has
+        // read only some of them.
         let controllers = Controllers { roles: false, ..config.controllers };
         let config = ApiServerConfig { controllers, ..config };
         let server =

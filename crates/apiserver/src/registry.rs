@@ -1,7 +1,8 @@
 //! Implements the API verbs for all kinds.
 //!
-//! Functions that write one object never await. Each of these functions reads the store, computes the new object, and
-//! commits it only if the inputs have not changed. The HTTP layer and the background tasks call these functions.
+//! Functions that write one object contain no `.await`. A function that writes an object reads the store, computes the
+//! new object, and commits the object only if the inputs have not changed. The HTTP layer and the background tasks call
+//! these functions.
 
 mod admission_chain;
 mod admission_plugin;
@@ -54,7 +55,7 @@ use crate::faults::Faults;
 use crate::metrics::Metrics;
 use pintle_storage::health::Health;
 
-/// The maximum time for which a request waits until the store reaches the requested revision.
+/// The maximum time that a request waits for the store to reach the requested revision.
 pub(crate) const VERSION_TIMEOUT: Duration = Duration::from_secs(3);
 
 #[derive(Debug)]
@@ -76,7 +77,7 @@ pub(crate) struct Registry {
     pub(crate) offload_permits: OffloadPermits,
     /// The admission plugins, in the order in which they run.
     pub(crate) admission_chain: Vec<Arc<dyn Plugin>>,
-    /// The served kinds. The lock is held only while the `Arc` is cloned or replaced.
+    /// The served kinds. The lock is held only to clone or replace the `Arc`.
     kinds: RwLock<Arc<Kinds>>,
     /// Prevents concurrent changes to `kinds`.
     kinds_change_lock: Mutex<()>,
@@ -123,12 +124,13 @@ impl Registry {
         }
     }
 
-    /// Returns the served kinds. The returned set does not reflect later changes.
+    /// Returns the served kinds. Later changes do not affect the returned set.
     pub(crate) fn kinds(&self) -> Arc<Kinds> {
         self.kinds.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Changes the served kinds. Requests in flight continue to use the old set. Readers do not wait while `change` runs.
+    /// Changes the served kinds. Requests in flight continue to use the old set of kinds. Readers do not wait while
+    /// `change` runs.
     pub(crate) fn change_kinds(&self, change: impl FnOnce(&mut Kinds)) {
         let _guard = self.kinds_change_lock.lock().unwrap_or_else(PoisonError::into_inner);
         let mut new = Kinds::clone(&self.kinds());
@@ -136,7 +138,7 @@ impl Registry {
         let mut kinds = self.kinds.write().unwrap_or_else(PoisonError::into_inner);
         let old = std::mem::replace(&mut *kinds, Arc::new(new));
         drop(kinds);
-        // Release the lock first, because dropping the last reference to the old set can take long.
+        // Release the lock first, because dropping the last reference to the old set can take a long time.
         drop(old);
     }
 

@@ -15,15 +15,16 @@ const IGNORED: [&str; 6] = [
 ];
 /// The fields that servers set only while an object is being deleted.
 const DELETION_MARKS: [&str; 2] = ["metadata.deletionGracePeriodSeconds", "metadata.deletionTimestamp"];
-/// The members that can identify list items, in order of preference. A member identifies the items
-/// of a list if all items have the member, with unique values.
+/// The members that can identify list items, from most to least preferred. A member identifies the items of a list if
+/// all items have this member and its values are unique.
 const ITEM_KEYS: [&str; 4] = ["name", "type", "uid", "key"];
 
 /// A field that would change. The data values of Secrets are hidden.
 #[derive(Clone, Debug, PartialEq)]
 pub struct PlannedField {
-    /// The path of the field, such as `spec.template.spec.containers[web].image`. List items are identified by the first of the members
-    /// name, type, uid and key that all items have, with unique values. If no such member exists, list items are identified by their index.
+    /// The path of the field, such as `spec.template.spec.containers[web].image`. A list item is identified by the
+    /// first member of name, type, uid and key that all items have with unique values. If no member qualifies, a list
+    /// item is identified by its index.
     pub path: String,
     /// The current value. `None` if the field is absent.
     pub old: Option<Json>,
@@ -65,7 +66,7 @@ fn differ(path: &mut String, old: Option<&Json>, new: Option<&Json>, to: &mut Ve
         (None | Some(Json::Array(_)), None | Some(Json::Array(_))) if !is_empty(old) || !is_empty(new) => {
             let items = |value: Option<&'_ Json>| value.and_then(Json::as_array).cloned().unwrap_or_default();
             let (old, new) = (keyed(&items(old)), keyed(&items(new)));
-            // Compare list items by index, unless both lists have keys that identify their items.
+            // Compare list items by index, unless the items of both lists are identified by keys.
             let (old, new) = match (old, new) {
                 (Ok(old), Ok(new)) => (old, new),
                 (old, new) => (indexed(old), indexed(new)),
@@ -81,7 +82,8 @@ fn differ(path: &mut String, old: Option<&Json>, new: Option<&Json>, to: &mut Ve
     }
 }
 
-/// Returns `true` if the value is absent, an empty list or an empty object. Two empty values are compared as a whole.
+/// Returns `true` if the value is absent, an empty list or an empty object. If both values are empty, the values are
+/// compared as a whole.
 fn is_empty(value: Option<&Json>) -> bool {
     match value {
         None => true,
@@ -91,8 +93,8 @@ fn is_empty(value: Option<&Json>) -> bool {
     }
 }
 
-/// Returns a list's items with their keys, sorted by key. Returns the
-/// unchanged items as `Err` if no member of [`ITEM_KEYS`] identifies them.
+/// Returns a list's items with their keys, sorted by key. If no member of [`ITEM_KEYS`] identifies the items, returns
+/// them unchanged as `Err`.
 fn keyed(items: &[Json]) -> Result<Vec<(String, Json)>, Vec<Json>> {
     let keys_by = |member: &str| -> Option<Vec<(String, Json)>> {
         let key = |item: &Json| Some((item.get(member)?.as_str()?.to_owned(), item.clone()));

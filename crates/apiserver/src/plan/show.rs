@@ -27,7 +27,7 @@ pub enum PlanAction {
 pub struct PlannedChange {
     /// The planned action.
     pub action: PlanAction,
-    /// The API version with which the object was last written.
+    /// The API version in which the object was last written.
     pub api_version: String,
     /// The kind of the object.
     pub kind: String,
@@ -35,8 +35,8 @@ pub struct PlannedChange {
     pub namespace: String,
     /// The name of the object.
     pub name: String,
-    /// The fields that would change. For a new object, `fields` contains all of its fields. For a deleted object, `fields` is usually
-    /// empty. If finalizers delay the deletion, `fields` contains the object's changed fields.
+    /// The fields that would change. For a new object, this list contains all fields. For a deleted object, the list is
+    /// usually empty. If finalizers delay the deletion, the list contains the changed fields of the object.
     pub fields: Vec<PlannedField>,
     /// The finalizers that would delay a deletion.
     pub waits_for: Vec<String>,
@@ -94,17 +94,18 @@ impl FromIterator<PlannedChange> for PlannedChanges {
 }
 
 impl PlannedChange {
-    /// Returns the combined effect of all writes to one object. Returns `None` if the writes have no effect in
-    /// total, or if the object only reports information, such as an Event.
+    /// Returns the combined effect of all writes to one object. Returns `None` if the writes cancel each other out, or
+    /// if the object is only a report, such as an Event.
     pub(super) fn of(kinds: &Kinds, written: &LocalWrite) -> Option<Self> {
         let (plural, group) = written.resource.split_once('.').unwrap_or((&written.resource, ""));
         let (base, object) = (written.base.as_deref(), written.object.as_deref());
         let any = object.or(base)?;
-        // The kind of a custom resource is unknown after its definition was deleted. Use the resource's plural name instead.
+        // The kind of a custom resource is unknown if its definition was deleted. Use the plural name of the resource
+        // instead.
         let known = kinds.store(&GroupResource::new(group, plural));
         let kind = known.map_or(plural, |kind| &kind.kind);
-        // A write that only marks an object for deletion records no `apiVersion`. Then use the object's
-        // `apiVersion` from before the plan, or else the kind's `apiVersion`.
+        // If a write only marks an object for deletion, it records no `apiVersion`. In this case, use the `apiVersion`
+        // of the object before the plan, or the `apiVersion` of the kind.
         let versions = [Some(any), base].into_iter().flatten().map(|stored| stored.version().to_string());
         let version = versions.chain(known.map(|kind| kind.api_version())).find(|version| !version.is_empty());
         if known.is_some_and(|kind| kind.flags.is_report) {

@@ -1,8 +1,8 @@
 //! The chain of admission plugins. Each plugin can change or reject a request.
 //!
 //! Each [`Plugin`] is called twice: first it can change the object, and then it validates the result. Plugins are
-//! called for every create, update, delete and connect request, and for POST requests to subresources. Writes by
-//! controllers and each object of a `deletecollection` request are included.
+//! called for every create, update, delete and connect request, and for POST requests to subresources. This includes
+//! writes by controllers and each object of a `deletecollection` request.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -66,7 +66,7 @@ fn admit_once(registry: &Registry, request: &mut AdmissionRequest<'_>, runs: &mu
     policies::call_mutating(registry, request, &mut runs.webhooks)
 }
 
-/// Runs validating admission. Returns the quota updates that must be committed together with the object.
+/// Runs validating admission. Returns the quota updates, which must be committed together with the object.
 pub(super) fn validate(registry: &Registry, request: &AdmissionRequest<'_>) -> Outcome<Vec<Charge>> {
     let mut charges = Vec::new();
     for plugin in &registry.admission_chain {
@@ -238,7 +238,8 @@ fn charge(registry: &Registry, namespace: &str, quota: &Json, used: Json) -> Out
     Ok(Some(Charge { resource: target.resource_key(), key: target.key(), at, value }))
 }
 
-/// Returns the attributes that limit ranges and quotas check. Returns `None` if the request does not write an object.
+/// Returns the attributes of the write that limit ranges and quotas check. Returns `None` if the request does not write
+/// an object.
 fn attempt<'a>(request: &'a AdmissionRequest<'_>, resource: &'a GroupResource) -> Option<Attempt<'a>> {
     let target = request.target;
     let writes = matches!(request.operation, Operation::Create | Operation::Update) && !target.kind.flags.is_transient;

@@ -11,9 +11,9 @@ use super::Registry;
 use super::list::{ListReply, Selection};
 
 impl Registry {
-    /// Deletes one page of the selected objects, and returns their listed states. Skips
-    /// objects that other requests have already deleted. Stops if a deletion fails for another
-    /// reason, without undoing earlier deletions. Yields to other tasks between two deletions.
+    /// Deletes one page of the selected objects, and returns the listed objects. Skips objects that have been deleted
+    /// by other requests. Stops if a deletion fails for another reason, without undoing earlier deletions. Yields to
+    /// other tasks between two deletions.
     ///
     /// # Cancel safety
     ///

@@ -1,7 +1,7 @@
 //! Commits the objects of write requests and checks their size.
 //!
-//! The size is not checked for deletion marks, initial objects, restored
-//! snapshots, quota updates, and the cluster's objects that a plan loads.
+//! The size is not checked for deletion marks, initial objects, restored snapshots, quota updates, and objects that a
+//! plan loads from the cluster.
 
 use std::sync::Arc;
 
@@ -16,10 +16,10 @@ use super::Registry;
 
 impl Registry {
     /// Stores an object and its quota updates in one step. Returns an error if the object is too large. Returns
-    /// [`Refused`] if the object, a charged quota or another input that `precondition` checks has changed.
+    /// [`Refused`] if the object, a charged quota, or another input that `precondition` checks has changed.
     ///
     /// If an object is too large only because of its managed fields, the object is stored without managed fields. An
-    /// apply request for this object fails, because the request must record its managed fields.
+    /// apply request for such an object fails, because an apply request must record its managed fields.
     pub(super) fn commit(
         &self,
         target: &RequestTarget,

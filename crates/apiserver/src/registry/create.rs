@@ -19,10 +19,10 @@ use super::served::{Served, Written};
 
 /// The maximum number of names to generate for one create request.
 const CREATE_TRIES: usize = 8;
-/// The maximum number of retries of a create request after other writes have changed its inputs.
+/// The maximum number of retries of a create request whose inputs were changed by other writes.
 const CHECK_TRIES: usize = 64;
 
-/// An object that has passed the phases of a create that do not depend on the object's name.
+/// An object that has passed all phases of a create that are independent of the object's name.
 #[derive(Clone)]
 struct Received {
     object: Json,
@@ -31,8 +31,8 @@ struct Received {
 }
 
 impl Registry {
-    /// Creates an object in `target`. The name comes from the object, and the name in `target` is ignored. If a
-    /// generated name is already in use, the server generates another name.
+    /// Creates an object in `target`. The object contains the name, and the name in `target` is ignored. If a generated
+    /// name is already in use, the server generates another name.
     pub(crate) fn create(&self, target: &RequestTarget, object: Json, by: &Writer<'_>) -> Outcome<Written> {
         let received = self.receive_new(How::Post, target, object, by)?;
         let base = received.object.text("/metadata/generateName").to_owned();
@@ -77,7 +77,7 @@ impl Registry {
         self.try_create(how, target, received, by)
     }
 
-    /// Runs the phases of a create that do not depend on the object's name.
+    /// Runs all phases of a create that are independent of the object's name.
     fn receive_new(&self, how: How, target: &RequestTarget, mut object: Json, by: &Writer<'_>) -> Outcome<Received> {
         target.settle_namespace(&mut object)?;
         let base = object.text("/metadata/generateName").to_owned();
@@ -127,7 +127,7 @@ impl Registry {
         Ok(committed.map(|change| Written { object: Served::of_result(kind, &change.new), created: true }))
     }
 
-    /// Returns an error unless the namespace exists and is not being deleted. For a custom resource, the same applies to its definition.
+    /// Returns an error if the namespace, or the definition of a custom resource, does not exist or is being deleted.
     fn check_is_open(&self, target: &RequestTarget) -> Outcome<()> {
         let kind = &target.kind;
         if !is_defined(&self.db.now(), kind) {
@@ -186,8 +186,8 @@ fn wipe(object: &mut Json, how: How) {
     }
 }
 
-/// Returns the AlreadyExists error for a name that is in use. If the name was generated from `base`, the error advises the client to retry.
-/// As in kube-apiserver, all objects with a `generateName` get the advice.
+/// Returns the AlreadyExists error for a name that is in use. If the name was generated from `base`, the error advises
+/// the client to retry. As in kube-apiserver, the error contains this advice for all objects with a `generateName`.
 fn name_taken(resource: &GroupResource, name: &str, base: &str, found: Option<&Stored>) -> Failure {
     let mut failure = Failure::already_exists(resource, name);
     if !base.is_empty() {

@@ -22,7 +22,7 @@ pub(crate) const FOREGROUND_FINALIZER: &str = "foregroundDeletion";
 
 pub(crate) enum Deleted {
     Held(Served),
-    /// The removed object. For some kinds and for dry runs, the response is the object instead of a Status.
+    /// The removed object. For some kinds and for dry runs, the response contains the object instead of a Status.
     Object(Served),
     Gone(Box<Status>),
 }
@@ -32,7 +32,8 @@ impl Registry {
         self.delete_admitted(target, target, options, by)
     }
 
-    /// Like [`delete`](Self::delete). `requested` is the target of the request path: either the object or its collection.
+    /// Like [`delete`](Self::delete). `requested` is the target of the request path, which is the object or its
+    /// collection.
     pub(super) fn delete_admitted(
         &self,
         target: &RequestTarget,
@@ -53,7 +54,7 @@ impl Registry {
                 options: AdmissionOptions::Delete(options),
                 by,
             })?;
-            // A policy's or webhook's decision is not valid if it needed a conversion whose result is still missing.
+            // If a policy or webhook needs a conversion whose result is still missing, its decision is invalid.
             by.check_conversions()
         })
     }
@@ -97,11 +98,11 @@ impl Registry {
         let is_first = !metadata::is_deleting(old);
         let marks = is_first && kind.strategy.mark_terminating(&mut new, &self.clock.now_text());
         let held = marks || !metadata::finalizers(&new).is_empty() || kind.strategy.is_held(&new);
-        // With a grace period, clients can always observe the terminating object before it is removed.
+        // The grace period ensures that clients can observe the terminating object before it is removed.
         let was_marked = !kind.flags.supports_grace_period || !is_first && metadata::grace_seconds(old) == Some(0);
         if !held && grace == 0 && was_marked {
-            // A dry run returns the object with the changes from the delete options. A real deletion
-            // removes the object, so the changed object is never stored.
+            // In a dry run, the response contains the object with the changes from the delete options. A real deletion
+            // removes the object and never stores the changed object.
             return if options.dry_run && new != *old {
                 Some(Deleted::Object(to_served(kind, new)))
             } else {
@@ -168,14 +169,14 @@ impl Registry {
         let Some(grace) = grace else { return };
         metadata.set("deletionGracePeriodSeconds", grace);
         if let Some(generation) = generation {
-            // For some kinds, clients set the generation, so it can be absent.
+            // The generation can be absent, because clients set the generation of some kinds.
             metadata.set("generation", generation.wrapping_add(1));
         }
     }
 }
 
-/// Returns `true` if the object still waits for the end of its grace period, and `options` do not shorten the period. As in
-/// kube-apiserver, the delete then runs no admission and leaves the object unchanged, including its finalizers.
+/// Returns `true` if the grace period of the object has not ended, and `options` do not shorten it. As in
+/// kube-apiserver, the request then skips admission and leaves the object unchanged, including its finalizers.
 fn is_pending(kind: &Kind, object: &Json, options: &DeleteOptions) -> bool {
     let seconds = |grace: i64| if grace < 0 { 1 } else { grace };
     let left = metadata::grace_seconds(object).map_or(0, seconds);
@@ -183,7 +184,7 @@ fn is_pending(kind: &Kind, object: &Json, options: &DeleteOptions) -> bool {
     waits && options.grace_seconds.is_none_or(|grace| seconds(grace) >= left)
 }
 
-/// Returns `true` if the object is being deleted and no finalizer or grace period delays its removal.
+/// Returns `true` if the object is being deleted and its removal is not delayed by a finalizer or a grace period.
 pub(super) fn is_removable(kind: &Kind, object: &Json) -> bool {
     metadata::is_deleting(object)
         && metadata::finalizers(object).is_empty()
@@ -191,7 +192,7 @@ pub(super) fn is_removable(kind: &Kind, object: &Json) -> bool {
         && !kind.strategy.is_held(object)
 }
 
-/// Converts an object from its stored form to the version of `kind`. The object need not be in the store.
+/// Converts an object from its stored form to the version of `kind`. The object may be absent from the store.
 fn to_served(kind: &Kind, object: Json) -> Served {
     Served::value(kind, Arc::unwrap_or_clone(kind.to_version(&Arc::new(object))))
 }
@@ -205,7 +206,8 @@ fn earlier_end(old: &Json, grace: i64) -> Option<String> {
 
 fn finalizers_for(kind: &Kind, object: &Json, options: &DeleteOptions) -> Vec<String> {
     let present: Vec<String> = metadata::finalizers(object).into_iter().map(str::to_owned).collect();
-    // Objects that only report information, such as events, have no dependents, so the propagation policy is ignored.
+    // The propagation policy is ignored for objects that only report information, such as events, because they have no
+    // dependents.
     if kind.flags.is_report {
         return present;
     }

@@ -28,7 +28,7 @@ impl Registry {
     ///
     /// # Cancel safety
     ///
-    /// The future only waits, so dropping it has no side effects.
+    /// The future only waits, so dropping it has no effect.
     pub(crate) async fn wait_until_visible(&self, kind: &Kind, version: u64, lag: Lag) {
         let last = match lag {
             Lag::Time(_) => version,
@@ -39,7 +39,7 @@ impl Registry {
         let written = self.db.read(|store| store.written_at(kind.resource_key(), version));
         match written.map(|at| Instant::from_std(at).checked_add(lag)) {
             Some(Some(then)) => tokio::time::sleep_until(then).await,
-            // The time at which the view reaches the revision is too far in the future for an `Instant`.
+            // The view reaches the revision at a time that is too far in the future for an `Instant`.
             Some(None) => std::future::pending().await,
             None => (),
         }

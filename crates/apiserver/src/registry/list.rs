@@ -27,7 +27,7 @@ pub(crate) struct Selection {
 }
 
 impl Selection {
-    /// Parses the selectors. [`checked`](Self::checked) then checks whether the kind supports the field names.
+    /// Parses the selectors. Call [`checked`](Self::checked) to check that the kind supports the field names.
     pub(crate) fn parse(target: &RequestTarget, options: &ListOptions) -> Outcome<Self> {
         let bad = |error: InvalidSelector| Failure::bad_request(error.to_string());
         Ok(Self {
@@ -49,8 +49,8 @@ impl Selection {
         self.labels.is_everything() && self.fields.is_everything()
     }
 
-    /// Returns `true` if the selectors match an object. The object's key must be in the
-    /// collection's range. Decodes only the fields that the selectors need.
+    /// Returns `true` if the selectors match an object. The key of the object must be in the range of the collection.
+    /// Decodes only the fields that the selectors need.
     pub(crate) fn matches(&self, stored: &Stored) -> bool {
         let is_labelled = || {
             let labels = stored.labels();
@@ -60,12 +60,13 @@ impl Selection {
         (self.labels.is_everything() || is_labelled()) && selects_fields(&self.fields, &self.kind, stored)
     }
 
-    /// Returns the cost of matching an object. One unit is the time to process one byte of a body.
+    /// Returns the cost of matching an object. Costs are measured in the time to process one byte of a request body.
     pub(crate) fn weight(&self, stored: &Stored) -> usize {
         if self.fields.is_everything() { 0 } else { self.kind.conversion_cost(stored) }
     }
 
-    /// Returns the cost of matching an object during a scan, including its labels, because a large object can consist mostly of labels.
+    /// Returns the cost of matching an object during a scan. The cost includes the labels, because a large object can
+    /// consist mostly of labels.
     pub(crate) fn search_weight(&self, stored: &Stored) -> usize {
         let labels = if self.labels.is_everything() { 0 } else { stored.weight() };
         if offload::is_long(labels) { labels.max(self.weight(stored)) } else { self.weight(stored) }
@@ -98,7 +99,7 @@ impl Selection {
     }
 }
 
-/// An iterator over a snapshot's objects that match the selectors. The selectors are evaluated lazily.
+/// An iterator over the objects of a snapshot that match the selectors. The selectors are evaluated lazily.
 #[derive(Clone, Debug)]
 pub(crate) struct Selected {
     selection: Selection,
@@ -119,8 +120,8 @@ impl Selected {
         self.run.peek().map_or(0, |(_, stored)| self.selection.search_weight(stored).max(shown(stored)))
     }
 
-    /// Returns the next group of neighbouring objects, without advancing
-    /// the iterator. Returns `None` unless the selectors match all objects.
+    /// Returns the next group of neighbouring objects, without advancing the iterator. Returns `None` if the list has a
+    /// label selector or a field selector.
     pub(crate) fn neighbours(&self) -> Option<Neighbours> {
         self.run.neighbours().filter(|_| self.selection.is_everything())
     }
@@ -269,7 +270,7 @@ async fn page(selection: &Selection, run: Run, limit: Option<usize>, revision: u
     let selected = |run| Selected { selection: selection.clone(), run };
     let mut reply =
         ListReply { objects: selected(run.clone()), revision, continue_token: String::new(), remaining: None };
-    // A list that selects a single name has only one page.
+    // A list with a selector for a single name has only one page.
     let Some(limit) = limit.filter(|_| selection.name().is_none()) else { return reply };
     let prefix = selection.range().prefix().len();
     let (mut rest, mut found, mut looks) = (run.clone(), 0, 0);
@@ -308,7 +309,7 @@ fn too_old(options: &ListOptions, start: Option<&str>) -> Failure {
     failure
 }
 
-/// Returns `true` if kube-apiserver reads the kind's objects only from etcd, and never from the watch cache.
+/// Returns `true` if kube-apiserver reads the objects of this kind only from etcd, and never from the watch cache.
 pub(crate) fn is_uncached(kind: &Kind) -> bool {
     kind.flags.is_report
 }
@@ -324,7 +325,8 @@ pub(crate) fn parse_version(text: &str) -> Outcome<u64> {
     })
 }
 
-/// Parses a number like Go's `strconv.ParseUint`. For invalid input, the failure has status 500 and Go's error message.
+/// Parses a number like Go's `strconv.ParseUint`. For invalid input, returns a failure with status 500 and Go's error
+/// message.
 pub(crate) fn parse_number(text: &str) -> Outcome<u64> {
     let digits = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
     let why = match text.parse() {

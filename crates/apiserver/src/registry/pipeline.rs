@@ -1,8 +1,8 @@
 //! The phases of a write, which convert the object in the request to the stored object.
 //!
-//! All writes go through [`Registry::receive`] and [`Registry::complete`]. The steps before and
-//! after these phases differ. A create needs an unused name, so it can try several generated
-//! names. An update compares versions, and computes the new object again after a conflict.
+//! All writes go through [`Registry::receive`] and [`Registry::complete`]. The steps before and after these phases
+//! depend on the verb. A create needs an unused name, so it may try several generated names. An update compares
+//! versions, and computes the new object again after a conflict.
 
 use pintle_apimachinery::cluster::Context;
 use pintle_apimachinery::failure::Outcome;
@@ -26,8 +26,8 @@ pub(super) struct Complete {
 }
 
 impl Registry {
-    /// Runs the phases before the kind's own rules: sets defaults and managed
-    /// fields, runs mutating admission, and checks for privilege escalation.
+    /// Runs the phases before the kind's rules: sets defaults and managed fields, runs mutating admission, and checks
+    /// for privilege escalation.
     pub(super) fn receive(&self, write: &mut Write<'_>) -> Outcome<()> {
         write.has_labels = write.new.at("/metadata/labels").is_some_and(|labels| !labels.is_empty());
         write.target.kind.strategy.defaults(&mut write.new);
@@ -52,7 +52,7 @@ impl Registry {
         Ok(Complete { object: write.new, charges })
     }
 
-    /// For `/scale`, the admission plugins receive the Scale instead of the object.
+    /// For `/scale`, the admission plugins receive the Scale object.
     fn admit(&self, write: &mut Write<'_>) -> Outcome<()> {
         let Some(Scales { paths, old, mut new }) = write.scales() else {
             return admission_chain::admit(self, &mut write.request());
@@ -123,8 +123,8 @@ struct Scales<'a> {
 }
 
 impl<'a> Write<'a> {
-    /// Returns the subresource for the kind's rules. Returns [`Subresource::None`]
-    /// for a new object, which is always written as a whole.
+    /// Returns the subresource that the rules of the kind apply to. Returns [`Subresource::None`] for a new object,
+    /// which is always written completely.
     fn subresource(&self) -> Subresource {
         self.old.map_or(Subresource::None, |_| self.target.subresource)
     }
@@ -140,7 +140,7 @@ impl<'a> Write<'a> {
         }
     }
 
-    /// Returns the old and the new Scale for admission. Returns `None` unless the write is for `/scale`.
+    /// Returns the old and the new Scale for admission. Returns `None` if the write is not for `/scale`.
     fn scales(&self) -> Option<Scales<'a>> {
         let paths = self.target.kind.strategy.scale().filter(|_| self.target.subresource == Subresource::Scale)?;
         Some(Scales { paths, old: paths.present(self.old?), new: paths.present(&self.new) })
@@ -154,8 +154,8 @@ impl<'a> Write<'a> {
         }
     }
 
-    /// Restores the fields that this write cannot change. A write of the object itself
-    /// cannot change the status, and a write of `/status` can change only the status.
+    /// Restores the fields that this write must not change. A write to the object itself must not change the status,
+    /// and a write to `/status` must not change anything else.
     fn keep_other_parts(&mut self) {
         let kind = &self.target.kind;
         let new = &mut self.new;
@@ -211,7 +211,7 @@ impl<'a> Write<'a> {
     }
 }
 
-/// Restores metadata fields that an update may omit but cannot change.
+/// Restores metadata fields that an update may omit but must not change.
 fn keep_identity(new: &mut Json, old: &Json) {
     let metadata = metadata_mut(new);
     metadata.unset("selfLink");

@@ -1,5 +1,5 @@
-//! Pod Security admission. A namespace's labels select a Pod Security Standard.
-//! Admission enforces it for pods, and warns about violations in pod templates.
+//! Pod Security admission. A namespace's labels select a Pod Security Standard. Admission enforces the standard for
+//! pods, and warns about violations in pod templates.
 
 use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
@@ -135,8 +135,8 @@ fn existing_pod_warnings(registry: &Registry, namespace: &str, enforce: Standard
     pod_warnings(pods.map(|(_, pod)| pod), count, namespace, enforce, has_elapsed)
 }
 
-/// Returns warnings about `pods`, as described for [`existing_pod_warnings`]. Selecting the pods takes
-/// at most half of [`MAX_CHECK_TIME`], regardless of their number.
+/// Returns warnings about `pods`, as described for [`existing_pod_warnings`]. Selecting the pods takes at most half of
+/// [`MAX_CHECK_TIME`], regardless of the number of pods.
 fn pod_warnings(
     pods: impl Iterator<Item = Arc<Stored>>,
     count: usize,

@@ -1,4 +1,4 @@
-//! POST requests that perform an action, which the kind defines, instead of storing an object.
+//! POST requests that perform an action of the kind instead of storing an object.
 
 use std::time::Duration;
 
@@ -19,11 +19,13 @@ use super::admission_plugin::{AdmissionOptions, AdmissionRequest, Operation};
 use super::object_write::Write;
 use crate::registry::UpdateSource;
 
-/// The maximum number of attempts to perform the action of a POST request. Each conflict with another write causes a new attempt.
+/// The maximum number of attempts to perform the action of a POST request. The server retries after each conflict with
+/// another write.
 const POST_TRIES: usize = 64;
 
 impl Registry {
-    /// Performs the action of a POST request to `target`. Returns the response object, or `None` for a success status without further data.
+    /// Performs the action of a POST request to `target`. Returns the response object, or `None` for a success status
+    /// without details.
     pub(crate) fn post(
         &self,
         post_handler: &dyn PostHandler,
@@ -65,8 +67,8 @@ impl Registry {
         steps.into_iter().try_for_each(|step| self.run_step(target, step, dry_run, &mut own))
     }
 
-    /// Runs one step of a POST request's action. `own` is the target object's revision if an earlier
-    /// step has written it. A later step that deletes the object uses `own` as a precondition.
+    /// Runs one step of a POST request's action. `own` is the revision of the target object if an earlier step has
+    /// written the object. If a later step deletes the object, `own` is a precondition of the deletion.
     fn run_step(&self, target: &RequestTarget, step: PostStep, dry_run: bool, own: &mut Option<u64>) -> Outcome<()> {
         match step {
             PostStep::Rewrite { resource, namespace, name, change } => {
@@ -99,7 +101,8 @@ impl Registry {
                 if let (Some(version), Some(own)) = (&mut options.resource_version, own) {
                     *version = own.to_string();
                 }
-                // Deleting the pod does not call admission, which has already checked the object in the request.
+                // The deletion of the pod skips admission, because admission has already checked the object in the
+                // request.
                 self.delete_if(
                     &RequestTarget { subresource: Subresource::None, ..target.clone() },
                     &options,
@@ -173,8 +176,8 @@ fn attributes_of<'a>(target: &'a RequestTarget, sent: &'a mut Json, by: &'a Writ
     }
 }
 
-/// Adds managed fields to the object of a POST request that performs an
-/// action. The other phases of the write pipeline are for stored objects.
+/// Adds managed fields to the object of a POST request that performs an action. All other phases of the write pipeline
+/// apply only to stored objects.
 fn with_managed_fields(target: &RequestTarget, mut new: Json, by: &Writer<'_>) -> Json {
     new.unset("status");
     let mut write = Write { target, old: None, new, by, how: How::Post, has_labels: false };
@@ -194,7 +197,7 @@ mod tests {
     use super::*;
     use crate::config::ApiServerConfig;
 
-    /// A handler that changes the pod after the wrapped handler has computed its task. The change causes a conflict when the task runs.
+    /// A handler that changes the pod after the wrapped handler has computed its task, which causes a conflict.
     struct ConflictingPostHandler<'a> {
         post_handler: &'a dyn PostHandler,
         registry: &'a Registry,
@@ -224,8 +227,9 @@ mod tests {
         json!({"phase": "Running", "conditions": [{"type": "Ready", "status": "True"}]})
     }
 
-    /// Evicts a pod with the status `status`, while another request sets the status to `becomes`. The pod's disruption budget allows
-    /// `allowed` disruptions. Returns the error code, whether the pod still exists, and the number of disruptions that are still allowed.
+    /// Evicts a pod with the status `status`, while another request sets the status to `becomes`. The pod's disruption
+    /// budget allows `allowed` disruptions. Returns the error code, whether the pod still exists, and the number of
+    /// remaining disruptions.
     fn evict(status: Json, becomes: Json, allowed: i64) -> (Option<u16>, bool, i64) {
         let registry = Registry::new(ApiServerConfig::default(), None);
         let labels = json!({"a": "b"});
@@ -266,7 +270,8 @@ mod tests {
         for spared in [json!({"phase": "Pending"}), unready.clone()] {
             assert_eq!(evict(spared.clone(), ready(), 0), (Some(429), true, 0), "{spared}");
             assert_eq!(evict(spared.clone(), ready(), 1), (None, false, 0), "{spared}");
-            // The eviction continues if a concurrent write changes only fields that the disruption budget does not count.
+            // The eviction succeeds if a concurrent write changes only fields that are irrelevant for the disruption
+            // budget.
             assert_eq!(
                 evict(spared.clone(), json!({"phase": "Pending", "reason": "r"}), 0),
                 (None, false, 0),

@@ -1,4 +1,4 @@
-//! The `/scale` subresource, which reads and writes the number of replicas.
+//! The subresource `/scale`, which reads and writes the number of replicas.
 
 use pintle_apimachinery::failure::{Failure, Outcome};
 use pintle_apimachinery::object::metadata_mut;
@@ -72,7 +72,7 @@ impl Registry {
             let live = live.ok_or_else(|| Failure::not_found(&target.kind.resource(), &target.name))?;
             Ok(scaled(&target.kind, paths, live, &make(live)?))
         };
-        // `make` has already updated the managed fields. With `How::Apply`, the pipeline does not update them a second time.
+        // `make` has already updated the managed fields. `How::Apply` prevents the pipeline from updating them again.
         let written = self.guaranteed_update(target, &UpdateSource::Apply(&change), manager).await?;
         let whole = self.settled(&target.kind, written.object, manager.requester()).await?;
         let object = served(paths.read(&whole.typed())?);

@@ -1,4 +1,4 @@
-//! API objects as the server sends them in responses.
+//! API objects in the form in which the server sends them to clients.
 
 use std::sync::Arc;
 
@@ -11,21 +11,21 @@ use pintle_schema::{self as schema, Schema, Type};
 use pintle_serving::offload;
 use pintle_storage::{Encoding, Order, Stored};
 
-/// An object in the response's API version, without `apiVersion` and `kind`, which the encoder adds.
+/// An object in the API version of the response. The encoder adds `apiVersion` and `kind`.
 #[derive(Clone)]
 pub(crate) struct Served {
     pub(crate) api_version: String,
     pub(crate) kind: String,
-    /// The order of the members in the response. Only a decoded object needs an order.
+    /// The order of the members in the response. The order applies only to decoded objects.
     order: Order,
     content: ServedContent,
 }
 
 #[derive(Clone)]
 enum ServedContent {
-    /// The stored form of the object. The response contains the same bytes.
+    /// The stored form of the object, which the response contains unchanged.
     Stored(Arc<Stored>),
-    /// A stored object that a webhook must convert to the response's version.
+    /// A stored object that a webhook must convert to the version of the response.
     Unconverted(Arc<Stored>),
     Value(Arc<Json>),
 }
@@ -39,8 +39,8 @@ impl Served {
         Self { api_version: kind.api_version(), kind: kind.kind.clone(), order: kind.order(), content }
     }
 
-    /// Creates a view of the stored object that a request returns. If a webhook
-    /// must convert the object, the view is [unconverted](Self::unconverted).
+    /// Creates a view of the stored object that a request returns. If the conversion requires a webhook, the view is
+    /// [unconverted](Self::unconverted).
     pub(crate) fn of_result(kind: &Kind, stored: &Arc<Stored>) -> Self {
         if kind.strategy.needs_webhook(stored.version()) {
             let content = ServedContent::Unconverted(stored.clone());
@@ -109,7 +109,8 @@ impl Served {
             },
         }
         if joint > start {
-            // After `apiVersion` and `kind`, a comma replaces the object's opening bracket. For an empty object, the bracket is removed.
+            // Replace the opening bracket of the object with the comma after `apiVersion` and `kind`. If the object is
+            // empty, remove the bracket instead.
             match to.get(joint + 1) {
                 Some(b'}') => drop(to.remove(joint)),
                 _ => to[joint] = b',',
@@ -176,7 +177,7 @@ pub(crate) fn typed(api_version: &str, kind: &str, mut value: Json) -> Json {
     value
 }
 
-/// The object that a write has stored or, for a dry run, would have stored.
+/// The object that a write has stored, or would have stored in a dry run.
 #[derive(Clone)]
 pub(crate) struct Written {
     pub(crate) object: Served,

@@ -1,4 +1,4 @@
-//! The forms in which a response contains objects: the whole objects, only their metadata, or a table.
+//! The forms of objects in a response: whole objects, only their metadata, or a table.
 
 use std::borrow::Cow;
 use std::convert::Infallible;
@@ -32,8 +32,8 @@ pub(crate) enum Include {
     Metadata,
     Object,
     Nothing,
-    /// `includeObject` is invalid. The error is reported when the response is encoded as a
-    /// table. A write request has committed its write by then.
+    /// `includeObject` is invalid. The error is reported when the response is encoded as a table, after a write request
+    /// has committed its write.
     Unknown,
 }
 

@@ -17,15 +17,15 @@ use super::review::{Invocation, Misconfigured, Review, in_version};
 use crate::registry::Registry;
 use crate::registry::admission_plugin::{AdmissionRequest, Operation};
 
-/// Records which reinvocable policies or webhooks one request has invoked. A policy or webhook is reinvocable if its
+/// Records the reinvocable policies or webhooks that a request has invoked. A policy or webhook is reinvocable if its
 /// reinvocation policy is `IfNeeded`. If a policy or webhook changes the object, mutating admission runs a second time
 /// and invokes only reinvocable policies and webhooks.
 #[derive(Debug)]
 pub(in crate::registry) struct Reinvocation<K = InvocationKey> {
     is_second_run: bool,
-    /// The reinvocable policies or webhooks that were invoked after the last change of the object.
+    /// The reinvocable policies or webhooks that were invoked after the last change to the object.
     invoked: BTreeSet<K>,
-    /// The reinvocable policies or webhooks that were invoked before the last change of the object.
+    /// The reinvocable policies or webhooks that were invoked before the last change to the object.
     outdated: BTreeSet<K>,
     output: Option<Json>,
     needs_second_run: bool,
@@ -161,7 +161,7 @@ fn invoke(
         reinvocation.record_invocation(key);
     }
     if is_applied {
-        // As in kube-apiserver, the second run is also necessary if a mutation has no effect.
+        // As in kube-apiserver, a mutation without an effect also causes a second run.
         reinvocation.record_change();
         if let Some(object) = variables.object {
             set_object(request, kind, object);
@@ -174,7 +174,7 @@ pub(super) fn set_object(request: &mut AdmissionRequest<'_>, kind: &Kind, object
     let own = request.target.kind.clone();
     let Some(new) = request.new.as_deref_mut() else { return };
     *new = in_version(&object, kind, &own);
-    // As in kube-apiserver, an empty list is treated like an absent list.
+    // As in kube-apiserver, an empty list is treated as absent.
     if new.at("/metadata/managedFields").is_some_and(|fields| fields.is_null() || fields.is_empty()) {
         metadata_mut(new).unset("managedFields");
     }
@@ -206,7 +206,7 @@ pub(super) fn check_identity(before: &Json, after: &Json, operation: Operation) 
     let type_of = |object: &Json| (object.text("/apiVersion").to_owned(), object.text("/kind").to_owned());
     if type_of(before) != type_of(after) {
         let (version, kind) = type_of(after);
-        // The name of the scheme is the place in kube-apiserver's source that creates it.
+        // The name of the scheme refers to a line in the source code of kube-apiserver.
         let scheme = "pkg/runtime/scheme.go:111";
         let why = format!("no kind {kind:?} is registered for version {version:?} in scheme {scheme:?}");
         return Err(Failure::internal(why));
@@ -232,7 +232,7 @@ struct MutationErrors {
 }
 
 impl MutationErrors {
-    /// Adds the error, unless the policy's failure policy is `Ignore`.
+    /// Adds the error, unless the failure policy is `Ignore`.
     fn add(&mut self, policy: &BoundPolicy, reason: Option<&'static str>, message: String) {
         if policy.compiled.fails() {
             if self.messages.is_empty() {

@@ -8,7 +8,8 @@ pub(super) fn is_namespace(kind: &Kind) -> bool {
     kind.group.is_empty() && kind.plural == "namespaces"
 }
 
-/// Returns a request's namespace. For a Namespace, returns its name, which is empty if it has not been generated yet.
+/// Returns a request's namespace. For a Namespace, returns the name of the object, which is empty if the name has not
+/// been generated yet.
 pub(super) fn namespace_of<'a>(request: &'a AdmissionRequest<'_>) -> &'a str {
     let target = request.target;
     if is_namespace(&target.kind) { request.name() } else { &target.namespace }

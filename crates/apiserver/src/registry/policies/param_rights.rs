@@ -1,5 +1,5 @@
-//! An admission plugin that checks whether a policy's author may read the policy's parameters.
-//! Without this check, the author could read any object through the policy's messages.
+//! An admission plugin that checks whether the author of a policy may read the policy's parameters. Without this check,
+//! the author could read any object through messages of the policy.
 
 use pintle_apimachinery::cluster::Cluster;
 use pintle_apimachinery::failure::Outcome;
@@ -109,7 +109,8 @@ struct Required {
 }
 
 impl Required {
-    /// Returns the parameter kind's resource. If the kind is unknown, the author needs permission for all resources.
+    /// Returns the parameter kind's resource. If the kind is unknown, the author needs permission to read all
+    /// resources.
     fn of(registry: &Registry, param_kind: Option<&Json>) -> Self {
         let Some(param_kind) = param_kind else {
             return Self { group: "*".into(), version: "*".into(), resource: "*".into() };

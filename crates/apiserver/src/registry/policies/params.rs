@@ -18,7 +18,7 @@ fn kind(registry: &Registry, policy: &Json) -> Result<Arc<Kind>, String> {
     let (api_version, name) = (policy.text("/paramKind/apiVersion"), policy.text("/paramKind/kind"));
     let (group, version) = api_version.split_once('/').unwrap_or(("", api_version));
     let kinds = registry.kinds();
-    // kube-apiserver's REST mapper also finds each kind under its name in lower case.
+    // kube-apiserver's REST mapper also finds each kind by its name in lower case.
     let in_lower_case = || {
         let served = kinds.version(group, version)?.kinds();
         served.into_iter().find(|kind| kind.kind.to_lowercase() == name)
@@ -30,8 +30,8 @@ fn kind(registry: &Registry, policy: &Json) -> Result<Arc<Kind>, String> {
         .ok_or_else(|| format!("failed to find resource referenced by paramKind: '{group}/{version}, Kind={name}'"))
 }
 
-/// Returns a binding's parameters. The policy is evaluated once for each parameter, or once without the variable
-/// `params` if the policy or binding has no parameters.
+/// Returns a binding's parameters. The policy is evaluated once for each parameter. If the policy or binding has no
+/// parameters, it is evaluated once without the variable `params`.
 pub(super) fn collect(
     registry: &Registry,
     policy: &Json,
@@ -82,7 +82,7 @@ fn typed(kind: &Kind, stored: &Arc<Json>) -> Arc<Json> {
     if kind.strategy.openapi().is_none()
         && let Some(metadata) = shown.get_mut("metadata")
     {
-        // kube-apiserver reads built-in kinds through informers that remove the managed fields.
+        // kube-apiserver's informers for built-in kinds remove the managed fields.
         metadata.unset("managedFields");
     }
     Arc::new(shown)

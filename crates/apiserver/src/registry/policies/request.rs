@@ -8,7 +8,7 @@ use pintle_meta::FieldValidation;
 use super::namespace::namespace_of;
 use crate::registry::admission_plugin::{AdmissionOptions, AdmissionRequest, Operation};
 
-/// Returns the operation's name in rules, such as `CREATE`.
+/// Returns the name of the operation as in rules, such as `CREATE`.
 pub(super) fn operation_name(operation: Operation) -> &'static str {
     match operation {
         Operation::Create => "CREATE",
@@ -18,8 +18,8 @@ pub(super) fn operation_name(operation: Operation) -> &'static str {
     }
 }
 
-/// Returns an AdmissionRequest without objects. `kind` is the kind in the version that the policy
-/// matches. `own_type` is the request's object if its type differs from the resource's, such as a Scale.
+/// Returns an AdmissionRequest without objects. `kind` is the kind in the version that the policy matches. `own_type`
+/// is the object in the request if its type differs from the type of the resource, such as a Scale.
 pub(super) fn admission_request(request: &AdmissionRequest<'_>, kind: &Kind, own_type: Option<&Json>) -> Json {
     let (target, user) = (request.target, &request.by.user);
     let gvk = |kind: &Kind| match own_type {
@@ -80,7 +80,7 @@ fn write_options_json(options: &WriteOptions, kind: &str) -> Json {
         json.set("fieldManager", options.field_manager.as_str());
     }
     match options.field_validation {
-        // `Warn` is also the value of a request without `fieldValidation`, so expressions do not receive `Warn`.
+        // `Warn` is also the default of `fieldValidation`, so expressions do not receive `Warn`.
         FieldValidation::Warn => {}
         FieldValidation::Ignore => json.set("fieldValidation", "Ignore"),
         FieldValidation::Strict => json.set("fieldValidation", "Strict"),
@@ -111,9 +111,9 @@ fn delete_options_json(options: &DeleteOptions) -> Json {
     json
 }
 
-/// Returns the members of a namespace object that CEL expressions can read.
+/// Returns the members of a Namespace that CEL expressions can read.
 pub(super) fn namespace_object(namespace: &Json) -> Json {
-    /// As in kube-apiserver, these members are hidden from expressions.
+    /// As in kube-apiserver, expressions cannot read these members.
     const HIDDEN: [&str; 3] = ["managedFields", "ownerReferences", "selfLink"];
     let mut object = namespace.clone();
     if let Some(metadata) = object.get_mut("metadata") {

@@ -21,13 +21,14 @@ pub(super) struct Invocation<'p> {
     pub(super) policy: &'p BoundPolicy,
     pub(super) binding: &'p Binding,
     pub(super) param: Option<Arc<Json>>,
-    /// The resource's kind in the version that the policy matches, which can differ from the request's version.
+    /// The kind of the resource in the version that the policy matches, which can differ from the version of the
+    /// request.
     pub(super) kind: Arc<Kind>,
 }
 
 pub(super) struct Misconfigured<'p> {
     pub(super) policy: &'p BoundPolicy,
-    /// The binding with the error. `None` if the error is in the policy itself.
+    /// The binding with the error. `None` if the policy itself has the error.
     pub(super) binding: Option<&'p Binding>,
     pub(super) why: String,
 }
@@ -44,12 +45,12 @@ impl<'a> Review<'a> {
     pub(super) fn new(registry: &'a Registry, request: &'a AdmissionRequest<'a>) -> Self {
         let own = &request.target.kind;
         let all = registry.kinds();
-        // Events are also served in a second API group.
+        // Events are also served in another API group.
         let is_other = |kind: &&Arc<Kind>| {
             kind.stored_as == own.stored_as && (kind.group != own.group || kind.version != own.version)
         };
         let others = all.kinds().filter(is_other);
-        // Versions without the request's subresource cannot match the request.
+        // Versions without the subresource of the request cannot match the request.
         let subresource = request.target.subresource;
         let is_checked = matches!(subresource, Subresource::Status | Subresource::Scale);
         let others = others.filter(|kind| !is_checked || kind.subresource(subresource).is_some());
@@ -93,7 +94,7 @@ impl<'a> Review<'a> {
         let target = self.request.target;
         let writes = matches!(self.request.operation, Operation::Create | Operation::Update);
         let namespace = match is_namespace(&target.kind) {
-            // As in kube-apiserver, a request for a subresource matches selectors against the old Namespace.
+            // As in kube-apiserver, selectors match a request for a subresource against the old Namespace.
             true if writes && target.subresource == Subresource::None => object.or(old_object),
             true => old_object,
             false => self.namespace.as_deref(),
@@ -108,7 +109,8 @@ impl<'a> Review<'a> {
         matches(constraints, &self.candidates(), &self.matched()).map(|at| self.kinds[at].clone())
     }
 
-    /// Returns the invocations of all matching policies, in policy order. Match conditions have not been evaluated yet.
+    /// Returns the invocations of all matching policies, in the order of the policies. The match conditions are not
+    /// evaluated yet.
     pub(super) fn invocations<'p>(
         &self,
         policies: &'p [BoundPolicy],
@@ -143,8 +145,8 @@ impl<'a> Review<'a> {
         invocations
     }
 
-    /// Returns the request's object if its type differs from the resource's, such
-    /// as a Scale. Objects of another type are not converted to other versions.
+    /// Returns the object in the request if its type differs from the type of the resource, such as a Scale. Such
+    /// objects are not converted to other versions.
     fn own_type(&self) -> Option<&Json> {
         let own = &self.request.target.kind;
         self.object().or(self.request.old).filter(|object| object.text("/kind") != own.kind)
@@ -164,7 +166,8 @@ impl<'a> Review<'a> {
     }
 }
 
-/// Returns the object in the version of `to`. An object whose type differs from the resource's, such as a Scale, is not converted.
+/// Returns the object in the version of the kind `to`. An object whose type differs from the type of the resource, such
+/// as a Scale, is not converted.
 pub(super) fn in_version(object: &Json, from: &Kind, to: &Kind) -> Json {
     if object.text("/kind") == from.kind { convert(object, from, to) } else { object.clone() }
 }
@@ -178,7 +181,8 @@ fn convert(object: &Json, from: &Kind, to: &Kind) -> Json {
         let mut converted = match conversion.and_then(|webhook| webhook.convert(object, &from.api_version(), &version))
         {
             Some(converted) => converted,
-            // Without a webhook, a conversion changes only the version, and keeps fields that the other version does not have.
+            // Without a webhook, a conversion only changes the version. It keeps fields that the other version does not
+            // have.
             None => object.clone(),
         };
         converted.set("apiVersion", version);

@@ -31,8 +31,7 @@ impl Plugin for ValidatingPolicies {
         for invocation in review.invocations(&policies) {
             match invocation {
                 Ok(invocation) => {
-                    // Convert the objects once for all bindings and parameters,
-                    // because a conversion copies the objects.
+                    // Convert the objects only once for all bindings and parameters, because a conversion copies them.
                     let (_, inputs) = match converted.take().filter(|(kind, _)| Arc::ptr_eq(kind, &invocation.kind)) {
                         Some(known) => converted.insert(known),
                         None => converted.insert((invocation.kind.clone(), review.converted(&invocation.kind))),
@@ -59,7 +58,7 @@ impl Plugin for ValidatingPolicies {
 
 type Audited = BTreeMap<String, String>;
 
-/// The audit annotation for the first failure of a binding with the action Audit.
+/// The audit annotation for the first failure of a binding whose actions include `Audit`.
 const FAILURE: &str = "validation.policy.admission.k8s.io/validation_failure";
 
 fn failure(policy: &BoundPolicy, binding: &Binding, denial: &Denial, actions: &[&str]) -> Json {
@@ -72,7 +71,7 @@ fn failure(policy: &BoundPolicy, binding: &Binding, denial: &Denial, actions: &[
     }])
 }
 
-/// Handles failed validations. Depending on the binding's actions, a failure adds a denial, a warning or both.
+/// Handles failed validations. Depending on the actions of the binding, a failure adds a denial, a warning or both.
 fn act(
     request: &AdmissionRequest<'_>,
     invocation: &Invocation<'_>,
@@ -100,7 +99,7 @@ fn act(
     }
     for (key, value) in verdict.annotations {
         let values = audited.entry(format!("{}/{key}", policy.name)).or_default();
-        // As in kube-apiserver, the distinct values of several bindings are joined into one value.
+        // As in kube-apiserver, distinct values from several bindings are joined into one value.
         if values.is_empty() {
             *values = value;
         } else if !values.split(", ").any(|known| known == value) {

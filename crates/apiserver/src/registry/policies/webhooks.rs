@@ -71,7 +71,7 @@ impl Plugin for ValidatingWebhooks {
                 matching.push((webhook, call));
             }
         }
-        // Call all webhooks before a denial ends the request, because kube-apiserver calls them concurrently.
+        // Call all webhooks before returning a denial, because kube-apiserver calls them concurrently.
         let verdicts: Vec<_> =
             matching.into_iter().map(|(webhook, call)| (webhook, ask(calls, call, webhook, false))).collect();
         let outcomes = verdicts.into_iter().map(|(webhook, verdict)| accepted(request, webhook, verdict?));
@@ -84,14 +84,14 @@ impl Plugin for ValidatingWebhooks {
     }
 }
 
-/// Returns `true` if webhooks are never called for the kind. If webhooks were called
-/// for their own configurations, they could block the deletion of these configurations.
+/// Returns `true` if webhooks are never called for the kind. If the server called webhooks for webhook configurations,
+/// a webhook could block the deletion of its own configuration.
 fn is_configuration(kind: &Kind) -> bool {
     kind.group == "admissionregistration.k8s.io" && kind.strategy.openapi().is_none()
 }
 
-/// Returns the call of a webhook, with the kind in the version that the webhook matches.
-/// Returns `None` if the webhook's rules do not match.
+/// Returns the call of a webhook, with the kind in the version that the webhook matches. Returns `None` if the
+/// webhook's rules do not match.
 fn matched(
     registry: &Registry,
     request: &AdmissionRequest<'_>,
@@ -121,7 +121,7 @@ fn matched(
     Ok(Some((kind, WebhookCall { id, client: webhook.client.clone(), review })))
 }
 
-/// Returns the webhook's verdict, or the reason why the call gave no verdict. Returns a failure that
+/// Returns the verdict of the webhook, or the reason why the call did not return a verdict. Returns a failure that
 /// [waits](Failure::is_waiting) if the webhook has not been called yet.
 fn ask(
     calls: &WebhookCalls,
@@ -184,9 +184,9 @@ fn denied(name: &str, status: Option<Status>) -> Failure {
 }
 
 enum PatchFailure {
-    /// The response is invalid. The failure policy determines whether the request fails.
+    /// The response is invalid. The failure policy determines whether the request is rejected.
     Call(String),
-    /// The patch cannot be applied. The request fails regardless of the failure policy.
+    /// The patch cannot be applied. The request is rejected regardless of the failure policy.
     Request(Failure),
 }
 
