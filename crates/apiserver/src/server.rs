@@ -102,7 +102,7 @@ impl ApiServer {
     /// Starts a server. If `upstream` is set, the server reads objects from the upstream
     /// cluster. The server never writes to the upstream cluster.
     ///
-    /// The future is boxed, so that the compiler generates the code of the server in this crate, and not in each program.
+    /// Boxing the future makes the compiler generate the code of the server in this crate instead of in each program.
     #[inline(never)]
     pub(crate) fn start_with_upstream(config: ApiServerConfig, upstream: Option<Upstream>) -> Starting {
         Box::pin(async move {
@@ -180,12 +180,13 @@ impl ApiServer {
         InProcess::new(front, self.token.clone(), self.stop.clone(), own_runtime)
     }
 
-    /// Creates the objects in a YAML or JSON text, in order. Skips objects that already exist. Returns the number of created objects.
+    /// Creates the objects in a YAML or JSON string, in order. Skips objects that already exist. Returns the number of
+    /// created objects.
     ///
     /// # Errors
     ///
-    /// Returns an error if an object cannot be created. The objects before the failed object are
-    /// kept, and the objects after the failed object are not created.
+    /// Returns an error if an object cannot be created. Objects before the failed object are kept. Objects after the
+    /// failed object are not created.
     pub fn load(&self, text: &str) -> Result<usize, LoadError> {
         let _runtime = self.enter_runtime();
         load::text(&self.registry, text)
@@ -197,8 +198,8 @@ impl ApiServer {
     ///
     /// # Errors
     ///
-    /// Returns an error if a file cannot be read or an object cannot be created. The objects before the failed object
-    /// are kept, and the objects after the failed object are not created.
+    /// Returns an error if a file cannot be read or an object cannot be created. Objects before the failed object are
+    /// kept. Objects after the failed object are not created.
     pub fn load_path(&self, path: &Path) -> Result<usize, LoadError> {
         let _runtime = self.enter_runtime();
         load::path(&self.registry, path)
@@ -212,13 +213,13 @@ impl ApiServer {
     /// Replaces the server's objects with the objects of a snapshot, which can
     /// come from another server. UIDs are kept. Returns the number of writes.
     ///
-    /// The server's revision never decreases. Objects that are the same as in the snapshot are not written. All other objects are deleted
-    /// or get a new revision, and watchers receive an event for each of these changes.
+    /// The server's revision never decreases. Objects that already equal the snapshot are not written. All other
+    /// objects are deleted or get a new revision, and watchers receive an event for each of these changes.
     ///
     /// If the snapshot contains a key for service account tokens, the server uses this key from now on. Tokens that are
-    /// signed with this key stay valid, and all other tokens become invalid.
+    /// signed with this key stay valid. All other tokens become invalid.
     ///
-    /// After the server has [settled](Self::settle), it serves exactly the restored CustomResourceDefinitions.
+    /// When the server has [settled](Self::settle), it serves exactly the restored CustomResourceDefinitions.
     pub fn restore(&self, snapshot: &ServerSnapshot) -> usize {
         let _runtime = self.enter_runtime();
         if let Some(key) = snapshot.token_key() {
@@ -237,13 +238,15 @@ impl ApiServer {
         &self.registry.faults
     }
 
-    /// Makes the health check `name` of `/readyz`, `/livez` and `/healthz` fail, or pass again if `fails` is `false`. `/readyz?verbose`
-    /// lists the checks, such as `etcd` or `informer-sync`. The call has no effect if no health check is called `name`.
+    /// Makes the health check `name` of `/readyz`, `/livez` and `/healthz` fail. If `fails` is `false`, the check
+    /// passes again. `/readyz?verbose` lists the checks, such as `etcd` or `informer-sync`. The call has no effect if
+    /// no health check has this name.
     pub fn fail_check(&self, name: &str, fails: bool) {
         self.registry.health.fail(name, fails);
     }
 
-    /// Compacts the store up to the current revision. Afterwards, lists at older revisions and watches from older revisions fail.
+    /// Compacts the store up to the current revision. After this call, lists at older revisions and watches from older
+    /// revisions fail.
     pub fn compact(&self) {
         self.registry.db.compact(self.registry.db.revision());
     }
@@ -253,7 +256,8 @@ impl ApiServer {
         self.registry.clock.set_ahead(ahead);
     }
 
-    /// Enters the runtime of the server's own thread, if any. Until the guard is dropped, the server's code uses that runtime's clock.
+    /// Enters the runtime of the server's own thread, if any. The server's code uses the clock of this runtime until
+    /// the guard is dropped.
     fn enter_runtime(&self) -> Option<EnterGuard<'_>> {
         self.own_runtime.as_ref().map(Handle::enter)
     }
@@ -271,8 +275,9 @@ impl ApiServer {
         self.registry.db.revision()
     }
 
-    /// Waits until the server's controllers have processed all writes so far. Afterwards, all CustomResourceDefinitions are served, the
-    /// dependents of deleted owners are deleted, and deleted namespaces are empty. Objects with finalizers may remain.
+    /// Waits until the controllers of the server have processed all previous writes. When the future completes, all
+    /// CustomResourceDefinitions are served, the dependents of deleted owners are deleted, and deleted namespaces are
+    /// empty. Objects with finalizers may remain.
     ///
     /// # Cancel safety
     ///
@@ -281,8 +286,8 @@ impl ApiServer {
         self.background.settle(&self.registry.db).await;
     }
 
-    /// Closes all of the server's connections and stops its tasks. Waits until the tasks have ended. Computations
-    /// that were offloaded to another thread are not interrupted and may end shortly after the shutdown.
+    /// Closes all of the server's connections and stops its tasks. Waits until the tasks have ended. Computations on
+    /// other threads are not interrupted and may end shortly after the shutdown.
     ///
     /// # Cancel safety
     ///
@@ -315,7 +320,7 @@ impl Drop for ApiServer {
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum StartError {
-    /// The server cannot listen on the address. The usual reason is that another process uses the port.
+    /// The server cannot listen on the address. Usually, another process uses the port.
     #[error("cannot listen on {address}: {cause}")]
     Bind {
         /// The configured address.

@@ -11,7 +11,7 @@ const POLL_INTERVAL: Duration = Duration::from_millis(5);
 ///
 /// # Cancel safety
 ///
-/// Dropping the future stops the polling.
+/// Dropping the future stops polling.
 ///
 /// # Examples
 ///
@@ -50,7 +50,7 @@ pub async fn eventually(within: Duration, mut condition: impl AsyncFnMut() -> bo
 ///
 /// # Cancel safety
 ///
-/// Dropping the future stops the polling.
+/// Dropping the future stops polling.
 pub async fn consistently(during: Duration, mut condition: impl AsyncFnMut() -> bool) -> bool {
     !eventually(during, async || !condition().await).await
 }

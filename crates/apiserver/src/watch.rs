@@ -1,12 +1,12 @@
 //! Watches. A watch reads changes from the store's log and sends frames to one client.
 //!
-//! A [`Watcher`] reads the changes of its resource from a log that all watchers share. A write
-//! notifies the watchers of the object, of its namespace, of its old and new field values, and
-//! of the whole resource. The cost of a write does not depend on the number of other watchers.
+//! A [`Watcher`] reads the changes of its resource from a log that all watchers share. A write notifies the watchers of
+//! the object, its namespace, its old and new field values, and the whole resource. The cost of a write is independent
+//! of the number of other watchers.
 //!
-//! [`WatchEvent`] computes a watcher's event for a change, without side effects. A watcher has no queue: it encodes a frame
-//! only when the connection is ready to send the frame. If a watcher lags too far behind, the server disconnects the
-//! client. The client can resume the watch at the last version that it received.
+//! [`WatchEvent`] computes the event for a change without side effects. A watcher has no queue. It encodes a frame only
+//! when the connection is ready to send the frame. If a watcher lags too far behind, the server disconnects the client.
+//! The client can resume the watch at the last version that it received.
 
 mod frame;
 mod start;
@@ -39,7 +39,7 @@ use crate::registry::{Registry, SCAN_BATCH, Selection, Served, VERSION_TIMEOUT, 
 #[derive(Clone, Debug)]
 pub(crate) struct Frame {
     pub(crate) bytes: Bytes,
-    /// Whether a scripted fault cuts the frame: the server sends half of the frame and then closes the connection.
+    /// Whether a scripted fault cuts the frame. The server then sends half of the frame and closes the connection.
     pub(crate) torn: bool,
 }
 
@@ -52,13 +52,14 @@ pub(crate) enum Cut {
     Fault,
 }
 
-/// The minimum default timeout of a watch. The server adds a random duration of at most the same length.
+/// The minimum default timeout of a watch. The server adds a random duration of up to the same length.
 const DEFAULT_TIMEOUT: Duration = Duration::from_secs(30 * 60);
-/// The maximum duration of a watch. Without a maximum, adding a duration to a time could overflow.
+/// The maximum duration of a watch. The maximum prevents overflows when the duration is added to a time.
 const FOREVER: Duration = Duration::from_secs(u32::MAX as u64);
-/// The approximate maximum size of the watch frames in one write, in bytes. Equals the default frame size of HTTP/2.
+/// The approximate maximum size of the watch frames in one write, in bytes. This size is the default frame size of
+/// HTTP/2.
 const WATCH_PIECE: usize = 16 << 10;
-/// The time between a watch's last bookmark and its end.
+/// The time between the last bookmark and the end of a watch.
 const LAST_BOOKMARK: Duration = Duration::from_secs(2);
 
 /// One client's watch. Dropping the `Watcher` ends the watch.
@@ -69,7 +70,8 @@ pub(crate) struct Watcher {
     shape: FrameShape,
     feed: Feed,
     initial: Option<Initial>,
-    /// The revision of the initial objects, which is sent in the bookmark after them. `None` if no bookmark follows the initial objects.
+    /// The revision of the initial objects. The bookmark after the initial objects contains this revision. `None` if no
+    /// bookmark follows the initial objects.
     end_mark: Option<u64>,
     ready: VecDeque<Bytes>,
     /// The frame that another thread is encoding. The lock is never contended.
@@ -80,10 +82,11 @@ pub(crate) struct Watcher {
     wait_for: Option<u64>,
     fault: Option<WatchFault>,
     lag: Option<Lagging>,
-    /// The next change, which must not be sent yet because a fault rule delays the watch.
+    /// The next change, which a fault rule currently delays.
     held_change: Option<Arc<Change>>,
     start_revision: u64,
-    /// The stream's end, if it directly follows the frames that were returned last. The inner value is the reason.
+    /// The end of the stream, if it directly follows the frames that were returned last. The inner value is the reason
+    /// for the end.
     queued_end: Option<Option<Cut>>,
     conversions: Option<Requester>,
 }
@@ -92,9 +95,9 @@ pub(crate) struct Watcher {
 /// [`FrameShape`] and, if the object matches the selectors, the frame.
 type PendingFrame = Offload<(FrameShape, Option<Outcome<Bytes>>)>;
 
-/// The initial objects of a watch. The objects stay available until the log drops a change that
-/// happened after the watch started, because the watch would miss this change anyway. The reference
-/// is weak, so that a client that does not read its watch does not keep the objects in memory.
+/// The initial objects of a watch. The objects stay available until the log drops a change that happened after the
+/// watch started. The watch would miss this change anyway. The reference is weak, so a client that does not read its
+/// watch does not keep the objects in memory.
 #[derive(Debug)]
 struct Initial {
     objects: Weak<Objects>,
@@ -121,8 +124,8 @@ struct Bookmarks {
 }
 
 impl Watcher {
-    /// Starts a watch. Returns an error if the options are invalid. Versions
-    /// that are too old or too new are reported in the stream instead.
+    /// Starts a watch. Returns an error if the options are invalid. Versions that are too old or too new cause an error
+    /// in the stream instead.
     pub(crate) fn start(
         registry: Arc<Registry>,
         selection: Selection,
@@ -205,13 +208,13 @@ impl Watcher {
         self.shape.media
     }
 
-    /// Returns the time at which the watch ends, even if the client does not read. Returns
-    /// `None` if a fault rule has silenced the watch, because a silenced watch does not end.
+    /// Returns the time at which the watch ends, even if the client does not read. Returns `None` if a fault rule has
+    /// silenced the watch, because a silenced watch never ends.
     pub(crate) fn ends(&self) -> Option<Instant> {
         (!matches!(self.fault, Some(WatchFault::SilentAfter(_)))).then_some(self.deadline)
     }
 
-    /// Waits for the next frame. Returns the frame together with other ready frames, up to a total size of
+    /// Waits for the next frame. Returns the frame together with other frames that are ready, up to a total size of
     /// [`WATCH_PIECE`]. One large write costs less than many small writes.
     ///
     /// # Cancel safety
@@ -238,8 +241,8 @@ impl Watcher {
         Some(Ok(Frame { bytes: piece.freeze(), torn: false }))
     }
 
-    /// Returns `true` if a further frame can be added to the same write. If a fault rule applies to the watch, each
-    /// write contains only one frame, because a fault rule counts the frames.
+    /// Returns `true` if another frame can be added to the same write. If a fault rule applies to the watch, each write
+    /// contains only one frame, because fault rules count frames.
     fn has_more(&self) -> bool {
         let is_ready = !self.ready.is_empty() || self.initial.is_some() || self.feed.has_more();
         is_ready && self.fault.is_none() && self.queued_end.is_none()
@@ -261,7 +264,7 @@ impl Watcher {
                 return self.end(end);
             }
             if self.fault == Some(WatchFault::CutAfter(0)) && !self.ready.is_empty() {
-                // Yield before cutting the stream, because the connection must send the earlier frames first.
+                // Yield before cutting the stream, so the connection can send the earlier frames first.
                 tokio::task::yield_now().await;
                 return Some(Err(Cut::Fault));
             }
@@ -271,7 +274,7 @@ impl Watcher {
             if let Some(frame) = self.ready.pop_front() {
                 return Some(Ok(self.apply_fault(frame)));
             }
-            // Check the deadline first. Otherwise, a watch with a steady flow of changes would never end.
+            // Check the deadline first. Otherwise, a watch with a constant flow of changes would never end.
             if self.state == WatchState::Ending || Instant::now() >= self.deadline {
                 return None;
             }
@@ -289,7 +292,7 @@ impl Watcher {
         }
     }
 
-    /// Waits for the next change that this watch may see. A fault rule can delay changes.
+    /// Waits for the next change that this watch may send. A fault rule can delay changes.
     ///
     /// # Cancel safety
     ///
@@ -318,8 +321,8 @@ impl Watcher {
         self.lag.as_ref().filter(|lagging| !lagging.is_over())
     }
 
-    /// Returns the revision up to which the watch has sent all changes. Returns `None`
-    /// if there are unread changes, or if the store has not reached the start revision.
+    /// Returns the revision up to which all changes have been sent. Returns `None` if there are unread changes, or if
+    /// the store has not reached the start revision.
     fn sent_revision(&self) -> Option<u64> {
         let read = match &self.held_change {
             Some(change) => change.revision() - 1,
@@ -332,7 +335,7 @@ impl Watcher {
         (sent >= self.start_revision).then_some(sent)
     }
 
-    /// Waits silently until the client disconnects or the resource is removed.
+    /// Sends nothing, and waits until the client disconnects or the resource is removed.
     async fn stay_silent(&mut self) -> Option<Result<Frame, Cut>> {
         loop {
             match self.feed.next(&self.registry.db).await {
@@ -360,8 +363,8 @@ impl Watcher {
         self.selection.search_weight(stored).max(self.shape.weight(stored, &self.selection.kind))
     }
 
-    /// Encodes a frame, and queues it if the object matches the selectors. Expensive encodings are
-    /// offloaded to another thread, and [`finish_frame`](Self::finish_frame) queues their frames.
+    /// Encodes a frame, and adds it to the queue if the object matches the selectors. Expensive frames are encoded on
+    /// another thread, and [`finish_frame`](Self::finish_frame) adds them to the queue.
     fn encode(
         &mut self,
         weight: usize,
@@ -375,7 +378,8 @@ impl Watcher {
                     match registry.settle(&by).await {
                         Ok(true) => {}
                         Ok(false) => break frame,
-                        // kube-apiserver also returns this error, because it can never fill its watch cache for this version.
+                        // kube-apiserver returns the same error, because it can never fill its watch cache for this
+                        // version.
                         Err(_) => break Some(Err(Failure::too_large_version(registry.db.revision(), 0, 1))),
                     }
                 };
@@ -471,7 +475,8 @@ impl Watcher {
         if now >= bookmarks.next {
             bookmarks.next = now + bookmark_interval(&self.registry);
         }
-        // Bookmarks follow the events for all earlier changes, so send a bookmark only if no change is unread.
+        // A bookmark must follow the events for all earlier changes, so send a bookmark only if all changes have been
+        // read.
         if let Some(revision) = self.sent_revision() {
             self.push_bookmark(revision, false);
         }

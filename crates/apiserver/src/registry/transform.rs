@@ -105,7 +105,7 @@ impl Transform {
         head
     }
 
-    /// Appends an object to a list's items. For most kinds, list items have no `apiVersion` and `kind`.
+    /// Appends an object to a list's items. List items of most kinds have no `apiVersion` and `kind`.
     pub(crate) fn write_item(&self, object: &Served, kind: &Kind, now: Timestamp, to: &mut Vec<u8>) {
         match self {
             Self::None => object.write(kind.lists_in_full(), to),
@@ -114,8 +114,8 @@ impl Transform {
         }
     }
 
-    /// Returns `true` if the items of an empty list are `null` instead of `[]`. Lists of
-    /// metadata have `null` items, and so do tables of kinds without declared columns.
+    /// Returns `true` if the items of an empty list are `null` instead of `[]`. Lists of metadata have `null` items.
+    /// Tables of kinds without declared columns also have `null` items.
     pub(crate) fn is_null_if_empty(&self, kind: &Kind) -> bool {
         match self {
             Self::None => false,
@@ -164,7 +164,8 @@ fn definitions(kind: &Kind) -> Json {
     columns.iter().map(column).collect()
 }
 
-/// Returns the cells of an object's table row. Cells show ages in whole seconds, so they are cached for one second.
+/// Returns the cells of an object's table row. The cells are cached for one second, because they show ages in whole
+/// seconds.
 fn cells(kind: &Kind, object: &Served, now: Timestamp) -> Arc<[u8]> {
     let form = match kind.strategy.form() {
         Form::Checked(form) => form,

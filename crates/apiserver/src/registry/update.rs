@@ -1,5 +1,5 @@
-//! Updates objects for PUT, PATCH and apply requests. An update reads the stored object, computes
-//! the new object, and commits it only if the stored object and the other inputs have not changed.
+//! Updates objects for PUT, PATCH and apply requests. An update reads the stored object, computes the new object, and
+//! commits it only if none of the inputs have changed.
 
 use std::sync::Arc;
 
@@ -19,17 +19,18 @@ use super::object_write::Write;
 use super::pipeline::Complete;
 use super::served::{Served, Written, typed};
 
-/// The maximum number of attempts for the server's own writes. If all attempts fail,
-/// the controller tries again when it observes the write that caused the last conflict.
+/// The maximum number of attempts for the server's own writes. If all attempts fail, the server's controller tries
+/// again when it observes the write that caused the last conflict.
 const TRIES: usize = 64;
 
-/// A function that computes the new object from the stored object. The argument has an `apiVersion` and a `kind`.
+/// A function that computes the new object from the stored object. The function receives an object with an `apiVersion`
+/// and a `kind`.
 pub(crate) type Make<'a> = &'a (dyn Fn(Option<&Json>) -> Outcome<Json> + Sync);
 
 pub(crate) enum UpdateSource<'a> {
     Put(&'a Json),
     Patch(Make<'a>),
-    /// By server-side apply, which creates the object if it does not exist.
+    /// A server-side apply, which creates the object if it does not exist.
     Apply(Make<'a>),
 }
 
@@ -39,7 +40,8 @@ impl Registry {
     ///
     /// # Cancel safety
     ///
-    /// If the future is dropped, no further attempt starts. Each attempt is either complete or has no effect.
+    /// If the future is dropped, no further attempt starts. Each attempt either updates the object completely or has no
+    /// effect.
     pub(crate) async fn guaranteed_update(
         &self,
         target: &RequestTarget,
@@ -50,7 +52,8 @@ impl Registry {
         loop {
             match self.with_webhooks(by.requester(), || self.try_update(target, source, by)).await? {
                 Ok(written) => return Ok(written),
-                // Return the error. A retry cannot succeed while another object has a value that must be unique, such as an address.
+                // Return the error. Do not retry while another object has a value that must be unique, such as an
+                // address.
                 Err(Refused::Taken) if claim_conflicts == TRIES => {
                     return Err(Failure::modified(&target.kind.resource(), &target.name));
                 }
@@ -61,7 +64,8 @@ impl Registry {
         }
     }
 
-    /// Like [`guaranteed_update`](Self::guaranteed_update), but does not await and makes a limited number of attempts.
+    /// Like [`guaranteed_update`](Self::guaranteed_update), but runs synchronously and makes a limited number of
+    /// attempts.
     pub(crate) fn update(
         &self,
         target: &RequestTarget,
@@ -115,8 +119,8 @@ impl Registry {
         Ok(replaced.map(|object| Written { object, created: false }))
     }
 
-    /// Processes an update of an object that does not exist. A PUT request creates the object if the kind allows this, even if the path
-    /// names a subresource. An apply request creates the object, regardless of its kind.
+    /// Processes an update of an object that does not exist. If the kind allows it, a PUT request creates the object,
+    /// even if the path names a subresource. An apply request always creates the object.
     fn update_absent(
         &self,
         target: &RequestTarget,
@@ -159,8 +163,7 @@ impl Registry {
         let current = old.text("/metadata/resourceVersion").to_owned();
         let number = if version.is_empty() { 0 } else { super::list::parse_number(&version)? };
         if number == 0 {
-            // Every stored object has a resourceVersion, and a patch starts from a copy of the stored object. Therefore,
-            // the patch has removed the resourceVersion.
+            // A stored object always has a resourceVersion, so the patch must have removed it.
             if kind.flags.requires_resource_version {
                 let why = "must be specified for an update";
                 let error = FieldError::invalid("metadata.resourceVersion", &Json::from(0), why);
@@ -208,7 +211,7 @@ impl Registry {
         if super::delete::is_removable(kind, &new) {
             let removed = self.db.remove(&target.resource_key(), &target.key(), stored.revision());
             return Ok(match removed {
-                // The request succeeds, because another request has already removed the object.
+                // Another request has already removed the object, so this request also succeeds.
                 Ok(_) | Err(Refused::Mismatch(None)) => Ok(Served::value(kind, new)),
                 Err(refused) => Err(refused),
             });
@@ -224,14 +227,15 @@ impl Registry {
     }
 }
 
-/// Returns `true` if a custom resource is stored in another version than the current storage version. The next update then stores the
-/// object even if nothing changes. Storage version migrations rely on this write.
+/// Returns `true` if a custom resource is stored in a version other than the current storage version. The next update
+/// stores the object even if nothing else changes. Storage version migrations depend on this write.
 fn is_of_old_version(kind: &Kind, stored: &Stored) -> bool {
     let current = kind.stored_version.as_ref().filter(|_| kind.origin() != Origin::BuiltIn);
     !stored.version().is_empty() && current.is_some_and(|current| current.to_string() != stored.version())
 }
 
-/// Restores the fields that a write cannot change, because converting to another version and back may have changed them.
+/// Restores the fields that a write must not change, because a conversion to another version and back may have changed
+/// them.
 fn keep_other_part(subresource: Subresource, new: &mut Json, old: &Json) {
     let kept = if subresource == Subresource::Status { "spec" } else { "status" };
     restore_member(new, old, kept);

@@ -1,5 +1,5 @@
-//! Calls webhooks between two attempts to process a request. The second attempt uses the
-//! webhooks' responses. Also converts objects with webhooks.
+//! Calls webhooks between two attempts to process a request. The next attempt uses the responses of the webhooks. Also
+//! converts objects with webhooks.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -21,28 +21,29 @@ use pintle_apimachinery::request::webhook_calls::{
     MissingConversion, WebhookAnswer, WebhookCall, WebhookCalls, WebhookClient,
 };
 
-/// The maximum number of attempts to process a request. Each attempt may need the response of a further webhook.
+/// The maximum number of attempts to process a request. Each attempt may need the response of one more webhook.
 const MAX_ROUNDS: usize = 256;
 
-/// The total size, in bytes, at which a list's objects are sent in a
-/// conversion review. A review exceeds this size by at most one object.
+/// The total size, in bytes, after which a conversion review receives no more objects of a list. A review exceeds this
+/// size by at most one object.
 const LARGEST_BATCH: usize = 1 << 20;
 
 impl Registry {
     pub(crate) fn has_webhooks(&self) -> bool {
-        // A plan does not call webhooks, because they belong to the live cluster.
+        // A plan does not call webhooks, because the webhooks belong to the live cluster.
         !self.db.is_mirror()
             && (!self.webhooks.validating(&self.db).is_empty() || !self.webhooks.mutating(&self.db).is_empty())
     }
 
-    /// Returns the name of the webhook's Service if its address is unknown. The webhook is then not called.
+    /// If the address of the webhook's Service is unknown, returns the name of the Service. The server does not call
+    /// such a webhook.
     pub(crate) fn unknown_service<'a>(&self, client: &'a WebhookClient) -> Option<&'a str> {
         let service = client.service.as_str();
         (!service.is_empty() && !self.config.services.contains_key(service)).then_some(service)
     }
 
-    /// Calls `attempt` until it needs no further webhook answers. Between
-    /// two attempts, calls the webhooks whose answers are missing.
+    /// Calls `attempt` until no webhook responses are missing. Between two attempts, calls the webhooks whose responses
+    /// are missing.
     ///
     /// # Cancel safety
     ///
@@ -57,14 +58,15 @@ impl Registry {
             if !self.settle(by).await? {
                 return Err(failure);
             }
-            // Remove the warnings, because the next attempt adds them again. Also, the attempt may
-            // have processed objects that were not converted yet.
+            // Discard the warnings and annotations. The next attempt adds them again, and this attempt may have
+            // processed objects that were not converted yet.
             by.restore_notes(notes);
         }
         Err(too_many_rounds())
     }
 
-    /// Calls `read`, which writes nothing, until it needs no further webhook conversions. Between two attempts, calls the webhooks.
+    /// Calls `read`, which writes nothing, until no webhook conversions are missing. Between two attempts, calls the
+    /// webhooks.
     ///
     /// # Cancel safety
     ///
@@ -83,7 +85,8 @@ impl Registry {
         Err(too_many_rounds())
     }
 
-    /// Returns a response's object in the version of `kind`. Calls the conversion webhook if the kind has a conversion webhook.
+    /// Returns the object of a response in the version of `kind`. If the kind has a conversion webhook, calls the
+    /// webhook.
     pub(crate) async fn settled(&self, kind: &Kind, object: Served, by: &Requester) -> Outcome<Served> {
         match object.unconverted() {
             None => Ok(object),
@@ -91,7 +94,7 @@ impl Registry {
         }
     }
 
-    /// Converts a list's objects, if the kind has a conversion webhook. Afterwards, encoding the list calls no webhook.
+    /// If the kind has a conversion webhook, converts the objects of a list. Encoding the list then calls no webhook.
     pub(crate) async fn settle_list(&self, kind: &Kind, list: &ListReply, by: &Requester) -> Outcome<()> {
         if by.webhooks.is_none() || kind.strategy.conversion().is_none() {
             return Ok(());
@@ -109,7 +112,7 @@ impl Registry {
             }
         }
         self.settle(by).await?;
-        // All conversions now have a result, which can be a failure.
+        // Each conversion now has a result. The result can be a failure.
         let mut objects = list.objects.clone();
         while let Some(found) = objects.scan_next() {
             tokio::task::yield_now().await;
@@ -135,8 +138,8 @@ impl Registry {
         by.check_time()?;
         let wanted = calls.take_missing_conversions();
         if !wanted.is_empty() {
-            // This attempt has passed unconverted objects to the other webhooks.
-            // The next attempt calls these webhooks with converted objects.
+            // Drop the missing calls, because they contain unconverted objects. The next attempt calls these webhooks
+            // with converted objects.
             drop(calls.take_missing_calls());
             self.convert(calls, wanted).await;
             offload::work_on(offload::ALWAYS).await;
@@ -147,12 +150,13 @@ impl Registry {
         for (call, answer) in join_all(answers).await {
             calls.add_answer(call, answer);
         }
-        // The next attempt takes as long as the first attempt.
+        // The next attempt is as expensive as the first attempt.
         offload::work_on(offload::ALWAYS).await;
         Ok(())
     }
 
-    /// Requests conversions from the webhooks. One call converts all objects with the same versions.
+    /// Requests conversions from the webhooks. A single call converts all objects with the same source and target
+    /// versions.
     async fn convert(&self, calls: &WebhookCalls, mut wanted: Vec<MissingConversion>) {
         let mut seen = HashSet::new();
         wanted.retain(|wanted| seen.insert((wanted.to.clone(), wanted.object.to_string())));
@@ -165,7 +169,7 @@ impl Registry {
             let objects: Vec<_> = group.iter().map(|wanted| &*wanted.object).collect();
             let review = conversion_review(&first.webhook, &first.to, objects.iter().copied());
             let call = WebhookCall { id: String::new(), client: first.webhook.client.clone(), review };
-            // As in kube-apiserver, a conversion's timeout does not depend on the request's timeout.
+            // As in kube-apiserver, the timeout of a conversion is independent of the timeout of the request.
             let answer = self.call(call, None).await;
             let versions = (first.from.as_str(), first.to.as_str());
             match read_conversion_response(&first.webhook, &answer.uid, &answer.body, versions, &objects) {
@@ -180,7 +184,7 @@ impl Registry {
 
     async fn call(&self, call: WebhookCall, deadline: Option<Instant>) -> WebhookAnswer {
         let own = Duration::from_secs(call.client.timeout_seconds.into());
-        // As in kube-apiserver, the request's remaining time is rounded up to whole seconds.
+        // As in kube-apiserver, the remaining time of the request is rounded up to whole seconds.
         let rest = deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
         let rest = rest.map(|rest| Duration::from_millis(u64::try_from(rest.as_millis()).unwrap_or(u64::MAX)));
         let rest = rest.map(|rest| Duration::from_secs(rest.as_secs() + u64::from(rest.subsec_nanos() > 0)));

@@ -1,5 +1,5 @@
-//! Tests of conflicting writes. Another request changes an object
-//! after the tested write has read it and before the write commits.
+//! Tests of conflicting writes. In these tests, another request changes an object after a write has read the object and
+//! before the write commits.
 
 use std::fmt;
 use std::sync::Arc;
@@ -131,7 +131,7 @@ fn apply_of_status_is_retried_after_a_conflict() {
 #[test]
 fn put_updates_a_concurrently_created_object() {
     let registry = server(put_first, 1);
-    // An update of Endpoints can omit the resourceVersion, but an update of a Lease cannot.
+    // An update of Endpoints can omit the resourceVersion. An update of a Lease cannot.
     let endpoints = target(&registry, "", "endpoints", "a");
     let body = json!({"apiVersion": "v1", "kind": "Endpoints", "metadata": {"name": "a", "labels": {"mine": "yes"}}});
     let written = write(&registry, &endpoints, &UpdateSource::Put(&body)).expect("no conflict");

@@ -1,10 +1,11 @@
-//! Creates the objects that every cluster has before the first controller runs: namespaces, RBAC roles and bindings, flow schemas,
-//! priority classes, the local APIServices, the ServiceCIDR, and the server's own Lease.
+//! Creates the objects that exist in every cluster before the first controller runs: namespaces, RBAC roles and
+//! bindings, flow schemas, priority classes, the local APIServices, the ServiceCIDR, and the Lease of the server.
 //!
-//! `bootstrap/objects.jsonl` contains the objects of a kube-apiserver 1.36.1, recorded one minute after its start. Each line contains one
-//! object. The lines are in the order of creation. Objects are in their stored form, without UIDs and times, and are written directly to
-//! the store. Creating them through the API would take most of the server's startup time. The code in this module creates the objects that
-//! differ between servers. The ConfigMap for tracking legacy tokens is omitted, so that tests see only the ConfigMaps that they create.
+//! `bootstrap/objects.jsonl` contains the objects of a kube-apiserver 1.36.1, recorded one minute after its start. Each
+//! line contains one object. The lines are sorted by creation. The objects are in their stored form, without UIDs and
+//! times. The server writes them directly to the store. Creating these objects through the API would take most of the
+//! startup time. The code in this module creates the objects that differ between servers. The ConfigMap for tracking
+//! legacy tokens is omitted, because tests expect only the ConfigMaps that they create.
 
 use std::net::SocketAddr;
 use std::sync::{Arc, LazyLock};
@@ -155,7 +156,8 @@ mod tests {
         }
     }
 
-    /// Removes `apiVersion`, `kind`, the UID, all times, the revision and the managed fields, which depend on how the object was written.
+    /// Removes `apiVersion`, `kind`, and the fields that depend on how the object was written: the UID, all times, the
+    /// revision and the managed fields.
     fn without_variable_fields(mut object: Json) -> Json {
         object.unset("apiVersion");
         object.unset("kind");

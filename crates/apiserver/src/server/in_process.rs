@@ -28,7 +28,7 @@ use super::thread::{OwnRuntime, server_ended};
 /// The server applies the same checks, faults and deadlines to a call as to a request over a connection. The server uses only the path and
 /// the query of the request's URI. The caller is an administrator, unless the request has an `Authorization` header.
 ///
-/// Calls use no connection. Therefore, these features and limits do not apply:
+/// Calls use no connection. Therefore, the following features and limits do not apply:
 ///
 /// - WebSockets and TLS
 /// - the maximum number of concurrent requests per connection
@@ -36,7 +36,7 @@ use super::thread::{OwnRuntime, server_ended};
 ///
 /// # Cancel safety
 ///
-/// If the future is dropped, each of the request's writes is either complete or has no effect.
+/// If the future is dropped, each write of the request is either complete or has no effect.
 ///
 /// # Examples
 ///
@@ -115,7 +115,7 @@ where
                 let bearer = HeaderValue::try_from(format!("Bearer {}", token.expose())).map_err(io::Error::other)?;
                 request.headers_mut().insert(AUTHORIZATION, bearer);
             }
-            // Drop the socket of an upgrade, because only a request over a connection can be upgraded to a WebSocket.
+            // Drop the socket of an upgrade. Only requests over a connection can be upgraded to a WebSocket.
             let answered = async {
                 match own_runtime {
                     Some(runtime) => runtime.respond(front, request).await,
@@ -134,8 +134,8 @@ where
     }
 }
 
-/// The response body of an [`InProcess`] call. Dropping the body ends a watch. Reading the
-/// body fails if a scripted fault cuts it off, or if the server stops before it is complete.
+/// The response body of an [`InProcess`] call. Dropping the body ends a watch. Reading the body fails if a scripted
+/// fault cuts the body off, or if the server stops before the body is complete.
 pub struct InProcessBody {
     /// The content, or `None` for a HEAD request.
     body: Option<pintle_serving::body::ResponseBody>,

@@ -1,4 +1,4 @@
-//! Creates a kubeconfig file for the server's clients.
+//! Creates a kubeconfig file for clients of the server.
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;

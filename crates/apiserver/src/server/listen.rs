@@ -39,7 +39,7 @@ const PROBE_EVERY: Duration = Duration::from_secs(15);
 const PROBES: u32 = 4;
 const GRACEFUL_SHUTDOWN: Duration = Duration::from_secs(1);
 const HANDSHAKE: Duration = Duration::from_secs(10);
-/// The pause after a failure to accept a connection, for example because no file descriptors are left.
+/// The pause after a failed accept, for example because the process has no free file descriptors.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 
 /// Returns the maximum number of concurrent connections: the smaller of `wanted` and half of the process's open file limit.
@@ -71,7 +71,7 @@ pub(super) async fn accept(
     let (permits, heads) = (Arc::new(Semaphore::new(limit)), Heads::default());
     loop {
         let accept = async {
-            // Acquiring a permit fails only if the semaphore is closed, which never happens.
+            // Acquiring a permit fails only if the semaphore is closed. The semaphore is never closed.
             let permit = permits.clone().acquire_owned().await;
             (listener.accept().await, permit)
         };
@@ -127,8 +127,8 @@ async fn serve_on(socket: impl AsyncRead + AsyncWrite + Unpin + Send + 'static, 
         let (version, open) = (request.version(), requests.open(&request));
         let refusal = framing::refusal(&request);
         async move {
-            // Fails if the budget for request heads is exhausted. The failure
-            // closes an HTTP/1 connection, but only resets an HTTP/2 stream.
+            // Returns an error if the budget for request heads is exhausted. The error closes an HTTP/1 connection, but
+            // only resets the stream of an HTTP/2 connection.
             let open = open?;
             if let Some(refusal) = refusal {
                 return Ok(refusal.map(|body| TrackedBody::new(body, open, version)));
@@ -165,7 +165,8 @@ async fn serve_on(socket: impl AsyncRead + AsyncWrite + Unpin + Send + 'static, 
     let ended = tokio::select! {
         ended = connection.as_mut() => ended,
         () = activity.overdue() => {
-            // On an HTTP/2 connection, the shutdown sends GOAWAY. Otherwise, the client would report a failed connection.
+            // On an HTTP/2 connection, the shutdown sends GOAWAY. Without GOAWAY, the client would report a failed
+            // connection.
             connection.as_mut().graceful_shutdown();
             match tokio::time::timeout(GRACEFUL_SHUTDOWN, connection).await {
                 Ok(ended) => ended,

@@ -13,11 +13,11 @@ use serde::{Deserialize, Serialize};
 
 use crate::registry;
 
-/// A server's objects at one revision. Created by [`ApiServer::snapshot`](super::ApiServer::snapshot). A
-/// snapshot is cheap, because it shares the stored objects with the server.
+/// A server's objects at one revision. Created by [`ApiServer::snapshot`](super::ApiServer::snapshot). A snapshot is
+/// cheap because it shares the stored objects with the server.
 ///
-/// The text form begins with a header line that contains the revision. Each further line contains one object as JSON. Keep the text form
-/// secret, because it contains Secrets and the key that signs service account tokens.
+/// The text form begins with a header line that contains the revision. Each following line contains one object as JSON.
+/// Keep the text form secret, because it contains Secrets and the key that signs service account tokens.
 #[derive(Clone)]
 pub struct ServerSnapshot {
     revision: u64,
@@ -71,7 +71,8 @@ impl ServerSnapshot {
         self.revision
     }
 
-    /// Returns a snapshot of only the objects that were created or changed after `earlier`, an earlier snapshot of the same server.
+    /// Returns a snapshot that contains only the objects created or changed after `earlier`, an earlier snapshot of the
+    /// same server.
     #[must_use]
     pub fn since(&self, earlier: &Self) -> Self {
         let is_new = |at: &(ResourceKey, Key), kept: &Stored| {

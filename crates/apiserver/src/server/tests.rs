@@ -1,4 +1,4 @@
-//! Unit tests of connection tasks. Only the server itself can count these tasks.
+//! Unit tests of connection tasks. These are unit tests, because only the server can count its tasks.
 
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;

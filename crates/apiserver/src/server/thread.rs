@@ -22,7 +22,7 @@ use crate::live::Upstream;
 pub(super) async fn start(config: ApiServerConfig, upstream: Option<Upstream>) -> Result<ApiServer, StartError> {
     let (sender, started) = oneshot::channel();
     let run = move || {
-        // If the caller no longer waits for the server, the failed `send` drops the server, which stops it.
+        // If the caller no longer waits for the server, `send` fails and drops the server, which stops it.
         let runtime = match Builder::new_current_thread().enable_all().build() {
             Ok(runtime) => runtime,
             Err(error) => return drop(sender.send(Err(StartError::Thread(error)))),
@@ -54,12 +54,13 @@ pub(super) struct OwnRuntime {
     pub(super) stop: CancellationToken,
 }
 
-/// The maximum number of body frames that the server's thread can send ahead of the caller's thread.
+/// The maximum number of body frames that the server's thread can send before the caller's thread reads them.
 const READY: usize = 16;
 
 impl OwnRuntime {
-    /// Serves a request on this runtime, and passes the response body's frames to the caller's runtime. Returns `None` if the server
-    /// stops. If the future or the returned body is dropped, the server stops processing the request.
+    /// Serves a request on this runtime and passes the frames of the response body to the caller's runtime. Returns
+    /// `None` if the server stops. If the future or the returned body is dropped, the server stops processing the
+    /// request.
     pub(super) async fn respond(self, front: Front, request: Request<Incoming>) -> Option<Response<ResponseBody>> {
         let (mut sender, answered) = oneshot::channel();
         let work = async move {
@@ -87,14 +88,14 @@ impl OwnRuntime {
         self.tasks.spawn_on(async move { stop.run_until_cancelled(work).await }, &self.runtime);
         let clock_guard = inhibit_auto_advance();
         let (head, receiver, bounded) = answered.await.ok()?;
-        // A paused clock may advance during a watch, because a watch can last indefinitely.
+        // A paused clock may advance during a watch, because a watch can last forever.
         let clock_guard = clock_guard.filter(|_| bounded);
         let parts = stream::unfold(Some((receiver, clock_guard)), |state| async {
             let (mut receiver, clock_guard) = state?;
             match receiver.recv().await {
                 Some(Some(part)) => Some((part, Some((receiver, clock_guard)))),
                 Some(None) => None,
-                // The sender was dropped before the end of the body, so the body is incomplete.
+                // The sender was dropped before the body was complete.
                 None => Some((Err(server_ended()), None)),
             }
         });
@@ -103,8 +104,8 @@ impl OwnRuntime {
 }
 
 /// Prevents a paused tokio clock from advancing automatically until the returned sender is dropped. Call this function
-/// while the current thread waits for another thread. The function starts a blocking task, because a paused clock does not
-/// advance while a blocking task runs. Returns `None` if the clock is not paused.
+/// while the current thread waits for another thread. The function starts a blocking task, which prevents a paused
+/// clock from advancing. Returns `None` if the clock is not paused.
 fn inhibit_auto_advance() -> Option<std::sync::mpsc::Sender<()>> {
     let (tokio_now, real) = (tokio::time::Instant::now().into_std(), std::time::Instant::now());
     let is_paused = tokio_now > real || real.duration_since(tokio_now) > Duration::from_millis(1);

@@ -39,7 +39,7 @@ enum Reaction {
     #[default]
     Nothing,
     Change,
-    /// Sets a string field of the new object to a value.
+    /// Sets a string field of the new object. The values are a JSON pointer and the new string.
     Set(&'static str, &'static str),
     Refuse(&'static str),
 }
@@ -89,8 +89,8 @@ impl Plugin for Witness {
     }
 }
 
-/// The recorded kinds, each with the JSON pointer of a field and a value. The plugin
-/// records this field of each object, and [`Reaction::Change`] sets it to the value.
+/// The recorded kinds, each with a JSON pointer and a value. The plugin records the field at the pointer.
+/// [`Reaction::Change`] sets the field to the value.
 const SAMPLED_FIELDS: &[(&str, &str, &str)] = &[
     ("ConfigMap", "/data/k", "changed"),
     ("Lease", "/spec/holderIdentity", "changed"),
@@ -112,7 +112,7 @@ const SAMPLED_FIELDS: &[(&str, &str, &str)] = &[
     ("PodPortForwardOptions", "/ports", "[7]"),
 ];
 
-/// Returns the JSON pointer of the object's recorded field, and the value that [`Reaction::Change`] sets.
+/// Returns the JSON pointer of the recorded field, and the value that [`Reaction::Change`] sets.
 fn sampled_field(object: &Json) -> (&'static str, Json) {
     let kind = object.text("/kind");
     let (_, pointer, value) =

@@ -1,4 +1,4 @@
-//! Determines the event for a change in a watch.
+//! Determines the event that a watch sends for a change.
 
 use std::sync::Arc;
 
@@ -13,9 +13,9 @@ pub(crate) struct WatchEvent {
 }
 
 impl WatchEvent {
-    /// Returns the event for a change, or `None` if the watch sends no event. If the object
-    /// matches the selectors now but did not match before, the event is ADDED. If it no
-    /// longer matches, the event is DELETED, with the previous content and the new revision.
+    /// Returns the event for a change, or `None` if the watch sends no event. If the object did not match the selectors
+    /// before the change but matches now, the event is ADDED. If the object no longer matches the selectors, the event
+    /// is DELETED, with the previous content and the new revision.
     pub(crate) fn of(change: &Change, selection: &Selection) -> Option<Self> {
         if !change.key.starts_with(selection.range().prefix()) {
             return None;

@@ -1,4 +1,5 @@
-//! Requests with expensive responses: objects of maximum size, and objects that are not served in their stored form.
+//! Requests with expensive responses: objects of the maximum size, and objects that are served in a form other than
+//! their stored form.
 
 use std::sync::Arc;
 
@@ -18,14 +19,15 @@ const PROTOBUF_STREAM: &[(&str, &str)] = &[("accept", "application/vnd.kubernete
 const TABLE: &[(&str, &str)] = &[("accept", "application/json;as=Table;g=meta.k8s.io;v=v1")];
 const GZIP: &[(&str, &str)] = &[("accept-encoding", "gzip")];
 
-/// A request with an expensive response, and the writes that create the objects in the response.
+/// A request with an expensive response, and the writes that create the objects for the response.
 #[derive(Clone)]
 pub(crate) struct HeavyAnswer {
     pub(crate) name: &'static str,
     before: Vec<(Method, String, Json)>,
     path: String,
     headers: &'static [(&'static str, &'static str)],
-    /// The path of the collection in which a test changes an object while it reads a watch. `None` unless the request is a watch.
+    /// The path of the collection in which the test changes an object while it reads a watch. `None` if the request is
+    /// not a watch.
     changed: Option<&'static str>,
 }
 
@@ -91,7 +93,7 @@ impl HeavyAnswer {
     pub(crate) async fn read(self, server: Arc<ApiServer>) {
         let (head, mut body) = send(&server, Method::GET, &self.path, self.headers, "").await.into_parts();
         assert_eq!(head.status, 200, "{}", self.name);
-        // Do not parse the response, because parsing would also block this thread.
+        // Do not parse the response, because parsing also blocks this thread.
         let Some(path) = self.changed else {
             body.collect().await.expect("a whole body");
             return;

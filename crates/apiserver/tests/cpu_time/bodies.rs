@@ -30,7 +30,8 @@ pub(crate) struct Heavy {
 
 impl Heavy {
     fn post(name: &'static str, path: &str, body: impl ToString) -> Self {
-        // Use strict validation. Otherwise, the warnings about all unknown fields would need more headers than the test client accepts.
+        // Use strict validation. With warnings, all unknown fields would need more headers than the test client
+        // accepts.
         let path = format!("{path}?fieldValidation=Strict");
         Self { name, before: Vec::new(), method: Method::POST, path, media: JSON, body: body.to_string() }
     }
@@ -102,7 +103,7 @@ pub(crate) fn widget(spec: Json) -> Json {
     json!({"apiVersion": "e.com/v1", "kind": "Widget", "metadata": {"name": "heavy"}, "spec": spec})
 }
 
-/// Returns all cases. `parts` is the size of the bodies, in thousandths of the full size.
+/// Returns all cases. `parts` is the size of the bodies in thousandths of their full size.
 pub(crate) fn bodies(parts: usize) -> Vec<Heavy> {
     let scaled = |full: usize| full * parts / 1000;
     let texts = |count: usize| -> Json { (0..count).map(|at| Json::from(format!("e.com/f{at}"))).collect() };
@@ -188,7 +189,7 @@ pub(crate) async fn begin(heavy: &Heavy, own_thread: bool) -> (Arc<ApiServer>, i
         let (head, body) = send(&target, method, &path, &[("content-type", media)], &body).await.into_parts();
         // Do not parse the response, because parsing would block a server that runs on this thread.
         body.collect().await.expect("a whole body");
-        // Some of the requests fail validation. Status 500 means that the object is too large for etcd.
+        // Some requests fail validation. Status 500 means that the object is too large for etcd.
         assert!(matches!(head.status.as_u16(), 200 | 201 | 400 | 422 | 500), "{name}: {}", head.status);
         target.settle().await;
     };

@@ -10,8 +10,8 @@ use crate::{TURN, cpu_time};
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "slow: the step `slow` of `cargo xtask ci --full` runs it"]
 async fn work_for_a_heavy_body_grows_linearly() {
-    // For an input that is four times as long, a linear algorithm takes four times as long, and a quadratic algorithm
-    // takes sixteen times as long. The test compares the shortest times of several runs.
+    // For four times as much input, a linear algorithm takes four times as long, and a quadratic algorithm takes
+    // sixteen times as long. The test compares the shortest times of several runs.
     const MOST: u32 = 8;
     const TRIES: usize = 8;
     let _turn = TURN.lock().await;

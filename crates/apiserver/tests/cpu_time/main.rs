@@ -1,5 +1,5 @@
-//! Tests that measure CPU time. A process measures the CPU time of all its threads, so these tests are a
-//! separate program and run one at a time.
+//! Tests that measure CPU time. CPU time is measured for all threads of a process, so these tests are a separate
+//! program and run one at a time.
 
 mod answers;
 mod bodies;
@@ -15,7 +15,7 @@ use std::time::Duration;
 use rustix::time::{ClockId, clock_gettime};
 use tokio::sync::Mutex;
 
-/// A test holds this lock while it runs.
+/// The lock that each test holds while it runs.
 static TURN: Mutex<()> = Mutex::const_new(());
 
 fn cpu_time(clock: ClockId) -> Duration {

@@ -42,13 +42,14 @@ async fn heavy_responses_do_not_block_a_single_threaded_server() {
     }
 }
 
-/// Asserts that the server, which runs on this thread, processes a request on other threads. Compares this thread's CPU time between two
-/// responses with the CPU time of the other threads. The result does not depend on the machine's load or speed.
+/// Asserts that the server, which runs on this thread, processes a request on other threads. Compares the CPU time of
+/// this thread between two responses with the CPU time of all other threads. The result is independent of the load and
+/// the speed of the machine.
 async fn assert_offloaded<W>(name: &str, begin: impl AsyncFn() -> (Arc<ApiServer>, W))
 where
     W: Future<Output = ()> + Send + 'static,
 {
-    // With this CPU time, a response takes at most a second, even if ten other threads compete for the processor.
+    // With this limit, a response takes at most a second, even if ten other threads compete for the processor.
     const LONGEST: Duration = Duration::from_millis(100);
     // This thread uses about 4 ms, and the other threads use 13 to 700 ms. Without offloading,
     // the other threads would use almost no CPU time. One successful attempt is sufficient.
@@ -84,8 +85,8 @@ async fn longest_between_answers(server: &ApiServer, work: impl Future<Output = 
 async fn heavy_bodies_do_not_hold_locks_that_readiness_needs() {
     const LIMIT: Duration = Duration::from_millis(300);
     let _turn = TURN.lock().await;
-    // One fast attempt is sufficient, because other processes can delay an attempt. If the server held a
-    // lock while it processed a body, all attempts would be slow.
+    // One fast attempt is sufficient, because other processes can slow down an attempt. If the server held a lock while
+    // it processes a body, all attempts would be slow.
     const TRIES: usize = 5;
     let is_long = |(wait, whole): &(Duration, Duration)| *wait > LIMIT && *wait > *whole / 4;
     for heavy in bodies(400) {

@@ -24,7 +24,7 @@ async fn slow_work_times_out_and_writes_nothing_afterwards() {
     let request = request.body(http_body_util::Full::new(Bytes::from(object))).expect("a request");
     let (begun, others) = (Instant::now(), cpu_time_of_other_threads());
     let work = tokio::spawn(server.in_process().call(request));
-    // Wait until the offloaded work has begun, which the CPU time of the other threads shows.
+    // Wait until the CPU time of the other threads shows that the offloaded work has begun.
     while cpu_time_of_other_threads().saturating_sub(others) < Duration::from_millis(20) {
         assert!(!work.is_finished());
         tokio::task::yield_now().await;

@@ -1,6 +1,6 @@
-//! Tests that responses and computed results have a bounded size. Each request is small enough for the server, but
-//! without limits, its results would take gigabytes. For example, thousands of errors repeat a long name, thousands of
-//! list items get defaults, or rules combine all verbs with all resources.
+//! Tests that responses and computed results have a bounded size. Each request is small, but without limits, its
+//! results would use gigabytes of memory. For example, thousands of errors repeat a long name, thousands of list items
+//! get defaults, or rules combine all verbs with all resources.
 
 use http::{Method, Request};
 use http_body_util::Full;
@@ -17,7 +17,7 @@ const WIDGETS: &str = "/apis/example.com/v1/namespaces/default/widgets";
 /// name. Without a limit, the errors would take 70 MB.
 const PARTS: usize = 700;
 const LONG: usize = 100_000;
-/// The maximum length of a response. A response contains each error twice: in the message and in the causes.
+/// The maximum length of a response, which contains each error in the message and in the causes.
 const MOST: usize = 32 << 20;
 
 async fn server() -> ApiServer {
@@ -205,7 +205,6 @@ async fn size_of_defaulted_objects_is_bounded() {
     let made = call(&server, Method::POST, WIDGETS, widget(json!({"l": vec![json!({}); PARTS]}))).await;
     assert_eq!(made.code, 201, "{}", message_start(&made));
     let labelled = json!([{"op": "add", "path": "/metadata/labels", "value": {"a": "b"}}]);
-    // Reading a custom resource adds the defaults from the current CustomResourceDefinition.
     let mut longer = get(&server, &format!("{DEFINITIONS}/widgets.example.com")).await.body;
     longer["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["spec"] = list(json!(long()));
     let put = call(&server, Method::PUT, &format!("{DEFINITIONS}/widgets.example.com"), longer).await;
@@ -226,7 +225,7 @@ async fn errors_and_conflicts_of_an_apply_are_bounded() {
     let extra = under_a_long_name(vec![json!(1); PARTS].into());
     let request = json!({"apiVersion": "certificates.k8s.io/v1", "kind": "CertificateSigningRequest", "metadata": {"name": "r"}, "spec": {"extra": extra}});
     let path = "/apis/certificates.k8s.io/v1/certificatesigningrequests/r?fieldManager=m";
-    // In YAML, a long key must follow an explicit `?`.
+    // In YAML, a long key requires an explicit `?`.
     let yaml = |body: Json| body.to_string().replace(&format!("\"{}\":", long()), &format!("? \"{}\" :", long()));
     assert_short(&read(send(&server, Method::PATCH, path, &apply, &yaml(request)).await).await, 500, "types");
 

@@ -14,13 +14,13 @@ struct Case {
     /// The expected record of the [`Witness`](super::Witness) plugin, without the user.
     record: &'static str,
     code: u16,
-    /// The change that the `Witness` makes, as a path, a JSON pointer and a value. A GET of the path returns
-    /// an object with the value at the pointer. If the path is empty, the change is visible in the response.
+    /// The change by the `Witness`, as a path, a JSON pointer and a value. A GET of the path returns an object with the
+    /// value at the pointer. If the path is empty, the change is visible in the response.
     seen: (&'static str, &'static str, Json),
 }
 
-/// Sends the request four times. The `Witness` rejects the first request in the phase `admit`, and the second in the phase `validate`.
-/// The third request is a dry run. In the fourth request, the `Witness` changes the object.
+/// Sends the request four times. The `Witness` rejects the first request in the phase `admit` and the second request in
+/// the phase `validate`. The third request is a dry run. In the fourth request, the `Witness` changes the object.
 async fn check(server: &WitnessedServer, case: Case) {
     let Case { method, path, media, body, record, code, seen } = case;
     let absolute = |path: &str| if path.starts_with('/') { path.to_owned() } else { format!("{IN}/{path}") };
@@ -204,7 +204,7 @@ async fn admission_sees_and_may_change_posts() {
             "Create localsubjectaccessreviews.authorization.k8s.io/ n/ - -> LocalSubjectAccessReview(u) options manager ",
             ("", "/spec/user", json!("changed")),
         ),
-        // An eviction also updates the pod, but the update does not call admission.
+        // An eviction also updates the pod, but this update skips admission.
         (
             "pods/p/eviction",
             eviction,
@@ -326,8 +326,8 @@ async fn admission_sees_writes_of_controllers() {
     assert_eq!(server.call(Method::GET, "/api/v1/namespaces/n", JSON, &Json::Null).await.code, 404);
 }
 
-/// Returns the expected records of the namespace controller's write to the subresource `part`,
-/// after which the namespace has the finalizers `finalizers`.
+/// Returns the expected records of the namespace controller's write to the subresource `part`. After this write, the
+/// namespace has the finalizers `finalizers`.
 fn as_controller(part: &str, finalizers: &str) -> Vec<String> {
     let user = "system:serviceaccount:kube-system:namespace-controller";
     let (old, new) = (r#"Namespace(["kubernetes"])"#, format!("Namespace({finalizers})"));
@@ -519,6 +519,6 @@ async fn admission_sees_quota_charges_except_in_dry_runs() {
     let made = server.call(Method::POST, &maps, JSON, &config_map("a", "1")).await;
     let records =
         [&admit_and_validate(create)[..1], &admit_and_validate(charge)[..], &admit_and_validate(create)[1..]].concat();
-    // The quota is updated before the `Witness` validates the request, because the `Witness` is the last plugin in the chain.
+    // The quota is updated before the `Witness` validates the request. The `Witness` is the last plugin in the chain.
     assert_eq!((made.code, server.witness.take_records()), (201, records), "{}", made.body);
 }
