@@ -1,6 +1,6 @@
-//! Issues and verifies service account tokens. A token contains claims and this server's signature.
+//! Issues and verifies service account tokens. A token contains claims and a signature by this server.
 //!
-//! The server does not store issued tokens. A token is valid only during its lifetime and for its audiences. The
+//! The server does not store issued tokens. A token is valid only during its lifetime and for its audiences. All
 //! objects to which the token is bound must still exist with the same UIDs.
 
 use std::collections::{BTreeMap, HashSet};
@@ -21,10 +21,10 @@ use pintle_meta::GroupResource;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
-/// This server's URL, which is the issuer and the default audience of its tokens.
+/// The URL of this server, which is the issuer and the default audience of its tokens.
 pub const ISSUER: &str = "https://kubernetes.default.svc";
 
-/// The signature algorithm, which creates deterministic signatures.
+/// The signature algorithm. Its signatures are deterministic.
 const ALGORITHM: &str = "EdDSA";
 
 /// The tolerated clock skew, in seconds.
@@ -46,7 +46,7 @@ pub struct Claims {
     pub sub: String,
 }
 
-/// The reason why a token is invalid. Empty if the text does not look like a token of this server.
+/// The reason why a token is invalid. Empty if the text does not look like a token from this server.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct InvalidToken(pub(super) String);
 
@@ -59,7 +59,7 @@ impl fmt::Display for InvalidToken {
     }
 }
 
-/// The seed of a signing key, on which the key and its signatures depend.
+/// The seed that determines a signing key and its signatures.
 pub type KeySeed = [u8; 32];
 
 /// The signing key for tokens. The key is created at its first use.
@@ -104,7 +104,7 @@ impl AccountTokens {
         Some(self.key()?.seed)
     }
 
-    /// Replaces the signing key. Tokens that are signed with the old key become invalid.
+    /// Replaces the signing key. Tokens that were signed with the old key become invalid.
     pub fn replace(&self, seed: KeySeed) {
         *self.0.lock().unwrap_or_else(PoisonError::into_inner) = SigningKey::new(seed);
     }
@@ -127,8 +127,9 @@ impl AccountTokens {
         Some(format!("{signed}.{}", URL_SAFE_NO_PAD.encode(signature)))
     }
 
-    /// Returns a token's user, and the elements of `audiences` for which the token is valid, in order. `now` is in seconds since the epoch.
-    /// Returns an error if the token is not valid at this time, or for none of the audiences.
+    /// Returns the user of a token, and the elements of `audiences` for which the token is valid, in order. `now` is in
+    /// seconds since the epoch. Returns an error if the token is not valid at this time, or is not valid for any of the
+    /// audiences.
     pub(super) fn user(
         &self,
         cluster: &dyn Cluster,
@@ -163,7 +164,7 @@ impl AccountTokens {
             key.verify(signed.as_bytes(), &signature).ok()
         };
         is_ours().ok_or_else(|| InvalidToken("go-jose/go-jose: error in cryptographic primitive".into()))?;
-        // Decoding should succeed, because this server created and signed the claims.
+        // Decoding is expected to succeed, because this server created and signed the claims.
         Claims::deserialize(&claims).map_err(|error| InvalidToken(error.to_string()))
     }
 
@@ -207,8 +208,8 @@ impl Claims {
         if is_gone(&found) {
             return Err(format!("service account {namespace}/{name} has been deleted"));
         }
-        // A token that is bound to a pod also names the pod's node. The server reports the node
-        // to clients, but does not check whether the node exists.
+        // A token that is bound to a pod also names the node of the pod. The server reports this node to clients, but
+        // does not check whether it exists.
         let node = node.as_ref().filter(|_| pod.is_none());
         for (kind, namespace, bound) in
             [("secret", namespace.as_str(), secret.as_ref()), ("pod", namespace, pod.as_ref()), ("node", "", node)]

@@ -1,4 +1,5 @@
-//! Authorizes requests. Members of `system:masters` have all permissions. RBAC rules determine all other users' permissions.
+//! Authorizes requests. Members of `system:masters` have all permissions. For all other users, RBAC rules determine the
+//! permissions.
 
 use pintle_apimachinery::failure::{Failure, Outcome};
 use pintle_apimachinery::request::user::{MASTERS, User};
@@ -7,9 +8,9 @@ use pintle_meta::{GroupResource, Reason, StatusDetails};
 use super::attributes::Attributes;
 use super::authorizer::{Grant, Granted, Rbac};
 
-/// The decision whether a request is allowed. `Decision` does not implement `PartialEq`, so
-/// that a caller must match on [`Allowed`](Self::Allowed) to permit a request. Comparing
-/// two `NoOpinion` values could find different errors although the decision is the same.
+/// The decision whether a request is allowed. `Decision` does not implement `PartialEq`, which forces callers to match
+/// on [`Allowed`](Self::Allowed) to permit a request. Comparing two `NoOpinion` values could also report a difference
+/// for equal decisions with different errors.
 #[derive(Clone, Debug)]
 pub enum Decision {
     /// The request is allowed, for this reason.

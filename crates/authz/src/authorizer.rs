@@ -15,11 +15,11 @@ pub(super) use tests::db_of;
 
 use super::compiled::Compiled;
 
-/// The RBAC index of one store. The first request of a user outside `system:masters` builds the index.
+/// The RBAC index of one store. The index is built for the first request by a user outside `system:masters`.
 #[derive(Debug, Default)]
 pub struct Authorizer(Compiled<RuleIndex>);
 
-/// A store and the RBAC index of the store.
+/// A store with its RBAC index.
 #[derive(Clone, Copy, Debug)]
 pub struct Rbac<'a> {
     authorizer: &'a Authorizer,

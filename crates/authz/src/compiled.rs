@@ -1,4 +1,4 @@
-//! An in-memory index of stored objects, which is updated when the store changes.
+//! An in-memory index of stored objects, which is updated after changes to the store.
 
 use std::sync::{PoisonError, RwLock};
 
@@ -13,22 +13,22 @@ pub(super) trait Index: Default {
     fn remove(&mut self, resource: &str, key: &str);
 }
 
-/// The index of one store. Each query first applies the pending changes, so the query's result reflects all earlier
-/// writes. The cost of an update depends only on the number of changed objects.
+/// The index of one store. Each query first applies the pending changes, so its result includes all earlier writes. The
+/// cost of an update depends only on the number of changed objects.
 #[derive(Debug, Default)]
 pub(super) struct Compiled<I>(RwLock<CompiledState<I>>);
 
 #[derive(Debug, Default)]
 struct CompiledState<I> {
     index: I,
-    /// The store changes that have not been applied yet, or `None` before the
-    /// first query. The number of pending changes is bounded even without queries.
+    /// The store changes that have not been applied yet, or `None` before the first query. The number of pending
+    /// changes is bounded, even if there are no queries.
     changes: Option<Changes>,
 }
 
 impl<I: Index> Compiled<I> {
     /// Runs a query on the index of `db`. All calls must use the same `db`. The index is locked while `query` runs, so
-    /// `query` should only look up objects. The caller can process the found objects after the query.
+    /// `query` should only look up objects. The caller can process these objects after the query.
     pub(super) fn query<R>(&self, db: &Db, query: impl FnOnce(&I) -> R) -> R {
         let state = self.0.read().unwrap_or_else(PoisonError::into_inner);
         if state.changes.as_ref().is_some_and(Changes::is_empty) {
@@ -56,8 +56,8 @@ impl<I: Index> CompiledState<I> {
         }
     }
 
-    /// Builds the index from all objects. An object that is written during this call may be indexed twice: by this call
-    /// and from the pending changes. The second insertion does not change the index.
+    /// Builds the index from all objects. An object that is written during this call may be indexed twice: by this
+    /// call, and from the pending changes. The second insertion does not change the index.
     fn rebuild(&mut self, db: &Db) {
         self.index = I::default();
         for resource in I::RESOURCES {

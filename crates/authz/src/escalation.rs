@@ -1,4 +1,5 @@
-//! Prevents privilege escalation. The author of a role or binding can grant only permissions that the author already has.
+//! Prevents privilege escalation. The author of a role or binding can grant only permissions that the author already
+//! has.
 
 use std::collections::BTreeMap;
 
@@ -23,9 +24,9 @@ pub fn grants_rights(target: &RequestTarget) -> bool {
     target.kind.group == RBAC_GROUP
 }
 
-/// Returns an error if writing the role or binding would grant permissions that `user` does not
-/// have. The write is allowed if `user` has the verb `escalate` on the role, or the verb `bind` on
-/// the bound role. The name in `target` comes from the request's URL. `old` is the stored object.
+/// Returns an error if writing the role or binding would grant permissions that `user` does not have. The write is
+/// allowed if `user` has the verb `escalate` on the role, or the verb `bind` on the bound role. The name in `target`
+/// comes from the URL of the request. `old` is the stored object.
 pub fn check_grant(rbac: Rbac<'_>, user: &User, target: &RequestTarget, new: &Json, old: Option<&Json>) -> Outcome<()> {
     if user.is_in(MASTERS) {
         return Ok(());
@@ -103,8 +104,8 @@ impl Granter<'_> {
         matches!(decide(self.rbac, self.user, &attributes), Decision::Allowed(_))
     }
 
-    /// Returns an error with the reason if the writer lacks a permission in `rules`. The
-    /// writer needs the permissions in the object's namespace.
+    /// Returns an error with the reason if the writer does not have all permissions in `rules`. The writer needs these
+    /// permissions in the namespace of the object.
     fn check_rules(&self, rules: &[PolicyRule]) -> Result<(), String> {
         let held = self.rbac.granted(self.user, &self.target.namespace);
         let given = rules.iter().map(Right::count).fold(0, usize::saturating_add);
@@ -121,7 +122,8 @@ impl Granter<'_> {
             return Ok(());
         }
         let groups: Vec<_> = self.user.groups.iter().map(|group| quoted(group)).collect();
-        // As in kube-apiserver, the error names the written resource, even if the missing role belongs to another resource.
+        // As in kube-apiserver, the error names the resource of the written object, even if the missing role is of
+        // another resource.
         let error = held.missing.map_or_else(String::new, |missing| {
             format!("; resolution errors: [{} {} not found]", self.target.kind.resource(), quoted(&missing.name))
         });
@@ -133,7 +135,8 @@ impl Granter<'_> {
         ))
     }
 
-    /// Returns `true` if the write changes only metadata that the garbage collector writes, such as owner references and finalizers.
+    /// Returns `true` if the write only changes metadata that the garbage collector writes, such as owner references
+    /// and finalizers.
     fn only_touches_ownership(&self, new: &Json, old: &Json) -> bool {
         let rest = |object: &Json| {
             let mut object = object.clone();
@@ -156,7 +159,8 @@ impl Granter<'_> {
     }
 }
 
-/// Formats permissions as sorted strings. Permissions on the same resource become one string with several verbs.
+/// Formats permissions as sorted strings. Permissions on the same resource are combined into one string with several
+/// verbs.
 fn describe(rights: &[Right]) -> Vec<String> {
     let mut verbs: BTreeMap<&Thing, Vec<&str>> = BTreeMap::new();
     let mut texts = Vec::new();

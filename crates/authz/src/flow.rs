@@ -1,7 +1,7 @@
 //! Classifies requests by flow schema and priority level.
 //!
-//! The server does not queue or limit requests. The flow schema and the priority
-//! level are used only for response headers, which match kube-apiserver's headers.
+//! The server does not queue or limit requests. The flow schema and the priority level are used only for response
+//! headers, which are the same as in kube-apiserver.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -27,13 +27,14 @@ pub struct Flow {
     pub level: Arc<str>,
 }
 
-/// An index of one store's flow schemas.
+/// An index of the flow schemas in a store.
 #[derive(Debug, Default)]
 pub struct Flows(Compiled<FlowIndex>);
 
 impl Flows {
-    /// Returns a request's flow schema and priority level. The matching flow schema with the lowest `matchingPrecedence` applies. Among
-    /// equal precedences, the name that sorts first applies. All calls must use the same `db`.
+    /// Returns a request's flow schema and priority level. The matching flow schema with the lowest
+    /// `matchingPrecedence` applies. If several schemas have this precedence, the schema whose name sorts first
+    /// applies. All calls must use the same `db`.
     pub fn classify(&self, db: &Db, user: &User, attributes: &Attributes<'_>) -> Option<Flow> {
         // The built-in schema `exempt` is evaluated before all other schemas.
         if user.is_in(MASTERS)
@@ -75,7 +76,7 @@ enum FlowSubject {
     Everyone,
     User(Box<str>),
     Group(Box<str>),
-    /// All service accounts of a namespace. The string is the common prefix of their user names.
+    /// All service accounts of a namespace. The string is the common prefix of the names of these users.
     Accounts(Box<str>),
     NoOne,
 }

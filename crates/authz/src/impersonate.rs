@@ -15,14 +15,15 @@ const IMPERSONATE_UID: &str = "impersonate-uid";
 const IMPERSONATE_GROUP: &str = "impersonate-group";
 const IMPERSONATE_EXTRA: &str = "impersonate-extra-";
 
-/// Returns the user that the impersonation headers name. The headers can have any order.
-/// Returns `None` if there are no impersonation headers.
+/// Returns the user in the impersonation headers. The order of the headers does not matter. Returns `None` if there are
+/// no impersonation headers.
 ///
-/// Invalid UTF-8 in a header is replaced. If the header were ignored, the request would run with the client's own permissions.
+/// Invalid UTF-8 in a header is replaced. The header is not ignored, because the request would then run with the
+/// client's own permissions.
 ///
 /// # Errors
 ///
-/// Returns a 400 error if the request has impersonation headers but no header with the user name.
+/// Returns a 400 error if the request has impersonation headers but none with the user name.
 pub fn impersonated(headers: &HeaderMap) -> Outcome<Option<User>> {
     let first = |name: &str| headers.get(name).map(text).unwrap_or_default();
     let groups = headers.get_all(IMPERSONATE_GROUP).iter().map(text).collect();
@@ -62,8 +63,8 @@ fn go_text(user: &User) -> String {
     format!("&user.DefaultInfo{{Name:{name:?}, UID:{uid:?}, Groups:{}, Extra:{extra}}}", list(groups))
 }
 
-/// Returns the impersonated user with the implied groups. `user` needs a separate permission
-/// for each part of `wanted`: the name, the uid, each group and each extra value.
+/// Returns the impersonated user with the implied groups added. `user` needs a separate permission for each part of
+/// `wanted`: the name, the uid, every group and every extra value.
 pub fn impersonate(rbac: Rbac<'_>, user: &User, mut wanted: User, attributes: &Attributes<'_>) -> Outcome<User> {
     for path in parts(&wanted) {
         let right = Attributes::Resource { verb: "impersonate", path: &path, name: &path.name };
@@ -108,8 +109,8 @@ fn parts(wanted: &User) -> Vec<ResourcePath> {
     parts
 }
 
-/// Returns kube-apiserver's error for a rejected impersonation. If the caller has any impersonation permission, the error names the missing
-/// permission. Otherwise, the error names the verb `impersonate-on:…`.
+/// Returns kube-apiserver's error for a rejected impersonation. If the caller has any permission to impersonate, the
+/// error names the missing permission. Otherwise, the error names the verb `impersonate-on:…`.
 fn refusal(
     rbac: Rbac<'_>,
     user: &User,
@@ -131,8 +132,9 @@ fn refusal(
     }
 }
 
-/// Returns the mode of kube-apiserver's constrained impersonation for the impersonated user. Returns `None` if no mode applies. For nodes
-/// and service accounts, a mode applies only if the request impersonates no uid, groups or extra values.
+/// Returns the mode of constrained impersonation that kube-apiserver uses for the impersonated user. Returns `None` if
+/// no mode applies. A mode applies to nodes and service accounts only if the request impersonates no uid, groups or
+/// extra values.
 fn mode(wanted: &User) -> Option<&'static str> {
     let bare = wanted.uid.is_empty() && wanted.groups.is_empty() && wanted.extra.is_empty();
     let node = wanted.name.strip_prefix("system:node:");

@@ -5,11 +5,11 @@
 //! - An [`Authenticator`] maps bearer tokens to users. [`Tokens`] reads a token file, and [`AccountTokens`] signs service account tokens.
 //! - [`authorize`] and [`decide`] determine whether a user may send a request,
 //!   based on its [`Attributes`]. [`Authorizer`] indexes the RBAC rules.
-//! - [`check_grant`] rejects roles and bindings that grant more rights than their author has.
+//! - [`check_grant`] rejects roles and bindings that grant permissions that their author does not have.
 //! - [`Flows`] and [`Policies`] index flow schemas and admission policies.
 //!
-//! The indexes contain data from the [`Db`](pintle_storage::Db), and are updated
-//! when the `Db` changes. The crate serves no HTTP. Start with `authorize.rs`.
+//! The indexes contain data from the [`Db`](pintle_storage::Db) and are updated when the `Db` changes. The crate serves
+//! no HTTP. Start with `authorize.rs`.
 //!
 //! ```
 //! use pintle_apimachinery::request::user::User;
@@ -64,7 +64,8 @@ pub fn warning(headers: &HeaderMap) -> Option<&'static str> {
 /// Maps bearer tokens to users. Serves requests and token reviews.
 #[derive(Debug)]
 pub struct Authenticator {
-    /// The tokens in the token file. If `None`, no token file is configured, and every caller is an administrator, regardless of the token.
+    /// The tokens in the token file. If `None`, there is no token file, and every caller is an administrator,
+    /// regardless of the token.
     tokens: Option<Tokens>,
     pub accounts: AccountTokens,
 }
@@ -126,7 +127,7 @@ impl Authenticator {
     }
 }
 
-/// A `*` at the end of the URL matches any text.
+/// A `*` at the end of `url` matches any text.
 fn covers_url(url: &str, path: &str) -> bool {
     match url.strip_suffix('*') {
         Some(prefix) => path.starts_with(prefix),
@@ -134,8 +135,9 @@ fn covers_url(url: &str, path: &str) -> bool {
     }
 }
 
-/// Returns the token in the header `Authorization: Bearer TOKEN`. As in kube-apiserver, text after the token is ignored. The result is
-/// empty if two spaces precede the token. A token with invalid UTF-8 matches no user.
+/// Returns the token in the header `Authorization: Bearer TOKEN`. As in kube-apiserver, text after the token is
+/// ignored. The result is empty if there are two spaces before the token. If a token contains invalid UTF-8, it matches
+/// no user.
 fn bearer(headers: &HeaderMap) -> Option<String> {
     let header = String::from_utf8_lossy(headers.get(AUTHORIZATION)?.as_bytes());
     let mut parts = header.trim().split(' ');

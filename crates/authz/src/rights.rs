@@ -62,7 +62,7 @@ impl Right {
     }
 }
 
-/// Returns the maximum number of comparisons for checking whether a rule grants a right.
+/// Returns the maximum number of comparisons that are needed to check whether a rule grants a permission.
 pub(super) fn length(rule: &PolicyRule) -> usize {
     1 + [&rule.verbs, &rule.groups, &rule.resources, &rule.names, &rule.urls]
         .map(|names| names.len())
@@ -85,7 +85,7 @@ impl Thing {
     }
 }
 
-/// A `*` at the end of the rule's URL matches any text.
+/// A `*` at the end of the URL in the rule matches any text.
 fn url_covers(known: &str, url: &str) -> bool {
     known == url || known.ends_with('*') && url.starts_with(known.trim_end_matches('*'))
 }

@@ -31,7 +31,7 @@ pub enum TokenFileError {
         #[source]
         cause: io::Error,
     },
-    /// A line has an unclosed quote, or lacks one of the required columns token, user and uid.
+    /// A line has an unclosed quote, or does not have all of the required columns token, user and uid.
     #[error("{}, line {line}: expected token,user,uid[,\"group1,group2\"]", .path.display())]
     Line {
         /// The path of the file.

@@ -20,12 +20,12 @@ const MUTATING: &str = "mutatingwebhookconfigurations.admissionregistration.k8s.
 pub struct Webhooks(Compiled<WebhookIndex>);
 
 impl Webhooks {
-    /// Returns the validating webhooks, sorted by the names of their configurations. All calls must use the same `db`.
+    /// Returns the validating webhooks, sorted by the name of their configuration. All calls must use the same `db`.
     pub fn validating(&self, db: &Db) -> Arc<[Arc<AdmissionWebhook>]> {
         self.0.query(db, |index| index.validating.webhooks.clone())
     }
 
-    /// Returns the mutating webhooks, sorted by the names of their configurations. All calls must use the same `db`.
+    /// Returns the mutating webhooks, sorted by the name of their configuration. All calls must use the same `db`.
     pub fn mutating(&self, db: &Db) -> Arc<[Arc<AdmissionWebhook>]> {
         self.0.query(db, |index| index.mutating.webhooks.clone())
     }
@@ -34,11 +34,11 @@ impl Webhooks {
 /// A webhook of a stored configuration.
 #[derive(Debug)]
 pub struct AdmissionWebhook {
-    /// The configuration's name, and the webhook's index in the configuration.
+    /// The name of the configuration, and the index of the webhook in the configuration.
     pub id: (String, usize),
     pub name: String,
-    /// The rules and selectors, in the form of a policy's `matchConstraints`. `None` if the webhook
-    /// has no rules. A webhook without rules matches no request.
+    /// The rules and selectors, in the format of a policy's `matchConstraints`. `None` if the webhook has no rules and
+    /// therefore matches no request.
     pub constraints: Option<Json>,
     /// The match conditions and the failure policy.
     pub conditions: CompiledPolicy,
@@ -48,7 +48,7 @@ pub struct AdmissionWebhook {
 }
 
 impl AdmissionWebhook {
-    /// Returns `None` if the server supports none of the webhook's review versions.
+    /// Returns `None` if the server supports none of the review versions of the webhook.
     fn new(configuration: &str, at: usize, webhook: &Json) -> Option<Self> {
         let constraints = json!({
             "namespaceSelector": webhook["namespaceSelector"],

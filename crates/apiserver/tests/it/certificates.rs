@@ -75,7 +75,6 @@ async fn request_spec_names_the_creating_user() {
         assert_eq!(object["status"], json!({}));
     };
     check(&made.body);
-    // Later writes do not change the requesting user.
     for path in ["a", "a/status", "a/approval"] {
         let patched =
             patch(&server, "root", path, json!({"spec": {"username": "root", "groups": ["system:masters"]}})).await;
@@ -135,7 +134,6 @@ async fn approving_and_signing_need_a_right_on_the_signer() {
         let wanted = format!("user not permitted to {verb} requests with signerName \"example.org/s\"");
         assert!(message.ends_with(&wanted), "{message}");
     }
-    // A permission for another signer or another verb is not sufficient.
     grant(&server, "", "other-signer", on("approve", "example.org/t")).await;
     grant(&server, "", "other-domain", on("sign", "example.com/*")).await;
     grant(&server, "", "signs", on("sign", "example.org/s")).await;
@@ -143,7 +141,7 @@ async fn approving_and_signing_need_a_right_on_the_signer() {
     assert_eq!(sign("a").await.code, 200);
     grant(&server, "", "approves", on("approve", "example.org/*")).await;
     assert_eq!(approve("b").await.code, 200);
-    // A status write needs the permission for the signer only if the write changes the certificate or the conditions.
+    // A status write requires permission for the signer only if it changes the certificate or the conditions.
     let labels = patch(&server, "weak", "c/status", json!({"metadata": {"labels": {"a": "b"}}})).await;
     assert_eq!(labels.code, 200, "{:?}", labels.body);
 }
@@ -173,8 +171,8 @@ async fn decisions_cannot_be_changed() {
         let answer = patch(&server, "root", path, change.clone()).await;
         assert_eq!((answer.code, &answer.body["reason"]), (422, &json!("Invalid")), "{path} {change}");
     }
-    // A certificate in a write to the approval subresource is ignored,
-    // and so is the whole status in a write to the main resource.
+    // A write to the approval subresource ignores a certificate, and a write to the main resource ignores the whole
+    // status.
     for path in ["a/approval", "a"] {
         let answer = patch(&server, "root", path, json!({"status": {"certificate": "bm9uc2Vuc2U="}})).await;
         assert_eq!(answer.body["status"], approved.body["status"], "{path}");

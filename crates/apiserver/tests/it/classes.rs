@@ -94,7 +94,7 @@ async fn ingress_without_a_class_gets_the_default() {
         let made = post(&server, &format!("{api}/namespaces/default/ingresses"), ingress).await;
         assert_eq!(made["spec"]["ingressClassName"], class);
     }
-    // The class column shows `ingressClassName`, but not the class from the annotation.
+    // The class column shows `ingressClassName`, but not the class in the annotation.
     let accept = [("accept", "application/json;as=Table;g=meta.k8s.io;v=v1")];
     let path = format!("{api}/namespaces/default/ingresses");
     let table = read(send(&server, Method::GET, &path, &accept, "").await).await.body;
@@ -146,7 +146,8 @@ async fn pod_gets_region_and_zone_labels_of_its_node() {
     let binding = json!({"metadata": {"name": "bound"}, "target": {"kind": "Node", "name": "n"}});
     post(&server, &format!("{pods}/bound/binding"), binding).await;
     assert_eq!(get(&server, &format!("{pods}/bound")).await.body["metadata"]["labels"], expected);
-    // The node's labels are not copied if the pod is bound through the resource `bindings`, or if the binding's target has no kind.
+    // The labels of the node are not copied if the pod is bound through the resource `bindings`, or if the target of
+    // the binding has no kind.
     for (name, path, target) in [
         ("by-itself", "bindings", json!({"kind": "Node", "name": "n"})),
         ("to-something", "pods/to-something/binding", json!({"name": "n"})),

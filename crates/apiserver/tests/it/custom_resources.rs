@@ -75,7 +75,8 @@ async fn defaults_do_not_add_unknown_metadata_fields() {
     assert_eq!(made.body["made"], json!({"apiVersion": "v1", "kind": "K", "metadata": {"name": "k"}}));
 }
 
-/// The server reports unknown fields in this order: in the object's metadata, in other parts of the object, and in embedded metadata.
+/// The server first reports unknown fields in the object's metadata, then in other parts of the object, and finally in
+/// embedded metadata.
 #[tokio::test]
 async fn unknown_fields_are_reported_in_order() {
     let server = server().await;

@@ -1,4 +1,4 @@
-//! Tests of timeouts for idle and slow clients. The tokio clock is paused, so waiting does not take real time.
+//! Tests of timeouts for idle and slow clients. The tokio clock is paused, so the tests do not wait in real time.
 
 use std::io::ErrorKind;
 use std::time::Duration;
@@ -29,7 +29,8 @@ async fn connect(server: &ApiServer) -> TcpStream {
 async fn to_end(socket: &mut TcpStream) -> (String, Duration) {
     let (began, mut text) = (Instant::now(), Vec::new());
     let read = tokio::time::timeout(Duration::from_secs(900), socket.read_to_end(&mut text)).await;
-    // The read may fail with a connection reset, because the server closes the connection before it has read the whole request.
+    // The server closes the connection before it has read the whole request, so the read may fail with a connection
+    // reset.
     assert!(read.is_ok(), "the connection is open after {:?}: {}", began.elapsed(), String::from_utf8_lossy(&text));
     (String::from_utf8_lossy(&text).into_owned(), began.elapsed())
 }
@@ -74,7 +75,7 @@ async fn idle_connection_times_out_between_requests() {
         while !answer.ends_with(b"}\n") && !answer.ends_with(b"}") {
             socket.read_buf(&mut answer).await.expect("an answer");
         }
-        // The pause is longer than the timeout for a request head, and shorter than the timeout between requests.
+        // This pause is longer than the timeout for a request head, but shorter than the timeout between requests.
         tokio::time::sleep(Duration::from_secs(80)).await;
     }
     let (text, took) = to_end(&mut socket).await;
@@ -148,13 +149,13 @@ async fn idle_http2_connection_is_closed_gracefully() {
     assert!(seconds(89..95).contains(&began.elapsed()), "{:?}", began.elapsed());
 }
 
-/// The runtime has only one blocking thread. The bodies that the idle connections
-/// announce are more than a hundred times as large as the body budget.
+/// The runtime has only one blocking thread. The idle connections announce bodies that are together more than a hundred
+/// times as large as the body budget.
 #[test]
 fn idle_connections_do_not_block_other_requests() {
     const IDLE: usize = 300;
     const LARGE: usize = 1_000_000;
-    // This size is large enough that the server processes the body on another thread and counts it as a large body.
+    // A body of this size is processed on another thread and treated as a large body.
     const SENT: usize = 100_000;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().max_blocking_threads(1).build();
     runtime.expect("a runtime").block_on(async {
@@ -184,7 +185,7 @@ fn idle_connections_do_not_block_other_requests() {
 #[tokio::test]
 async fn memory_of_unfinished_request_heads_is_bounded() {
     const LONG: usize = 1_000_000;
-    // The limit is 64 MiB. The limit does not include the first 16 KiB of each head.
+    // The limit is 64 MiB. The first 16 KiB of each head are not included in the limit.
     const KEPT: usize = (64 << 20) / (LONG - (16 << 10));
     const MORE: usize = 12;
     // After 32 seconds, the server closes all connections with incomplete heads.
@@ -194,7 +195,7 @@ async fn memory_of_unfinished_request_heads_is_bounded() {
     let (begun, mut open) = (Instant::now(), Vec::new());
     for _ in 0..KEPT + MORE {
         let mut socket = connect(&server).await;
-        // The write may fail, because the server can close the connection before all bytes are sent.
+        // The server can close the connection before all bytes are sent, so the write may fail.
         let _ = socket.write_all(long.as_bytes()).await;
         open.push(socket);
     }
@@ -339,7 +340,6 @@ async fn unread_http2_watch_is_reset_and_others_continue() {
 async fn watch_with_pending_events_ends_at_its_timeout() {
     let server = server().await;
     let now = crate::support::version(&crate::support::get(&server, CONFIG_MAPS).await.body);
-    // An in-process watch makes progress only when its body is polled.
     let begin = async || {
         let path = format!("{CONFIG_MAPS}?watch=1&resourceVersion={now}&timeoutSeconds=20");
         let request = http::Request::get(path).body(Empty::<Bytes>::new()).expect("a request");
@@ -367,8 +367,8 @@ async fn http2_client_that_reads_nothing_fails_the_ping() {
     let head = [vec![0x82, 0x86], text(0x04, &path), text(0x01, "a")].concat();
     let bytes = [
         b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n".to_vec(),
-        // The flow control windows are large enough for the whole response,
-        // so only the socket's buffer limits how much the server can send.
+        // The flow control windows are large enough for the whole response, so only the buffer of the socket limits the
+        // server.
         frame(4, 0, 0, &[0, 4, 0x7f, 0xff, 0xff, 0xff]),
         frame(8, 0, 0, &[0x7f, 0, 0, 0]),
         frame(1, 5, 1, &head),

@@ -52,8 +52,8 @@ async fn definitions_do_not_affect_built_in_kinds() {
     let path = format!("{POLICIES}?watch=1&resourceVersion={}", version(&built_in.body));
     let mut watch = Watch::of(send(&server, Method::GET, &path, &[], "").await);
 
-    // The first definition has the name of a built-in kind, with the built-in version and
-    // another version. The second definition adds another kind to the built-in version.
+    // The first definition has the name of a built-in kind. Its versions are the built-in version and another version.
+    // The second definition adds another kind to the built-in version.
     for (plural, kind, versions) in
         [("networkpolicies", "NetworkPolicy", ["v1", "v9"]), ("gadgets", "Gadget", ["v9", "v1"])]
     {
@@ -73,7 +73,7 @@ async fn definitions_do_not_affect_built_in_kinds() {
     assert_eq!(names(&server, POLICIES).await, ["d"]);
     assert_eq!(names(&server, &custom).await, ["e"]);
 
-    // Deleting the first definition deletes only its own objects, not the built-in objects.
+    // Deleting the first definition keeps the built-in objects.
     assert_eq!(delete(&server, &format!("{DEFINITIONS}/networkpolicies.networking.k8s.io")).await.code, 200);
     settle(&server).await;
     assert_eq!(get(&server, &format!("{DEFINITIONS}/networkpolicies.networking.k8s.io")).await.code, 404);

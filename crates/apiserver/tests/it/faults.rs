@@ -22,7 +22,8 @@ fn refusal() -> Rule {
     Rule { times: None, ..Rule::new(Fault::Answer(Answer::new(503))) }
 }
 
-/// Sends an in-process request. A paused clock then advances only while the server waits for a timer.
+/// Sends an in-process request. With in-process requests, a paused clock advances only while the server waits for a
+/// timer.
 async fn send_in_process(server: &ApiServer, method: Method, path: &str, body: Json) -> (u16, InProcessBody) {
     let body = if body.is_null() { String::new() } else { body.to_string() };
     let request = Request::builder().method(method).uri(path).header("content-type", "application/json");
@@ -56,7 +57,8 @@ async fn watch(server: &ApiServer, query: &str) -> Watch<InProcessBody> {
     Watch::of(Response::new(body))
 }
 
-/// Returns the object name in the next event other than a bookmark, and the resourceVersion of the last bookmark before it.
+/// Returns the object name in the next event that is not a bookmark, and the resourceVersion of the last bookmark
+/// before it.
 async fn next_name(watch: &mut Watch<InProcessBody>) -> (String, u64) {
     let mut mark = 0;
     loop {
@@ -106,7 +108,7 @@ async fn name_of_a_rule_matches_all_kinds_of_requests() {
 
 #[tokio::test(start_paused = true)]
 async fn delayed_request_does_not_block_others_with_its_body() {
-    // The body budget has space for both bodies, but the server processes only one large body at a time.
+    // The body budget is large enough for both bodies, but the server processes only one large body at a time.
     let config = ApiServerConfig { body_bytes: 5_500_000, ..ApiServerConfig::default() };
     let server = ApiServer::start(config).await.expect("a server");
     let delay = Duration::from_secs(30);
@@ -117,7 +119,7 @@ async fn delayed_request_does_not_block_others_with_its_body() {
         let (code, _) = send_in_process(&server, Method::POST, CONFIG_MAPS, object).await;
         (code, began.elapsed() >= delay)
     };
-    // After the delay, validation rejects both requests, because the objects are too large.
+    // The objects are too large, so validation rejects both requests after the delay.
     assert_eq!(tokio::join!(post("slow"), post("quick")), ((422, true), (422, false)));
 }
 
@@ -190,7 +192,7 @@ async fn view_lags_by_a_number_of_versions() {
     assert_eq!(names(&server, "resourceVersion=0").await, "a b");
 }
 
-/// `Fault::Lag` documents that a watch is cut when the history drops an unsent event.
+/// The documentation of `Fault::Lag` describes this behavior.
 #[tokio::test(start_paused = true)]
 async fn lagging_watch_is_cut_when_its_events_are_dropped() {
     let server = server().await;
@@ -198,7 +200,7 @@ async fn lagging_watch_is_cut_when_its_events_are_dropped() {
     let rule = server.faults().add(Rule { resource: Some("configmaps".into()), times: None, ..Rule::new(lag) });
     let mut watch = watch(&server, "resourceVersion=0").await;
     create(&server, "a").await;
-    // The watch has read only the first change from the log, and has not sent it yet.
+    // The watch has read the first change from the log, but has not sent it yet.
     let held = tokio::time::timeout(Duration::from_secs(1), watch.next()).await;
     assert!(held.is_err(), "the event is delayed");
     create(&server, "b").await;

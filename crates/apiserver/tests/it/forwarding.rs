@@ -21,8 +21,8 @@ const LONG: Duration = Duration::from_secs(600);
 
 type Answer = Response<UnsyncBoxBody<Bytes, io::Error>>;
 
-/// A cluster that delays its response to a forwarded request and then sends one
-/// line. All other requests get their normal responses.
+/// A cluster that delays its response to a forwarded request, and then sends a single line. All other requests get
+/// their normal responses.
 #[derive(Clone)]
 struct Slow {
     inner: InProcess,

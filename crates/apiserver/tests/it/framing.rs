@@ -40,7 +40,7 @@ async fn invalid_host_and_transfer_encoding_are_rejected() {
         assert!(answer.starts_with(&format!("HTTP/1.1 {code} ")) && answer.ends_with(expected), "{head:?}: {answer}");
         assert_eq!(answer.matches("HTTP/1.1").count(), 1, "the connection is closed: {answer}");
     }
-    // After the response to a valid request, the connection must stay open.
+    // The connection must stay open after the response to a valid request.
     for head in [
         "GET /version HTTP/1.1\r\nHost:\r\n\r\n".to_owned(),
         format!("{post}{host}Transfer-Encoding: Chunked\r\n{body}"),

@@ -78,7 +78,7 @@ impl Generator {
         }
     }
 
-    /// Returns JSON text. Some of the texts are nested so deeply that a recursive parser would overflow the stack.
+    /// Returns JSON text. Some texts are so deeply nested that a recursive parser would overflow the stack.
     fn json(&mut self, depth: usize) -> String {
         match self.0.u8(..14) {
             0 => "null".into(),
@@ -106,7 +106,7 @@ impl Generator {
         }
     }
 
-    /// Returns an object's JSON text, usually with one value replaced by random text.
+    /// Returns the JSON text of an object, usually with one value replaced by random text.
     fn mutated(&mut self, object: &Json) -> String {
         if self.0.u8(..6) == 0 {
             return object.to_string();
@@ -120,14 +120,14 @@ impl Generator {
             };
             pointer = format!("{pointer}/{}", keys[self.0.usize(..keys.len())]);
         }
-        // Insert the random text in place of a placeholder in the object's text, because the random text may not be valid JSON.
+        // The random text may not be valid JSON, so it replaces a placeholder in the text of the object.
         const MARK: &str = "\"<here>\"";
         *object.at_mut(&pointer).expect("the pointer was built from the object") = "<here>".into();
         object.to_string().replace(MARK, &self.json(0))
     }
 }
 
-/// Checks that each response is consistent with the audit and with the stored objects.
+/// Checks that each response is consistent with the audit and the stored objects.
 struct Oracle<'a> {
     server: &'a ApiServer,
     accepted: usize,
@@ -151,7 +151,7 @@ impl Oracle<'_> {
                 "{context}"
             );
             assert!(body["message"].as_str().is_some_and(|message| !message.is_empty()), "{context}");
-            // Status 500 is allowed only if kube-apiserver would also respond with 500.
+            // Status 500 is allowed only if kube-apiserver also responds with 500.
             let message = body["message"].as_str().unwrap_or_default();
             assert!(*code != 500 || FAILS_INSIDE.iter().any(|known| message.contains(known)), "{message}: {context}");
             return;
@@ -177,7 +177,7 @@ impl Oracle<'_> {
 const FAILS_INSIDE: &[&str] = &[
     "strconv.ParseUint",
     "resourceVersion should not be set on objects to be created",
-    // The errors if a value in an apply patch or a strategic patch has another type than in the object.
+    // The errors for a value in an apply patch or strategic patch whose type differs from the type in the object.
     "failed to create typed",
     "failed to convert new object",
     "failed to decode managed fields",
@@ -199,7 +199,7 @@ async fn random_requests_get_consistent_responses() {
     const REQUESTS: usize = 400;
     let seed =
         std::env::var("PINTLE_SEED").map_or_else(|_| fastrand::u64(..), |seed| seed.parse().expect("PINTLE_SEED"));
-    // Print the seed first, because a stack overflow prevents any later output.
+    // Print the seed first, because a stack overflow prevents all later output.
     let _ = writeln!(std::io::stderr(), "seed {seed}");
     let mut generator = Generator(fastrand::Rng::with_seed(seed));
     let server = ApiServer::start(ApiServerConfig { audit: 1, ..ApiServerConfig::default() }).await.expect("a server");
@@ -233,7 +233,7 @@ async fn random_requests_get_consistent_responses() {
     let patches =
         ["application/json-patch+json", "application/merge-patch+json", "application/strategic-merge-patch+json"];
     for number in 0..REQUESTS {
-        // Truncate the text, because clients reject URLs that are longer than 64 KiB.
+        // Truncate the text, because the client rejects URLs of more than 64 KiB.
         let encode = |text: &str| -> String {
             let text: String = text.chars().take(5_000).collect();
             percent_encoding::utf8_percent_encode(&text, percent_encoding::NON_ALPHANUMERIC).to_string()
@@ -279,7 +279,7 @@ async fn random_requests_get_consistent_responses() {
             tokio::time::timeout(PATIENCE, answer).await.unwrap_or_else(|_| panic!("no response in time: {context}"));
         oracle.check(&method, path.split('?').next().unwrap_or_default(), &answer, &context).await;
     }
-    // The generator must have produced both valid and invalid requests.
+    // The generator must produce both valid and invalid requests.
     let Oracle { accepted, refused, .. } = oracle;
     assert!(accepted > REQUESTS / 40 && refused > REQUESTS / 4, "seed {seed}: {accepted} accepted, {refused} refused");
     assert_eq!(get(&server, "/readyz").await.code, 200);

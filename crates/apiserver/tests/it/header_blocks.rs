@@ -1,5 +1,5 @@
-//! Tests of HTTP/2 header blocks that clients never complete, on connections with an open
-//! watch. The tests write raw frames, because client libraries cannot send incomplete blocks.
+//! Tests of HTTP/2 header blocks that clients never complete, on connections that also have an open watch. The tests
+//! write raw frames, because client libraries cannot send incomplete blocks.
 
 use std::io::ErrorKind;
 use std::time::Duration;
@@ -50,8 +50,8 @@ async fn watching(server: &ApiServer) -> TcpStream {
     }
 }
 
-/// Limits each automatic advance of the paused clock to one second. Without this limit, the clock could jump to a
-/// later timeout while the server and its client wait for each other.
+/// Limits each automatic advance of the paused clock to one second. Otherwise, the clock could jump to a later timeout
+/// while the server and its client wait for each other.
 fn tick() {
     tokio::spawn(async {
         loop {
@@ -62,7 +62,7 @@ fn tick() {
 
 fn unfinished(frames: usize) -> Vec<u8> {
     const LENGTH: usize = 16_000;
-    // The block begins with a header `x` that announces a length of 900,000 bytes.
+    // The block starts with the header `x`, which announces a length of 900,000 bytes.
     let value = [0x00, 1, b'x', 0x7f, 0xa1, 0xf6, 0x36];
     let begun = frame(HEADERS, 0, 3, &[get("/version"), value.to_vec()].concat());
     let more = frame(CONTINUATION, 0, 3, &[b'v'; LENGTH]);
@@ -78,10 +78,11 @@ async fn unfinished_header_block_times_out_despite_an_open_watch() {
         let began = Instant::now();
         socket.write_all(&unfinished(frames)).await.expect("a block");
         let mut rest = Vec::new();
-        // The read may fail with a connection reset, because the server closes the connection before it has read the whole request.
+        // The server closes the connection before it has read the whole request, so the read may fail with a connection
+        // reset.
         let read = tokio::time::timeout(Duration::from_secs(900), socket.read_to_end(&mut rest)).await;
         let took = began.elapsed();
-        // The incomplete block causes the server to close the connection. The ping timeout would take 45 seconds.
+        // The server closes the connection because of the incomplete block. A ping timeout would take 45 seconds.
         assert!(
             read.is_ok() && (Duration::from_secs(32)..Duration::from_secs(40)).contains(&took),
             "{frames}: {took:?}"
@@ -104,7 +105,7 @@ async fn slow_but_finished_header_blocks_keep_the_connection() {
         tokio::time::sleep(Duration::from_secs(10)).await;
         socket.write_all(last).await.expect("it is open");
         let mut received = vec![0; 1 << 16];
-        // Acknowledge the ping. Otherwise, the server closes the connection.
+        // Acknowledge the ping. Without the acknowledgement, the server closes the connection.
         socket.write_all(&frame(6, 1, 0, &[0x3b, 0x7c, 0xdb, 0x7a, 0x0b, 0x87, 0x16, 0xb4])).await.expect("it is open");
         assert!(socket.read(&mut received).await.expect("it is open") > 0, "{stream}");
     }
@@ -112,7 +113,7 @@ async fn slow_but_finished_header_blocks_keep_the_connection() {
 
 #[tokio::test]
 async fn memory_of_unfinished_header_blocks_is_bounded() {
-    // The limit is 64 MiB. After 32 KiB of a header block have arrived, the block takes 2 MiB of the limit.
+    // The limit is 64 MiB. After 32 KiB of a header block have arrived, the block uses 2 MiB of this limit.
     const KEPT: usize = 32;
     const MORE: usize = 8;
     // After 32 seconds, the server closes all connections with incomplete blocks.
@@ -121,7 +122,7 @@ async fn memory_of_unfinished_header_blocks_is_bounded() {
     let (begun, mut open) = (Instant::now(), Vec::new());
     for _ in 0..KEPT + MORE {
         let mut socket = watching(&server).await;
-        // The write may fail, because the server can close the connection before all bytes are sent.
+        // The server can close the connection before all bytes are sent, so the write may fail.
         let _ = socket.write_all(&unfinished(3)).await;
         open.push(socket);
     }

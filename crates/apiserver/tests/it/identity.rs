@@ -13,8 +13,8 @@ use crate::support::*;
 const WHO_AM_I: &str = "/apis/authentication.k8s.io/v1/selfsubjectreviews";
 const RBAC: &str = "/apis/rbac.authorization.k8s.io/v1";
 
-/// Starts a server with an administrator, whose token is `root`, and
-/// the user bob, whose token is `weak` and who has no permissions.
+/// Starts a server with two users: an administrator with the token `root`, and bob with the token `weak` and no
+/// permissions.
 pub(crate) async fn server() -> ApiServer {
     server_with(ApiServerConfig::default()).await
 }
@@ -169,7 +169,7 @@ async fn each_impersonated_attribute_needs_its_own_right() {
         grant(&server, "", case, rule(api_group, resource, name)).await;
         let allowed = who_am_i(&server, "weak", &[user, part]).await;
         assert_eq!(allowed.code, 201, "{case}: {:?}", allowed.body);
-        // A permission to impersonate one value, such as a user name, does not include other values.
+        // A permission to impersonate one value, such as a user name, excludes all other values.
         let other = who_am_i(&server, "weak", &[user, part, (part.0, "another")]).await;
         let takes_one = part.0 == "impersonate-uid";
         assert_eq!(other.code, if takes_one { 201 } else { 403 }, "{case}: {:?}", other.body);
@@ -188,7 +188,7 @@ async fn impersonated_service_account_is_namespaced_and_has_its_groups() {
     let answer = who_am_i(&server, "weak", &[account]).await;
     let groups = json!(["system:serviceaccounts", "system:serviceaccounts:default", "system:authenticated"]);
     assert_eq!(answer.body["status"]["userInfo"]["groups"], groups, "{:?}", answer.body);
-    // The service account's groups apply only if the request contains no groups.
+    // The groups of the service account apply only if the request contains no groups.
     let explicit = who_am_i(&server, "weak", &[account, ("impersonate-group", "system:serviceaccounts")]).await;
     assert_eq!((explicit.code, &explicit.body["details"]["kind"]), (403, &json!("groups")), "{:?}", explicit.body);
     // A malformed service account name is treated as an ordinary user name.
@@ -238,11 +238,11 @@ async fn raw(server: &ApiServer, headers: &[&[u8]]) -> u16 {
 
 #[tokio::test]
 async fn non_ascii_impersonation_headers_are_not_ignored() {
-    // All users of this server are administrators, except for impersonated users.
+    // On this server, all users except impersonated users are administrators.
     let server = ApiServer::start(ApiServerConfig::default()).await.expect("a server");
     assert_eq!(raw(&server, &[]).await, 200);
     assert_eq!(raw(&server, &["Impersonate-User: x\u{fc}".as_bytes()]).await, 403, "a user of that name");
-    // As in kube-apiserver, invalid bytes become a part of the user name, which no user has.
+    // As in kube-apiserver, invalid bytes become part of the user name. No user has this name.
     for (headers, code) in [
         (&[&b"Impersonate-User: \xff"[..]][..], 403),
         (&[b"Impersonate-User: x", b"Impersonate-User: \xff"], 403),
@@ -292,8 +292,7 @@ async fn front_proxy_headers_are_ignored() {
     assert_eq!(anonymous.status(), 403);
 }
 
-/// A WebSocket connection to a pod starts with a GET request. As for a POST
-/// request, the user needs the permission to create.
+/// A WebSocket connection to a pod starts with a GET request. Like a POST request, it requires permission to create.
 #[tokio::test]
 async fn exec_by_get_needs_the_right_to_create() {
     let server = server().await;

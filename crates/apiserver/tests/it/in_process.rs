@@ -40,7 +40,6 @@ async fn in_process_responses_equal_those_over_a_connection() {
         let over_a_connection = support::get(&server, path).await;
         assert_eq!((code, body), (over_a_connection.code, over_a_connection.body), "{path}");
     }
-    // The server ignores the host of an absolute URL.
     assert_eq!(call(&service, Method::GET, "https://kubernetes.default.svc/version", Json::Null).await.0, 200);
 }
 

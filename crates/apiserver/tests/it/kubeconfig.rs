@@ -35,7 +35,7 @@ async fn kubeconfig_token_has_administrator_rights_over_tls() {
         let current = &file["current-context"];
         assert_eq!((current, &file["contexts"][0]["name"]), (&file["clusters"][0]["name"], current));
         assert_eq!(file["contexts"][0]["context"]["user"], file["users"][0]["name"]);
-        // Without a token in the file, kubectl would prompt for a user name and a password.
+        // Without a token in the file, kubectl prompts for a user name and a password.
         let token = file["users"][0]["user"]["token"].as_str().expect("a token").to_owned();
         assert_eq!(status_with_token(&file, &token).await, "200", "{token}");
         assert_eq!(status_with_token(&file, &format!("{token}-")).await, wrong);

@@ -1,4 +1,4 @@
-//! Tests of the metadata rules for writes. The messages must be the same as in kube-apiserver.
+//! Tests of the rules for metadata in writes. The messages must be the same as in kube-apiserver.
 
 use http::Method;
 use pintle_apiserver::{ApiServer, ApiServerConfig};
@@ -82,7 +82,7 @@ async fn managed_fields_are_dropped_when_they_exceed_the_limit() {
     for name in ["made", "put", "patched"] {
         let path = format!("{CONFIG_MAPS}/{name}");
         assert_eq!(get(&server, &path).await.body["metadata"]["managedFields"], Json::Null, "{name}");
-        // An apply request must write managed fields, but the object has no space left for them.
+        // An apply request must write managed fields, but the object is already too large for them.
         let wish = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name}}).to_string();
         let headers = [("content-type", "application/apply-patch+yaml")];
         let applied = send(&server, Method::PATCH, &format!("{path}?fieldManager=m"), &headers, &wish).await;

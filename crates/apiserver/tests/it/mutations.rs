@@ -63,7 +63,7 @@ async fn mutation_leaves_no_empty_managed_fields() {
     }
 }
 
-/// kube-apiserver converts values to JSON in a JSON patch, but not in an apply configuration.
+/// In a JSON patch, kube-apiserver converts values to JSON. In an apply configuration, it does not.
 #[tokio::test]
 async fn apply_configuration_with_a_duration_is_refused() {
     let server = server().await;

@@ -13,7 +13,8 @@ const WIDGETS: &str = "/apis/example.com/v1/namespaces/default/widgets";
 /// The maximum nesting depth of a stored object, including its managed fields.
 const DEEPEST: usize = 120;
 
-/// Returns a CustomResourceDefinition for widgets with any `spec` and `status`. The members of `more` are added to its only version.
+/// Returns a CustomResourceDefinition for widgets with arbitrary `spec` and `status`. The members of `more` are added
+/// to the only version of the definition.
 fn definition(more: Json) -> Json {
     let mut version = json!({
         "name": "v1",
@@ -52,7 +53,7 @@ fn lists(depth: usize) -> Json {
     (1..depth).fold(json!([]), |inner, _| json!([inner]))
 }
 
-/// Returns `depth` nested objects. In the managed fields, each nested object adds one level, and nested lists add none.
+/// Returns `depth` nested objects. Each nested object adds a nesting level to the managed fields. Nested lists do not.
 fn objects(depth: usize) -> Json {
     (1..depth).fold(json!({}), |inner, _| json!({"a": inner}))
 }
@@ -61,7 +62,7 @@ fn deep_path(depth: usize) -> String {
     "/0".repeat(depth)
 }
 
-/// The server's worker threads have a stack of 2 MiB, like the threads of the program `pintle-apiserver`.
+/// The worker threads of the server have a stack of 2 MiB, like the threads of the program `pintle-apiserver`.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn json_patch_result_has_the_depth_limit_of_bodies() {
     let server = server().await;
@@ -69,7 +70,7 @@ async fn json_patch_result_has_the_depth_limit_of_bodies() {
     let add = |path: &str, value: Json| json!({"op": "add", "path": path, "value": value});
     let copy = |from: &str, path: &str| json!({"op": "copy", "from": from, "path": path});
     let to = |from: &str, path: &str| json!({"op": "move", "from": from, "path": path});
-    // Each operation copies the outer list into the innermost list, which doubles the depth.
+    // Each operation copies the outermost list into the innermost list, which doubles the depth.
     let mut doubling = vec![add("/spec/l", lists(100))];
     doubling.extend((0..10).map(|at| copy("/spec/l", &format!("/spec/l{}/-", deep_path((100 << at) - 1)))));
     let mut adding = vec![add("/spec/l", lists(100))];
@@ -90,8 +91,8 @@ async fn json_patch_result_has_the_depth_limit_of_bodies() {
 async fn deepest_accepted_object_is_served_in_every_form() {
     let server = server().await;
     let path = format!("{WIDGETS}/w");
-    // The object and its spec add two levels. Nested objects are four levels deeper in the managed fields. Nested lists add no levels to
-    // the managed fields, because a list is a single entry there.
+    // The object and its spec are two of the levels. Nested objects are four levels deeper in the managed fields. A
+    // list is a single entry in the managed fields, so nested lists add no levels.
     let shapes = [(lists as fn(usize) -> Json, DEEPEST - 2), (objects, DEEPEST - 6)];
     for (shape, room) in shapes {
         for way in ["create", "put", "merge", "json", "apply", "status"] {
@@ -132,7 +133,8 @@ async fn quota_is_not_charged_for_rejected_nesting() {
     }
 }
 
-/// Writes `value` to the spec or the status of the widget `w`. `way` is the type of the request, such as an update or a patch.
+/// Writes `value` to the spec or the status of the widget `w`. `way` is the type of the request, such as update or
+/// patch.
 async fn write(server: &ApiServer, way: &str, value: Json) -> Answer {
     let path = format!("{WIDGETS}/w");
     let spec = json!({"a": value});
@@ -155,8 +157,8 @@ async fn write(server: &ApiServer, way: &str, value: Json) -> Answer {
     read(send(server, method, &path, &[("content-type", media)], &body.to_string()).await).await
 }
 
-/// Asserts that each kind of read returns a single widget that equals `expected`. The body
-/// of a response that `serde_json` cannot parse is a string, which differs from `expected`.
+/// Asserts that each kind of read returns a single widget that equals `expected`. If `serde_json` cannot parse the
+/// body, the body is a string and differs from `expected`.
 async fn assert_served(server: &ApiServer, expected: &Json, what: &str) {
     const TABLE: (&str, &str) = ("accept", "application/json;as=Table;v=v1;g=meta.k8s.io");
     let path = format!("{WIDGETS}/w");
@@ -184,7 +186,7 @@ async fn repeated_json_patch_copies_are_rejected_by_size() {
     let path = format!("{WIDGETS}/w");
     let text = "x".repeat(1 << 20);
     let mut operations = vec![json!({"op": "add", "path": "/spec/a", "value": [text]})];
-    // Each operation doubles the object's size. After all 20 operations, the object would take a tebibyte.
+    // Each operation doubles the object's size. After 20 operations, the object would have a size of one tebibyte.
     operations.extend((0..20).map(|_| json!({"op": "copy", "from": "/spec/a", "path": "/spec/a/-"})));
     let answer = patch(&server, &path, &operations.into()).await;
     assert_eq!((answer.code, &answer.body["reason"]), (422, &json!("Invalid")), "{:?}", answer.body["message"]);

@@ -8,7 +8,7 @@ use pintle_json::{Json, json};
 
 use crate::support::*;
 
-/// Starts a server with a custom kind in the version `v1` of `group`, with the subresources `/status` and `/scale`.
+/// Starts a server with a custom kind in version `v1` of `group`, and the subresources `/status` and `/scale`.
 async fn server_with(scope: &str, kind: &str, group: &str) -> ApiServer {
     let server = ApiServer::start(ApiServerConfig::default()).await.expect("a server");
     let plural = format!("{}s", kind.to_lowercase());
@@ -38,7 +38,7 @@ async fn document(scope: &str, kind: &str, group: &str) -> Json {
     get(&server, &format!("/openapi/v3/apis/{group}/v1")).await.body
 }
 
-/// Returns the documents of all groups and versions, with their paths without the prefix `/openapi/v3`.
+/// Returns the documents of all groups and versions by path, without the prefix `/openapi/v3`.
 async fn documents(server: &ApiServer) -> Vec<(String, Json)> {
     let index = get(server, "/openapi/v3").await.body;
     let mut documents = Vec::new();
@@ -133,7 +133,7 @@ async fn operations_have_parameters_bodies_and_responses() {
     assert_eq!(names(&paths[&one]["parameters"]), ["name", "namespace", "pretty"]);
     assert_eq!(names(&paths[&one]["patch"]["parameters"]), ["dryRun", "fieldManager", "fieldValidation", "force"]);
     assert_eq!(names(&paths[&one]["get"]["parameters"]), ["resourceVersion"]);
-    // The parameters of a path's only operation belong to the path.
+    // If a path has only one operation, its parameters belong to the path.
     let everywhere = &paths["/apis/example.com/v1/widgets"];
     assert!(names(&everywhere["parameters"]).contains(&"labelSelector".to_owned()));
     assert_eq!(everywhere["get"].get("parameters"), None);
@@ -305,7 +305,7 @@ async fn document_hash_changes_only_with_the_schema() {
     assert_eq!(all["definitions"]["com.example.v1.Apple"]["properties"]["z"], json!({"type": "string"}));
 }
 
-/// Adds to `found` the JSON pointer of each empty list or object that is a member with one of these names.
+/// Adds to `found` the JSON pointers of all empty lists and objects whose member name is in `names`.
 fn empty_members(value: &Json, names: &[&str], at: &str, found: &mut Vec<String>) {
     for (name, member) in value.as_object().into_iter().flatten() {
         let place = format!("{at}/{name}");

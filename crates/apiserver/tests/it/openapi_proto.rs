@@ -11,7 +11,7 @@ use crate::support::*;
 const V2: &str = "application/com.github.proto-openapi.spec.v2@v1.0+protobuf";
 const V3: &str = "application/com.github.proto-openapi.spec.v3@v1.0+protobuf";
 
-/// Returns a message's fields in order, without the values of varints.
+/// Returns the fields of a message in order. The values of varints are omitted.
 fn fields(mut message: &[u8]) -> Vec<(u32, &[u8])> {
     let mut fields = Vec::new();
     while !message.is_empty() {
@@ -71,8 +71,8 @@ fn json_property_count(schema: &Json) -> usize {
         + named("properties").chain(listed).chain(single).map(json_property_count).sum::<usize>()
 }
 
-/// Returns the number of properties in an encoded schema, like `json_property_count`. Each path consists
-/// of field numbers and leads to nested schemas. The first path leads to the schemas of the properties.
+/// Returns the number of properties in an encoded schema, like `json_property_count` for JSON. Each path consists of
+/// field numbers and points to nested schemas. The first path points to the schemas of the properties.
 fn proto_property_count(schema: &[u8], paths: &[&[u32]]) -> usize {
     let parts = paths.iter().flat_map(|path| at(schema, path));
     at(schema, paths[0]).len() + parts.map(|part| proto_property_count(part, paths)).sum::<usize>()

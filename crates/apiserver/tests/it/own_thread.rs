@@ -35,7 +35,7 @@ async fn call(service: &InProcess, method: Method, path: &str, body: Json) -> (u
 #[tokio::test]
 async fn server_responds_while_the_callers_only_thread_blocks() {
     let server = server(true).await;
-    // The rest of this test contains no `.await`, so a server on the test's thread could not respond.
+    // The rest of this test has no `.await`, so a server on the same thread could not respond.
     let mut socket = TcpStream::connect(server.url().trim_start_matches("http://")).expect("it listens");
     write!(socket, "GET {CONFIG_MAPS} HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n").expect("a request");
     let mut answer = String::new();
@@ -164,7 +164,8 @@ async fn fault_windows_use_the_servers_clock() {
     let server = server(true).await;
     tokio::time::advance(Duration::from_secs(86_400)).await;
     let fault = Fault::Answer(Answer::new(503));
-    // The caller's clock is a day ahead of the server's clock. The rule fires only if its `from` is measured with the server's clock.
+    // The clock of the caller is a day ahead of the clock of the server. The rule fires only if the server's clock
+    // determines when it becomes active.
     server.faults().add(Rule { from: Duration::from_nanos(1), ..Rule::new(fault) });
     let code = call(&server.in_process(), Method::GET, CONFIG_MAPS, Json::Null).await.0;
     assert_eq!(code, 503);

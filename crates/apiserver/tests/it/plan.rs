@@ -1,5 +1,5 @@
-//! Tests of a `Plan`, the dry run of a controller against a live cluster. A second
-//! embedded server is the cluster, and its audit proves that it receives no writes.
+//! Tests of a `Plan`, the dry run of a controller against a live cluster. A second embedded server acts as the cluster.
+//! Its audit proves that it receives no writes.
 
 use std::io;
 use std::sync::{Arc, Mutex};
@@ -94,7 +94,7 @@ async fn writes_stay_in_the_plan_in_order() {
     let pod = json!({"metadata": {"name": "p"}, "spec": {"containers": [{"name": "c", "image": "nginx"}]}});
     assert_eq!(call(server, Method::POST, "/api/v1/namespaces/default/pods", pod).await.code, 201);
     assert_eq!(get(server, &format!("{CONFIG_MAPS}/b")).await.code, 404);
-    // Writes that cancel each other out are not changes of the plan.
+    // Writes that cancel each other out do not appear in the plan.
     call(server, Method::PATCH, &format!("{CONFIG_MAPS}/c"), json!({"data": {"k": "v"}})).await;
     call(server, Method::PATCH, &format!("{CONFIG_MAPS}/c"), json!({"data": null})).await;
 
@@ -156,7 +156,7 @@ async fn definitions_of_cluster_and_plan_both_apply() {
     assert_eq!(applied.status(), 201);
     let status = json!({"status": {"ready": true}});
     assert_eq!(call(server, Method::PATCH, &format!("{WIDGETS}/w/status"), status).await.code, 200);
-    // A plan's changes omit Events, but include a custom resource whose kind is also called `Event`.
+    // A plan omits changes to Events, but includes a custom resource whose kind is also called `Event`.
     let own_definition = DEFINITION.replace("widgets", "gadgets").replace("Widget", "Event").replace("\n", " ");
     let posted = support::send(
         server,
@@ -297,7 +297,7 @@ async fn refusals_are_returned_and_an_expired_watch_re_lists() {
 struct Recorder {
     to: InProcess,
     lines: Arc<Mutex<Vec<String>>>,
-    /// A request gets no response if its request line contains this string.
+    /// Requests whose request line contains this string get no response.
     lost: &'static str,
 }
 
@@ -388,7 +388,7 @@ async fn plan_sends_only_reads_and_reviews_to_the_cluster() {
             let method = Method::from_bytes(method.as_bytes()).expect("a method");
             let media = if method == Method::PATCH { "application/merge-patch+json" } else { "application/json" };
             let headers = [&upgrade[..], &[("content-type", media)]].concat();
-            // Ignore the responses, which other tests check.
+            // The responses are ignored here and checked by other tests.
             drop(support::send(plan.server(), method, path, &headers, "{\"metadata\":{\"name\":\"p\"}}").await);
         }
     }
@@ -435,7 +435,7 @@ async fn requests_of_other_users_do_not_reach_the_cluster() {
     assert!(request_count() > before);
 }
 
-/// Sends an in-process request, because a paused clock does not wait for sockets.
+/// Sends an in-process request. A paused clock does not wait for sockets.
 async fn send_in_process(server: &ApiServer, method: Method, path: &str) -> (u16, String) {
     let request = Request::builder().method(method).uri(path).body(Full::new(Bytes::new())).expect("a request");
     let (head, body) = server.in_process().call(request).await.expect("an answer").into_parts();

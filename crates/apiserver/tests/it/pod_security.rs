@@ -1,4 +1,4 @@
-//! Tests of Pod Security admission, which a namespace's labels configure.
+//! Tests of Pod Security admission, which is configured by the labels of a namespace.
 
 use http::Method;
 use pintle_apiserver::{ApiServer, ApiServerConfig};

@@ -1,4 +1,4 @@
-//! Tests of admission policies in CEL. The recorded tests in `crates/conformance` contain further cases.
+//! Tests of admission policies in CEL. The recorded tests in `crates/conformance` cover more cases.
 
 use std::time::{Duration, Instant};
 
@@ -242,7 +242,7 @@ async fn changed_policy_and_parameters_take_effect_at_once() {
     assert_eq!(secret("c").await, 422);
 }
 
-/// Each policy stops at its cost budget. Without a cost budget, the policies would run for minutes.
+/// Without their cost budget, the policies would run for minutes.
 #[tokio::test]
 async fn expensive_policies_are_bounded() {
     let server = server().await;
@@ -281,7 +281,6 @@ async fn expensive_policies_are_bounded() {
     }
 }
 
-/// The server compiles the largest policies within a few seconds.
 #[tokio::test]
 async fn large_policies_are_compiled_in_bounded_time() {
     let server = server().await;
@@ -546,7 +545,7 @@ async fn policies_ignore_deletes_of_terminating_pods() {
     for (options, code) in [
         (json!({}), 200),
         (json!({"gracePeriodSeconds": 30}), 200),
-        // Another delete request during the grace period does not change the finalizers.
+        // A second delete request during the grace period does not change the finalizers.
         (json!({"propagationPolicy": "Foreground"}), 200),
         (json!({"gracePeriodSeconds": 5}), 422),
         (json!({"preconditions": {"uid": "other"}}), 409),

@@ -95,7 +95,8 @@ async fn types_are_those_of_the_real_server() {
         ("containers", "object.spec.template.spec.containers.all(c, c.image.startsWith('a/'))", ""),
         ("port", "object.spec.template.spec.containers[0].livenessProbe.httpGet.port == 80", ""),
         ("namespace", "object.metadata.namespace == request.namespace", ""),
-        // In OpenAPI, a Quantity has no type, so kube-controller-manager finds no type for maps of quantities.
+        // In OpenAPI, a Quantity has no type. Therefore, kube-controller-manager cannot determine the type of a map of
+        // quantities.
         ("limits", "has(object.spec.template.spec.containers[0].resources.limits)", "undefined field 'limits'"),
         ("number", "object.spec.replicas == '1'", "found no matching overload for '_==_' applied to '(int, string)'"),
         ("type", "object.spec + 1 == 2", "found no matching overload for '_+_' applied to '(Deployment1.spec, int)'"),
@@ -200,7 +201,7 @@ async fn policy_is_checked_again_when_a_definition_changes() {
     assert_eq!(call(&server, Method::PATCH, &path, patch).await.code, 200);
     assert_eq!(status(&server, "a").await, correct);
 
-    // The controller does not write the status if a check has the same result as before.
+    // If the result of a check has not changed, the controller does not write the status.
     let of = async |name: &str| version(&get(&server, &format!("{POLICIES}/{name}")).await.body);
     let before = (of("a").await, of("other").await);
     let label = json!({"metadata": {"labels": {"a": "b"}}});

@@ -5,12 +5,12 @@ use std::net::TcpStream;
 use std::os::unix::fs::PermissionsExt;
 use std::process::{Child, Command, Stdio};
 
-/// A running program. Dropping the `Program` kills the process.
+/// A running program. Dropping a `Program` kills the process.
 struct Program(Child);
 
 impl Drop for Program {
     fn drop(&mut self) {
-        // The program may have already exited.
+        // The process may have exited already.
         drop(self.0.kill().and_then(|()| self.0.wait()));
     }
 }
@@ -69,7 +69,7 @@ fn stderr_at_start(arguments: &[&str]) -> String {
 
 #[test]
 fn tokens_without_tls_cause_a_warning() {
-    // The server warns because Go clients do not send tokens over plain HTTP.
+    // The server prints a warning, because Go clients do not send tokens over plain HTTP.
     let stderr = stderr_at_start(&["--token-auth-file"]);
     assert_eq!(stderr.matches("WARN").count(), 1, "{stderr}");
     assert_eq!(stderr.matches("--tls").count(), 1, "it names the flag to use: {stderr}");
@@ -285,8 +285,7 @@ fn check_crd_fails_if_a_result_is_unexpected() {
     assert!(!ok && text.contains("Site s3: accepted\n  expected: rejected by the server\n"), "{text}");
     let (ok, text) = check_crd(&[&write("c.yaml", "a: [")]);
     assert!(!ok && text.contains("document 1, not YAML: rejected: cannot read the document: "), "{text}");
-    // `check-crd` fails, because the server never checks these manifests: the
-    // kind is unknown, or the file contains no object.
+    // `check-crd` fails because it cannot check these manifests: the kind is unknown, or the file contains no object.
     let unknown = write("d.yaml", &site(21).replace("Site", "Sitte"));
     for invalid in [unknown, write("e.yaml", "a: ["), write("f.yaml", "# nothing")] {
         let (ok, text) = check_crd(&[&definition, "--invalid", &invalid]);

@@ -37,8 +37,8 @@ fn message(body: &[u8]) -> &[u8] {
     &rest[digits..]
 }
 
-/// Returns the watch's next frame without its length prefix.
-/// `rest` contains the received bytes after the previous frame.
+/// Returns the next frame of the watch without its length prefix. `rest` contains the bytes that were received after
+/// the previous frame.
 async fn next_frame(watch: &mut Incoming, rest: &mut Vec<u8>) -> Vec<u8> {
     loop {
         if let Some((length, frame)) = rest.split_first_chunk::<4>() {
@@ -71,7 +71,7 @@ async fn get_list_and_watch_use_the_same_message() {
     let frame = next_frame(&mut watch, &mut rest).await;
     assert!(frame.starts_with(b"\x0a\x05ADDED"), "{frame:?}");
     assert!(frame.ends_with(&one), "it contains the body of the GET");
-    // A DELETED event contains the object's last state, with the resourceVersion of the deletion.
+    // A DELETED event contains the last state of the object, with the resourceVersion of the deletion.
     delete(&server, &path).await;
     let frame = next_frame(&mut watch, &mut rest).await;
     assert!(frame.starts_with(b"\x0a\x07DELETED") && !frame.ends_with(&one), "{frame:?}");
@@ -134,7 +134,7 @@ async fn partial_metadata_has_protobuf_but_tables_do_not() {
 #[tokio::test]
 async fn long_list_begins_with_its_exact_length() {
     let server = server().await;
-    // The list's body is large enough for several segments.
+    // The body of the list is large enough for several segments.
     for number in 0..9 {
         let object = json!({"metadata": {"name": format!("m{number}")}, "data": {"k": "x".repeat(100_000)}});
         assert_eq!(call(&server, Method::POST, CONFIG_MAPS, object).await.code, 201);

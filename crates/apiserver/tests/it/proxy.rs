@@ -1,5 +1,5 @@
-//! Tests of the proxies for pods, services and nodes, and of the deprecated path prefixes `watch` and `proxy`. The expected responses were
-//! recorded from a real kube-apiserver, in a cluster where no process listened on the proxied addresses.
+//! Tests of the proxies for pods, services and nodes, and of the deprecated path prefixes `watch` and `proxy`. The
+//! expected responses were recorded from a real kube-apiserver whose proxied addresses had no listening process.
 
 use http::Method;
 use pintle_apiserver::{ApiServer, ApiServerConfig};
@@ -191,7 +191,8 @@ async fn deprecated_watch_prefix_works_and_proxy_prefix_does_not() {
         let expected = if method == Method::GET { 200 } else { 405 };
         let built_in = "/api/v1/watch/configmaps?timeoutSeconds=1";
         assert_eq!(send(&server, method.clone(), built_in, &[], "").await.status(), expected, "{method}");
-        // A single route serves all requests for custom resources, so the response depends on the path prefix and not on the method.
+        // A single route serves all requests for custom resources, so the response depends only on the path prefix, not
+        // on the method.
         let custom = "/apis/e.com/v1/watch/widgets?timeoutSeconds=1";
         assert_eq!(send(&server, method.clone(), custom, &[], "").await.status(), 200, "{method}");
     }

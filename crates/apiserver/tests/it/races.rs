@@ -1,5 +1,5 @@
-//! Tests that concurrent writes do not violate invariants across several objects,
-//! such as allocations, quotas, namespaces and CustomResourceDefinitions.
+//! Tests that concurrent writes preserve invariants across several objects, such as allocations, quotas, namespaces and
+//! CustomResourceDefinitions.
 
 use std::collections::BTreeSet;
 use std::future::Future;
@@ -124,8 +124,8 @@ async fn quota_is_exact_under_concurrent_creates() {
     assert_eq!(call(&server, Method::POST, quotas, quota).await.code, 201);
     let status = json!({"status": {"hard": hard, "used": {"count/configmaps": "0"}}});
     assert_eq!(call(&server, Method::PATCH, &format!("{quotas}/q/status"), status).await.code, 200);
-    // Two requests try to create each object, so many requests fail
-    // with a conflict although they would not exceed the quota.
+    // Two requests try to create each object. Many requests therefore fail with a conflict, even though they would not
+    // exceed the quota.
     let make = |number| post(server.clone(), CONFIG_MAPS, json!({"metadata": {"name": format!("m{}", number / 2)}}));
     let answers = concurrently(40, make).await;
     assert_eq!(created(&answers), 7);
@@ -183,7 +183,7 @@ async fn requests_begun_under_a_deleted_definition_get_404() {
             body.len()
         );
         socket.write_all(head.as_bytes()).await.expect("a head");
-        // The server sends 100 Continue after it has found the request's kind. The test waits for this
+        // The server sends 100 Continue after it has determined the kind of the request. The test waits for this
         // response before it deletes the CustomResourceDefinition.
         let mut response = [0; 25];
         socket.read_exact(&mut response).await.expect("an answer");

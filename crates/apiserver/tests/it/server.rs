@@ -359,8 +359,8 @@ async fn daemon_set_template_generation_is_counted_as_in_go() {
         let refused = made("refused", sent).await;
         assert_eq!((refused.code, &refused.body["message"]), (400, &json!(why)));
     }
-    // The annotation is usually converted when the body is decoded. The result
-    // of a strategic patch or an apply request is converted afterwards.
+    // For most requests, the server converts the annotation when it decodes the body. For a strategic patch or an apply
+    // request, the server converts the annotation in the result.
     let why = "strconv.ParseInt: parsing \"x\": invalid syntax";
     let whole = json!({"apiVersion": "apps/v1", "kind": "DaemonSet", "metadata": generation("x")}).to_string();
     let added = json!([{"op": "add", "path": format!("/metadata/annotations/{ANNOTATION}"), "value": "x"}]).to_string();

@@ -44,8 +44,8 @@ async fn node_ports_follow_the_port_name_on_update() {
     let ports = json!([{"name": "a", "port": 80}, {"name": "b", "port": 81}]);
     let mut service = create(&server, "a", json!({"type": "NodePort", "ports": ports})).await;
     let before = node_ports(&service);
-    // The first update changes the order and the numbers of the ports, but not their
-    // names. The second update gives a port the former node port of another port.
+    // The first update changes the order and numbers of the ports, but keeps their names. The second update assigns the
+    // former node port of one port to another port.
     service["spec"]["ports"] = json!([{"name": "b", "port": 91}, {"name": "a", "port": 90}]);
     let after = put(&server, &service).await.body;
     assert_eq!(node_ports(&after), [before[1].clone(), before[0].clone()]);
@@ -161,7 +161,7 @@ async fn ip_families_and_addresses_must_match_an_ipv4_cluster() {
             json!({"ipFamilyPolicy": "RequireDualStack", "ipFamilies": ["IPv6", "IPv4"]}),
             vec!["spec.ipFamilyPolicy", "spec.ipFamilies[0]"],
         ),
-        // Errors in the families or the addresses suppress all other errors.
+        // If the IP families or the addresses have errors, all other errors are omitted.
         (json!({"ipFamilyPolicy": "RequireDualStack", "sessionAffinity": "x"}), vec!["spec.ipFamilyPolicy"]),
         (json!({"clusterIP": "1.2.3.4", "ports": []}), vec!["spec.clusterIPs"]),
         (json!({"clusterIP": "10.0.0.0"}), vec!["spec.clusterIPs"]),
@@ -215,7 +215,7 @@ async fn external_name_service_may_repeat_a_node_port() {
     let external = json!({"type": "ExternalName", "externalName": "a.example", "ports": ports});
     let repeated = create(&server, "b", external).await;
     assert_eq!(node_ports(&repeated), [31000]);
-    // An ExternalName Service does not own its ports, so deleting it does not free the other Service's port.
+    // An ExternalName Service does not own its ports, so deleting it does not release the ports of another Service.
     assert_eq!(call(&server, Method::DELETE, &format!("{SERVICES}/b"), Json::Null).await.code, 200);
     let service = json!({"metadata": {"name": "c"}, "spec": {"type": "NodePort", "ports": ports}});
     assert_eq!(call(&server, Method::POST, SERVICES, service).await.code, 422);

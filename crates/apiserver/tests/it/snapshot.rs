@@ -64,7 +64,7 @@ async fn snapshot_text_restores_on_another_server() {
     let widget = get(&second, &format!("{WIDGETS}/w")).await;
     assert_eq!((widget.code, &widget.body["spec"]), (200, &json!({"size": 3})));
     assert_eq!(get(&second, "/api/v1/namespaces/default").await.body["metadata"]["uid"], uid);
-    // After the restore, the endpoints of the Service `kubernetes` contain this server's port.
+    // After the restore, the endpoints of the Service `kubernetes` contain the port of this server.
     let slice = get(&second, "/apis/discovery.k8s.io/v1/namespaces/default/endpointslices/kubernetes").await.body;
     let port: u64 = second.url().rsplit(':').next().and_then(|port| port.parse().ok()).expect("a port");
     assert_eq!(slice["ports"][0]["port"], port);

@@ -78,7 +78,7 @@ async fn token_is_valid_only_for_its_audiences() {
     let own = token(&server, json!({})).await;
     assert!(is_valid(&server, &own).await);
     assert_eq!(review(&server, &own, &["vault"]).await["authenticated"], Json::Null);
-    // Tokens from the token file have only the server's own audience.
+    // Tokens from the token file are valid only for the audience of the server.
     assert_eq!(review(&server, "weak", &[OWN]).await["user"]["username"], "bob");
     assert_eq!(review(&server, "weak", &["vault"]).await["error"], "invalid bearer token");
 }
@@ -88,7 +88,7 @@ async fn token_expires_with_a_minute_of_clock_skew() {
     let server = server().await;
     account(&server).await;
     let token = token(&server, json!({"expirationSeconds": 600})).await;
-    // A token stays valid for one minute after it expires, because clocks may differ.
+    // Because clocks may differ, a token stays valid for one minute after it expires.
     server.set_clock_ahead(Duration::from_secs(630));
     assert!(is_valid(&server, &token).await);
     server.set_clock_ahead(Duration::from_secs(662));
@@ -207,7 +207,7 @@ async fn seeded_tokens_are_reproducible_and_snapshots_keep_the_key() {
     let seeded = |seed| server_with(ApiServerConfig { seed, start_time, ..ApiServerConfig::default() });
     let made = async |seed| {
         let server = seeded(seed).await;
-        // Send the requests in process, because a paused clock does not wait for sockets.
+        // Send the requests in process. A paused clock does not wait for sockets.
         let post = async |path: &str, body: Json| {
             let request = Request::post(path).header("content-type", "application/json");
             let request = request.body(Full::new(Bytes::from(body.to_string()))).expect("a request");

@@ -12,12 +12,12 @@ async fn server() -> ApiServer {
     ApiServer::start(ApiServerConfig::default()).await.expect("a server")
 }
 
-// Features without effect, with their names in `docs/CONFORMANCE.md`.
+// Features that have no effect, with their names in `docs/CONFORMANCE.md`.
 const BUILT_IN_VERSIONS: &str = "a CustomResourceDefinition's version that is built in";
 const FLOW_CONTROL: &str = "FlowSchema, PriorityLevelConfiguration";
 const IMPERSONATION: &str = "the verbs of a Role or ClusterRole that begin with impersonate: or impersonate-on:";
 
-/// Creates an object. Returns the features in the response's warnings, with their names in `docs/CONFORMANCE.md`.
+/// Creates an object. Returns the features that the warnings in the response name, as in `docs/CONFORMANCE.md`.
 async fn warned(server: &ApiServer, path: &str, object: Json) -> Vec<&'static str> {
     let made = call(server, Method::POST, path, object).await;
     assert!(matches!(made.code, 200 | 201), "{path}: {:?}", made.body);

@@ -159,8 +159,7 @@ async fn bookmarks_advance_with_writes_of_other_kinds() {
     }
 }
 
-/// A bookmark must not have an earlier version than the start of the watch,
-/// because the client may resume the watch from the bookmark's version.
+/// A bookmark must not be older than the start of the watch, because the client may resume the watch from the bookmark.
 #[tokio::test]
 async fn watch_from_a_future_version_gets_no_earlier_bookmark() {
     let config = ApiServerConfig { bookmark_interval: Duration::from_millis(20), ..ApiServerConfig::default() };
@@ -226,14 +225,14 @@ async fn slow_watcher_is_cut_and_others_continue() {
     assert!(first < seen && seen < last, "it was served until it was cut: {first} {seen} {last}");
 }
 
-/// The watch is in-process, so no socket buffers store frames that the client has not read.
+/// An in-process watch has no socket buffers, which could contain frames that the client has not read.
 #[tokio::test]
 async fn unread_initial_events_expire_with_the_history() {
     for (kept, is_cut) in [(4, true), (100, false)] {
         let config = ApiServerConfig { history: kept, watch_buffer: kept, ..ApiServerConfig::default() };
         let server = ApiServer::start(config).await.expect("a server");
         for name in ["a", "b", "c"] {
-            // The objects are so large that the server sends each object separately.
+            // The objects are so large that the server sends each of them separately.
             let data = json!({"k": "x".repeat(20 << 10)});
             let map = json!({"metadata": {"name": name, "labels": {"l": "x"}}, "data": data});
             assert_eq!(call(&server, Method::POST, CONFIG_MAPS, map).await.code, 201);

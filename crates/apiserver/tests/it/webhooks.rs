@@ -1,5 +1,5 @@
-//! Tests of admission webhooks and conversion webhooks, in addition to the recorded cases in
-//! `crates/conformance`. The tests cover Services, clocks, cancelled requests and concurrent writes.
+//! Tests of admission webhooks and conversion webhooks. Recorded cases are in `crates/conformance`. The tests cover
+//! Services, clocks, cancelled requests and concurrent writes.
 
 use std::collections::BTreeMap;
 use std::net::{Ipv4Addr, SocketAddr};
@@ -24,7 +24,7 @@ use tokio_rustls::TlsAcceptor;
 
 use crate::support::{self, CONFIG_MAPS, PATIENCE};
 
-/// Computes a review's `response` from its `request`. A response without a uid gets the request's uid.
+/// Computes the `response` of a review from its `request`. If the response has no uid, the uid of the request is added.
 type Respond = Arc<dyn Fn(&Json) -> Json + Send + Sync>;
 
 struct Webhook {
@@ -39,7 +39,7 @@ impl Webhook {
         Self::start_with_gate(names, Arc::new(Semaphore::new(Semaphore::MAX_PERMITS)), respond).await
     }
 
-    /// Starts a webhook that takes a permit from `gate` before each response.
+    /// Starts a webhook that acquires a permit from `gate` before each response.
     async fn start_with_gate(
         names: &[&str],
         gate: Arc<Semaphore>,
@@ -211,7 +211,8 @@ async fn concurrent_change_is_reviewed_again() {
     assert_eq!((&stored["data"]["wanted"], &stored["metadata"]["labels"]["other"]), (&json!("1"), &json!("1")));
 }
 
-/// A create's reviews and its stored object have the same uid, although the server computes the object again after each webhook response.
+/// All reviews of a create have the uid of the stored object, even though the server computes the object again after
+/// each webhook response.
 #[tokio::test]
 async fn object_has_one_uid_in_all_reviews() {
     let add = json!([{"op": "add", "path": "/data/by", "value": "webhook"}]);
@@ -296,7 +297,7 @@ async fn webhook_receives_only_valid_reviews() {
     assert_eq!((denied.code, webhook.requests().len()), (400, 1), "{:?}", denied.body);
 }
 
-/// Creates a definition with a conversion webhook. The version v1 has `spec.size`, and v2 has `spec.count`.
+/// Creates a definition with a conversion webhook. The version v1 has the field `spec.size`, and v2 has `spec.count`.
 async fn define_widgets(server: &ApiServer, webhook: &Webhook) {
     let version = |name: &str, field: &str, storage: bool| {
         let spec = json!({"type": "object", "properties": {field: {"type": "integer"}}});
@@ -385,8 +386,8 @@ async fn status_write_keeps_the_spec_of_a_moved_version() {
     }
 }
 
-/// If an object's conversion fails, policies must not be evaluated, because
-/// fields of the object would be missing. Therefore, the deletion fails.
+/// If the conversion of an object fails, policies must not be evaluated, because fields of the object would be missing.
+/// Therefore, the deletion fails.
 #[tokio::test]
 async fn failed_conversion_prevents_the_deletion() {
     let webhook =

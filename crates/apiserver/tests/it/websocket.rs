@@ -186,7 +186,7 @@ async fn pings_are_answered_and_data_is_ignored() {
 async fn large_or_unmasked_messages_cut_the_connection() {
     let server = server().await;
     let mut large = watch(&server, "").await;
-    // `send` may fail, because the server can close the connection at the same time.
+    // The server can close the connection at the same time, so `send` may fail.
     let _ = large.send(Message::binary(vec![0; 1 << 20])).await;
     assert!(end(&mut large).await.is_none());
     let mut unmasked = watch(&server, "").await;
@@ -272,7 +272,7 @@ async fn watch(server: &ApiServer, query: &str) -> WebSocketStream<TcpStream> {
     upgrade(connect(server).await, &format!("{CONFIG_MAPS}?watch=1&{query}")).await.expect("a watch")
 }
 
-/// Returns the next message, or `None` if the connection breaks before the message is complete.
+/// Returns the next message, or `None` if the connection is closed before the message is complete.
 async fn message<S: AsyncRead + AsyncWrite + Unpin>(watch: &mut WebSocketStream<S>) -> Option<Message> {
     let next = tokio::time::timeout(PATIENCE, watch.next()).await.expect("a message in time")?;
     match next {
@@ -307,7 +307,7 @@ async fn event_line<S: AsyncRead + AsyncWrite + Unpin>(watch: &mut WebSocketStre
     format!("{} {name} {}", event["type"].as_str().unwrap_or("?"), version(&event["object"]))
 }
 
-/// Sends a raw watch request for ConfigMaps, followed by `after`. Returns the response's head and the bytes after it.
+/// Sends a raw watch request for ConfigMaps, followed by `after`. Returns the response head and the bytes after it.
 async fn raw(server: &ApiServer, http: &str, headers: &str, after: &[u8]) -> (String, Vec<u8>) {
     let mut socket = connect(server).await;
     let request = format!("GET {CONFIG_MAPS}?watch=1&timeoutSeconds=-1 HTTP/{http}\r\n{headers}\r\n");

@@ -1,6 +1,6 @@
 //! Tests that bodies with many items are processed in linear time.
 //!
-//! The tests end long before the timeout. A quadratic algorithm would take many minutes for these bodies.
+//! They finish long before the timeout. A quadratic algorithm would need many minutes for these bodies.
 
 use http::Method;
 use pintle_apiserver::{ApiServer, ApiServerConfig};
@@ -71,7 +71,6 @@ async fn many_owners_and_finalizers_take_linear_work() {
     assert_eq!(merged.code, 200, "{:?}", merged.body["message"]);
     let count = |name: &str| merged.body["metadata"][name].as_array().map_or(0, Vec::len);
     assert_eq!((count("ownerReferences"), count("finalizers")), (12_000, 22_500));
-    // Each of these finalizers causes one error.
     let odd: Json = (0..15_000).map(|at| json!(format!("f{at}"))).collect();
     assert_eq!(post(&server, CONFIG_MAPS, &named("d", &json!([]), &odd)).await.code, 422);
 }
@@ -141,8 +140,8 @@ async fn long_json_patches_take_linear_work() {
 #[tokio::test]
 async fn warnings_for_unknown_fields_are_truncated() {
     let server = server().await;
-    // If all warnings together exceed 4096 characters, each warning is first truncated
-    // to 256 characters. The response then contains as many warnings as fit.
+    // If all warnings together exceed 4096 characters, each warning is truncated to 256 characters. The response then
+    // contains as many of the truncated warnings as possible.
     let mut object: pintle_json::Map = (0..9_000).map(|at| (format!("{at:0300}"), json!(0))).collect();
     object.insert("metadata", json!({"name": "d"}));
     let made = post(&server, CONFIG_MAPS, &object.into()).await;
@@ -161,7 +160,7 @@ async fn warnings_for_unknown_fields_are_truncated() {
 #[tokio::test]
 async fn many_host_ports_and_invalid_labels_take_linear_work() {
     let server = server().await;
-    // The ports do not conflict, so the search for conflicts examines all ports.
+    // None of the ports conflict, so the search for conflicts examines all of them.
     let ports = each(20_000, |at| json!({"containerPort": 1, "hostPort": at + 1}));
     let pod = json!({"metadata": {"name": "p"}, "spec": {"containers": [{"name": "c", "image": "x", "ports": ports}]}});
     let made = post(&server, "/api/v1/namespaces/default/pods?dryRun=All", &pod).await;

@@ -8,7 +8,7 @@ use crate::support::*;
 
 const CONFIGS: &str = "/api/v1/namespaces/default/configmaps";
 
-/// Returns YAML texts of a few hundred kilobytes that take simple parsers a long time.
+/// Returns YAML texts of a few hundred kilobytes that are slow to parse for simple parsers.
 fn bombs() -> Vec<(&'static str, String)> {
     let laughs: String =
         (1..30).map(|at| format!("a{at}: &a{at} [{}]\n", format!("*a{},", at - 1).repeat(9))).collect();
@@ -33,7 +33,7 @@ fn bombs() -> Vec<(&'static str, String)> {
     ]
 }
 
-/// The test needs no timeout. A parser whose time is not linear would need hours for these texts.
+/// The test needs no timeout. A parser without linear run time would need hours for these texts.
 #[tokio::test]
 async fn yaml_bombs_are_rejected_in_linear_time() {
     let server = ApiServer::start(ApiServerConfig::default()).await.expect("a server");

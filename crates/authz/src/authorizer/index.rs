@@ -42,9 +42,11 @@ pub(crate) struct Grant {
 /// All roles that are granted to a user in one namespace, or in the cluster scope.
 #[derive(Debug, Default)]
 pub struct Granted {
-    /// The grants in evaluation order: first from cluster role bindings, and then from role bindings, each sorted by binding name.
+    /// The grants in evaluation order: first from cluster role bindings, and then from role bindings. Both are sorted
+    /// by binding name.
     pub(crate) grants: Vec<Grant>,
-    /// The last missing role in evaluation order. A role is missing if a binding of the user refers to a nonexistent role.
+    /// The last role in evaluation order that is missing, if any. A role is missing if a binding of the user refers to
+    /// it but it does not exist.
     pub(crate) missing: Option<MissingRole>,
 }
 
@@ -67,7 +69,7 @@ struct IndexedBinding {
 #[derive(Debug)]
 struct Subject {
     matcher: SubjectMatcher,
-    /// The subject in the reason for an authorization decision, as in kube-apiserver.
+    /// The subject in the reason for an authorization decision, in kube-apiserver's format.
     display: Box<str>,
 }
 
@@ -79,7 +81,7 @@ enum SubjectMatcher {
     None,
 }
 
-/// The bindings of one user or group, by namespace and name, each with the index of its first matching subject.
+/// The bindings of a user or group by namespace and name, each with the index of the first matching subject.
 type BindingsOfSubject = HashMap<Box<str>, BTreeMap<Box<str>, (usize, Arc<IndexedBinding>)>>;
 
 #[derive(Debug, Default)]
@@ -126,7 +128,7 @@ impl RuleIndex {
         let Some(binding) = self.bindings.remove(key) else { return };
         for subject in &binding.subjects {
             let Some((all, name)) = self.bindings_mut(&subject.matcher) else { continue };
-            // If a binding contains a subject twice, the binding was already removed at the subject's first occurrence.
+            // If a binding contains the same subject twice, the binding is already removed.
             let Some(bound) = all.get_mut(name) else { continue };
             if let Some(here) = bound.get_mut(&binding.namespace) {
                 here.remove(&binding.name);
@@ -175,7 +177,8 @@ impl RuleIndex {
         granted
     }
 
-    /// Returns a namespace's bindings that match a user, sorted by name, each with the index of its first matching subject.
+    /// Returns the bindings in a namespace that match a user, sorted by name, each with the index of the first matching
+    /// subject.
     fn bindings_for(&self, user: &User, place: &str) -> Vec<(usize, &Arc<IndexedBinding>)> {
         let groups = user.groups.iter().filter_map(|group| self.groups.get(&**group));
         let bound = self.users.get(&*user.name).into_iter().chain(groups).filter_map(|bound| bound.get(place));

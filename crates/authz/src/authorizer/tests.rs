@@ -1,4 +1,4 @@
-//! Tests that compare the index's results with a full scan of the store.
+//! Tests that compare the results of the index with a full scan of the store.
 
 use std::collections::HashSet;
 
