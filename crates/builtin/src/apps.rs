@@ -33,13 +33,13 @@ fn workload_spec(object: &mut Json) -> Option<&mut Json> {
     Some(spec)
 }
 
-/// Validates a workload whose selector is a `LabelSelector`. `kind` is
-/// the kind's name in messages. Some rules are weaker for DaemonSets.
+/// Validates a workload whose selector is a `LabelSelector`. `kind` is the name of the kind in messages. Some rules are
+/// weaker for DaemonSets.
 fn workload_errors(object: &Json, kind: &str) -> FieldErrors {
     let template = &object["spec"]["template"];
     let selector = object.at("/spec/selector").filter(|selector| !selector.is_null());
     let read = selector.map(structured);
-    // Go prints an absent map of labels as `{}` here.
+    // In this message, Go prints an absent map of labels as `{}`.
     let labels = template.at("/metadata/labels").cloned().unwrap_or_else(|| Map::new().into());
     let broken = selector_errors(selector.unwrap_or(&Json::Null), "spec.selector");
     let empty = selector.is_some_and(Json::is_empty);
@@ -84,7 +84,7 @@ fn selector_changed(new: &Json, old: &Json) -> Option<FieldError> {
     (selector(new) != selector(old)).then(|| FieldError::invalid("spec.selector", &selector(new), "field is immutable"))
 }
 
-/// Reports status numbers that are negative or greater than the number of replicas.
+/// Reports status numbers that are negative or exceed the number of replicas.
 fn status_errors(object: &Json, parts: &[&str]) -> FieldErrors {
     let mut errors = FieldErrors::default();
     for (key, value) in object.members("/status") {

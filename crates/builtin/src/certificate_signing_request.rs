@@ -1,5 +1,5 @@
-//! The `CertificateSigningRequest` kind in `certificates.k8s.io/v1`.
-//! The server sets the requesting user and ignores the client's value.
+//! The `CertificateSigningRequest` kind in `certificates.k8s.io/v1`. The server sets the requesting user and ignores
+//! the value from the client.
 
 mod conditions;
 mod pkcs10;
@@ -186,7 +186,7 @@ fn parsed(object: &Json) -> Result<pkcs10::CertificationRequest, String> {
     pkcs10::CertificationRequest::parse(&block.ok_or("PEM block type must be CERTIFICATE REQUEST")?.content)
 }
 
-/// Validates the spec. The legacy signer is allowed only if the old object uses it.
+/// Validates the spec. The legacy signer is allowed only if the old object already uses it.
 fn spec_errors(object: &Json, old_signer: &str) -> FieldErrors {
     let mut errors = FieldErrors::default();
     if let Err(why) = parsed(object).and_then(|request| request.check_signature()) {

@@ -9,7 +9,7 @@ use pintle_kinds::table::{Cell, Table};
 
 use super::{fill_match, policy_errors, static_suffix_warning};
 
-/// kube-apiserver's descriptions of the table columns.
+/// The descriptions of the table columns, as in kube-apiserver.
 const VALIDATIONS: &str = "Validations indicates the number of validation rules defined in this configuration";
 const MUTATIONS: &str = "Mutation indicates the number of mutations rules defined in this configuration";
 const PARAM_KIND: &str = "ParamKind specifies the kind of resources used to parameterize this policy";
@@ -42,7 +42,7 @@ impl Strategy for AdmissionPolicy {
     fn validate_update(&self, new: &Json, old: &Json, subresource: Subresource) -> FieldErrors {
         match subresource {
             Subresource::Status if !self.mutating => policy_errors::status(new),
-            // An unchanged spec was already validated.
+            // If the spec has not changed, it was already validated.
             Subresource::None if new.get("spec") != old.get("spec") => self.validate_create(new),
             _ => FieldErrors::default(),
         }

@@ -8,7 +8,7 @@ use pintle_kinds::table::{Cell, Table};
 
 use super::{fill_match, match_errors, static_suffix_warning};
 
-/// kube-apiserver's descriptions of the table columns.
+/// The descriptions of the table columns, as in kube-apiserver.
 const POLICY_NAME: &str = "PolicyName indicates the policy definition which the policy binding binded to";
 const PARAM_REF: &str = "ParamRef indicates the param resource which sets the configuration param";
 

@@ -42,8 +42,7 @@ pub(super) fn of(webhook: Check<'_>, mutating: bool) -> Check<'_> {
 }
 
 fn condition_errors(webhook: &Json, path: &str) -> FieldErrors {
-    // Create the CEL environment only if there are match conditions, because creating the environment takes a long
-    // time.
+    // Create the CEL environment only if there are match conditions, because its creation takes a long time.
     match webhook.list("/matchConditions").next() {
         None => FieldErrors::default(),
         Some(_) => match_conditions(webhook, path, &Expressions::new(&Json::Null)),
@@ -72,7 +71,7 @@ pub(super) fn rule_errors(rule: Check<'_>) -> Check<'_> {
     resource_errors(rule).known("scope", &["*", "Cluster", "Namespaced"])
 }
 
-/// Reports an empty list, and a list that contains `*` and other items.
+/// Reports an empty list, or a list that contains `*` together with other items.
 fn listed<'a>(rule: Check<'a>, field: &'static str, what: &str) -> Check<'a> {
     let value = &rule.object()[field];
     let items = value.as_array().map(Vec::as_slice).unwrap_or_default();
@@ -87,7 +86,7 @@ fn not_empty(item: Check<'_>, _: usize) -> Check<'_> {
     item.required_if(empty, "", "")
 }
 
-/// Validates resources and subresources. A list with a wildcard must not contain names that the wildcard includes.
+/// Validates resources and subresources. A list with a wildcard must not contain names that the wildcard matches.
 fn resource_errors(rule: Check<'_>) -> Check<'_> {
     let value = &rule.object()["resources"];
     let names: Vec<&str> = rule.object().texts("/resources").collect();
@@ -126,7 +125,7 @@ fn resource_errors(rule: Check<'_>) -> Check<'_> {
     )
 }
 
-/// Validates the review versions, which must be unique labels. The server must support at least one of the versions.
+/// Validates the review versions, which must be unique labels. The server must support at least one of these versions.
 fn version_errors(webhook: &Json, path: &str) -> FieldErrors {
     let field = format!("{path}admissionReviewVersions");
     let versions: Vec<&str> = webhook.texts("/admissionReviewVersions").collect();

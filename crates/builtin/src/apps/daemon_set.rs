@@ -38,7 +38,8 @@ impl Strategy for DaemonSet {
                     strategy.set("type", "RollingUpdate");
                 }
                 let fewer = i32::from(strategy.text("/type") == "RollingUpdate");
-                // `maxUnavailable` and `maxSurge` get defaults if `rollingUpdate` is present, because the Go fields are not pointers.
+                // If `rollingUpdate` is present, `maxUnavailable` and `maxSurge` get defaults, because the Go fields
+                // are not pointers.
                 if (fewer == 1 || strategy.has("/rollingUpdate"))
                     && let Some(rolling) = strategy.member("rollingUpdate")
                 {
@@ -67,8 +68,8 @@ impl Strategy for DaemonSet {
         }
     }
 
-    /// Sets the template generation, which increases when the template changes. The annotation
-    /// in a request is ignored, because the template generation is a spec field in Go.
+    /// Sets the template generation, which increases with each change to the template. The server ignores the
+    /// annotation in a request, because the template generation is a spec field in Go.
     fn prepare_for_update(&self, _: &Context<'_>, new: &mut Json, old: &Json, subresource: Subresource) {
         let changed = subresource == Subresource::None && new.at(TEMPLATE) != old.at(TEMPLATE);
         if template_generation(new).is_ok() {
@@ -134,12 +135,12 @@ fn rolling_errors(object: &Json) -> FieldErrors {
         .done()
 }
 
-/// Returns the template generation, which counts the template's changes, from its annotation.
+/// Returns the template generation from its annotation. The template generation counts the changes to the template.
 fn template_generation(object: &Json) -> Outcome<i64> {
     parse_int(object.text(&format!("/metadata/annotations/{TEMPLATE_GENERATION}")))
 }
 
-/// Reports a negative template generation, which an overflow can cause.
+/// Reports a negative template generation, which can result from an overflow.
 fn template_generation_errors(object: &Json) -> FieldErrors {
     let generation = template_generation(object).unwrap_or_default();
     let error = |why| FieldError::invalid("spec.templateGeneration", &generation.into(), why);

@@ -17,7 +17,7 @@ impl Strategy for ReplicationController {
     fn warnings(&self, object: &Json, old: Option<&Json>, _: Subresource) -> Vec<String> {
         match old {
             None => template_warnings::on_create(object, TEMPLATE),
-            // kube-apiserver warns about the old object's template instead of the new object's template.
+            // kube-apiserver warns about the template of the old object, not of the new object.
             Some(old) => template_warnings::on_update(old, object, TEMPLATE),
         }
     }

@@ -65,7 +65,7 @@ impl Strategy for StatefulSet {
                 policy.set_default("whenScaled", "Retain");
             }
             for claim in spec.items_mut("volumeClaimTemplates") {
-                // The server overwrites `apiVersion` and `kind`.
+                // The server overwrites the `apiVersion` and `kind` of a claim template.
                 claim.set("apiVersion", "v1");
                 claim.set("kind", "PersistentVolumeClaim");
                 if let Some(spec) = claim.member("spec") {
@@ -134,7 +134,8 @@ impl Strategy for StatefulSet {
     }
 }
 
-/// Validates a StatefulSet. Claim templates and service name cannot change, so they are validated only on create.
+/// Validates a StatefulSet. Claim templates and the service name are validated only on create, because they cannot
+/// change.
 fn spec_errors(object: &Json, new: bool) -> FieldErrors {
     let management = object.text("/spec/podManagementPolicy");
     let strategy = object.text("/spec/updateStrategy/type");
@@ -167,16 +168,16 @@ fn spec_errors(object: &Json, new: bool) -> FieldErrors {
         .done()
 }
 
-/// Removes `maxUnavailable`, whose feature gate is off.
+/// Removes `maxUnavailable`, because its feature gate is off.
 fn drop_max_unavailable(object: &mut Json) {
     if let Some(rolling) = object.at_mut("/spec/updateStrategy/rollingUpdate").filter(|rolling| rolling.is_object()) {
         rolling.unset("maxUnavailable");
     }
 }
 
-/// Returns the object with the pod template that the controller uses. Each claim template becomes a volume, which
-/// replaces another volume of the same name. The StatefulSet determines the host name and the subdomain, so both are
-/// removed. The replicas and two other numbers are omitted, because other rules validate them.
+/// Returns the object with the pod template as the controller uses it. Each claim template becomes a volume, which
+/// replaces any volume with the same name. The host name and the subdomain are removed, because the StatefulSet
+/// determines them. The replicas and two other numbers are omitted, because they are validated elsewhere.
 fn with_claim_volumes(object: &Json) -> Json {
     let mut object = object.clone();
     let Some(spec) = object.get_mut("spec").filter(|spec| spec.is_object()) else { return object };

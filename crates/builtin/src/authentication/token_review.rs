@@ -37,7 +37,7 @@ impl PostHandler for TokenReview {
     }
 }
 
-/// Returns a TokenReview's status: the token's user and audiences, or an error.
+/// Returns the status of a TokenReview: the user and audiences of the token, or an error.
 pub fn status(found: Result<(User, Vec<String>), String>) -> Json {
     match found {
         Ok((user, audiences)) => json!({"authenticated": true, "user": user_info(&user), "audiences": audiences}),

@@ -62,7 +62,7 @@ impl PostHandler for AccessReview {
     }
 }
 
-/// Returns the review with the metadata that the server sets, and without metadata that clients must not set.
+/// Returns the review with the metadata that the server sets, and without the metadata that clients must not set.
 fn with_server_metadata(sent: &Json, target: &RequestTarget) -> Json {
     let mut review = sent.clone();
     if target.kind.is_namespaced() {
@@ -74,7 +74,7 @@ fn with_server_metadata(sent: &Json, target: &RequestTarget) -> Json {
     review
 }
 
-/// Metadata fields that only the server sets, and that are removed from reviews.
+/// Metadata fields that only the server sets. The server removes them from reviews.
 const SERVER_SET: &[&str] =
     &["uid", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds", "selfLink"];
 
@@ -130,7 +130,7 @@ fn selector_errors(selector: Check<'_>) -> Check<'_> {
         })
 }
 
-/// Returns the user whose permissions the review checks.
+/// Returns the user whose permissions are reviewed.
 fn subject(review: &Json) -> User {
     User {
         name: review.text("/spec/user").into(),

@@ -153,7 +153,8 @@ fn schedule_error(schedule: &str) -> Option<String> {
     None
 }
 
-/// Returns `true` if the text looks like a name in the time zone database. The time zone need not exist.
+/// Returns `true` if the text has the form of a name in the time zone database. The function does not check whether the
+/// time zone exists.
 fn is_zone(zone: &str) -> bool {
     const AREAS: &[&str] = &[
         "Africa",

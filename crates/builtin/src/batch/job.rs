@@ -56,7 +56,7 @@ impl Strategy for Job {
         }
         let (uid, name) = (metadata::uid(object).to_owned(), metadata::name(object).to_owned());
         let generated = GENERATED.map(|key| (key, if key.ends_with("uid") { &uid } else { &name }));
-        // If the labels were defaulted from the template, the Job also gets the generated labels.
+        // If the labels of the Job were copied from the template, the Job also gets the generated labels.
         let own = object.at("/metadata/labels").filter(|labels| !labels.is_empty());
         let shared =
             !context.has_labels && own.is_some_and(|own| object.at("/spec/template/metadata/labels") == Some(own));
@@ -85,7 +85,8 @@ impl Strategy for Job {
         if subresource == Subresource::Status {
             return status_errors(new);
         }
-        // As in kube-apiserver, each spec error occurs twice. The spec is validated together with the Job, and once more for the update.
+        // As in kube-apiserver, each error about the spec occurs twice. kube-apiserver validates the spec with the Job,
+        // and again for the update.
         let spec = job_spec_errors(new);
         let mut errors: FieldErrors =
             [generated_errors(new), spec.clone(), job_name_errors(new), spec].into_iter().flatten().collect();
@@ -118,15 +119,15 @@ impl Strategy for Job {
     }
 
     fn to_stored(&self, mut object: Json) -> Json {
-        // Add missing defaults before the validation. kube-apiserver adds defaults when it reads
-        // the object from its store, and then also copies missing labels from the template.
+        // Add missing defaults before the validation. kube-apiserver adds defaults when it reads the object from its
+        // store. It then also copies missing labels from the template.
         self.defaults(&mut object);
         object
     }
 
     fn stores_defaults_late(&self, created: &Json) -> bool {
-        // True if the Job's labels come from a template with only generated labels. kube-apiserver copies the labels from such a template
-        // only when it reads the object.
+        // This value is true if the labels of the Job come from a template that has only generated labels.
+        // kube-apiserver copies such labels only when it reads the object.
         let labels = |pointer: &str| created.at(pointer).and_then(Json::as_object);
         let template = labels("/spec/template/metadata/labels");
         let generated = |key: &Text| GENERATED.contains(&key.as_str());
@@ -160,7 +161,7 @@ impl Strategy for Job {
     }
 }
 
-/// Validates a Job's spec. The selector must match the Job's pods.
+/// Validates a Job's spec. The selector must match the pods of the Job.
 fn job_spec_errors(job: &Json) -> FieldErrors {
     let spec = &job["spec"];
     let mut errors = job_errors(spec, "spec");
@@ -183,7 +184,8 @@ fn job_spec_errors(job: &Json) -> FieldErrors {
     errors
 }
 
-/// Validates the host name of an indexed Job's last pod. The host name consists of the Job's name and the pod's index.
+/// Validates the host name of the last pod of an indexed Job. This host name consists of the name of the Job and the
+/// index of the pod.
 fn job_name_errors(job: &Json) -> FieldErrors {
     let completions = job.integer("/spec/completions").filter(|completions| *completions > 0);
     let Some(completions) = completions.filter(|_| job.text("/spec/completionMode") == "Indexed") else {
@@ -199,7 +201,7 @@ fn job_name_errors(job: &Json) -> FieldErrors {
     }
 }
 
-/// Validates that the generated labels and selector do not change, unless the Job has a manual selector.
+/// Validates that the generated labels and the generated selector do not change, unless the Job has a manual selector.
 fn generated_errors(job: &Json) -> FieldErrors {
     let selector = job.at("/spec/selector").filter(|selector| !selector.is_null());
     let Some(selector) = selector.filter(|_| !job.is_true("/spec/manualSelector")) else {

@@ -15,10 +15,11 @@ const MAX_CONDITIONS: usize = 20;
 const MAX_EXIT_CODES: usize = 255;
 const MAX_INDEXES: usize = 64 * 1024;
 const MAX_MANAGED_BY: usize = 63;
-/// The maximum number of parallel indices and of failed indices. For Jobs with more completions than this limit,
+/// The maximum number of parallel indices, and of failed indices. For Jobs with more completions than this,
 /// [`MAX_WITH_MANY_COMPLETIONS`] applies instead.
 const MAX_INDEXED: i64 = 100_000;
-/// The maximum number of parallel indices and of failed indices, if a Job has many completions and a back-off limit per index.
+/// The maximum number of parallel indices, and of failed indices, for Jobs with many completions and a back-off limit
+/// per index.
 const MAX_WITH_MANY_COMPLETIONS: i64 = 10_000;
 
 pub(super) fn errors(spec: &Json, path: &str) -> FieldErrors {

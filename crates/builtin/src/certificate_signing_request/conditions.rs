@@ -33,8 +33,8 @@ pub(super) fn set_times(new: &mut Json, old: &Json, now: &str) {
     }
 }
 
-/// Restores the old object's approvals and denials. If the request adds or removes an approval or a denial, nothing is
-/// restored, and validation rejects the change.
+/// Restores the approvals and denials of the old object. If the request adds or removes an approval or denial, nothing
+/// is restored, and validation rejects the change.
 pub(super) fn keep_decisions(new: &mut Json, old: &Json) {
     for decision in DECISIONS {
         let kept = of_type(old, decision);
@@ -47,7 +47,7 @@ pub(super) fn keep_decisions(new: &mut Json, old: &Json) {
     }
 }
 
-/// Validates the conditions. Invalid conditions of the old object are accepted.
+/// Validates the conditions. Some errors are accepted if the old object already has the same error.
 pub(super) fn errors(object: &Json, old: Option<&Json>) -> FieldErrors {
     let mut errors = FieldErrors::default();
     let had = |wrong: &dyn Fn(&Json) -> bool| old.is_some_and(wrong);
@@ -78,8 +78,8 @@ pub(super) fn errors(object: &Json, old: Option<&Json>) -> FieldErrors {
     errors
 }
 
-/// Reports forbidden changes of conditions. If `decides` is true, the
-/// approval subresource is written, and approvals and denials may be added.
+/// Reports forbidden changes of conditions. `decides` is true for the approval subresource, which can add approvals and
+/// denials.
 pub(super) fn change_errors(new: &Json, old: &Json, decides: bool) -> FieldErrors {
     let mut errors = FieldErrors::default();
     let refuse = |what: &str, kind: &str| {

@@ -14,11 +14,11 @@ const OBJECT_ID: u8 = 0x06;
 const BMP_STRING: u8 = 0x1e;
 /// The tags for UTF8String, NumericString, PrintableString, T61String and IA5String.
 const TEXTS: [u8; 5] = [0x0c, 0x12, 0x13, 0x14, 0x16];
-/// The object identifier 2.5.4.10, which marks an organization's name.
+/// The object identifier 2.5.4.10 of an organization name.
 const ORGANIZATION: [u8; 3] = [0x55, 0x04, 0x0a];
 
-/// The prefix of the object identifiers for RSA signature algorithms. In a certification request, a byte for the digest
-/// and null parameters follow the prefix.
+/// The prefix of the object identifiers for RSA signature algorithms. In a certification request, this prefix is
+/// followed by a byte for the digest and by null parameters.
 const RSA_WITH: [u8; 10] = [OBJECT_ID, 9, 0x2a, 0x86, 0x48, 0x86, 0xf7, 0x0d, 0x01, 0x01];
 const RSA_DIGESTS: [(u8, &RsaParameters); 3] = [(5, &SHA1), (11, &SHA256), (13, &SHA512)];
 
@@ -61,7 +61,7 @@ impl CertificationRequest {
         })
     }
 
-    /// Fails if the request is not signed with the key that it contains.
+    /// Fails if the signature was not created with the key in the request.
     pub(super) fn check_signature(&self) -> Result<(), String> {
         if let Some(weak) = self.weak_algorithm() {
             let key = UnparsedPublicKey::new(weak, &self.key);
@@ -82,15 +82,15 @@ impl CertificationRequest {
 }
 
 impl CertificationRequest {
-    /// Returns the algorithm that verifies an RSA signature with a weak key or digest. Certification requests may
-    /// contain such signatures, but TLS does not allow them.
+    /// If the signature uses RSA with a weak key or digest, returns the algorithm that verifies it. TLS does not allow
+    /// such signatures, but certification requests may contain them.
     fn weak_algorithm(&self) -> Option<&'static RsaParameters> {
         let rest = self.signature_algorithm.strip_prefix(&RSA_WITH)?;
         RSA_DIGESTS.iter().find(|(digest, _)| rest == [*digest, 5, 0]).map(|(_, algorithm)| *algorithm)
     }
 }
 
-/// Returns the organizations in an X.509 name. Skips values that are not strings.
+/// Returns the organizations in an X.509 name. Values that are not strings are skipped.
 fn organizations(mut names: &[u8]) -> Option<Vec<String>> {
     let mut found = Vec::new();
     while !names.is_empty() {
@@ -131,7 +131,7 @@ struct Der<'a> {
 }
 
 impl<'a> Der<'a> {
-    /// Reads the next element, or returns `None` if the next element has another tag.
+    /// Reads the next element. Returns `None` if the element has another tag.
     fn take(bytes: &mut &'a [u8], tag: u8) -> Option<Self> {
         Self::next(bytes).filter(|element| element.tag == tag)
     }
@@ -142,7 +142,7 @@ impl<'a> Der<'a> {
         let (&first, mut rest) = rest.split_first()?;
         let mut length = usize::from(first);
         if first >= 0x80 {
-            // The number of length bytes. A certification request needs at most four length bytes.
+            // The number of length bytes. Four bytes are enough for the length of any certification request.
             let count = usize::from(first & 0x7f);
             if !(1..=4).contains(&count) {
                 return None;

@@ -1,4 +1,4 @@
-//! Rules about a certificate signing request's signer: permissions, restrictions and names.
+//! Rules about the signer of a certificate signing request: permissions, restrictions and names.
 
 use pintle_apimachinery::failure::{Failure, Outcome, quoted};
 use pintle_apimachinery::object::metadata;
@@ -15,15 +15,15 @@ const CLIENT_SIGNER: &str = "kubernetes.io/kube-apiserver-client";
 const LONGEST_DOMAIN: usize = 253;
 const LONGEST_LABEL: usize = 63;
 
-/// Returns the permission that the user needs to approve or sign the request: for the request's signer, or for all
-/// signers of the signer's domain.
+/// Returns the permission that the user needs to approve or sign the request. The permission is for the signer of the
+/// request, or for all signers in its domain.
 pub(super) fn extra_permission(
     new: &Json,
     old: Option<&Json>,
     subresource: Subresource,
 ) -> Outcome<Option<ExtraPermission>> {
     let Some(old) = old else { return check_client_groups(new).map(|()| None) };
-    // Read the signer from the old object, because updates cannot change the signer.
+    // The signer is read from the old object, because updates cannot change it.
     let signer = old.text("/spec/signerName");
     let differ = |pointer: &str| new.at(pointer) != old.at(pointer);
     let verb = match subresource {
@@ -37,7 +37,7 @@ pub(super) fn extra_permission(
     Ok(Some(ExtraPermission { verb, resource: "signers", names, refusal }))
 }
 
-/// Rejects a client certificate request that contains the administrators' group.
+/// Rejects a client certificate request for a member of the administrators' group.
 fn check_client_groups(object: &Json) -> Outcome<()> {
     if object.text("/spec/signerName") != CLIENT_SIGNER {
         return Ok(());
@@ -51,7 +51,7 @@ fn check_client_groups(object: &Json) -> Outcome<()> {
     Err(Failure::forbidden(&resource, metadata::name(object), &why))
 }
 
-/// Validates a signer's name, which must consist of a domain and a path.
+/// Validates the name of a signer, which must consist of a domain and a path.
 pub(super) fn errors(signer: &str) -> FieldErrors {
     const FIELD: &str = "spec.signerName";
     if signer.is_empty() {

@@ -1,5 +1,5 @@
-//! The core `ComponentStatus` kind, which reports the health of control plane components. The objects are computed for
-//! each read and have no resourceVersion.
+//! The core `ComponentStatus` kind, which reports the health of control plane components. The server computes the
+//! objects for each read. They have no resourceVersion.
 
 use pintle_json::{Json, json};
 use pintle_kinds::Strategy;
@@ -8,8 +8,8 @@ use pintle_kinds::table::{Cell, Table};
 pub(crate) struct ComponentStatus;
 
 impl Strategy for ComponentStatus {
-    /// Returns the component statuses of a cluster without a scheduler
-    /// and a controller manager. The store always counts as healthy.
+    /// Returns the component statuses of a cluster without a scheduler or a controller manager. The status of the store
+    /// is always healthy.
     fn computed_objects(&self) -> Option<Vec<Json>> {
         let absent = |name: &str, port: u16| {
             let refused = format!("dial tcp 127.0.0.1:{port}: connect: connection refused");

@@ -1,4 +1,5 @@
-//! The core `Event` kind. Events are stored as core events, and events of both API groups are converted to and from core events.
+//! The core `Event` kind. Events are stored as core events. The events of both API groups are converted to and from
+//! this form.
 
 mod events_api;
 
@@ -123,7 +124,8 @@ fn source(event: &Json) -> Json {
     if instance.is_empty() { component.into() } else { format!("{component}, {instance}").into() }
 }
 
-/// Validates the namespace of the object to which an event refers. The event must be in its stored form.
+/// Validates the namespace of the object to which an event refers. The event must be in its stored form, which is a
+/// core event.
 fn namespace_errors(event: &Json) -> FieldErrors {
     let involved = event.text("/involvedObject/namespace");
     let namespace = metadata::namespace(event);
@@ -146,8 +148,9 @@ fn namespace_errors(event: &Json) -> FieldErrors {
     }
 }
 
-/// Returns the validation errors that both API groups share. The event must be in its stored form. Events with an
-/// `eventTime` must satisfy additional rules. `controller` is the group's field name for the reporting controller.
+/// Returns the validation errors that are common to both API groups. The event must be in its stored form, which is a
+/// core event. Events with an `eventTime` must satisfy additional rules. `controller` is the name of the field for the
+/// reporting controller, which depends on the API group.
 fn errors(event: &Json, controller: &str) -> FieldErrors {
     let found = namespace_errors(event);
     if !event.has("/eventTime") {

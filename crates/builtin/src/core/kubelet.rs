@@ -4,14 +4,14 @@ use pintle_apimachinery::failure::{Failure, Outcome};
 use pintle_json::Json;
 
 const KUBELET_PORT: i64 = 10_250;
-/// The node address types, with the preferred type first.
+/// The types of node addresses, from most to least preferred.
 const ADDRESS_TYPES: [&str; 5] = ["Hostname", "InternalDNS", "InternalIP", "ExternalDNS", "ExternalIP"];
 
 /// Returns the kubelet's host and port.
 ///
 /// # Errors
 ///
-/// Fails if the node's status contains no address of a known type.
+/// Fails if the status of the node contains no address of a known type.
 pub(super) fn kubelet(node: &Json) -> Outcome<(&str, String)> {
     let known: Vec<_> = node.list("/status/addresses").collect();
     let address = ADDRESS_TYPES.iter().find_map(|kind| known.iter().find(|address| address["type"] == *kind));

@@ -11,8 +11,8 @@ use pintle_kinds::{Kind, Strategy};
 /// The store name of namespaces.
 pub const NAMESPACES: &str = "namespaces";
 
-/// Returns an active namespace with only a name. The server uses this object for a namespace about which nothing else
-/// is known.
+/// Returns an active namespace that has only a name. The server uses this object if it knows only the name of a
+/// namespace.
 pub fn unknown(name: &str) -> Json {
     json!({
         "apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name},

@@ -174,7 +174,7 @@ fn claim(volume: &Json) -> Json {
     }
 }
 
-/// Returns the spec members that specify the volume source.
+/// Returns the spec fields that specify the source of the volume.
 fn sources(object: &Json) -> Vec<(&Text, &Json)> {
     const OTHERS: &[&str] = &[
         "accessModes",
@@ -191,7 +191,7 @@ fn sources(object: &Json) -> Vec<(&Text, &Json)> {
     members.filter(|(key, value)| !OTHERS.contains(&key.as_str()) && !value.is_null()).collect()
 }
 
-/// The volume sources in validation order, each with its spelling in errors.
+/// The volume sources in validation order, each with its name in errors.
 const PERSISTENT_SOURCES: &[(&str, &str)] = &[
     ("hostPath", "hostPath"),
     ("gcePersistentDisk", "gcePersistentDisk"),
@@ -217,7 +217,7 @@ const PERSISTENT_SOURCES: &[(&str, &str)] = &[
     ("csi", "csi"),
 ];
 
-/// Validates the volume source, of which there must be exactly one.
+/// Validates the volume source. A volume must have exactly one source.
 fn source_errors(spec: &Json) -> FieldErrors {
     let mut there = PERSISTENT_SOURCES.iter().filter(|(source, _)| spec.has(&format!("/{source}")));
     let Some((first, _)) = there.next() else {

@@ -57,7 +57,7 @@ impl Strategy for PersistentVolumeClaim {
     }
 
     fn stores_defaults_late(&self, _: &Json) -> bool {
-        // kube-apiserver stores a new claim without the phase, and adds the phase when it reads the claim.
+        // kube-apiserver stores a new claim without a phase, and adds the phase when it reads the claim.
         true
     }
 
@@ -78,7 +78,7 @@ impl Strategy for PersistentVolumeClaim {
                 }
                 Ok(())
             }
-            // Skip the check for an invalid update, because validation reports the error later.
+            // If the update is invalid, skip the check. Validation reports the error later.
             Some(old)
                 if subresource == Subresource::None && self.validate_update(object, old, subresource).is_empty() =>
             {
@@ -148,7 +148,7 @@ impl Strategy for PersistentVolumeClaim {
 fn capacity(claim: &Json) -> Json {
     match claim.text("/spec/volumeName") {
         "" => "".into(),
-        // As in kube-apiserver, show a missing capacity as zero.
+        // As in kube-apiserver, a missing capacity is shown as zero.
         _ => text(Some(claim.at("/status/capacity/storage").unwrap_or(&"0".into()))).into(),
     }
 }
@@ -213,8 +213,7 @@ fn source_errors(source: Check<'_>) -> Check<'_> {
         .name("apiGroup", NameRule::Subdomain)
 }
 
-/// Synchronizes `dataSource` and `dataSourceRef`. A `dataSource` of an
-/// unsupported kind is removed. Only claims and snapshots are supported.
+/// Synchronizes `dataSource` and `dataSourceRef`. A `dataSource` is removed if its kind is not a claim or a snapshot.
 fn align_sources(claim: &mut Json, old: &Json) {
     let has_spec_field = |object: &Json, key: &str| object.has(&format!("/spec/{key}"));
     let in_use = has_spec_field(old, "dataSource") || has_spec_field(old, "dataSourceRef");
@@ -242,7 +241,7 @@ fn storage_classes() -> GroupResource {
     GroupResource::new("storage.k8s.io", "storageclasses")
 }
 
-/// Returns the storage class name, which may be empty.
+/// Returns the name of the storage class, which may be empty.
 fn class(claim: &Json) -> Option<&str> {
     let annotated = claim.at("/metadata/annotations").and_then(|annotations| annotations.get(BETA_CLASS));
     annotated.or_else(|| claim.at("/spec/storageClassName")).and_then(Json::as_str)

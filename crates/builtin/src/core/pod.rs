@@ -66,9 +66,9 @@ const PODS: &str = "pods";
 /// The type of object that contains a pod spec.
 #[derive(Clone, Copy, Debug)]
 enum SpecOwner<'a> {
-    /// A pod with this name, which may be empty.
+    /// A pod and its name, which may be empty.
     Pod(&'a str),
-    /// A pod template, to which weaker rules apply.
+    /// A pod template. Its rules are weaker.
     Template,
 }
 
@@ -179,7 +179,7 @@ impl Strategy for Pod {
             found.extend(template_warnings::name(pod, "the Pod's hostname"));
             found.extend(pod_warnings::pod(pod, ""));
         }
-        // Spec updates cause no warnings, because almost no spec field can change.
+        // Updates of the spec cause no warnings, because most fields cannot change.
         if subresource == Subresource::Status {
             for key in ["podIPs", "hostIPs"] {
                 for (at, entry) in pod.list(&format!("/status/{key}")).enumerate() {

@@ -1,5 +1,5 @@
-//! The subresource `/proxy`, which forwards requests to a pod, service or node. This server
-//! determines the target like a real cluster, but always responds that the connection was refused.
+//! The subresource `/proxy`, which forwards requests to a pod, service or node. This server determines the target like
+//! a real cluster, but always responds that the target refused the connection.
 
 use std::collections::{HashMap, HashSet};
 use std::net::IpAddr;
@@ -23,11 +23,11 @@ pub(super) const OF_POD: Stream = Stream {
     answer: to_pod,
 };
 
-/// The `/proxy` subresource of services, which forwards to a pod of the service.
+/// The `/proxy` subresource of services, which forwards requests to a pod of the service.
 pub(super) const OF_SERVICE: Stream =
     Stream { options: |_, rest| Ok(options("ServiceProxyOptions", rest)), answer: to_service, ..OF_POD };
 
-/// The `/proxy` subresource of nodes, which forwards to the kubelet or to another port of the node.
+/// The `/proxy` subresource of nodes, which forwards requests to the kubelet or to another port of the node.
 pub(super) const OF_NODE: Stream =
     Stream { options: |_, rest| Ok(options("NodeProxyOptions", rest)), answer: to_node, ..OF_POD };
 
@@ -67,7 +67,7 @@ fn to_service(cluster: &dyn Cluster, target: &RequestTarget, _: &Json) -> Outcom
         wanted = port.ok_or_else(|| unavailable(none()))?.text("/name").to_owned();
     }
     let endpoints = cluster.object(&GroupResource::new("", "endpoints"), namespace, destination.name);
-    // As in kube-apiserver, the error about missing endpoints states that the service was not found.
+    // As in kube-apiserver, the error for missing endpoints states that the service was not found.
     let endpoints =
         endpoints.ok_or_else(|| Failure::not_found(&GroupResource::new("", "services"), destination.name))?;
     let mut pods = PodAddresses { cluster, namespace, known: HashMap::new() };
@@ -80,7 +80,8 @@ fn to_service(cluster: &dyn Cluster, target: &RequestTarget, _: &Json) -> Outcom
     Err(unavailable(format!("no endpoints available for service {}", quoted(&target.name))))
 }
 
-/// The IP addresses of a namespace's pods. Many endpoints can refer to the same pod, so the addresses are cached.
+/// The IP addresses of the pods in a namespace. The addresses are cached, because many endpoints can refer to the same
+/// pod.
 struct PodAddresses<'a> {
     cluster: &'a dyn Cluster,
     namespace: &'a str,
@@ -88,7 +89,7 @@ struct PodAddresses<'a> {
 }
 
 impl PodAddresses<'_> {
-    /// Returns `true` if an endpoint's address belongs to the pod to which the endpoint refers.
+    /// Returns `true` if the address of an endpoint belongs to the pod to which the endpoint refers.
     fn contains(&mut self, address: &Json) -> bool {
         let target_text = |name: &str| address["targetRef"].text(name);
         if (target_text("/kind"), target_text("/namespace")) != ("Pod", self.namespace) {
@@ -115,7 +116,7 @@ fn to_node(cluster: &dyn Cluster, target: &RequestTarget, _: &Json) -> Outcome<S
     Ok(connection_refused(&ip.to_string(), if destination.port.is_empty() { &port } else { destination.port }))
 }
 
-/// The path segment that identifies a proxy target: `name`, `name:port` or `scheme:name:port`.
+/// The path segment that names the target of a proxy request: `name`, `name:port` or `scheme:name:port`.
 struct Destination<'a> {
     scheme: &'a str,
     name: &'a str,
@@ -147,7 +148,8 @@ fn find(cluster: &dyn Cluster, resource: &str, namespace: &str, name: &str) -> O
     cluster.object(&resource, namespace, name).ok_or_else(|| Failure::not_found(&resource, name))
 }
 
-/// Parses a proxy target's IP address. Returns `None` if the address is local to the server or not a unicast address.
+/// Parses the IP address of a proxy target. Returns `None` if the address is local to the server or is not a unicast
+/// address.
 fn reachable(text: &str) -> Option<IpAddr> {
     let ip = text.parse::<IpAddr>().ok()?.to_canonical();
     let is_local = match ip {
@@ -171,7 +173,8 @@ mod tests {
 
     use super::*;
 
-    /// A test cluster whose endpoints all refer to the same pod, but have different addresses. Counts how often the pod is read.
+    /// A test cluster in which all endpoints refer to the same pod but have different addresses. It counts how often
+    /// the pod is read.
     struct OnePod(Json, Cell<usize>);
 
     impl Cluster for OnePod {

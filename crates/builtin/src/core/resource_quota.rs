@@ -45,7 +45,7 @@ const STANDARD: &[&str] = &[
     "storage",
 ];
 
-/// The resources that can only be limited to integers.
+/// The resources whose limits must be integers.
 const COUNTED: &[&str] = &[
     "configmaps",
     "persistentvolumeclaims",
@@ -58,7 +58,7 @@ const COUNTED: &[&str] = &[
     "services.nodeports",
 ];
 
-/// The resources whose requests and limits a quota can limit separately.
+/// The resources with separate quotas for requests and limits.
 const REQUESTED: &[&str] = &["cpu", "memory", "storage", "ephemeral-storage"];
 
 fn requests_above_limits(quota: &Json, resource: &str) -> Option<String> {
@@ -120,7 +120,7 @@ impl Strategy for ResourceQuota {
     }
 }
 
-/// Formats the used and the maximum amounts of the resources that `shown` accepts.
+/// Formats the used and maximum amounts of the resources that `shown` accepts.
 fn used_amounts(quota: &Json, shown: impl Fn(&str) -> bool) -> Json {
     let hard = quota.members("/status/hard").filter(|(resource, _)| shown(resource));
     let amounts = hard.map(|(resource, hard)| {
@@ -169,8 +169,8 @@ fn applies(scope: &str, resource: &str) -> bool {
     }
 }
 
-/// Returns the number of errors for each scope. A quota with a scope may limit only some standard resources. Each
-/// standard resource that the scope does not allow causes an error.
+/// Returns the number of errors per scope. A quota with a scope may limit only some of the standard resources. Each
+/// other standard resource causes an error.
 fn out_of_scope(object: &Json) -> HashMap<&'static str, usize> {
     let standard: Vec<_> = object.members("/spec/hard").filter(|(name, _)| STANDARD.contains(&name.as_str())).collect();
     let count = |scope: &&'static str| standard.iter().filter(|(name, _)| !applies(scope, name)).count();

@@ -80,8 +80,9 @@ impl Strategy for Service {
         }
     }
 
-    /// Allocates addresses and node ports, and removes fields that the Service's type does not use. As in kube-apiserver, this step
-    /// precedes validation. Therefore, the response to a failed allocation contains no validation errors.
+    /// Allocates addresses and node ports, and removes fields that do not apply to the type of the Service. As in
+    /// kube-apiserver, allocation happens before validation. The response to a failed allocation therefore contains no
+    /// validation errors.
     fn admit(
         &self,
         context: &Context<'_>,
@@ -125,7 +126,7 @@ impl Strategy for Service {
         if [old, new].iter().all(|service| allocation::needs_health_check(&service["spec"])) && port(old) != port(new) {
             found.push(FieldError::forbidden("spec.healthCheckNodePort", "field is immutable"));
         }
-        // As in kube-apiserver, an update validates the load balancer class twice.
+        // As in kube-apiserver, an update validates the class of the load balancer twice.
         found.extend(traffic::class_errors(new));
         found.extend(errors(new));
         found
@@ -208,7 +209,7 @@ fn field_warnings(object: &Json) -> Vec<String> {
     found
 }
 
-/// Validates the status. Only a load balancer's status may contain ingress addresses.
+/// Validates the status. Only the status of a load balancer may contain ingress addresses.
 fn status_errors(new: &Json, old: &Json) -> FieldErrors {
     let is_balanced = new.text("/spec/type") == "LoadBalancer";
     if !is_balanced && new.has("/status/loadBalancer/ingress/0") {
@@ -224,7 +225,7 @@ fn default_if_empty(object: &mut Json, key: &str, value: &str) {
     }
 }
 
-/// Sets an empty `clusterIPs` to a list with `clusterIP`.
+/// If `clusterIPs` is empty, sets it to a list that contains `clusterIP`.
 fn list_address(service: &mut Json) {
     if let Some(spec) = service.member("spec")
         && !spec.text("/clusterIP").is_empty()
@@ -265,8 +266,8 @@ fn keep_allocated(new: &mut Json, old: &Json) {
     }
 }
 
-/// Removes fields that the Service's new type does not use. A field that
-/// the client has changed is kept, so that validation rejects the change.
+/// Removes fields that do not apply to the new type of the Service. If the client has changed such a field, it is kept,
+/// and validation rejects the change.
 fn drop_unused(new: &mut Json, old: &Json) {
     let was = old.text("/spec/type").to_owned();
     let Some(spec) = new.member("spec") else { return };
@@ -302,7 +303,7 @@ fn drop_unused(new: &mut Json, old: &Json) {
     }
 }
 
-/// Returns a Service port's protocol and number, which together identify it.
+/// Returns the protocol and number of a Service port, which identify the port.
 fn port_key(port: &Json) -> (Option<Json>, Option<i64>) {
     (port.get("protocol").cloned(), port.integer("/port"))
 }
@@ -323,8 +324,8 @@ fn is_reachable(spec: &Json) -> bool {
     }
 }
 
-/// Restores the old node port of each port that has no node port. Ports are matched by name. A node port that another port already has is
-/// not restored.
+/// Restores the old node port of each port that has none. Ports are matched by name. If another port already has the
+/// old node port, it is not restored.
 fn keep_node_ports(spec: &mut Json, old: &Json) {
     let number = |port: &Json| port.integer("/nodePort").filter(|number| *number != 0);
     let by_name: HashMap<&str, i64> =

@@ -1,5 +1,5 @@
-//! The `Event` kind in `events.k8s.io`. Some fields have different names than
-//! in the stored form, and validation is stricter than in the core group.
+//! The `Event` kind in `events.k8s.io`. Some fields have different names from the stored form, and validation is
+//! stricter than in the core group.
 
 use std::sync::Arc;
 
@@ -15,7 +15,7 @@ use jiff::Timestamp;
 
 pub(crate) struct Event;
 
-/// The fields with different names in the core group and in `events.k8s.io`, in this order.
+/// The fields whose names differ: the name in the core group, and then the name in `events.k8s.io`.
 const NAMES: &[(&str, &str)] = &[
     ("involvedObject", "regarding"),
     ("message", "note"),
@@ -117,7 +117,7 @@ fn rename(event: Json, pair: impl Fn((&'static str, &'static str)) -> (&'static 
     Json::Object(renamed.collect())
 }
 
-/// Validates a new event. Errors use the core group's field names.
+/// Validates a new event. Errors contain the field names of the core group.
 fn new_errors(event: &Json) -> FieldErrors {
     let mut found = errors(&stored_event(event), "reportingController");
     found.extend(series_errors(event));
@@ -149,7 +149,8 @@ fn series_errors(event: &Json) -> FieldErrors {
         .done()
 }
 
-/// An event's immutable fields, with their core group names. kube-apiserver reports `reason` twice, so the list contains it twice.
+/// The immutable fields of an event, with their names in the core group. kube-apiserver reports `reason` twice, so the
+/// list contains it twice.
 const FIXED_FIELDS: &[&str] = &[
     "involvedObject",
     "reason",

@@ -49,8 +49,8 @@ impl PostHandler for Binding {
     fn task(&self, context: &Context<'_>, target: &RequestTarget, sent: &Json, dry_run: bool) -> Outcome<Task> {
         let name = metadata::name(sent).to_owned();
         let (mut binding, now) = (sent.clone(), context.time());
-        // In kube-apiserver, the plugin PodTopologyLabels handles only bindings
-        // that are posted to the subresource and whose target is a Node.
+        // As in kube-apiserver, the plugin PodTopologyLabels only handles bindings to a Node that are posted to the
+        // subresource.
         if target.subresource == Subresource::Binding && sent.text("/target/kind") == "Node" {
             topology::label(context, sent.text("/target/name"), &mut binding);
         }

@@ -81,7 +81,8 @@ pub(super) fn errors(
     }
 }
 
-/// Reports whitespace around an image name in a pod. As in kube-apiserver, such whitespace is ignored in a pod template.
+/// Reports whitespace around an image name in a pod. As in kube-apiserver, whitespace around an image name is ignored
+/// in a pod template.
 pub(super) fn padded_image(container: &Json, path: &str) -> Option<FieldError> {
     let image = container.text("/image");
     let why = "must not have leading or trailing whitespace";
@@ -107,8 +108,8 @@ fn ports(container: &Json, path: &str) -> FieldErrors {
     of_container.done()
 }
 
-/// Validates a container's restart policy and restart rules. An init container's rules are validated only if the container has a restart
-/// policy.
+/// Validates a container's restart policy and restart rules. The rules of an init container are validated only if it
+/// has a restart policy.
 fn restart_rules(container: &Json, path: &str, sidecar: bool) -> FieldErrors {
     let count = container.list("/restartPolicyRules").count();
     let open = count > 0 && !container.has("/restartPolicy");

@@ -1,4 +1,4 @@
-//! Warnings about containers' resources, variables and ports.
+//! Warnings about the resources, variables and ports of containers.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
@@ -6,10 +6,10 @@ use pintle_json::Json;
 
 use crate::warnings::fractional_bytes;
 
-/// A container and its path in warnings.
+/// A container, and its path for warnings.
 pub(super) type ContainerAt<'a> = (&'a Json, String);
 
-/// Returns a pod's containers in the order of kube-apiserver's warnings. `path` must be empty or end with a dot.
+/// Returns the containers of a pod in the order of kube-apiserver's warnings. `path` must be empty or end with a dot.
 pub(super) fn all<'a>(pod: &'a Json, path: &str) -> Vec<ContainerAt<'a>> {
     let containers_with_paths = |key: &'static str| {
         let containers = pod.list(&format!("/spec/{key}")).enumerate();
@@ -30,7 +30,7 @@ pub(super) fn amounts((container, path): &ContainerAt<'_>) -> Vec<String> {
     found
 }
 
-/// Warns about environment variables that are set twice, unless the later value refers to the earlier value.
+/// Warns about environment variables that are set twice, unless the second value refers to the first one.
 pub(super) fn variables((container, path): &ContainerAt<'_>) -> Vec<String> {
     let (mut seen, mut found) = (HashSet::new(), Vec::new());
     for (at, variable) in container.list("/env").enumerate() {
@@ -45,7 +45,7 @@ pub(super) fn variables((container, path): &ContainerAt<'_>) -> Vec<String> {
     found
 }
 
-/// The maximum number of warnings about ports. More warnings would not fit into the response headers.
+/// The maximum number of warnings about ports. Response headers have no space for more warnings.
 const MAX_WARNINGS: usize = 1000;
 
 pub(super) fn ports(containers: &[ContainerAt<'_>]) -> Vec<String> {
@@ -68,8 +68,8 @@ pub(super) fn ports(containers: &[ContainerAt<'_>]) -> Vec<String> {
     found
 }
 
-/// The earlier ports with the same number and protocol, in this or in earlier
-/// containers. The index by host port finds overlaps without comparing all pairs.
+/// The ports with the same number and protocol that come before the current port, in all containers. An index by host
+/// port finds overlaps without comparing all pairs.
 #[derive(Default)]
 struct SeenPorts<'a> {
     all: Vec<(Port<'a>, String)>,
@@ -82,8 +82,8 @@ impl<'a> SeenPorts<'a> {
         self.all.push((port, path));
     }
 
-    /// Returns the indices of the ports that may overlap with `port`, in order. The result is incomplete if there are more than
-    /// [`MAX_WARNINGS`] such ports.
+    /// Returns the indices of the ports that may overlap with `port`, in order. If more than [`MAX_WARNINGS`] ports may
+    /// overlap, the result is incomplete.
     fn overlapping(&self, port: &Port<'a>) -> Vec<usize> {
         if port.host == 0 {
             return (0..self.all.len().min(MAX_WARNINGS)).collect();
@@ -108,7 +108,7 @@ impl<'a> SeenPorts<'a> {
     }
 }
 
-/// Warns about ports with the same name, because a lookup by name finds only the first port.
+/// Warns about ports with the same name. A lookup by name finds only the first of them.
 pub(super) fn port_names(containers: &[ContainerAt<'_>]) -> Vec<String> {
     let mut seen: BTreeMap<&str, String> = BTreeMap::new();
     let mut found = Vec::new();

@@ -34,8 +34,8 @@ pub(super) fn pod(pod: &mut Json) {
     }
 }
 
-/// Copies container ports to host ports for pods with host networking.
-/// Templates do not change, because their pods get this default later.
+/// For pods with host networking, copies container ports to host ports. Pod templates are not changed, because their
+/// pods get this default later.
 fn fill_host_ports(container: &mut Json) {
     for port in container.items_mut("ports").filter(|port| port.integer("/hostPort").unwrap_or(0) == 0) {
         let number = port["containerPort"].clone();

@@ -58,7 +58,7 @@ pub(super) fn errors(container: &Json, path: &str) -> FieldErrors {
     all.done()
 }
 
-/// Reports variables whose `fileKeyRef` refers to a volume that is missing or not an emptyDir.
+/// Reports variables with a `fileKeyRef` to a missing volume or to a volume that is not an emptyDir.
 pub(super) fn file_errors(volumes: &HashMap<&str, &Json>, container: &Json, path: &str) -> FieldErrors {
     let all = Check::at(container, path).each("env", |variable, _| {
         let name = variable.object().text("/valueFrom/fileKeyRef/volumeName");

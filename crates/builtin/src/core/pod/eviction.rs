@@ -1,4 +1,4 @@
-//! The subresource `/eviction`. An eviction deletes a pod if its disruption budget allows the eviction.
+//! The subresource `/eviction`. An eviction deletes a pod if the disruption budget of the pod allows it.
 
 use std::sync::Arc;
 
@@ -37,8 +37,8 @@ impl PostHandler for Eviction {
         let pod = context.cluster.object(&resource, &target.namespace, &target.name);
         let pod = pod.ok_or_else(|| Failure::not_found(&resource, &target.name))?;
         let mut steps = Vec::new();
-        // Whether the eviction skips the disruption budget. A pod that is not finished or terminating can lose this
-        // exemption before the server deletes the pod.
+        // Whether the eviction skips the disruption budget. If the pod is not finished or terminating, it can lose this
+        // exemption before the server deletes it.
         let mut is_exempt = pod.text("/status/phase") == "Pending";
         if !is_exempt && !is_finished(&pod) {
             match budget::disruption(context, target, &pod, holds(&pod, "Ready"))? {
@@ -77,7 +77,7 @@ fn condition() -> Json {
     })
 }
 
-/// Returns `true` if the pod is finished or terminating. A pod cannot leave either state.
+/// Returns `true` if the pod is finished or terminating. These states are final.
 fn is_finished(pod: &Json) -> bool {
     matches!(pod.text("/status/phase"), "Succeeded" | "Failed") || metadata::is_deleting(pod)
 }

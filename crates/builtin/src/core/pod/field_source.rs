@@ -1,4 +1,4 @@
-//! Validates references to a pod's fields and resources, for example in the downward API.
+//! Validates references to the fields and resources of a pod, for example in the downward API.
 
 use pintle_apimachinery::validate::{FieldError, FieldErrors, annotation_key_errors, label_key_faults};
 use pintle_json::Json;
@@ -15,7 +15,7 @@ const RESOURCES: &[&str] = &[
     "requests.memory",
 ];
 const DIVISORS: &[&str] = &["1", "1k", "1M", "1G", "1T", "1P", "1E", "1Ki", "1Mi", "1Gi", "1Ti", "1Pi", "1Ei"];
-/// The pod fields to which the downward API can refer. For any other path, the error states that the field label is unknown.
+/// The pod fields to which the downward API can refer. Other paths cause an error about an unknown field label.
 const LABELS: &[&str] = &[
     "metadata.annotations",
     "metadata.labels",
@@ -33,7 +33,7 @@ const LABELS: &[&str] = &[
     "status.podIPs",
 ];
 
-/// Validates a `fieldRef`, whose path must be one of `fields`.
+/// Validates a `fieldRef`. Its path must be one of `fields`.
 pub(super) fn field(source: &Json, path: &str, fields: &[&str]) -> FieldErrors {
     let check = Check::at(source, path).required("apiVersion");
     if source.text("/apiVersion").is_empty() {
@@ -77,7 +77,7 @@ pub(super) fn field(source: &Json, path: &str, fields: &[&str]) -> FieldErrors {
         .done()
 }
 
-/// Validates a `resourceFieldRef`. In a volume, the reference must contain the container's name.
+/// Validates a `resourceFieldRef`. In a volume, the reference must contain the name of the container.
 pub(super) fn resource(source: &Json, path: &str, of_volume: bool) -> FieldErrors {
     let resource = source.text("/resource");
     let huge = resource.starts_with("limits.hugepages-") || resource.starts_with("requests.hugepages-");

@@ -11,7 +11,7 @@ pub(crate) fn descending(path: &str, field: &str) -> FieldErrors {
     upwards.then(|| FieldError::invalid_text(field, path, "must not contain '..'")).into_iter().collect()
 }
 
-/// Reports an absolute path or a path with `..`.
+/// Reports an absolute path, or a path that contains `..`.
 pub(crate) fn relative(path: &str, field: &str) -> FieldErrors {
     let mut errors = FieldErrors::default();
     errors.invalid_text_if(path.starts_with('/'), field, path, "must be a relative path");
@@ -19,7 +19,7 @@ pub(crate) fn relative(path: &str, field: &str) -> FieldErrors {
     errors
 }
 
-/// Reports the same errors as [`relative`], and names that start with `..`, which the kubelet reserves.
+/// Reports the same errors as [`relative`]. Also reports names that start with `..`, because the kubelet reserves them.
 pub(super) fn unreserved(path: &str, field: &str) -> FieldErrors {
     let mut errors = relative(path, field);
     if path.starts_with("..") && !path.starts_with("../") {

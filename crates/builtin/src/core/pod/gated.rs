@@ -1,5 +1,5 @@
-//! Validates pod changes that are allowed only while the pod has scheduling gates. During this time, the pod's node
-//! constraints may become stricter.
+//! Validates pod changes that are allowed only while the pod has scheduling gates. While a pod has scheduling gates,
+//! its node constraints may become stricter.
 
 use pintle_apimachinery::validate::{FieldError, FieldErrors};
 use pintle_json::Json;
@@ -11,7 +11,7 @@ pub(super) fn errors(new: &Json, old: &Json) -> FieldErrors {
     selector_error(new, old).into_iter().chain(affinity_errors(new, old)).collect()
 }
 
-/// Removes the pod spec fields that clients may change while the pod has scheduling gates.
+/// Removes the fields of the pod spec that clients may change while the pod has scheduling gates.
 pub(super) fn remove_narrowable(spec: &mut Json) {
     spec.set("nodeSelector", Json::Null);
     if let Some(affinity) = spec.get_mut("affinity") {
@@ -46,7 +46,7 @@ fn affinity_errors(new: &Json, old: &Json) -> FieldErrors {
     pairs.map(|(at, (is, _))| FieldError::invalid(format!("{field}[{at}]"), is, why)).collect()
 }
 
-/// Returns `true` if the new node selector term starts with all requirements of the old term. If the old term is empty,
+/// Returns `true` if the new node selector term begins with all requirements of the old term. If the old term is empty,
 /// the new term must also be empty.
 fn only_adds(new: &Json, old: &Json) -> bool {
     let parts = ["/matchExpressions", "/matchFields"];

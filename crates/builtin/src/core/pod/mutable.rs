@@ -1,4 +1,4 @@
-//! Validates updates of pods and their subresources, and determines which fields an update may change.
+//! Validates updates of pods and their subresources, and determines the fields that an update may change.
 
 use std::collections::{HashMap, HashSet};
 
@@ -14,7 +14,7 @@ const FIXED: &str = "pod updates may not change fields other than `spec.containe
                      `spec.activeDeadlineSeconds`,`spec.tolerations` (only additions to existing tolerations),\
                      `spec.terminationGracePeriodSeconds` (allow it to be set to 1 if it was previously negative)";
 
-/// Restores the pod's QoS class if the new status lacks the class.
+/// Restores the QoS class of the pod if the new status does not contain it.
 pub(super) fn keep_class(pod: &mut Json, old: &Json) {
     let class = old.at("/status/qosClass").cloned();
     let Some(status) = pod.get_mut("status") else { return };
@@ -35,7 +35,7 @@ pub(super) fn complete_addresses(pod: &mut Json) {
     }
 }
 
-/// Restores the old object, except for its ephemeral containers.
+/// Restores all parts of the old object except its ephemeral containers.
 pub(super) fn take_ephemeral_containers(pod: &mut Json, old: &Json) {
     let containers = pod.at("/spec/ephemeralContainers").cloned();
     restore_except(pod, old, &["apiVersion", "kind", "metadata"]);
@@ -47,7 +47,7 @@ pub(super) fn take_ephemeral_containers(pod: &mut Json, old: &Json) {
     }
 }
 
-/// Restores the old object, except for its container resources and resize policies.
+/// Restores all parts of the old object except its container resources and resize policies.
 pub(super) fn take_resources(pod: &mut Json, old: &Json) {
     let new = pod.clone();
     restore_except(pod, old, &["apiVersion", "kind", "metadata"]);
@@ -111,7 +111,7 @@ fn spec_errors(new: &Json, old: &Json) -> FieldErrors {
             errors.push(FieldError::forbidden(format!("spec.{key}"), why));
             return errors;
         }
-        // kube-apiserver validates images twice: among the mutable fields, and with the whole container.
+        // kube-apiserver validates images twice: as mutable fields, and as part of the container.
         for (at, image) in images_of.0.iter().enumerate() {
             let field = format!("spec.{key}[{at}].image");
             errors.required_if(image.is_empty(), &field, "");
@@ -137,7 +137,7 @@ fn spec_errors(new: &Json, old: &Json) -> FieldErrors {
             errors.push(FieldError::forbidden(format!("spec.schedulingGates[{at}].name"), why));
         }
     }
-    // While the pod has scheduling gates, its node constraints may become stricter.
+    // While a pod has scheduling gates, its node constraints may become stricter.
     let is_gated = !gates.is_empty();
     if is_gated {
         errors.extend(gated::errors(new, old));
@@ -161,7 +161,7 @@ fn spec_errors(new: &Json, old: &Json) -> FieldErrors {
     errors
 }
 
-/// Validates a change of `activeDeadlineSeconds`. The boolean is true if no further checks run after the error.
+/// Validates a change of `activeDeadlineSeconds`. The boolean is true if validation stops after the error.
 fn deadline_error(new: &Json, old: &Json) -> (Option<FieldError>, bool) {
     const FIELD: &str = "spec.activeDeadlineSeconds";
     const RANGE: &str = "must be between 0 and 2147483647, inclusive";
@@ -175,8 +175,8 @@ fn deadline_error(new: &Json, old: &Json) -> (Option<FieldError>, bool) {
     (Some(FieldError::invalid(FIELD, &new["spec"]["activeDeadlineSeconds"], why)), is_over)
 }
 
-/// Maps the name of each list item to the item. If several items have the same name, the map contains the first such
-/// item.
+/// Maps the name of each list item to the item. If several items have the same name, the map contains the first of
+/// them.
 fn by_name<'a>(pod: &'a Json, pointer: &str) -> HashMap<&'a str, &'a Json> {
     let mut found = HashMap::new();
     for item in pod.list(pointer) {

@@ -1,4 +1,4 @@
-//! Validates a pod's host ports, DNS settings and host names.
+//! Validates the host ports, DNS settings and host names of a pod.
 
 use std::collections::HashSet;
 
@@ -12,8 +12,8 @@ const UNDERSCORED: &str = "a lowercase RFC 1123 subdomain must consist of lower 
                            start and end with an alphanumeric character (e.g. 'example.com', regex used for validation is \
                            '_?[a-z0-9]([-_a-z0-9]*[a-z0-9])?(\\._?[a-z0-9]([-_a-z0-9]*[a-z0-9])?)*')";
 
-/// Reports host ports that are used more than once. Init containers run
-/// one after another, so different init containers may use the same port.
+/// Reports host ports that are used more than once. Different init containers may use the same host port, because they
+/// run one after another.
 pub(super) fn host_ports(spec: &Json, key: &str, path: &str) -> FieldErrors {
     let (mut errors, mut taken) = (FieldErrors::default(), HashSet::new());
     let containers = spec.list(&format!("/{key}")).enumerate().filter(|_| key != "ephemeralContainers");
@@ -33,7 +33,8 @@ pub(super) fn host_ports(spec: &Json, key: &str, path: &str) -> FieldErrors {
     errors
 }
 
-/// Validates that container ports equal host ports if the pod uses host networking. A template may omit the host port.
+/// If the pod uses host networking, validates that container ports equal host ports. In a pod template, the host port
+/// may be absent.
 pub(super) fn host_network_ports(spec: &Json, path: &str, required: bool) -> FieldErrors {
     let mut errors = FieldErrors::default();
     for (at, container) in spec.list("/containers").enumerate().filter(|_| spec.is_true("/hostNetwork")) {

@@ -33,7 +33,7 @@ pub(crate) fn tolerations(part: &Json, path: &str) -> FieldErrors {
                 FieldError::invalid_text("operator", value, "value must be empty when `operator` is 'Exists'")
             })
             .refuse(!matches!(operator, "" | "Equal" | "Exists"), || {
-                // The feature gate for numeric operators is off.
+                // The operators for numbers are known, but their feature gate is off.
                 let known: &[&str] = match operator {
                     "Lt" | "Gt" => &["Equal", "Exists", "Lt", "Gt"],
                     _ => &["Equal", "Exists"],
@@ -56,7 +56,7 @@ pub(crate) fn node_selector(part: &Json, path: &str) -> FieldErrors {
     errors
 }
 
-/// Validates the terms of a node selector. There must be at least one term.
+/// Validates the terms of a node selector. A node selector must have at least one term.
 pub(crate) fn terms(selector: &Json, path: &str) -> FieldErrors {
     let field = format!("{path}.nodeSelectorTerms");
     if selector.list("/nodeSelectorTerms").next().is_none() {

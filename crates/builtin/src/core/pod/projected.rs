@@ -12,7 +12,7 @@ const PROJECTED_FIELDS: &[&str] =
     &["metadata.annotations", "metadata.labels", "metadata.name", "metadata.namespace", "metadata.uid"];
 const DOUBLE: &str = "conflicting duplicate paths";
 
-/// Validates a volume source's items, which map keys of a Secret or ConfigMap to file paths.
+/// Validates the items of a volume source, which map keys of a Secret or ConfigMap to file paths.
 pub(super) fn items(object: &Json, path: &str) -> FieldErrors {
     let all = Check::at(object, path).each("items", |item, at| {
         let file = item.object().text("/path");

@@ -2,7 +2,7 @@
 
 use pintle_json::Json;
 
-/// Returns a pod's QoS class, which depends on its requests and limits for CPU and memory.
+/// Returns the QoS class of a pod, which depends on its requests and limits for CPU and memory.
 pub(super) fn class(pod: &Json) -> &'static str {
     let containers: Vec<_> = if pod.has("/spec/resources") {
         vec![&pod["spec"]]

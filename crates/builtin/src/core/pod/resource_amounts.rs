@@ -34,7 +34,7 @@ const QUOTA_RESOURCES: &[&str] = &[
 
 pub(super) struct PodClaims<'a> {
     names: HashSet<&'a str>,
-    /// The claims' names as one text, for errors about unknown claims. Computed on first use.
+    /// The names of all claims in one string, for errors about unknown claims. Computed on first use.
     listed: OnceCell<String>,
 }
 
@@ -132,7 +132,7 @@ pub(super) fn overhead(spec: &Json, path: &str) -> FieldErrors {
         .collect()
 }
 
-/// Validates resource limits of other objects than containers. `path` is the parent field's path.
+/// Validates resource limits of objects other than containers. `path` is the path of the parent field.
 pub(crate) fn limit_errors(limits: Option<&Json>, path: &str) -> FieldErrors {
     let limits = limits.and_then(Json::as_object).into_iter().flatten();
     limits
@@ -256,7 +256,7 @@ mod tests {
                 }
                 assert_eq!(errors.is_empty(), !missing);
             };
-            // Each error contains the names of all resource claims, so many errors soon reach the size limit, and validation stops.
+            // Each error lists all resource claims, so the errors soon reach the size limit, and validation stops.
             if missing { errors(8_000) } else { assert!(is_linear(1_000, errors)) }
         }
     }

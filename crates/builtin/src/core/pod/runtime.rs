@@ -32,12 +32,10 @@ pub(super) fn admit(context: &Context<'_>, pod: &mut Json) -> Outcome<()> {
     }
 }
 
-/// Returns kube-apiserver's error for looking up an object with an empty name.
 fn empty_name_error() -> Failure {
     Failure::plain(500, "resource name may not be empty")
 }
 
-/// Returns kube-apiserver's error for looking up an object with an invalid name.
 fn invalid_name_error(name: &str) -> Failure {
     let why = name_errors(NameRule::PathSegment, name, false).join(" ");
     Failure::plain(500, format!("invalid resource name {name:?}: [{why}]"))
@@ -66,7 +64,7 @@ fn set_overhead(pod: &mut Json, class: Option<&Json>) -> Outcome<()> {
     }
 }
 
-/// Parses quantities for a comparison, because the same quantity can be written in several ways.
+/// Parses quantities before comparing them, because a quantity can be written in several ways.
 fn amounts(amounts: &Map) -> BTreeMap<&str, Option<i128>> {
     amounts.iter().map(|(name, amount)| (name.as_str(), amount.as_str().and_then(quantity::nanos))).collect()
 }

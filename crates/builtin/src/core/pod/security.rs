@@ -63,7 +63,7 @@ pub(super) fn of_container(container: &Json, path: &str, host_users: bool) -> Fi
         .done()
 }
 
-/// Reports host namespaces in a pod with its own user namespace.
+/// Reports host namespaces in a pod that has its own user namespace.
 pub(super) fn own_users(spec: &Json, path: &str) -> FieldErrors {
     if spec.get("hostUsers").and_then(Json::as_bool) != Some(false) {
         return FieldErrors::default();

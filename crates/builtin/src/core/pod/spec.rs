@@ -14,7 +14,7 @@ use super::{SpecOwner, affinity, container, environment, network, placing, resou
 /// The container lists, in validation order.
 pub(super) const CONTAINERS: [&str; 3] = ["containers", "initContainers", "ephemeralContainers"];
 
-/// Validates a pod, except for most of its metadata.
+/// Validates a pod. Most metadata is validated elsewhere.
 pub(super) fn pod(pod: &Json) -> FieldErrors {
     let mut errors: FieldErrors = annotation_errors(pod, "metadata.annotations").into_iter().collect();
     errors.extend(spec(&pod["spec"], "spec", SpecOwner::Pod(pod.text("/metadata/name"))));
@@ -97,7 +97,7 @@ fn spec(spec: &Json, path: &str, owner: SpecOwner<'_>) -> FieldErrors {
     errors
 }
 
-/// Validates all fields except volumes and containers.
+/// Validates the fields of a pod spec that are unrelated to volumes and containers.
 fn placement<'a>(spec: &'a Json, path: &str) -> Check<'a> {
     Check::at(spec, path)
         .one_of("restartPolicy", &["Always", "OnFailure", "Never"])

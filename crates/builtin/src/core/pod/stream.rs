@@ -1,5 +1,5 @@
 //! The pod subresources `log`, `exec`, `attach` and `portforward`. In a real cluster, kubelets serve these
-//! subresources. This server responds as if all kubelets were unreachable.
+//! subresources. This server responds as if no kubelet were reachable.
 
 use pintle_apimachinery::cluster::Cluster;
 use pintle_apimachinery::failure::{Failure, Outcome, quoted};
@@ -12,7 +12,7 @@ use pintle_meta::GroupResource;
 use crate::core::kubelet::kubelet;
 use crate::core::proxy;
 
-/// Returns a subresource's stream, or `None` if the subresource is not a stream.
+/// Returns the stream of a subresource, or `None` if the subresource is not a stream.
 pub(super) fn of(subresource: Subresource) -> Option<Stream> {
     let connect = |options| Stream { methods: &["GET", "POST"], options, connects: true, has_subpaths: false, answer };
     match subresource {
@@ -68,8 +68,8 @@ fn streams(kind: &str, query: &Query) -> Json {
     options
 }
 
-/// Returns the first error that applies: the pod or container does not exist, the pod is not scheduled,
-/// the node does not exist, or the kubelet is unreachable. The log of an unscheduled pod is empty instead.
+/// Returns the first applicable error: the pod or container does not exist, the pod is not scheduled, the node does not
+/// exist, or the kubelet is unreachable. For the log of an unscheduled pod, returns an empty response.
 fn answer(cluster: &dyn Cluster, target: &RequestTarget, options: &Json) -> Outcome<StreamAnswer> {
     let (name, pods) = (&target.name, GroupResource::new("", "pods"));
     let pod = cluster.object(&pods, &target.namespace, name).ok_or_else(|| Failure::not_found(&pods, name))?;
@@ -88,8 +88,8 @@ fn answer(cluster: &dyn Cluster, target: &RequestTarget, options: &Json) -> Outc
     Err(Failure::plain(500, format!("error dialing backend: dial tcp {address}:{port}: connect: connection refused")))
 }
 
-/// Fails if the pod has no container with the name `container`. If
-/// `container` is empty, the pod must have exactly one ordinary container.
+/// Fails if the pod has no container with this name. If `container` is empty, the pod must have exactly one ordinary
+/// container.
 fn check_container(pod: &Json, name: &str, container: &str) -> Outcome<()> {
     let containers = ["/spec/initContainers", "/spec/containers", "/spec/ephemeralContainers"];
     let mut names = containers.iter().flat_map(|kind| pod.list(kind)).map(|container| container.text("/name"));

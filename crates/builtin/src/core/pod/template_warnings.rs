@@ -1,4 +1,4 @@
-//! Warnings about workloads' names and pod templates.
+//! Warnings about the names and pod templates of workloads.
 
 use pintle_apimachinery::object::metadata;
 use pintle_apimachinery::validate::{NameRule, name_errors};
@@ -7,7 +7,7 @@ use pintle_json::Json;
 use super::pod_warnings::pod;
 use crate::warnings::is_new;
 
-/// Warns if the name is not a DNS label. Names of pods and workloads become parts of host names.
+/// Warns if the name of a workload is not a DNS label. The names of pods and workloads are used in host names.
 pub(crate) fn name(object: &Json, used: &str) -> Vec<String> {
     let name = metadata::name(object);
     let why = name_errors(NameRule::Label, name, false);
@@ -33,7 +33,7 @@ pub(crate) fn on_create(object: &Json, pointer: &str) -> Vec<String> {
     found
 }
 
-/// Returns the warnings for an updated workload. Returns no warnings if the desired state does not change.
+/// Returns the warnings for an update of a workload. If the desired state does not change, there are no warnings.
 pub(crate) fn on_update(object: &Json, old: &Json, pointer: &str) -> Vec<String> {
     if is_new(object, old) { of(object, pointer) } else { Vec::new() }
 }

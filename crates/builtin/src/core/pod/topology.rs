@@ -1,4 +1,4 @@
-//! The admission plugin PodTopologyLabels, which copies a node's topology labels to the pod.
+//! The admission plugin PodTopologyLabels, which copies the topology labels of a node to its pods.
 
 use pintle_apimachinery::cluster::Context;
 use pintle_apimachinery::object::metadata;
@@ -7,7 +7,7 @@ use pintle_meta::GroupResource;
 
 const TOPOLOGY_LABELS: [&str; 2] = ["topology.kubernetes.io/region", "topology.kubernetes.io/zone"];
 
-/// Copies the node's region and zone labels to the object. Does nothing if the node does not exist.
+/// Copies the region and zone labels of the node to the object. Does nothing if the node does not exist.
 pub(super) fn label(context: &Context<'_>, node: &str, object: &mut Json) {
     if node.is_empty() {
         return;

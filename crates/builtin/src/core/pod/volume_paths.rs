@@ -4,7 +4,7 @@ use std::fmt;
 
 use pintle_json::Json;
 
-/// A file in a volume. In a projected volume, `source` names the file's source. In other volumes, `source` is empty.
+/// A file in a volume. In a projected volume, `source` names the source of the file. In other volumes, it is empty.
 #[derive(Clone, PartialEq, Eq)]
 struct File {
     path: String,
@@ -48,9 +48,10 @@ fn warning(volume: &str, kind: &str, pair: &str) -> String {
     format!("volume {volume:?} ({kind}): overlapping paths: {pair}")
 }
 
-/// The approximate maximum total length of the messages about a volume, in bytes. Longer messages would not fit into the response headers.
+/// The approximate maximum size of all messages about a volume, in bytes. Response headers have no space for longer
+/// messages.
 const MAX_BYTES: usize = 64 << 10;
-/// The approximate maximum number of compared pairs of files.
+/// The approximate maximum number of pairs of files to compare.
 const MAX_PAIRS: usize = 10_000;
 
 /// Returns a message for each pair of files with equal or nested paths, sorted by the second file.
@@ -62,7 +63,8 @@ fn collisions(mut files: Vec<File>) -> impl Iterator<Item = String> {
             places.push((format!("{}/", file.path), at));
         }
     }
-    // After sorting, each path follows its ancestors. All paths between an ancestor and one of its descendants are also descendants.
+    // In sorted order, each path comes after its ancestors. All paths between an ancestor and its descendant are
+    // descendants of the same ancestor.
     places.sort_unstable();
     let (mut above, mut pairs): (Vec<&(String, usize)>, _) = (Vec::new(), Vec::new());
     for place in &places {

@@ -45,10 +45,10 @@ pub(super) fn of_volume(volume: &Json, plugin: &str, path: &str) -> FieldErrors 
     errors
 }
 
-/// Validates a volume plugin's source. `path` is the parent field's
-/// path. `persists` is true for a PersistentVolume's source.
+/// Validates a volume plugin's source. `path` is the path of the parent field. `persists` is true for the source of a
+/// PersistentVolume.
 pub(crate) fn errors(object: &Json, plugin: &str, path: &str, persists: bool) -> FieldErrors {
-    // kube-apiserver uses another field name in errors about GCE disks.
+    // kube-apiserver's errors about GCE disks contain a different field name.
     let field = format!("{path}.{}", if plugin == "gcePersistentDisk" { "persistentDisk" } else { plugin });
     let check = required_fields(plugin).iter().fold(Check::at(object, &field), |check, member| check.required(member));
     let text = |member: &str| object.text(&format!("/{member}"));
@@ -139,10 +139,10 @@ fn csi<'a>(object: &'a Json, check: Check<'a>) -> Check<'a> {
     }
 }
 
-/// Returns why a text is not an iSCSI node name.
+/// Returns the reason why a text is not an iSCSI node name.
 fn node_name(name: &str) -> Option<&'static str> {
     let of_digits = |rest: Option<&str>, digits: usize| {
-        // Skip the separator. As in kube-apiserver, any character can be the separator.
+        // Skip the separator. As in kube-apiserver, the separator can be any character.
         let rest = rest.map(|rest| rest.chars().skip(1).collect::<String>());
         rest.is_some_and(|rest| rest.len() == digits && rest.bytes().all(|byte| byte.is_ascii_alphanumeric()))
     };

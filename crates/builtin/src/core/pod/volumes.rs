@@ -12,7 +12,7 @@ use pintle_schema::quantity;
 use super::{SpecOwner, file_path, projected, volume_plugins};
 use crate::core::persistent_volume_claim;
 
-/// A pod's valid volumes, by name.
+/// The valid volumes of a pod, by name.
 pub(super) type Volumes<'a> = HashMap<&'a str, &'a Json>;
 
 /// The volume sources in validation order.
@@ -91,7 +91,7 @@ fn source(volume: &Json, path: &str, owner: SpecOwner<'_>) -> FieldErrors {
     };
     let mut errors = of_source(volume, first, path, owner);
     for more in sources {
-        // kube-apiserver spells some fields differently in errors.
+        // The names of some fields differ in kube-apiserver's errors.
         let field = match *more {
             "cephfs" => "cephFS",
             "downwardAPI" => "downwarAPI",
@@ -126,7 +126,7 @@ fn of_source(volume: &Json, source: &str, path: &str, owner: SpecOwner<'_>) -> F
         }
         "persistentVolumeClaim" => check.required("claimName").done(),
         "downwardAPI" => {
-            // As in kube-apiserver, errors about items have the source's path without an index.
+            // As in kube-apiserver, errors about items contain the path of the source, without an index.
             let items = object.list("/items").flat_map(|item| projected::downward_file(item, &field));
             file_path::mode(check, "defaultMode").also(items).done()
         }

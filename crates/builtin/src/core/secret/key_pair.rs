@@ -1,4 +1,4 @@
-//! Warnings about a TLS Secret's certificate and key.
+//! Warnings about the certificate and key of a TLS Secret.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -6,8 +6,8 @@ use pintle_json::Json;
 
 use crate::pem;
 
-/// Checks the PEM data of a `kubernetes.io/tls` Secret. Returns the error of Go's TLS library. Does not parse the
-/// certificate, and does not check whether the key belongs to the certificate.
+/// Checks the PEM data of a `kubernetes.io/tls` Secret. Returns the error message of Go's TLS library. The certificate
+/// is not parsed, and the key is not compared with the certificate.
 pub(super) fn key_pair(secret: &Json) -> Option<String> {
     let kinds_at = |pointer: &str| -> Vec<String> {
         let text = STANDARD.decode(secret.text(pointer)).unwrap_or_default();

@@ -32,8 +32,9 @@ pub(super) fn needs_health_check(spec: &Json) -> bool {
     spec.text("/type") == "LoadBalancer" && spec.text("/externalTrafficPolicy") == "Local"
 }
 
-/// Returns the cluster IPs and node ports that the Service reserves. The store rejects a second Service with the same address or
-/// port. Node ports that the type does not use are omitted. A Service's ports can share a node port if their protocols differ.
+/// Returns the cluster IPs and node ports that the Service reserves. The store rejects another Service with the same
+/// address or port. Node ports that do not apply to the type of the Service are omitted. Ports of the same Service can
+/// share a node port if their protocols differ.
 pub(super) fn claims(service: &Json) -> Vec<String> {
     if service.text("/spec/type") == "ExternalName" {
         return Vec::new();
@@ -75,7 +76,7 @@ pub(super) fn allocate(cluster: &dyn Cluster, object: &mut Json, old: Option<&Js
 fn allocate_health_check_port(cluster: &dyn Cluster, object: &mut Json) -> Outcome<()> {
     let own_key = format!("{}/{}", metadata::namespace(object), metadata::name(object));
     let is_free = |port: i64| cluster.holder(&node_port_claim(port)).is_none_or(|holder| *holder == *own_key);
-    // The health check port must differ from the Service's node ports, which kube-apiserver allocates first.
+    // kube-apiserver allocates the node ports of the Service first, so the health check port must be a different port.
     let own: BTreeSet<i64> = node_ports(object).collect();
     if let Some(port) = health_check_port(object) {
         let why = match NODE_PORTS.contains(&port) {
@@ -104,8 +105,8 @@ fn allocate_address(cluster: &dyn Cluster, object: &mut Json) -> Outcome<()> {
     match object.text("/spec/clusterIP") {
         "None" => Ok(()),
         "" => {
-            // 10.0.0.1 is reserved for the Service `kubernetes`, even after a client deletes this Service, because the server then creates
-            // the Service again.
+            // 10.0.0.1 is always reserved for the Service `kubernetes`. If a client deletes this Service, the server
+            // creates it again.
             let mut all = (2..=254).map(|last| Ipv4Addr::new(10, 0, 0, last));
             let free = all.find(|ip| is_free(address_claim((*ip).into())));
             let free =
@@ -120,8 +121,8 @@ fn allocate_address(cluster: &dyn Cluster, object: &mut Json) -> Outcome<()> {
             let Ok(address) = address.parse::<IpAddr>() else { return Ok(()) };
             let why = match address {
                 IpAddr::V4(address) if !is_in_range(address) => "the provided network does not match the current range",
-                // This error occurs even if the address belongs to the Service that the request names. kube-apiserver allocates addresses
-                // before it checks the name, so creating the same Service twice causes this error.
+                // This error also occurs if a client creates the same Service twice, because kube-apiserver allocates
+                // addresses before it checks the name.
                 _ if cluster.holder(&address_claim(address)).is_some() => "provided IP is already allocated",
                 _ => return Ok(()),
             };
