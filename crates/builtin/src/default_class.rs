@@ -1,4 +1,4 @@
-//! Finds the default class, such as the default StorageClass, for objects without a class.
+//! Finds the default class, such as the default StorageClass, for objects that specify no class.
 
 use std::cmp::Reverse;
 
@@ -7,7 +7,7 @@ use pintle_apimachinery::object::metadata;
 use pintle_meta::GroupResource;
 
 /// Returns the name of the class that an annotation marks as the default. If several classes are marked, returns the
-/// newest of these classes.
+/// newest of them.
 pub(super) fn default_class(cluster: &dyn Cluster, classes: &GroupResource, annotations: &[&str]) -> Option<String> {
     let classes = cluster.objects(classes, None);
     let defaults = classes.iter().filter(|class| {

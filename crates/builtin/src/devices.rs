@@ -1,4 +1,4 @@
-//! The `resource.k8s.io` kinds: devices, and claims with which pods request devices.
+//! The `resource.k8s.io` kinds: devices, and claims through which pods request devices.
 
 mod device_class;
 mod resource_claim;

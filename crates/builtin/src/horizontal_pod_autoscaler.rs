@@ -1,5 +1,5 @@
-//! The `HorizontalPodAutoscaler` kind, which is stored as `autoscaling/v2`. In
-//! `autoscaling/v1` objects, annotations contain the fields that exist only in v2.
+//! The `HorizontalPodAutoscaler` kind, which is stored as `autoscaling/v2`. Annotations of `autoscaling/v1` objects
+//! contain the fields that exist only in v2.
 
 mod conversion;
 mod metric_fields;
@@ -27,7 +27,7 @@ pub(super) struct V1;
 
 impl Strategy for V2 {
     fn defaults(&self, object: &mut Json) {
-        // Remove v1's annotations, which v2 objects do not have.
+        // Remove the annotations of v1 objects, which v2 objects do not have.
         notes::ALL.iter().for_each(|name| notes::drop(object, name));
         if let Some(spec) = object.member("spec") {
             spec.member("scaleTargetRef");
@@ -91,7 +91,7 @@ impl Strategy for V1 {
         if let Some(spec) = object.member("spec") {
             spec.set_default("minReplicas", 1);
         }
-        // Parse the annotations and write them in the server's format.
+        // Parse the annotations and write them again in the server's format.
         *object = conversion::to_old(&conversion::to_new(object));
     }
 

@@ -28,7 +28,7 @@ pub(super) fn bounded_share_errors(object: &Json, field: &str) -> FieldErrors {
     share_errors(object, field).into_iter().chain(above_100_percent(object, field)).collect()
 }
 
-/// Returns `true` if the value is zero or absent. A string that is not a number or a percentage counts as zero.
+/// Returns `true` if the value is zero or absent. A string that is not a number or a percentage is treated as zero.
 pub(super) fn is_zero(object: &Json, field: &str) -> bool {
     share(object, field).is_none_or(|value| match value {
         Json::String(text) => percent(value).or_else(|| text.parse().ok()).unwrap_or(0) == 0,

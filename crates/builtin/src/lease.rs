@@ -63,7 +63,7 @@ impl Strategy for Lease {
     }
 }
 
-/// Validates the strategy. As in Kubernetes, the error's path contains the field name twice.
+/// Validates the strategy. As in Kubernetes, the path of the error contains the field name twice.
 pub(crate) fn strategy_errors(strategy: &str) -> FieldErrors {
     const FIELD: &str = "spec.strategy.strategy";
     match strategy.contains('/') {

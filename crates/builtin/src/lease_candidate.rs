@@ -65,7 +65,7 @@ impl Strategy for LeaseCandidate {
     }
 }
 
-/// Parses a semantic version. As in Go's library, the version's numbers must fit into 64 bits.
+/// Parses a semantic version. As in Go's library, the numbers in a version must fit into 64 bits.
 fn version(text: &str) -> Option<Version> {
     let version = Version::parse(text).ok()?;
     let fits = |subresource: &str| {

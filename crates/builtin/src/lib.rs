@@ -2,10 +2,11 @@
 //!
 //! This crate is a part of `pintle-apiserver` and has **no stability promise**. Use `pintle-apiserver` instead.
 //!
-//! - [`kinds`] returns the registry of all built-in kinds, as [`Kinds`](pintle_kinds::Kinds). The table `src/builtin.txt`
-//!   contains their names and flags. Each kind has a [`Strategy`](pintle_kinds::Strategy) with its rules.
-//! - [`selectable`] and [`claims`] return the values by which a store indexes an object.
-//!   [`caches_decoded`] returns whether a store should keep a resource's objects in decoded form.
+//! - [`kinds`] returns the registry of all built-in kinds, as [`Kinds`](pintle_kinds::Kinds). The table
+//!   `src/builtin.txt` contains the names and flags of the kinds. Each kind has a [`Strategy`](pintle_kinds::Strategy)
+//!   with its rules.
+//! - [`selectable`] and [`claims`] return the values by which a store indexes an object. [`caches_decoded`] returns
+//!   whether a store should keep the objects of a resource in decoded form.
 //! - [`token_status`], [`access_status`] and [`rules_status`] build the `status` of token and access reviews.
 //!
 //! Custom resources are in `pintle-apiextensions`. The crate accesses no store and sends no requests.

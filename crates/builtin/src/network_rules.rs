@@ -1,4 +1,4 @@
-//! Validates ports and addresses, for several kinds.
+//! Validates ports and addresses for several kinds.
 
 use std::net::{IpAddr, Ipv4Addr};
 
@@ -8,8 +8,8 @@ use pintle_json::Json;
 
 pub(super) const PROTOCOLS: &[&str] = &["SCTP", "TCP", "UDP"];
 
-/// Returns `true` for the server's own address in the Endpoints
-/// `default/kubernetes`. Only this endpoint can have a loopback address.
+/// Returns `true` for the server's own address in the Endpoints `default/kubernetes`. Only this address may be a
+/// loopback address.
 pub(super) fn is_own_address(object: &Json, address: &str) -> bool {
     metadata::namespace(object) == "default"
         && metadata::name(object) == "kubernetes"
@@ -63,7 +63,7 @@ fn is_mapped(address: IpAddr) -> bool {
     matches!(address, IpAddr::V6(ip) if ip.to_ipv4_mapped().is_some())
 }
 
-/// Parses an IP address. An IPv4 address may have leading zeros.
+/// Parses an IP address. Leading zeros are allowed in an IPv4 address.
 fn parse_lenient(address: &str) -> Option<IpAddr> {
     let plain = |part: &str| match part.trim_start_matches('0') {
         "" if !part.is_empty() => "0".to_owned(),
@@ -74,7 +74,7 @@ fn parse_lenient(address: &str) -> Option<IpAddr> {
     address.parse().ok().or_else(zeros)
 }
 
-/// Validates a domain name of at least two labels, which may end with a dot.
+/// Validates a domain name, which must have at least two labels and may end with a dot.
 pub(super) fn domain_errors(name: &str, field: &str) -> Option<FieldError> {
     if name.is_empty() {
         return Some(FieldError::required(field, ""));
@@ -100,7 +100,7 @@ pub(super) fn strict_ip_errors(address: &str, field: &str) -> Option<FieldError>
     })
 }
 
-/// Validates a load balancer status's ingress addresses. Addresses that the old status contains are always valid.
+/// Validates the ingress addresses in the status of a load balancer. Addresses in the old status are always valid.
 pub(super) fn load_balancer_status_errors(new: &Json, old: &Json) -> FieldErrors {
     const INGRESS: &str = "/status/loadBalancer/ingress";
     let before: Vec<&str> = old.list(INGRESS).map(|ingress| ingress.text("/ip")).collect();
@@ -124,7 +124,7 @@ pub(super) fn load_balancer_status_errors(new: &Json, old: &Json) -> FieldErrors
     errors
 }
 
-/// Validates an ingress address's `ipMode`, which only Services have.
+/// Validates the `ipMode` of an ingress address, which only Services have.
 fn mode_error(object: &Json, ingress: &Json, path: &str) -> Option<FieldError> {
     const MODES: &[&str] = &["Proxy", "VIP"];
     if object.text("/kind") != "Service" {

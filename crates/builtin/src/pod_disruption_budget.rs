@@ -77,9 +77,9 @@ impl Strategy for PodDisruptionBudget {
 pub(super) enum Disruption {
     /// No budget selects the pod.
     NoBudget,
-    /// The pod is not ready. An eviction of the pod is allowed and does not count as a disruption.
+    /// The pod is not ready. An eviction of the pod is allowed and is not a disruption.
     Exempt,
-    /// The eviction is allowed and counts as a disruption. Contains the change of the budget.
+    /// The eviction is allowed and is a disruption. The value is the change to the budget.
     Charged(PostStep),
 }
 
@@ -115,7 +115,8 @@ pub(super) fn disruption(
     Ok(Disruption::Charged(PostStep::Update { resource, namespace, name, subresource, change }))
 }
 
-/// Returns `true` if the budget's selector matches the pod. A missing selector matches no pod, and an empty selector matches every pod.
+/// Returns `true` if the selector of the budget matches the pod. A missing selector matches no pod, and an empty
+/// selector matches every pod.
 fn covers(budget: &Json, pod: &Json) -> bool {
     structured(&budget["spec"]["selector"]).is_some_and(|selector| selects(&selector, pod))
 }
@@ -143,7 +144,7 @@ fn charge(budget: &mut Json, pod: &str, now: &str) -> Outcome<()> {
     }
     budget["status"]["disruptionsAllowed"] = (allowed - 1).into();
     budget["status"]["disruptedPods"][pod] = now.into();
-    // As in kube-apiserver, the condition changes only when no further disruption is allowed.
+    // As in kube-apiserver, the condition changes only when no more disruptions are allowed.
     if allowed == 1 {
         let mut insufficient =
             json!({"type": DISRUPTION_ALLOWED, "status": "False", "reason": "InsufficientPods", "message": ""});

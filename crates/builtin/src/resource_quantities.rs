@@ -31,12 +31,12 @@ pub(super) fn quantity_errors(field: &str, name: &str, amount: &str) -> FieldErr
 /// Reports a negative storage quantity.
 pub(super) fn basic_amount_error(field: &str, amount: &str) -> Option<FieldError> {
     let nanos = quantity::nanos(amount)?;
-    // As in Go, round a fractional quantity away from zero first.
+    // As in Go, a fractional quantity is first rounded away from zero.
     let whole = i64::try_from(nanos.div_euclid(WHOLE_UNIT)).unwrap_or(i64::MIN);
     (whole < 0).then(|| FieldError::invalid(field, &whole.into(), "must be a valid resource quantity"))
 }
 
-/// Reports a quantity of huge pages that is not a multiple of the page size, which is a part of the resource name.
+/// Reports a huge page quantity that is not a multiple of the page size in the resource name.
 pub(super) fn page_error(field: &str, name: &str, amount: &str) -> Option<FieldError> {
     let page = name.strip_prefix("hugepages-")?;
     let page = quantity::nanos(page).filter(|page| *page > 0 && page % WHOLE_UNIT == 0);
@@ -45,8 +45,8 @@ pub(super) fn page_error(field: &str, name: &str, amount: &str) -> Option<FieldE
     (!fits).then(|| FieldError::invalid_text(field, amount, why))
 }
 
-/// Validates a resource name in a claim's status, which must be
-/// `storage` or have a domain that does not belong to Kubernetes.
+/// Validates a resource name in the status of a claim. The name must be `storage` or have a domain outside of
+/// Kubernetes.
 pub(super) fn resource_key_errors(field: &str, name: &str) -> FieldErrors {
     let why = qualified_name_faults(name);
     if why.is_empty() && is_native(name) && name != "storage" {

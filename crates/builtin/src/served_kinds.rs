@@ -127,7 +127,7 @@ fn pods(word: Option<&'static str>) -> PodRelation {
     }
 }
 
-/// Returns the built-in kind with the store name `resource`, in its storage version.
+/// Returns the storage version of the built-in kind with the store name `resource`.
 fn of_stored(resource: &str) -> Option<&'static Kind> {
     static KINDS: OnceLock<HashMap<String, Kind>> = OnceLock::new();
     let kinds = KINDS.get_or_init(|| {
@@ -137,20 +137,21 @@ fn of_stored(resource: &str) -> Option<&'static Kind> {
     kinds.get(resource)
 }
 
-/// Returns the values of an object's selectable fields, by which the store indexes it, in the order of
-/// `Strategy::field_labels`. The result is empty if no built-in kind has the store name `resource`.
+/// Returns the values of the object's selectable fields, in the order of `Strategy::field_labels`. The store indexes
+/// objects by these values. The result is empty if no built-in kind has the store name `resource`.
 pub fn selectable(resource: &str, object: &Json) -> Vec<String> {
     let Some(Kind { strategy, .. }) = of_stored(resource) else { return Vec::new() };
     let labels = strategy.field_labels().unwrap_or_default();
     labels.into_iter().map(|label| strategy.field(object, label).unwrap_or_default()).collect()
 }
 
-/// Returns an object's unique values, by which the store indexes it. No two objects may have the same value.
+/// Returns the unique values of an object, by which the store indexes it. Two objects must not have the same value.
 pub fn claims(resource: &str, object: &Json) -> Vec<String> {
     of_stored(resource).map(|kind| kind.strategy.claims(object)).unwrap_or_default()
 }
 
-/// Returns `true` if many requests read the objects with the store name `resource`. The store keeps such objects in decoded form.
+/// Returns `true` if objects with the store name `resource` are read often. The store keeps such objects in decoded
+/// form.
 pub fn caches_decoded(resource: &str) -> bool {
     of_stored(resource).is_some_and(|kind| kind.flags.caches_decoded)
 }

@@ -11,7 +11,7 @@ use pintle_schema::quantity;
 pub(super) use address::{block, ip, load_balancer};
 pub(super) use labels::{node_label, node_selector, selector_term};
 
-/// Returns `true` if the objects have different generations, because the desired state has changed.
+/// Returns `true` if the objects have different generations because the desired state has changed.
 pub(super) fn is_new(object: &Json, old: &Json) -> bool {
     const GENERATION: &str = "/metadata/generation";
     object.at(GENERATION) != old.at(GENERATION)
@@ -25,13 +25,13 @@ pub(super) fn is_annotated(object: &Json, key: &str) -> bool {
 pub(super) fn fractional_bytes(amounts: Option<&Json>, name: &str, path: &str) -> Option<String> {
     const MILLI: i128 = 1_000_000;
     let text = amounts?.get(name)?.as_str()?;
-    // Check the exact quantity, because the canonical form is rounded up to a multiple of one thousandth.
+    // Check the exact quantity, because the canonical form is rounded up to thousandths.
     let fractional = quantity::nanos(text)? % (1000 * MILLI) != 0;
     let canonical = quantity::canonical(text)?;
     fractional.then(|| format!("{path}[{name}]: fractional byte value \"{canonical}\" is invalid, must be an integer"))
 }
 
-/// Warns about a claim's storage requests and limits. `path` is the path of `spec`.
+/// Warns about the storage requests and limits of a claim. `path` is the path of `spec`.
 pub(super) fn claim(spec: &Json, path: &str) -> Vec<String> {
     let storage_warning = |side: &str| {
         fractional_bytes(spec.at(&format!("/resources/{side}")), "storage", &format!("{path}.resources.{side}"))

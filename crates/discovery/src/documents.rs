@@ -1,4 +1,4 @@
-//! Discovery and OpenAPI documents, which are created on request and cached until the described kinds change.
+//! Discovery and OpenAPI documents, which are created on request and cached until their kinds change.
 
 mod document_cache;
 #[cfg(test)]
@@ -22,13 +22,15 @@ use super::{aggregated, etag, openapi, openapi_v2};
 use crate::legacy::group_list;
 use crate::legacy::paths;
 
-/// A server's discovery and OpenAPI documents. Documents are created on request. Creating a document takes long, so it runs on a blocking
-/// thread. At most one OpenAPI document and one discovery document are created at the same time.
+/// A server's discovery and OpenAPI documents. Documents are created on request. A document is created on a blocking
+/// thread, because this takes a long time. At most one OpenAPI document and one discovery document are created at the
+/// same time.
 #[derive(Debug)]
 pub struct Documents {
     cache: Mutex<DocumentCache>,
     openapi: Arc<Semaphore>,
-    /// The permit for creating a discovery document. Discovery documents do not wait for OpenAPI documents, which take longer to create.
+    /// The permit for creating a discovery document. Discovery documents do not wait for OpenAPI documents, because the
+    /// latter take longer to create.
     listings: Arc<Semaphore>,
     is_inline: bool,
 }
@@ -40,12 +42,12 @@ impl Default for Documents {
     }
 }
 
-/// The kinds that a document describes, and the document's format.
+/// The content and the format of a document.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum DocumentScope {
     /// A discovery document.
     Listing(Listing),
-    /// The list of all OpenAPI 3 documents and their paths.
+    /// The list of all OpenAPI 3 documents with their paths.
     Index,
     /// The kinds of one group and version, in OpenAPI 3.
     Version(GroupVersion, DocumentForm),
@@ -62,12 +64,12 @@ pub enum DocumentForm {
     Protobuf,
 }
 
-/// A discovery document that describes all API groups.
+/// A discovery document that lists all API groups.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Listing {
     /// The aggregated document of `/api` or `/apis`, with all resources.
     Aggregated {
-        /// Whether the document describes `/api`, with the core group. Otherwise, it describes `/apis`.
+        /// If `true`, the document describes `/api` with the core group. Otherwise, it describes `/apis`.
         core: bool,
     },
     /// The list of all API groups, at `/apis`.
@@ -76,29 +78,29 @@ pub enum Listing {
     Paths,
 }
 
-/// The bytes of an encoded document, and its ETag.
+/// The bytes of an encoded document and its ETag.
 #[derive(Clone, Debug)]
 pub struct Document {
-    /// The ETag, which depends only on the document's content and is the same for all encodings.
+    /// The ETag depends only on the content of the document and is the same for all encodings.
     pub tag: Arc<str>,
     /// The encoded document.
     pub bytes: Bytes,
 }
 
-/// The kinds that a document describes. Sets of kinds with the same address are identical.
+/// The kinds that a document describes. Two sets of kinds are identical if they have the same address.
 type DocumentSubject = Arc<dyn Any + Send + Sync>;
 
 impl Documents {
-    /// Creates a cache that creates its documents on the caller's thread.
+    /// Creates a cache that creates its documents on the thread of the caller.
     pub fn inline() -> Self {
         Self { is_inline: true, ..Self::default() }
     }
 
-    /// Returns the document from the cache, or creates it. Returns `None` if its group and version are not served.
+    /// Returns the document from the cache, or creates it. Returns `None` if the group and version are not served.
     ///
     /// # Errors
     ///
-    /// Returns an error if a panic occurred while the document was created.
+    /// Returns an error if the creation of the document panicked.
     pub async fn find(self: &Arc<Self>, served: &Arc<Kinds>, scope: DocumentScope) -> Outcome<Option<Document>> {
         let Some(subject) = scope.subject(served) else { return Ok(None) };
         if let Some(document) = self.cache().find(&scope, &subject) {
@@ -108,8 +110,8 @@ impl Documents {
             return Ok(Some(self.make(served, scope, &subject)));
         }
         let turns = if matches!(scope, DocumentScope::Listing(_)) { &self.listings } else { &self.openapi };
-        // The semaphores are never closed, so acquiring a permit cannot fail. If the
-        // caller is cancelled, the task keeps the permit until the document is created.
+        // The semaphores are never closed, so acquiring a permit cannot fail. If the caller is cancelled, the task
+        // keeps the permit until the document has been created.
         let turn = turns.clone().acquire_owned().await;
         let (documents, served) = (self.clone(), served.clone());
         let made = tokio::task::spawn_blocking(move || {
@@ -144,8 +146,8 @@ impl Documents {
         document
     }
 
-    /// Returns the list of documents, sorted by group and version. Each document's
-    /// path contains a hash of its content, so clients can cache the document forever.
+    /// Returns the list of documents, sorted by group and version. The path of each document contains a hash of its
+    /// content, so clients can cache it forever.
     fn index(&self, served: &Kinds) -> String {
         let mut paths = Map::new();
         for (version, kinds) in served.versions() {
@@ -155,7 +157,7 @@ impl Documents {
             let known = self.cache().tag(&scope, &subject);
             let tag = known.unwrap_or_else(|| {
                 let document = Document::new(openapi::document(&kinds_of(kinds)).to_string());
-                // Cache only the ETag, because most clients request only a few of the documents.
+                // Cache only the ETag, because most clients request only a few documents.
                 self.cache().keep(scope, &subject, &document, false);
                 document.tag
             });

@@ -6,7 +6,8 @@
 //! - [`api_versions`], [`group`] and [`resource_list`] describe groups, versions and resources in the legacy form.
 //! - [`inlined`] returns the schema of a kind without references.
 //!
-//! The crate reads only the registry of kinds ([`Kinds`](pintle_kinds::Kinds)) and serves no HTTP. Start with `documents.rs`.
+//! The crate reads only the registry of kinds ([`Kinds`](pintle_kinds::Kinds)). It does not serve HTTP. Start with
+//! `documents.rs`.
 //!
 //! ```
 //! use pintle_kinds::Kinds;
@@ -33,12 +34,12 @@ pub use legacy::{api_versions, group, resource_list};
 pub use openapi::inlined;
 use pintle_kinds::{Kind, ServedSubresource};
 
-/// Returns a document's ETag, without quotes: 128 upper-case hexadecimal digits.
+/// Returns the ETag of a document, without quotes: 128 upper-case hexadecimal digits.
 fn etag(document: &[u8]) -> String {
     Sha512::digest(document).iter().map(|byte| format!("{byte:02X}")).collect()
 }
 
-/// Returns a kind's `storageVersionHash`. Returns `None` if the kind's objects are not stored.
+/// Returns a kind's `storageVersionHash`. Returns `None` if objects of the kind are not stored.
 fn storage_version_hash(kind: &Kind) -> Option<String> {
     use base64::Engine as _;
     let stored = kind.stored_version.as_ref()?;
@@ -46,7 +47,8 @@ fn storage_version_hash(kind: &Kind) -> Option<String> {
     Some(base64::engine::general_purpose::STANDARD.encode(&digest[..8]))
 }
 
-/// Returns a subresource's group, version and kind. Returns `None` if the subresource has the same group and version as its resource.
+/// Returns the group, version and kind of a subresource. Returns `None` if the subresource has the same group and
+/// version as its resource.
 fn foreign_gvk<'a>(kind: &Kind, subresource: &'a ServedSubresource) -> Option<&'a pintle_meta::GroupVersionKind> {
     subresource.kind.as_ref().filter(|gvk| gvk.group != kind.group || gvk.version != kind.version)
 }

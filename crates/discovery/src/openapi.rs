@@ -1,4 +1,4 @@
-//! Creates the OpenAPI 3 document of a group and version, with the operations of the kinds and their schemas.
+//! Creates the OpenAPI 3 document of a group and version, which contains the operations and schemas of the kinds.
 
 mod inlined;
 mod kind_schemas;

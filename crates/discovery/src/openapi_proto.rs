@@ -1,5 +1,5 @@
-//! Encodes OpenAPI documents in protobuf, as the gnostic messages that Go
-//! clients use. A single encoder interprets tables that describe the messages.
+//! Encodes OpenAPI documents in protobuf, as the gnostic messages that Go clients use. A single encoder for all
+//! messages interprets tables that describe them.
 
 mod backwards;
 #[cfg(test)]
@@ -12,7 +12,7 @@ use pintle_json::{Json, Map};
 
 use super::openapi_v2::DocumentPart;
 
-/// The encoding of a JSON value in a protobuf message. A JSON value of another type is omitted.
+/// The encoding of a JSON value in a protobuf message. If a JSON value has another type, it is omitted.
 #[derive(Clone, Copy)]
 enum ProtoShape {
     Text,
@@ -24,13 +24,13 @@ enum ProtoShape {
     /// A list. Each item is encoded as a separate field.
     Each(&'static ProtoShape),
     One(&'static ProtoMessage),
-    /// A message with several fields, of which exactly one is set. The function selects the field for a value.
+    /// A message with several fields, exactly one of which is set. The function selects the field for a value.
     Either(fn(&Json) -> (u32, ProtoShape)),
 }
 
-/// A message for an object. Each table entry contains the name, the field number and the encoding of a member. If a member matches several
-/// entries, the first entry applies. A name that ends with a star matches all members that start with the text before the star. Each
-/// matching member is encoded as a message with its name and value.
+/// A message for an object. Each table entry contains the name, the field number and the encoding of a member. The
+/// first entry that matches a member applies. A name that ends with a star matches all members whose names start with
+/// the text before the star. Each of these members is encoded as a message with a name and a value.
 struct ProtoMessage {
     fields: &'static [(&'static str, u32, ProtoShape)],
 }
@@ -43,7 +43,8 @@ macro_rules! messages {
 use messages;
 
 impl ProtoMessage {
-    /// Returns a member's field number and encoding. The boolean is `true` if the encoded message also contains the member's name.
+    /// Returns the field number and the encoding of a member. The boolean is `true` if the encoded message also
+    /// contains the name of the member.
     fn field(&self, name: &str) -> Option<(u32, ProtoShape, bool)> {
         self.fields.iter().find_map(|(known, number, shape)| match known.strip_suffix('*') {
             Some(start) => name.starts_with(start).then_some((*number, *shape, true)),
@@ -52,7 +53,8 @@ impl ProtoMessage {
     }
 }
 
-/// Encodes an OpenAPI 3 document, in linear time. The encoder uses a few nested calls for each nesting level of the document.
+/// Encodes an OpenAPI 3 document, in linear time. The encoder uses a few nested calls per nesting level of the
+/// document.
 pub(super) fn v3(document: &Json) -> Vec<u8> {
     let mut out = Backwards::default();
     members(&v3::DOCUMENT, document.as_object().unwrap_or(&Map::new()), &mut out);
@@ -76,7 +78,7 @@ impl ProtoV2 {
         to.extend(out.finish());
     }
 
-    /// Returns the document. `head` contains all of its members except paths and definitions.
+    /// Returns the document. `head` contains all members of the document except paths and definitions.
     pub(super) fn finish(self, head: &Map) -> Vec<u8> {
         let mut out = Backwards::default();
         out.bytes(9, &self.definitions);
@@ -124,8 +126,8 @@ fn field(number: u32, shape: ProtoShape, value: &Json, out: &mut Backwards) {
     }
 }
 
-/// The maximum nesting depth of values that are written on several lines.
-/// The indentation of deeper values would be longer than their content.
+/// The maximum nesting depth of values that are written on several lines. For deeper values, the indentation would be
+/// longer than the content.
 const MAX_BLOCK_DEPTH: usize = 8;
 
 fn yaml(value: &Json) -> String {

@@ -1,4 +1,4 @@
-//! Creates the OpenAPI 2 document of all kinds, by merging the OpenAPI 3 documents and converting the result to version 2.
+//! Creates the OpenAPI 2 document of all kinds. The document is a conversion of the merged OpenAPI 3 documents.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -9,15 +9,15 @@ use pintle_schema::openapi::PLACE;
 
 use super::openapi;
 
-/// The two largest members of the document, whose entries [`parts`] passes one by one: `paths` and `definitions`.
+/// The two largest members of the document, `paths` and `definitions`. [`parts`] passes their entries one by one.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum DocumentPart {
     Path,
     Definition,
 }
 
-/// Calls `take` for each path and each definition separately, because the whole document is
-/// large. `versions` contains the kinds of each version.
+/// Calls `take` separately for each path and each definition, because the whole document is large. Each item of
+/// `versions` contains the kinds of one version.
 pub(super) fn parts(versions: impl Iterator<Item = Vec<Arc<Kind>>>, mut take: impl FnMut(DocumentPart, &str, &Json)) {
     let mut defined = HashSet::new();
     for kinds in versions {
@@ -109,7 +109,8 @@ fn media_types(body: &Json) -> Vec<Json> {
     content.into_iter().flat_map(Map::keys).map(|media| media.as_str().into()).collect()
 }
 
-/// Returns the schema of a request or response body, which is the same for all media types. Returns null if the body has no content.
+/// Returns the schema of a request or response body, which is the same for all media types. Returns null if the body
+/// has no content.
 fn content_schema(body: &Json) -> Json {
     let content = body["content"].as_object();
     content.and_then(|content| content.values().next()).map_or(Json::Null, |media| lowered(media["schema"].clone()))
@@ -123,8 +124,8 @@ fn flatten(parameter: &mut Json) {
     }
 }
 
-/// Converts a definition's schema. If a kind preserves unknown fields, its properties
-/// are removed, because kubectl would otherwise reject unknown fields in its objects.
+/// Converts a definition's schema. If a kind preserves unknown fields, its properties are removed. Otherwise, kubectl
+/// would reject unknown fields in its objects.
 fn definition(schema: Json) -> Json {
     if schema["x-kubernetes-preserve-unknown-fields"] != true {
         return lowered(schema);
@@ -138,8 +139,9 @@ fn definition(schema: Json) -> Json {
     open
 }
 
-/// Converts a schema to version 2. Removes alternatives and defaults. If a schema is nullable or preserves unknown fields, its type and its
-/// nested schemas are removed, too. With them, clients of version 2 would reject valid objects.
+/// Converts a schema to version 2. Removes alternatives and defaults. If a schema is nullable or preserves unknown
+/// fields, also removes its type and its nested schemas. With these parts, clients of version 2 would reject valid
+/// objects.
 fn lowered(mut schema: Json) -> Json {
     let Some(members) = schema.as_object_mut() else { return schema };
     let either = members.remove("oneOf");
@@ -187,7 +189,7 @@ fn lowered(mut schema: Json) -> Json {
         let place = format!("#/definitions/{name}");
         members.insert("$ref", place.into());
     }
-    // In version 2, a field that may be a number or a string has the type `string`.
+    // A field that may be a number or a string has the type `string` in version 2.
     if either.is_some_and(|either| either.list("").all(|one| one.get("type").is_some())) {
         schema.set_default("type", "string");
     }
@@ -233,7 +235,8 @@ mod tests {
                 json!({"required": ["a", "b"], "properties": {"a": {"type": "string"}, "b": {"type": "string", "nullable": true}}}),
                 json!({"required": ["a"], "properties": {"a": {"type": "string"}, "b": {}}}),
             ),
-            // `oneOf` is the name of a property, so its value is a schema and not a list of alternatives.
+            // In this schema, `oneOf` is the name of a property, so its value is a schema and not a list of
+            // alternatives.
             (
                 json!({"properties": {"oneOf": {"type": "array", "items": {"type": "string", "nullable": true}}}}),
                 json!({"properties": {"oneOf": {"type": "array", "items": {}}}}),

@@ -1,4 +1,4 @@
-//! Describes a kind's paths and operations in an OpenAPI 3 document.
+//! Describes the paths and operations of a kind in an OpenAPI 3 document.
 
 use pintle_apimachinery::request::Subresource;
 use pintle_apimachinery::request::Verb::{self, Create, Delete, DeleteCollection, Get, List, Patch, Update};
@@ -59,7 +59,7 @@ pub(super) fn paths(kind: &Kind) -> Vec<(String, Json)> {
             None => whole,
             Some(other) => PathItem {
                 schema: built_in_schema_name(other),
-                // kube-apiserver writes the custom resource's kind for all of its paths, including subresources.
+                // kube-apiserver writes the kind of the custom resource for all of its paths, including subresources.
                 gvk: if is_catch_all(kind) { whole.gvk } else { gvk(other) },
                 ..whole
             },
@@ -98,7 +98,7 @@ impl PathItem<'_> {
         }
         let mut operations: Map =
             self.verbs.iter().map(|verb| (method(*verb).to_owned(), self.operation(*verb))).collect();
-        // A path with a single operation declares the operation's parameters.
+        // If a path has only one operation, the path declares the parameters of the operation.
         if let [verb] = self.verbs[..] {
             parameters.extend(self.queries(verb));
             if let Some(Json::Object(operation)) = operations.get_mut(method(verb)) {
@@ -139,7 +139,7 @@ impl PathItem<'_> {
             "x-kubernetes-action": action(verb),
             "x-kubernetes-group-version-kind": self.gvk,
         });
-        // Omit empty lists, which Go also omits and Go's OpenAPI readers do not expect.
+        // Omit empty lists, as Go does. Go's OpenAPI readers do not expect empty lists.
         let queries = self.queries(verb);
         if !queries.is_empty() {
             operation.set("parameters", queries);
@@ -168,7 +168,7 @@ impl PathItem<'_> {
 
     /// Returns the operation ID, which is unique in the server.
     fn id(&self, verb: Verb) -> String {
-        // For `deletecollection`, the ID begins with `delete`, and `Collection` follows the group and version.
+        // For `deletecollection`, the ID begins with `delete` and contains `Collection` after the group and version.
         let (verb, rest) = if verb == DeleteCollection { ("delete", "Collection") } else { (word(verb), "") };
         let scope = if self.path.contains("{namespace}") { "Namespaced" } else { "" };
         let subresource = camel(self.subresource.name(), true);
@@ -271,8 +271,8 @@ fn is_catch_all(kind: &Kind) -> bool {
     kind.strategy.routing() == Routing::CatchAll
 }
 
-/// Returns the media types of the objects that an operation sends or receives.
-/// `catch_all` is the result of [`is_catch_all`] for the operation's kind.
+/// Returns the media types of the objects that an operation sends or receives. `catch_all` is the result of
+/// [`is_catch_all`] for the kind of the operation.
 fn media_types(catch_all: bool, verb: Option<Verb>) -> Vec<&'static str> {
     let mut forms = vec!["application/json"];
     let watched = !catch_all && verb == Some(List);
@@ -315,7 +315,8 @@ fn article(noun: &str) -> &'static str {
     }
 }
 
-/// Removes the characters that are not allowed in an identifier. The letter after a removed character becomes upper-case.
+/// Removes the characters that are not allowed in an identifier. The letter after each removed character becomes
+/// upper-case.
 fn camel(text: &str, mut large: bool) -> String {
     let mut out = String::with_capacity(text.len());
     for (at, c) in text.trim_end_matches(".k8s.io").char_indices() {

@@ -22,7 +22,7 @@ pub(super) fn gvk(gvk: &GroupVersionKind) -> Json {
     json!({"group": gvk.group, "kind": gvk.kind, "version": gvk.version})
 }
 
-/// Returns the name of a kind's schema, such as `com.example.v1.Widget` or `io.k8s.api.apps.v1.Deployment`.
+/// Returns the name of the schema of a kind, such as `com.example.v1.Widget` or `io.k8s.api.apps.v1.Deployment`.
 pub(super) fn schema_name(kind: &Kind) -> String {
     match kind.origin() {
         Origin::Custom => {

@@ -70,7 +70,7 @@ fn errors(object: &Json) -> FieldErrors {
         .required_if(kind == "Limited" && !limited, "limited", "must not be empty")
         .done();
     match name {
-        // In the level `exempt`, only the field `exempt` may change.
+        // In the priority level `exempt`, only the field `exempt` may change.
         "exempt" if kind != "Exempt" || limited => {
             errors.push(super::fixed_spec_error(name, spec, " except the 'spec.exempt' field"));
         }

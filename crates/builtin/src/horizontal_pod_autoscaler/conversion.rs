@@ -46,7 +46,7 @@ pub(super) fn to_new(old: &Json) -> Json {
         spec.set("metrics", metrics.take());
         let behavior = note(BEHAVIOR).and_then(read::behavior).filter(|rules| fits("spec", "behavior", rules));
         if let Some(mut behavior) = behavior {
-            // Set the same defaults as for an object that is created in v2.
+            // Set the defaults of an object that is created in v2.
             super::fill_behavior(&mut behavior);
             spec.set("behavior", behavior);
         }
@@ -71,7 +71,7 @@ pub(super) fn to_new(old: &Json) -> Json {
     new_schema().map_or(new.clone(), |schema| schema.normalised(new))
 }
 
-/// Converts v2 to v1. Fields that exist only in v2 become annotations.
+/// Converts v2 to v1. Fields that exist only in v2 are converted to annotations.
 pub(super) fn to_old(new: &Json) -> Json {
     let mut old = new.clone();
     old.set("apiVersion", OLD);
@@ -117,7 +117,7 @@ fn is_cpu(metric: &Json) -> bool {
     metric.text("/type") == "Resource" && metric.text("/resource/name") == "cpu"
 }
 
-/// Returns a metric's target CPU utilization, if v1 has a field for it.
+/// Returns the target CPU utilization of a metric, if v1 has a field for this metric.
 fn share(metric: &Json) -> Option<&Json> {
     metric.at("/resource/target/averageUtilization").filter(|share| is_cpu(metric) && !share.is_null())
 }

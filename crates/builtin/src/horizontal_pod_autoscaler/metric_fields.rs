@@ -1,23 +1,23 @@
-//! The field names of metrics and scaling rules in v1 and v2.
+//! The names of the fields of metrics and scaling rules in v1 and v2.
 
-/// A metric field's type in v1, which determines what v1 contains if v2 lacks the field.
+/// The type of a metric field in v1. The type determines the v1 value if the v2 object does not have the field.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum FieldForm {
-    /// A string, which is written even if v2 lacks the field.
+    /// A string, which is written even if the v2 object does not have the field.
     Text,
-    /// A quantity, which is written even if v2 lacks the field.
+    /// A quantity, which is written even if the v2 object does not have the field.
     Amount,
-    /// A value that is omitted if v2 lacks the field.
+    /// A value that is omitted if the v2 object does not have the field.
     Optional,
     /// A reference to an object.
     Reference,
     Selector,
 }
 
-/// A field's name in v1, its JSON pointer in v2, and its type in v1.
+/// The name of a field in v1, its JSON pointer in v2, and its type in v1.
 pub(super) type MetricField = (&'static str, &'static str, FieldForm);
 
-/// The metric sources with their fields, in v1's order.
+/// The metric sources and their fields, in the order of v1.
 pub(super) const SOURCES: &[(&str, &[MetricField])] = &[
     (
         "object",
@@ -65,7 +65,7 @@ pub(super) const SOURCES: &[(&str, &[MetricField])] = &[
     ),
 ];
 
-/// The current metrics' sources with their fields, in v1's order.
+/// The sources of current metrics and their fields, in the order of v1.
 pub(super) const CURRENT: &[(&str, &[MetricField])] = &[
     (
         "object",

@@ -1,4 +1,4 @@
-//! The annotations for v2 fields in v1 objects, with JSON in the format of Go types that only v1 uses.
+//! The annotations for v2 fields in v1 objects. They contain JSON in the format of Go types that only v1 uses.
 
 use pintle_json::Json;
 
@@ -10,7 +10,7 @@ pub(super) const CURRENT_METRICS: &str = "autoscaling.alpha.kubernetes.io/curren
 pub(super) const CONDITIONS: &str = "autoscaling.alpha.kubernetes.io/conditions";
 pub(super) const OF_SPEC: &[&str] = &[METRICS, BEHAVIOR];
 pub(super) const OF_STATUS: &[&str] = &[CURRENT_METRICS, CONDITIONS];
-/// All annotations that v1 objects can have. The last two annotations come only from older Kubernetes versions.
+/// All annotations that v1 objects can have. Only older Kubernetes versions write the last two annotations.
 pub(super) const ALL: &[&str] = &[
     METRICS,
     BEHAVIOR,
@@ -39,7 +39,7 @@ pub(super) fn drop(object: &mut Json, name: &str) {
     }
 }
 
-/// Copies the annotation `name` from `old` to `new`, or removes it if `old` lacks it.
+/// Copies the annotation `name` from `old` to `new`, or removes it if `old` does not have it.
 pub(super) fn restore_member(new: &mut Json, old: &Json, name: &str) {
     match text(old, name) {
         Some(text) => put(new, name, text.into()),

@@ -1,4 +1,4 @@
-//! Parses v1's annotations. The functions return `None` for an invalid annotation.
+//! Parses v1's annotations. If an annotation is invalid, the functions return `None`.
 
 use pintle_json::{Json, Map};
 use pintle_schema::quantity::Quantity;
@@ -63,7 +63,8 @@ fn read_metric(metric: &Json, sources: &[(&'static str, &[MetricField])]) -> Opt
     Some(Json::Object(new))
 }
 
-/// Determines a target's type from its values. Removes quantities of zero, because v1 writes zero for a missing quantity.
+/// Determines the type of a target from its values. Removes quantities of zero, because v1 objects contain zero for a
+/// missing quantity.
 fn complete_target(source: &str, target: &mut Json) {
     let has_target_field = |key: &str| target.get(key).is_some();
     let kind = match source {
@@ -79,7 +80,7 @@ fn complete_target(source: &str, target: &mut Json) {
     target.set("type", kind);
 }
 
-/// Sets the value at a JSON pointer and creates missing objects on its path.
+/// Sets the value at a JSON pointer, and creates missing objects on the path.
 fn put_at(object: &mut Json, pointer: &str, value: Json) -> Option<()> {
     let mut keys: Vec<_> = pointer.split('/').skip(1).collect();
     let last = keys.pop()?;
@@ -88,7 +89,7 @@ fn put_at(object: &mut Json, pointer: &str, value: Json) -> Option<()> {
     Some(())
 }
 
-/// Renames an object's members and drops nulls. Letter case does not matter for the original names.
+/// Renames the members of an object and drops nulls. Letter case is ignored in the original names.
 fn renamed(object: &Json, names: &[(&str, &str)]) -> Option<Json> {
     let known = |key: &str| names.iter().find(|(name, _)| name.eq_ignore_ascii_case(key)).map(|(_, to)| *to);
     let members = object.as_object()?.iter().filter(|(_, value)| !value.is_null());

@@ -26,7 +26,7 @@ pub(super) fn spec(object: &Json, old: Option<&Json>) -> FieldErrors {
     let bound = if was_zero { 0 } else { 1 };
     let outside = object.list("/spec/metrics").any(|metric| matches!(metric.text("/type"), "Object" | "External"));
     let is_unchanged = |pointer: &str| old.is_some_and(|old| old.text(pointer) == object.text(pointer));
-    // An update may keep an invalid target.
+    // An update may keep an invalid scale target.
     let known_target = is_unchanged("/spec/scaleTargetRef/kind") && is_unchanged("/spec/scaleTargetRef/apiVersion");
     let groupless = object.text("/spec/scaleTargetRef/kind") == "ReplicationController";
     Check::of(object)
@@ -47,8 +47,8 @@ pub(super) fn spec(object: &Json, old: Option<&Json>) -> FieldErrors {
         .done()
 }
 
-/// Validates an object reference. If `known` is true, the reference's version is not validated. If `groupless` is true,
-/// the object may belong to the core group.
+/// Validates an object reference. If `known` is true, the version in the reference is not validated. If `groupless` is
+/// true, the object may be in the core group.
 fn reference(check: Check<'_>, known: bool, groupless: bool) -> Check<'_> {
     let version = check.object().text("/apiVersion");
     let why = match version.matches('/').count() {
@@ -74,7 +74,7 @@ fn metric<'a>(check: Check<'a>, old: Option<&Json>) -> Check<'a> {
     if let Some(first) = there.first() {
         check = check.inside(first, |check| source(check, first, old));
     }
-    // As in kube-apiserver, check the metric type and the metric source separately.
+    // As in kube-apiserver, the metric type and the metric source are checked separately.
     check = match expected {
         None => check.refuse(true, unknown),
         Some(source) => check.refuse(!there.contains(&source), || {

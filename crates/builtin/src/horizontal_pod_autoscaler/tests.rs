@@ -5,7 +5,7 @@ use pintle_kinds::Strategy;
 
 use super::{V1, V2, conversion, notes};
 
-/// Returns a v2 object with all fields that v1 lacks.
+/// Returns a v2 object with all fields that do not exist in v1.
 fn full_object() -> Json {
     let selector =
         json!({"matchLabels": {"b": "1", "a": "2"}, "matchExpressions": [{"key": "x", "operator": "Exists"}]});

@@ -23,7 +23,7 @@ impl Strategy for EndpointSlice {
         }
         let labels = object.at("/metadata/labels");
         let controller = labels.and_then(|labels| labels.get("endpointslice.kubernetes.io/managed-by"));
-        // Kubernetes' own controllers write addresses in canonical form, so their slices need no warnings.
+        // Kubernetes' own controllers write addresses in canonical form, so their EndpointSlices cause no warnings.
         if controller.is_some_and(|by| CONTROLLERS.iter().any(|controller| by == controller)) {
             return found;
         }

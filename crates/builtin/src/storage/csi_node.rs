@@ -45,7 +45,7 @@ impl Strategy for CsiNode {
     }
 }
 
-/// Validates a driver's topology keys. As in kube-apiserver, errors have the driver's path instead of the key's path.
+/// Validates a driver's topology keys. As in kube-apiserver, errors contain the path of the driver instead of the key.
 fn topology_errors(node: &Json, at: usize) -> FieldErrors {
     let path = format!("spec.drivers[{at}]");
     let mut seen = HashSet::new();

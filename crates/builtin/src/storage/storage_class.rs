@@ -83,10 +83,10 @@ pub(super) fn parameter_errors(object: &Json) -> FieldErrors {
     errors
 }
 
-/// Validates the topology terms. The terms must be unique, and so must the keys in each term.
+/// Validates the topology terms. All terms must be unique, and the keys in each term must also be unique.
 fn topology_errors(object: &Json) -> FieldErrors {
     let mut errors = FieldErrors::default();
-    // kube-apiserver compares each term with a list that first contains only empty terms, one for each term of the
+    // kube-apiserver compares each term with a list. At first, this list contains one empty term for each term of the
     // class. Therefore, kube-apiserver reports an empty term as a duplicate.
     let count = object.list("/allowedTopologies").count();
     let mut terms: HashMap<Vec<(String, Vec<String>)>, usize> = HashMap::from([(Vec::new(), count)]);

@@ -31,7 +31,7 @@ pub(crate) fn block(text: &str, path: &str) -> Vec<String> {
         return Vec::new();
     }
     let first = masked(address, bits);
-    // Show the IPv4 form of IPv4 addresses that are mapped to IPv6.
+    // If an IPv4 address is mapped to IPv6, the message contains its IPv4 form.
     let shown = format!("{}/{}", first.to_canonical(), if is_mapped(first) { bits.saturating_sub(96) } else { bits });
     let mut found = Vec::new();
     if first != address {
@@ -54,7 +54,8 @@ pub(crate) fn load_balancer(object: &Json) -> Vec<String> {
     entries.filter_map(|(at, entry)| ip(entry.text("/ip"), &format!("status.loadBalancer.ingress[{at}]"))).collect()
 }
 
-/// Parses an address, and returns whether it is in the strict form without leading zeros. Older Kubernetes versions accepted leading zeros.
+/// Parses an address. The boolean is true if the address has no leading zeros. Older Kubernetes versions accepted
+/// leading zeros.
 fn lenient(text: &str) -> Option<(IpAddr, bool)> {
     if let Ok(address) = text.parse() {
         return Some((address, true));

@@ -13,7 +13,7 @@ fn kind(group: &str, version: &str, plural: &str) -> Kind {
     Kind::clone(pintle_builtin::kinds().resource(group, version, plural).expect("a built-in kind"))
 }
 
-/// Formats errors in the form `reason field`.
+/// Formats errors as `reason field`.
 fn listed(errors: &FieldErrors) -> Vec<String> {
     errors
         .clone()

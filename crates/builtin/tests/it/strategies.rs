@@ -137,7 +137,7 @@ fn missing_fields_get_their_defaults() {
     }
 }
 
-/// Checks the validation errors of a defaulted object. Each expected error has the form `reason field`.
+/// Applies the defaults to an object and checks its validation errors. Each expected error has the form `reason field`.
 #[track_caller]
 pub(super) fn check_errors(resource: (&str, &str, &str), mut object: Json, expected: &[&str]) {
     let kind = kind(resource.0, resource.1, resource.2);

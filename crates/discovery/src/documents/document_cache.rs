@@ -8,26 +8,26 @@ use bytes::Bytes;
 
 use super::{Document, DocumentScope, DocumentSubject};
 
-/// The maximum total size of the cached documents, in bytes. Over the limit, the cache drops the bytes of some documents and keeps only
-/// their ETags. If a client requests a dropped document, the server creates the document again. The limit does not include OpenAPI 2
-/// documents. They are never evicted, because they take longest to create.
+/// The maximum total size of the cached documents, in bytes. Above this limit, the cache drops the bytes of some
+/// documents and keeps only their ETags. If a client requests a dropped document, the server creates the document
+/// again. The limit excludes OpenAPI 2 documents, which are never evicted because their creation takes longest.
 const LARGEST: usize = 16 * 1024 * 1024;
 
 #[derive(Debug, Default)]
 pub(super) struct DocumentCache {
     documents: HashMap<DocumentScope, CachedDocument>,
-    /// The documents whose bytes are cached, from the least recently used to the most recently used.
+    /// The documents whose bytes are cached, from least to most recently used.
     whole: BTreeMap<u64, DocumentScope>,
     bytes: usize,
     uses: u64,
-    /// The number of documents at which all documents of outdated kinds are removed.
+    /// When the cache contains this number of documents, it removes all documents of outdated kinds.
     sweep_at: usize,
 }
 
 #[derive(Debug)]
 struct CachedDocument {
-    /// The described kinds, identified by their address. The weak pointer does not
-    /// keep the kinds in memory, but ensures that no other kinds get their address.
+    /// The described kinds, which are identified by their address. The weak pointer does not keep the kinds in memory,
+    /// but it prevents other kinds from getting the same address.
     subject: Weak<dyn Any + Send + Sync>,
     tag: Arc<str>,
     bytes: Option<Bytes>,
@@ -57,7 +57,8 @@ impl DocumentCache {
         Some(kept.tag.clone())
     }
 
-    /// Caches a document, or only its ETag if `whole` is `false`. Then evicts documents until the cache is within its limit.
+    /// Caches a document, or only its ETag if `whole` is `false`. Then evicts documents until the total size is within
+    /// the limit.
     pub(super) fn keep(&mut self, scope: DocumentScope, subject: &DocumentSubject, document: &Document, whole: bool) {
         self.remove(&scope);
         self.sweep();
@@ -78,7 +79,8 @@ impl DocumentCache {
         }
     }
 
-    /// Removes the documents of kinds that no longer exist. Does nothing until the number of documents has doubled since the last removal.
+    /// Removes the documents of kinds that no longer exist. Does nothing if the number of documents has not doubled
+    /// since the last removal.
     fn sweep(&mut self) {
         if self.documents.len() < self.sweep_at {
             return;
@@ -98,8 +100,8 @@ impl DocumentCache {
     }
 }
 
-/// Returns `true` if a document's size counts towards the limit. The size of an OpenAPI 2 document does not count
-/// towards the limit, because there is only one document for each encoding.
+/// Returns `true` if the limit includes the size of the document. The limit excludes OpenAPI 2 documents, because there
+/// is only one for each encoding.
 fn counts(scope: &DocumentScope) -> bool {
     !matches!(scope, DocumentScope::All(_))
 }
@@ -146,7 +148,7 @@ mod tests {
         assert_eq!((cache.whole(), cache.bytes), (vec![scope(0), scope(2)], LARGEST));
         assert!(cache.find(&scope(1), &subject).is_none());
         assert_eq!(cache.tag(&scope(1), &subject).as_deref(), Some("tag"));
-        // An entry for the same document replaces the old entry. A document that is larger than the limit is not cached.
+        // An entry replaces an old entry for the same document. A document that is larger than the limit is not cached.
         put(&mut cache, 2);
         assert_eq!((cache.whole(), cache.bytes), (vec![scope(0), scope(2)], LARGEST));
         cache.keep(scope(3), &subject, &document(LARGEST + 1), true);
@@ -164,7 +166,6 @@ mod tests {
         (0..3).for_each(|at| cache.keep(scope(at), &subject, &document(LARGEST / 2), true));
         assert!(all.iter().all(|scope| cache.find(scope, &subject).is_some()));
         assert_eq!((cache.whole(), cache.bytes), (vec![scope(1), scope(2)], LARGEST));
-        // A document of changed kinds replaces the cached document.
         let others: DocumentSubject = Arc::new(1);
         assert!(cache.find(&all[0], &others).is_none());
         cache.keep(all[0].clone(), &others, &document(1), true);

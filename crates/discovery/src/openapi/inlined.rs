@@ -1,4 +1,4 @@
-//! Creates a kind's schema without references, for the type check of policies.
+//! Creates the schema of a kind without references, for the type check of policies.
 
 use pintle_json::{Json, Map, json};
 use pintle_kinds::Kind;
@@ -11,10 +11,10 @@ use crate::schema_names::schema_name;
 /// built-in kinds contain a few thousand nested schemas.
 const MAX_PARTS: usize = 100_000;
 
-/// Returns the types in a kind's published OpenAPI schema. References are resolved, and descriptions and
-/// constraints are removed. As in kube-apiserver, a recursive type ends with an object without fields.
+/// Returns the types in the published OpenAPI schema of a kind. References are resolved, and descriptions and
+/// constraints are removed. As in kube-apiserver, the recursion of a recursive type ends with an object without fields.
 ///
-/// Returns `None` if the kind has no schema, or if the schema is too large.
+/// Returns `None` if the kind has no schema or the schema is too large.
 pub fn inlined(kind: &Kind) -> Option<Json> {
     let declared = kind.strategy.openapi().cloned().map(kind_schemas::declared);
     let mut types = vec![pintle_schema::named("meta.ObjectMeta")];
@@ -64,7 +64,7 @@ impl<'a> Inliner<'a> {
             parts.extend(schema.get(name).map(|value| (name.to_owned(), value.clone())));
         }
         if schema.text("/format") == "int-or-string" {
-            // Built-in types have the format `int-or-string` instead of the extension `x-kubernetes-int-or-string`.
+            // Built-in types use the format `int-or-string` instead of the extension `x-kubernetes-int-or-string`.
             parts.insert("x-kubernetes-int-or-string", true.into());
         }
         if let Some(Json::Object(properties)) = schema.get("properties") {
@@ -83,8 +83,8 @@ impl<'a> Inliner<'a> {
     }
 }
 
-/// Returns the name of the schema that a reference refers to. Returns `None` if
-/// `schema` is not a reference. A reference with a description is inside an `allOf`.
+/// Returns the name of the schema to which a reference refers. Returns `None` if `schema` is not a reference. A
+/// reference with a description is wrapped in an `allOf`.
 fn reference(schema: &Json) -> Option<&str> {
     let direct = |schema: &'_ Json| schema.get("$ref").is_some();
     let referring = if direct(schema) { schema } else { schema.list("/allOf").find(|part| direct(part))? };
@@ -101,7 +101,7 @@ mod tests {
         let kinds = pintle_builtin::kinds();
         for kind in kinds.kinds() {
             let schema = inlined(kind).expect("a schema");
-            // JSONSchemaProps has a field named `$ref`, so reject only references whose value is a string.
+            // JSONSchemaProps has a field named `$ref`, so only references with a string value are rejected.
             assert!(!schema.to_string().contains("\"$ref\":\""), "{kind:?}");
         }
         let of = |group: &str, kind: &str| inlined(kinds.group_kind(group, kind).expect("a kind")).expect("a schema");

@@ -1,12 +1,12 @@
-//! Writes protobuf from the end to the start. A message's length precedes the message, but is known only after it is written. Writing
-//! backwards avoids moving bytes to insert the length, even in deeply nested messages.
+//! Writes protobuf from the end to the start. The length of a message precedes the message, but is known only after the
+//! message is written. Writing backwards avoids moving bytes to insert the length, even for deeply nested messages.
 
 /// The output so far, in reverse byte order.
 #[derive(Default)]
 pub(super) struct Backwards(Vec<u8>);
 
 impl Backwards {
-    /// Returns the output in the usual byte order, beginning with the field that was written last.
+    /// Returns the output in normal byte order. It begins with the field that was written last.
     pub(super) fn finish(mut self) -> Vec<u8> {
         self.0.reverse();
         self.0
@@ -26,7 +26,7 @@ impl Backwards {
         self.nested(number, |out| out.0.extend(bytes.iter().rev()));
     }
 
-    /// Writes a message. The closure `write` writes the message's content.
+    /// Writes a message. `write` writes the content of the message.
     pub(super) fn nested(&mut self, number: u32, write: impl FnOnce(&mut Self)) {
         let end = self.0.len();
         write(self);
@@ -38,7 +38,7 @@ impl Backwards {
         self.digits(u64::from(number) << 3 | wire_type);
     }
 
-    /// Writes a varint. Each byte contains seven bits of the number, and the top bit is set in all bytes except the last byte.
+    /// Writes a varint. Each byte contains seven bits of the number. The top bit is set in all bytes except the last.
     fn digits(&mut self, value: u64) {
         let count = (u64::BITS - (value | 1).leading_zeros()).div_ceil(7);
         let digit = |at: u32| (value >> (7 * at) & 0x7f) as u8;

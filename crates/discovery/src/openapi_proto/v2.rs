@@ -1,5 +1,5 @@
-//! The tables of the OpenAPI 2 protobuf messages. Messages for security, headers, files, and
-//! named parameters and responses are omitted, because the server's documents contain none.
+//! The tables of the OpenAPI 2 protobuf messages. Messages for security, headers, files, and named parameters and
+//! responses are omitted, because documents of the server do not contain them.
 
 use pintle_json::Json;
 
@@ -29,7 +29,7 @@ const TYPE: ProtoShape = Either(|value| if value.is_array() { (1, Each(&Text)) }
 const MORE_V2: ProtoShape = Either(|value| if value.is_boolean() { (2, Flag) } else { (1, One(&SCHEMA)) });
 
 messages! {
-    // The encoder itself writes the fields 8 (paths) and 9 (definitions).
+    // The fields 8 (paths) and 9 (definitions) are written directly by the encoder.
     DOCUMENT { "swagger" 1 Text, "info" 2 One(&INFO), "host" 3 Text, "basePath" 4 Text, "x-*" 16 Any }
     INFO { "title" 1 Text, "version" 2 Text, "description" 3 Text, "termsOfService" 4 Text, "x-*" 7 Any }
     EXTERNAL_DOCS { "description" 1 Text, "url" 2 Text, "x-*" 3 Any }

@@ -153,7 +153,7 @@ fn allocate_node_ports(cluster: &dyn Cluster, object: &mut Json, old: Option<&Js
         let why = match () {
             () if !NODE_PORTS.contains(&number) => OUT_OF_RANGE,
             () if cluster.holder(&node_port_claim(number)).is_some() => ALLOCATED,
-            // Two ports of a Service can share a node port if they have the same number and different protocols.
+            // Two ports of a Service can share a node port only if they have the same number but different protocols.
             () if old.is_none() && *taken.entry(number).or_insert(port.integer("/port")) != port.integer("/port") => {
                 ALLOCATED
             }

@@ -1,4 +1,4 @@
-//! A Service's IP families. Like a kube-apiserver with a single IPv4 range, the cluster supports only IPv4.
+//! A Service's IP families. The cluster supports only IPv4, like a kube-apiserver with a single IPv4 range.
 
 use std::collections::HashSet;
 use std::net::IpAddr;
@@ -15,7 +15,8 @@ const CLUSTER_IPS: &str = "spec.clusterIPs";
 const FAMILY_POLICY: &str = "spec.ipFamilyPolicy";
 
 /// Sets the defaults of `ipFamilyPolicy` and `ipFamilies`. Returns errors about contradictory fields and unsupported
-/// families. Any of these errors rejects the Service before validation, so the response contains no validation errors.
+/// families. If there is an error, the Service is rejected before validation, so the response contains no validation
+/// errors.
 pub(super) fn complete(object: &mut Json, old: Option<&Json>) -> FieldErrors {
     if object.text("/spec/type") == "ExternalName" || old.is_some_and(|old| is_unchanged_preference(object, old)) {
         return FieldErrors::default();
@@ -59,7 +60,7 @@ pub(super) fn complete(object: &mut Json, old: Option<&Json>) -> FieldErrors {
     errors
 }
 
-/// Returns `true` if an update keeps the policy PreferDualStack, the type, the addresses and the families.
+/// Returns `true` if an update does not change the policy PreferDualStack, the type, the addresses and the families.
 fn is_unchanged_preference(object: &Json, old: &Json) -> bool {
     let is_unchanged = |key: &str| object["spec"][key] == old["spec"][key];
     let prefers = |service: &Json| service.text("/spec/ipFamilyPolicy") == "PreferDualStack";
@@ -105,7 +106,8 @@ fn too_many_for_one(object: &Json) -> FieldErrors {
     .collect()
 }
 
-/// Derives missing families from the addresses. Returns errors for addresses of unsupported families.
+/// Derives missing families from the addresses. Returns errors for addresses of IP families that the cluster does not
+/// support.
 fn infer(object: &mut Json) -> FieldErrors {
     let mut errors = FieldErrors::default();
     let all = object["spec"]["clusterIPs"].clone();
@@ -226,7 +228,7 @@ pub(super) fn changes(new: &Json, old: &Json) -> FieldErrors {
             |at: usize| FieldError::invalid(format!("spec.{key}[{at}]"), &new["spec"][key], "may not change once set");
         if was.len() == is.len() {
             let other = was.iter().zip(&is).enumerate().filter(|(_, (was, is))| was != is);
-            // As in kube-apiserver, the error about changed families has the index 0.
+            // As in kube-apiserver, the error about changed families always has the index 0.
             errors.extend(other.map(|(at, _)| fixed(if key == "ipFamilies" { 0 } else { at })));
             continue;
         }

@@ -12,7 +12,7 @@ use super::{families, port_key, traffic};
 use crate::core::pod::port_name_errors;
 use crate::network_rules::{ip_errors, special_address};
 
-/// Validates a Service without its old object. `Service::validate_update` adds the rules that compare both objects.
+/// Validates a Service on its own. `Service::validate_update` adds the rules that compare it with the old object.
 pub(super) fn errors(object: &Json) -> FieldErrors {
     let kind = object.text("/spec/type");
     let address = object.text("/spec/clusterIP");
