@@ -19,7 +19,7 @@ impl<'a> Check<'a> {
         Self { object, prefix: String::new(), errors: FieldErrors::default() }
     }
 
-    /// Creates a check of a value inside an object. Error paths begin with `path`, which is the value's path.
+    /// Creates a check of a value inside an object. Error paths begin with `path`, which is the path of the value.
     pub fn at(object: &'a Json, path: &str) -> Self {
         let prefix = if path.is_empty() { String::new() } else { format!("{path}.") };
         Self { object, prefix, errors: FieldErrors::default() }
@@ -91,7 +91,7 @@ impl<'a> Check<'a> {
         self.required(field).name(field, rule)
     }
 
-    /// Reports a field that is absent or not a qualified name. Qualified names have the form of label keys.
+    /// Reports a field that is absent or not a qualified name. Qualified names have the same format as label keys.
     pub fn qualified(mut self, field: &str) -> Self {
         let text = self.object.text(&pointer(field));
         let path = self.path(field);
@@ -100,7 +100,7 @@ impl<'a> Check<'a> {
         self
     }
 
-    /// Reports the checked value if it is not a qualified name. Qualified names have the form of label keys.
+    /// Reports the checked value if it is not a qualified name. Qualified names have the same format as label keys.
     pub fn whole_is_qualified(self) -> Self {
         self.whole(qualified_name_faults)
     }
@@ -128,7 +128,8 @@ impl<'a> Check<'a> {
         self
     }
 
-    /// Adds an error if `holds` is true. An error with an empty field is about the whole checked value.
+    /// Adds an error if `holds` is true. If the field of the error is empty, the error is about the checked value
+    /// itself.
     pub fn refuse(mut self, holds: bool, error: impl FnOnce() -> FieldError) -> Self {
         if holds {
             let mut error = error();
@@ -141,7 +142,8 @@ impl<'a> Check<'a> {
         self
     }
 
-    /// Reports an invalid value if `holds` is true. An empty `field` means the checked value, as in [`refuse`](Self::refuse).
+    /// Reports an invalid value if `holds` is true. An empty `field` means the checked value itself, as in
+    /// [`refuse`](Self::refuse).
     pub fn invalid_if(self, holds: bool, field: impl Into<String>, value: &Json, why: impl fmt::Display) -> Self {
         self.refuse(holds, || FieldError::invalid(field, value, why))
     }
@@ -171,7 +173,7 @@ impl<'a> Check<'a> {
         self.refuse(holds, || FieldError::unsupported(field, value, known))
     }
 
-    /// Reports the name of an unknown object if `holds` is true.
+    /// Reports that the object `name` does not exist if `holds` is true.
     pub fn not_found_if(self, holds: bool, field: impl Into<String>, name: &str) -> Self {
         self.refuse(holds, || FieldError::not_found(field, name))
     }
@@ -207,7 +209,7 @@ impl<'a> Check<'a> {
         self
     }
 
-    /// Adds errors from another function. The paths of these errors must be complete.
+    /// Adds errors from another function. The paths in these errors must be complete, because no prefix is added.
     pub fn also(mut self, errors: impl IntoIterator<Item = FieldError>) -> Self {
         self.errors.extend(errors);
         self
@@ -227,13 +229,13 @@ impl<'a> Check<'a> {
         self.object.at(&pointer(field)).filter(|value| !value.is_null())
     }
 
-    /// Returns the full path of the checked value's field `field`.
+    /// Returns the full path of the field `field` in the checked value.
     pub fn path(&self, field: &str) -> String {
         format!("{}{field}", self.prefix)
     }
 }
 
-/// Returns an error for each of the given fields that differs between two objects.
+/// Compares the fields of two objects, and returns an error for each field that differs.
 pub fn immutable(new: &Json, old: &Json, fields: &[&str]) -> FieldErrors {
     let changed = fields.iter().filter(|field| {
         let pointer = pointer(field);

@@ -26,7 +26,7 @@ pub enum BodyMedia {
     Protobuf,
 }
 
-/// An encoded body. The constructor already parses YAML bodies, but only decoding reports their errors.
+/// An encoded body. The constructor parses YAML bodies, but parse errors are reported only during decoding.
 #[derive(Clone)]
 pub struct RawBody {
     bytes: Bytes,
@@ -56,8 +56,8 @@ impl RawBody {
         Self { bytes, content }
     }
 
-    /// Decodes the body into a value. `expected` replaces a missing apiVersion
-    /// and kind of a protobuf body. Returns the reason if the body is invalid.
+    /// Decodes the body into a value. If a protobuf body has no apiVersion and kind, `expected` replaces them. If the
+    /// body is invalid, returns the reason.
     pub fn value(&self, expected: (&str, &str)) -> Result<Json, String> {
         match &self.content {
             BodyContent::Json => serde_json::from_slice(&self.bytes).map_err(|error| error.to_string()),
@@ -67,7 +67,7 @@ impl RawBody {
     }
 }
 
-/// Returns the name of the object in a body. Returns an empty text if the object has no name or the body is invalid.
+/// Returns the name of the object in a body. Returns an empty string if the object has no name or the body is invalid.
 pub fn name(bytes: Bytes, content_type: &str) -> String {
     let Some(media) = media(content_type) else { return String::new() };
     let object = RawBody::new(bytes, media).value(("", "")).unwrap_or_default();
@@ -106,7 +106,7 @@ impl PatchKind {
         if self == Self::Apply { How::Apply } else { How::Patch }
     }
 
-    /// Returns the media type of this patch type's request bodies.
+    /// Returns the media type of request bodies with a patch of this type.
     pub fn body(self) -> BodyMedia {
         if self == Self::Apply { BodyMedia::Yaml } else { BodyMedia::Json }
     }
@@ -148,14 +148,15 @@ pub fn object(kind: &Arc<Kind>, body: &RawBody, validation: FieldValidation) -> 
     Ok(BodyObject { value: decoded.object, warnings: warnings(&decoded.findings, validation) })
 }
 
-/// Returns why a custom resource does not fit its schema, or `None` if it fits. Objects of other kinds are not checked.
+/// Returns the reason why a custom resource does not match its schema, or `None` if it matches. Objects of other kinds
+/// are not checked.
 fn malformed(kind: &Kind, object: &Json) -> Option<String> {
     let named = object.text("/kind");
     kind.strategy.malformed(object).filter(|_| named == kind.kind)
 }
 
-/// Removes and reports the fields that a custom resource's schema does not declare. Nulls
-/// are also removed, but not reported. Objects of another group or kind do not change.
+/// Removes and reports the fields of a custom resource that its schema does not declare. Nulls are also removed, but
+/// not reported. Objects of another group or kind are not changed.
 fn unknown(kind: &Kind, object: &mut Json) -> Vec<StrictFinding> {
     let text = |name: &str| object[name].text("");
     let group = text("apiVersion").split_once('/').map_or("", |(group, _)| group);
@@ -189,7 +190,8 @@ enum PatchInput {
 }
 
 impl<'a> Patcher<'a> {
-    /// Decodes a patch. An invalid patch fails only in [`make`](Self::make), because the error about a missing object takes precedence.
+    /// Decodes a patch. An invalid patch causes an error only in [`make`](Self::make), because the error about a
+    /// missing object takes precedence.
     pub fn new(
         kind: &'a Arc<Kind>,
         patch_kind: PatchKind,
@@ -227,7 +229,7 @@ impl<'a> Patcher<'a> {
         }
     }
 
-    /// Returns the applied configuration of a server-side apply, or null for other patch types.
+    /// Returns the configuration in a server-side apply, or null for other patch types.
     pub fn source(&self) -> Outcome<&Json> {
         match &self.patch {
             Ok(PatchInput::Apply { source, .. }) => Ok(source),
@@ -283,8 +285,8 @@ impl<'a> Patcher<'a> {
         if let Some(why) = malformed(self.kind, &decoded.object) {
             return Err(invalid(why));
         }
-        // kube-apiserver decodes a strategic patch first and then converts it to
-        // another version. For other patch types, the conversion is a part of decoding.
+        // kube-apiserver first decodes a strategic patch, and then converts the result to another version. For other
+        // patch types, the conversion is a part of the decoding.
         let unconvertible = self.kind.strategy.unconvertible(&decoded.object);
         if let Some(why) = unconvertible.clone().filter(|_| !matches!(patch, PatchBody::Strategic(_))) {
             return Err(invalid(why));
@@ -346,7 +348,7 @@ impl<'a> Patcher<'a> {
     }
 }
 
-/// The message about a patch that cannot be applied. As in kube-apiserver, the message does not state the reason.
+/// The error message for a patch that cannot be applied. As in kube-apiserver, the message does not contain the reason.
 const INAPPLICABLE: &str = "the server rejected our request due to an error in our request";
 
 fn patch_failure(error: PatchError) -> Failure {

@@ -1,4 +1,4 @@
-//! The selectable fields of each kind, and their values in objects.
+//! The selectable fields of each kind and their values in objects.
 
 use std::borrow::Cow;
 
@@ -12,7 +12,8 @@ fn is_indexed(kind: &Kind) -> bool {
     kind.strategy.form() == Form::Stored
 }
 
-/// Finds an indexed field that the selector restricts to one value. Returns the field's index and this value.
+/// Finds an indexed field for which the selector requires a single value. Returns the index of the field and this
+/// value.
 pub fn indexed_field<'a>(selector: &'a FieldSelector, kind: &Kind) -> Option<(usize, &'a str)> {
     let labels = kind.strategy.field_labels().filter(|_| is_indexed(kind))?;
     selector.requirements().iter().find_map(|requirement| {
@@ -22,7 +23,7 @@ pub fn indexed_field<'a>(selector: &'a FieldSelector, kind: &Kind) -> Option<(us
     })
 }
 
-/// Returns `true` if the object satisfies the field selector. The object must be in the kind's version.
+/// Returns `true` if the object satisfies the field selector. The object must be in the version of the kind.
 pub fn selects_fields(selector: &FieldSelector, kind: &Kind, stored: &Stored) -> bool {
     selector.matches(|label| match label {
         "metadata.name" => stored.name(),
@@ -31,8 +32,8 @@ pub fn selects_fields(selector: &FieldSelector, kind: &Kind, stored: &Stored) ->
     })
 }
 
-/// Returns a field's value from an object in the kind's version. The values of an object that needs
-/// no conversion are cached, either when the object is written or when a value is first needed.
+/// Returns the value of a field in an object of the kind's version. If an object needs no conversion, its values are
+/// cached when the object is written or when a value is first used.
 fn field<'a>(kind: &Kind, stored: &'a Stored, label: &str) -> Cow<'a, str> {
     let strategy = &kind.strategy;
     if let Some(shown) = kind.convert_if_needed(stored) {

@@ -13,8 +13,8 @@ use crate::strategy_types::Routing;
 
 /// The registry of served kinds.
 ///
-/// A clone is a cheap snapshot, which shares all unchanged groups and versions with the original.
-/// Later changes of the original do not affect the clone. Lookups by name take logarithmic time.
+/// A clone is a cheap snapshot that shares all unchanged groups and versions with the original. Later changes to the
+/// original do not affect the clone. Lookups by name take logarithmic time.
 #[derive(Clone, Debug, Default)]
 pub struct Kinds {
     /// The built-in kinds, in discovery order.
@@ -23,11 +23,12 @@ pub struct Kinds {
     groups: SharedMap<Arc<Group>>,
 }
 
-/// The kinds of one group. Each change replaces the group's `Arc`, so equal pointers mean that the group has not changed.
+/// The kinds of one group. Each change replaces the `Arc` of the group, so a group with an equal pointer has not
+/// changed.
 #[derive(Clone, Debug, Default)]
 pub struct Group {
-    /// How requests for the group are routed. The group's first kind determines the
-    /// routing, so custom resources do not change the routing of a built-in group.
+    /// How requests for the group are routed. The first kind in the group determines the routing, so custom resources
+    /// do not change the routing of a built-in group.
     routing: Option<Routing>,
     versions: SharedMap<Arc<VersionKinds>>,
     /// The kinds by plural name. Built-in kinds precede custom resources.
@@ -35,7 +36,7 @@ pub struct Group {
     by_kind: SharedMap<Arc<[Arc<Kind>]>>,
 }
 
-/// The kinds of one version of a group. Each change replaces the version's `Arc`.
+/// The kinds of one version of a group. Each change replaces the `Arc` of the version.
 #[derive(Clone, Debug, Default)]
 pub struct VersionKinds {
     is_built_in: bool,
@@ -58,7 +59,7 @@ impl Kinds {
         Self { builtin, builtin_groups: names.into(), groups }
     }
 
-    /// Replaces a built-in kind's strategy with a strategy from another crate.
+    /// Replaces the strategy of a built-in kind with a strategy from another crate.
     pub fn with_strategy(self, group: &str, kind: &str, strategy: &Arc<dyn Strategy>) -> Self {
         let replaced = |known: &Arc<Kind>| {
             if known.group == group && known.kind == kind {
@@ -70,7 +71,7 @@ impl Kinds {
         Self::of(self.builtin.iter().map(replaced).collect())
     }
 
-    /// Returns the kind that a URL path names.
+    /// Returns the kind for the resource in a URL path.
     pub fn resource(&self, group: &str, version: &str, plural: &str) -> Option<&Arc<Kind>> {
         self.version(group, version)?.resource(plural)
     }
@@ -94,9 +95,10 @@ impl Kinds {
         self.versions_of(store).next()
     }
 
-    /// Returns all versions of the kind with the store name `store`. Only versions in the store name's group are considered.
+    /// Returns all versions of the kind with the store name `store`. Only versions in the group of the store name are
+    /// considered.
     pub fn versions_of(&self, store: &GroupResource) -> impl Iterator<Item = &Arc<Kind>> {
-        // A custom resource's store name consists of a prefix and the plural name.
+        // The store name of a custom resource consists of a prefix and the plural name.
         let plural = store.resource.rsplit('/').next().unwrap_or_default();
         let known = self.group(&store.group).and_then(|group| group.by_plural.get(plural));
         known.into_iter().flat_map(|kinds| kinds.iter()).filter(move |kind| kind.stored_as == *store)
@@ -128,13 +130,13 @@ impl Kinds {
         self.group(group)?.version(version)
     }
 
-    /// Returns the routing of a group's paths, or `None` if the group is not served.
+    /// Returns the routing of the paths of a group, or `None` if the group is not served.
     pub fn routing(&self, group: &str) -> Option<Routing> {
         self.group(group)?.routing
     }
 
-    /// Returns `true` if the version is built in. Custom resources in a built-in version
-    /// are not served, because the version's paths belong to the built-in kinds.
+    /// Returns `true` if the version is built in. In a built-in version, custom resources are not served, because the
+    /// paths of the version belong to the built-in kinds.
     pub fn is_built_in(&self, group: &str, version: &str) -> bool {
         self.version(group, version).is_some_and(|version| version.is_built_in)
     }
@@ -159,8 +161,8 @@ impl Kinds {
         }
     }
 
-    /// Returns the groups that differ between this registry and `old`, and the number of tree nodes that only one of the registries has.
-    /// Tests use this method to check that a change copies only the necessary nodes.
+    /// Returns the groups that differ between this registry and `old`, and the number of tree nodes that are not
+    /// shared. Tests use this method to check that a change copies only the necessary nodes.
     pub fn changed_since(&self, old: &Self) -> (Vec<&str>, usize) {
         let (mut changed, mut made) = (Vec::new(), self.groups.unshared_with(&old.groups));
         if !Arc::ptr_eq(&self.builtin, &old.builtin) {
@@ -254,7 +256,7 @@ impl VersionKinds {
         self.by_plural.get(plural)
     }
 
-    /// Returns the version's kinds, sorted by plural name.
+    /// Returns the kinds in this version, sorted by plural name.
     pub fn kinds(&self) -> impl Iterator<Item = &Arc<Kind>> {
         self.by_plural.iter().map(|(_, kind)| kind)
     }
@@ -271,8 +273,8 @@ pub fn compare_versions(a: &str, b: &str) -> Ordering {
     }
 }
 
-/// Returns a key that sorts the preferred version first: its stability, major number
-/// and minor number. Returns `None` for names that are not Kubernetes versions.
+/// Returns a key that sorts the preferred version first. The key consists of stability, major number and minor number.
+/// Returns `None` if the name does not have the form of a Kubernetes version.
 fn rank(version: &str) -> Option<(u8, Reverse<u64>, Reverse<u64>)> {
     let rest = version.strip_prefix('v')?;
     let digits = rest.find(|c: char| !c.is_ascii_digit()).unwrap_or(rest.len());

@@ -1,4 +1,4 @@
-//! How kube-apiserver represents objects, and the behavior that depends on this representation.
+//! How kube-apiserver represents objects in Go, and the behavior that depends on this representation.
 
 use std::sync::Arc;
 
@@ -8,7 +8,7 @@ use pintle_store::MemberOrder as Order;
 
 use super::Kind;
 
-/// How kube-apiserver represents a kind's objects.
+/// How kube-apiserver represents the objects of a kind in Go.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Layout {
     /// Go structs with declared fields, which represent all built-in kinds.
@@ -43,13 +43,13 @@ impl Kind {
         !self.is_declared()
     }
 
-    /// Returns `true` if list items contain `apiVersion` and `kind`. The metadata of a list with such items can contain
+    /// Returns `true` if list items contain `apiVersion` and `kind`. If they do, the metadata of the list can contain
     /// an empty `continue`.
     pub fn lists_in_full(&self) -> bool {
         !self.is_declared()
     }
 
-    /// Returns the schema, or `None` for kinds whose objects are computed.
+    /// Returns the schema. Returns `None` if the objects of the kind are computed.
     pub fn schema(&self) -> Option<Arc<Schema>> {
         let read = || match self.strategy.openapi() {
             Some(openapi) => Some(Arc::new(Schema::custom(&self.kind, openapi))),
@@ -65,7 +65,7 @@ impl Kind {
         }
     }
 
-    /// Returns the JSON that Go writes for a struct without any set field.
+    /// Returns the JSON that Go writes for a struct with no fields set.
     pub fn empty(&self) -> Json {
         let schema = self.schema().filter(|_| self.is_declared());
         let mut empty = schema.map_or_else(|| json!({}), |schema| schema.empty());

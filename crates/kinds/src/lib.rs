@@ -1,16 +1,16 @@
-//! The registry of served kinds, and the trait for a kind's rules.
+//! The registry of served kinds, and the trait for the rules of a kind.
 //!
 //! This crate is a part of `pintle-apiserver` and has **no stability promise**. Use `pintle-apiserver` instead.
 //!
 //! - A [`Kind`] is one resource in one version, with its names and flags.
-//! - A [`Strategy`] contains a kind's other rules: defaults, validation, table columns and subresources.
+//! - A [`Strategy`] contains the other rules of a kind: defaults, validation, table columns and subresources.
 //! - [`Kinds`] is the registry of all kinds. Custom resource definitions add kinds at run time.
 //! - [`decode`] decodes a request body into an object. [`size`] and [`nesting`] limit
 //!   objects, and [`Writer`](writer::Writer) records which fields a write changes.
 //! - [`Check`](check::Check) applies validation rules to an object and collects the field errors.
 //!
-//! The crate contains no built-in kinds, which `pintle-builtin` implements. A strategy has no access to a store,
-//! but reads other objects through [`Cluster`](pintle_apimachinery::cluster::Cluster). Start with `strategy.rs`.
+//! The crate contains no built-in kinds. They are in `pintle-builtin`. A strategy has no access to a store. It reads
+//! other objects through [`Cluster`](pintle_apimachinery::cluster::Cluster). Start with `strategy.rs`.
 //!
 //! ```
 //! use std::sync::Arc;
@@ -91,9 +91,11 @@ pub struct Kind {
     pub scope: Scope,
     /// The supported verbs, in the order of the discovery document.
     pub verbs: Vec<Verb>,
-    /// The store name of the objects. Two kinds that serve the same objects in different forms have the same store name.
+    /// The name under which the store keeps the objects. Kinds that serve the same objects in different forms have the
+    /// same store name.
     pub stored_as: GroupResource,
-    /// The version in which objects are stored, or `None` if they are not stored. The hash in discovery documents is computed from it.
+    /// The version in which objects are stored, or `None` if they are not stored. The hash in discovery documents is
+    /// computed from this version.
     pub stored_version: Option<GroupVersion>,
     pub subresources: Vec<ServedSubresource>,
     pub flags: KindFlags,
@@ -111,16 +113,17 @@ pub struct Kind {
 pub struct ServedSubresource {
     pub subresource: Subresource,
     pub verbs: Vec<Verb>,
-    /// The kind of request and response bodies, if it differs from the object's kind.
+    /// The kind of request and response bodies, if it differs from the kind of the object.
     pub kind: Option<GroupVersionKind>,
 }
 
 /// Flags that control how the generic handlers treat a kind.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct KindFlags {
-    /// The server maintains `metadata.generation`, which starts at 1 and increases by 1 with each change of the desired state.
+    /// The server maintains `metadata.generation`, which starts at 1 and increases by 1 with each change to the desired
+    /// state.
     pub maintains_generation: bool,
-    /// A PUT creates an object that does not exist.
+    /// A PUT creates the object if it does not exist.
     pub creates_on_update: bool,
     /// A PUT must contain a resourceVersion, and a patch must not remove it.
     pub requires_resource_version: bool,
@@ -132,32 +135,32 @@ pub struct KindFlags {
     pub orphans_by_default: bool,
     /// A POST responds with a computed object, which is not stored.
     pub is_transient: bool,
-    /// The custom resource's definition is being deleted. Creates are rejected.
+    /// The definition of the custom resource is being deleted. Creates are rejected.
     pub is_terminating: bool,
     /// The validation rule for `metadata.name`.
     pub name_rule: NameRule,
-    /// The metadata checks that the kind's own update validation repeats.
+    /// The metadata checks that the update validation of the kind repeats.
     pub metadata_checks: MetadataChecks,
-    /// Creates validate the metadata last, and only if there are no other errors.
+    /// A create validates the metadata last, and only if there are no other errors.
     pub checks_metadata_last: bool,
-    /// Status writes keep all stored metadata except the managed fields.
+    /// A write to `/status` keeps all stored metadata except the managed fields.
     pub status_keeps_metadata: bool,
-    /// Creates can set the status even if there is a subresource `/status`.
+    /// A create can set the status, even if there is a subresource `/status`.
     pub allows_status_on_create: bool,
-    /// The objects are only reports, such as events. Plans and garbage collection ignore them, deletes ignore the propagation policy, and
-    /// lists are read as if the server had no watch cache.
+    /// The objects only report information, such as events. Plans and garbage collection ignore these objects, deletes
+    /// ignore the propagation policy, and lists behave as if the server had no watch cache.
     pub is_report: bool,
-    /// The store caches decoded objects of this kind, which are often read while objects of other kinds are processed.
+    /// The store caches decoded objects of this kind, because they are often read while other objects are processed.
     pub caches_decoded: bool,
-    /// A DELETE with `orphanDependents=false` uses the propagation policy `Foreground` instead of `Background`.
+    /// A DELETE with `orphanDependents=false` has the propagation policy `Foreground` instead of `Background`.
     pub foreground_unless_orphaning: bool,
     /// How the objects are related to pods.
     pub pods: PodRelation,
 }
 
 impl Kind {
-    /// Creates a kind without plural name, verbs and stored objects, such as Scale. Without further settings, the kind can occur only in
-    /// request and response bodies.
+    /// Creates a kind without plural name, verbs and stored objects, such as Scale. Without further settings, objects
+    /// of the kind occur only in request and response bodies.
     pub fn body_only(group: &str, version: &str, kind: &str, strategy: Arc<dyn Strategy>) -> Self {
         Self {
             group: group.into(),
@@ -181,7 +184,8 @@ impl Kind {
         }
     }
 
-    /// Returns the kind in another version with the same schema. This version exists only in request and response bodies.
+    /// Returns the kind in another version with the same schema. This version is used only in request and response
+    /// bodies.
     pub fn with_version(self, version: &str) -> Self {
         Self { schema: OnceLock::from(self.schema()), version: version.into(), ..self }
     }
@@ -208,7 +212,7 @@ impl Kind {
         self.group_version().with_kind(&self.kind)
     }
 
-    /// Returns the group and plural name, which messages show as `deployments.apps`.
+    /// Returns the group and plural name, which are shown as `deployments.apps` in messages.
     pub fn resource(&self) -> GroupResource {
         GroupResource::new(&self.group, &self.plural)
     }
@@ -219,12 +223,12 @@ impl Kind {
 
     /// Returns a 422 failure for an object of this kind.
     pub fn invalid(&self, name: &str, errors: FieldErrors) -> Failure {
-        // As in kube-apiserver, errors about events name the core group for both API groups.
+        // As in kube-apiserver, errors about events always name the core group.
         Failure::invalid_named(&self.stored_as.group, &self.kind, name, errors)
     }
 
-    /// Returns the verbs for discovery documents. While a custom resource's
-    /// definition is being deleted, create, patch and update are omitted.
+    /// Returns the verbs for discovery documents. While the definition of a custom resource is being deleted, create,
+    /// patch and update are omitted.
     pub fn discovery_verbs(&self) -> Vec<Verb> {
         let is_rejected =
             |verb: &Verb| self.flags.is_terminating && matches!(verb, Verb::Create | Verb::Patch | Verb::Update);
@@ -239,17 +243,17 @@ impl Kind {
         self.subresources.iter().find(|served| served.subresource == subresource)
     }
 
-    /// Returns `true` if `/status` is served. A write of an object with the subresource `/status` ignores the status.
+    /// Returns `true` if `/status` is served. Writes to the object itself then ignore the status.
     pub fn splits_status(&self) -> bool {
         self.subresource(Subresource::Status).is_some()
     }
 
-    /// Returns the table columns. With `None`, tables have only the columns for name and age.
+    /// Returns the table columns. If `None`, tables have only the columns for name and age.
     pub fn columns(&self) -> Option<&[table::Column]> {
         self.columns.get_or_init(|| self.strategy.columns()).as_deref()
     }
 
-    /// Returns the paths of fields that a write to the subresource cannot change.
+    /// Returns the paths of fields that a write to the subresource must not change.
     pub fn reset_fields(&self, subresource: Subresource) -> reset::Reset {
         self.strategy.reset_fields(subresource).unwrap_or_else(|| match subresource {
             Subresource::Status if self.flags.status_keeps_metadata => reset::ALL_BUT_STATUS,
@@ -262,7 +266,7 @@ impl Kind {
         self.strategy.to_version(object, object.text("/apiVersion"))
     }
 
-    /// Converts a stored object to this version. Returns `None` if the object needs no conversion.
+    /// Converts a stored object to this version. Returns `None` if no conversion is needed.
     pub fn convert_if_needed(&self, stored: &Stored) -> Option<Json> {
         if self.needs_no_conversion(stored) {
             return None;
@@ -279,7 +283,7 @@ impl Kind {
         Some(Arc::unwrap_or_clone(converted))
     }
 
-    /// Returns `true` if the object is known to need no conversion.
+    /// Returns `true` if it is known that the object needs no conversion.
     fn needs_no_conversion(&self, stored: &Stored) -> bool {
         match self.strategy.form() {
             Form::Stored => true,
@@ -288,7 +292,8 @@ impl Kind {
         }
     }
 
-    /// Returns the cost of converting the object, or 0 if it needs no conversion. One unit is the time to process one byte of a body.
+    /// Returns the cost of converting the object, or 0 if it needs no conversion. Costs are measured in the time to
+    /// process one byte of a request body.
     pub fn conversion_cost(&self, stored: &Stored) -> usize {
         if self.needs_no_conversion(stored) { 0 } else { stored.weight().max(self.strategy.schema_weight()) }
     }
@@ -305,7 +310,7 @@ impl std::fmt::Debug for Kind {
     }
 }
 
-/// Returns a stored `v1` object that belongs to no store, for tests.
+/// Returns a stored `v1` object that is not in any store, for tests.
 pub fn stored_for_tests(object: &Json) -> Stored {
     let mut object = object.clone();
     object["apiVersion"] = "v1".into();

@@ -19,7 +19,8 @@ const MAX_MANAGER: usize = 128;
 const MAX_SUBRESOURCE: usize = 256;
 const STANDARD_FINALIZERS: &[&str] = &["kubernetes", "orphan", "foregroundDeletion"];
 
-/// Fails if the object's `apiVersion` or `kind` differs from `kind`. Only kinds whose bodies must contain these fields are checked.
+/// Fails if the `apiVersion` or `kind` of the object differs from `kind`. Kinds whose bodies may omit these fields are
+/// not checked.
 pub fn check_types(kind: &Kind, object: &Json) -> Outcome<()> {
     if !kind.needs_types() {
         return Ok(());
@@ -52,7 +53,7 @@ pub fn errors(kind: &Kind, object: &Json) -> FieldErrors {
     errors
 }
 
-/// Validates an embedded object's metadata, which need not contain a name.
+/// Validates the metadata of an embedded object. The name may be absent.
 pub fn embedded_errors(metadata: &Map) -> FieldErrors {
     let mut errors = names(NameRule::PathSegment, metadata);
     let namespace = metadata["namespace"].text("");
@@ -65,8 +66,8 @@ pub fn embedded_errors(metadata: &Map) -> FieldErrors {
     errors
 }
 
-/// Validates an updated object's metadata. kube-apiserver checks the metadata in generic
-/// code, and some kinds check it again. Therefore, the same error can occur several times.
+/// Validates the metadata of an updated object. kube-apiserver checks the metadata in generic code, and the code for
+/// some kinds repeats the checks. The same error can therefore occur several times.
 pub fn update_errors(kind: &Kind, new: &Json, old: &Json, subresource: Subresource) -> FieldErrors {
     let members = |object: &Json| object["metadata"].as_object().cloned().unwrap_or_default();
     let (new, old) = (members(new), members(old));
@@ -86,7 +87,7 @@ pub fn update_errors(kind: &Kind, new: &Json, old: &Json, subresource: Subresour
     generic.into_iter().chain(of_kind).flatten().collect()
 }
 
-/// The metadata checks that a kind repeats in its own update validation.
+/// The metadata checks that the update validation of a kind repeats.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum MetadataChecks {
     /// Repeats the checks for updates only.
@@ -98,7 +99,7 @@ pub enum MetadataChecks {
     UpdateThenWhole,
     /// Repeats the checks for new objects, and then the checks for updates.
     WholeThenUpdate,
-    /// Repeats the checks for new objects twice.
+    /// Runs the checks for new objects two more times.
     WholeTwice,
 }
 

@@ -12,7 +12,8 @@ use pintle_store::ResourceKey;
 
 use super::Kind;
 
-/// The object or collection that a request addresses: a kind, an object name and a subresource. For a collection, the name is empty.
+/// The object or collection that a request addresses: a kind, an object name and a subresource. For a collection, the
+/// name is empty.
 #[derive(Clone, Debug)]
 pub struct RequestTarget {
     pub kind: Arc<Kind>,
@@ -53,8 +54,8 @@ impl RequestTarget {
         }
     }
 
-    /// Sets a missing namespace to the namespace in the URL. Fails if the object has a
-    /// different namespace. For cluster-scoped kinds, removes the object's namespace.
+    /// Sets a missing namespace to the namespace in the URL. Fails if the object has another namespace. Removes the
+    /// namespace of an object of a cluster-scoped kind.
     pub fn settle_namespace(&self, object: &mut Json) -> Outcome<()> {
         if !self.kind.is_namespaced() {
             metadata_mut(object).unset("namespace");
@@ -86,7 +87,7 @@ impl RequestTarget {
         check("ResourceVersion", &options.resource_version, "resourceVersion", "modified")
     }
 
-    /// Returns the conflict for an update whose uid differs from the stored object's uid.
+    /// Returns the conflict for an update whose uid differs from the uid of the stored object.
     pub fn uid_conflict(&self, wanted: &str, found: &str) -> Failure {
         let why = format!(
             "StorageError: invalid object, Code: 4, Key: /registry/{}/{}, ResourceVersion: 0, AdditionalErrorMsg: Precondition failed: UID in \
@@ -97,7 +98,7 @@ impl RequestTarget {
         Failure::conflict(&self.kind.resource(), &self.name, &why)
     }
 
-    /// Returns the part of the key in etcd that names the resource.
+    /// Returns the part of the etcd key that identifies the resource.
     fn etcd_resource(&self) -> String {
         let (group, plural) = (self.kind.group.as_str(), self.kind.plural.as_str());
         match (group, plural) {

@@ -1,4 +1,4 @@
-//! The subresource `/scale`, which represents an object's replicas as an `autoscaling/v1` Scale.
+//! The subresource `/scale`, which represents the replicas of an object as an `autoscaling/v1` Scale.
 
 use std::sync::LazyLock;
 
@@ -19,10 +19,11 @@ pub struct Scale {
     pub spec_replicas: String,
     /// The path of the observed number of replicas.
     pub status_replicas: String,
-    /// The path of the selector, which can be a string, a map of labels or a `LabelSelector`. Empty if there is no selector.
+    /// The path of the selector, which can be a string, a map of labels or a `LabelSelector`. Empty if the object has
+    /// no selector.
     pub label_selector: String,
-    /// Whether a custom resource definition declares the paths. If so, an object without a number of replicas has no Scale, and Scales
-    /// cannot be converted to other versions.
+    /// Whether a custom resource definition declares the paths. If `true`, an object without a number of replicas has
+    /// no Scale, and Scales cannot be converted to other versions.
     pub is_declared: bool,
 }
 
@@ -88,7 +89,7 @@ impl Scale {
         )
     }
 
-    /// Returns the object with the Scale's number of replicas, or 0 if the Scale has no number.
+    /// Returns the object with the number of replicas in the Scale. If the Scale has no number, it is 0.
     pub fn write(&self, scale: &Json, object: &Json) -> Json {
         let replicas =
             scale.at("/spec/replicas").filter(|replicas| !replicas.is_null()).cloned().unwrap_or_else(|| 0.into());
@@ -115,14 +116,15 @@ impl Scale {
             let GroupResource { group, resource } = target.kind.resource();
             let scale = GroupResource::new(group, format!("{resource}/scale"));
             return Err(match how {
-                // A PUT checks the uid as a precondition, before the body is decoded as a Scale.
+                // For a PUT, the uid is a precondition that is checked before the body is decoded as a Scale.
                 How::Put => target.uid_conflict(uid, found),
                 _ => Failure::conflict(&scale, &target.name, &why),
             });
         }
         let replicas = scale.at("/spec/replicas").filter(|replicas| replicas.as_i64().is_some_and(|n| n < 0));
         match replicas {
-            // A custom resource's number of replicas is validated later by its schema, together with the rest of the object.
+            // The number of replicas of a custom resource is validated later by its schema, together with the rest of
+            // the object.
             Some(replicas) if !self.is_declared => {
                 let error = FieldError::invalid("spec.replicas", replicas, "must be greater than or equal to 0");
                 Err(Failure::invalid_named("autoscaling", "Scale", &target.name, FieldErrors::from([error])))

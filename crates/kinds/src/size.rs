@@ -11,7 +11,8 @@ use crate::Kind;
 /// The maximum sizes in bytes of a request to etcd and of a message from etcd's client.
 const LARGEST_STORED: usize = 1536 * 1024;
 const LARGEST_SENT: usize = 2 * 1024 * 1024;
-/// The approximate size in bytes of an etcd write request without the object and the key. The request contains the key three times.
+/// The approximate size in bytes of a write request to etcd, excluding the object and the key. The key occurs three
+/// times in the request.
 const FRAME: usize = 96;
 
 /// Returns kube-apiserver's error if the object is too large for etcd.
@@ -30,7 +31,7 @@ pub fn check(kind: &Kind, key: &str, object: &Json) -> Outcome<()> {
     Err(Failure::plain(500, message))
 }
 
-/// Returns the object's size in the store.
+/// Returns the size of the object in the store.
 pub fn stored(kind: &Kind, object: &Json) -> usize {
     match kind.schema().filter(|_| kind.has_protobuf()) {
         Some(schema) => content_length(object, schema.root()),
@@ -38,7 +39,7 @@ pub fn stored(kind: &Kind, object: &Json) -> usize {
     }
 }
 
-/// Returns the length of a value's JSON encoding in bytes.
+/// Returns the length of the JSON encoding of a value in bytes.
 fn json_length(value: &Json) -> usize {
     struct Length(usize);
     impl io::Write for Length {
@@ -52,12 +53,13 @@ fn json_length(value: &Json) -> usize {
         }
     }
     let mut length = Length(0);
-    // The write cannot fail, because the writer only counts bytes.
+    // Writing cannot fail, because the writer only counts bytes.
     let _ = pintle_json::to_writer(&mut length, value);
     length.0
 }
 
-/// Returns the length of a value's protobuf encoding in bytes, without the field's own tag and length prefix.
+/// Returns the length of the protobuf encoding of a value in bytes, excluding the tag and the length prefix of the
+/// field.
 fn content_length(value: &Json, ty: &Type) -> usize {
     match (ty, value) {
         (_, Json::Null) => 0,
@@ -99,7 +101,7 @@ fn item_type(ty: &Type) -> &Type {
     }
 }
 
-/// Returns a protobuf field's length with its tag and length prefix.
+/// Returns the length of a protobuf field, including its tag and length prefix.
 fn field_length(content_length: usize) -> usize {
     1 + varint_length(content_length) + content_length
 }

@@ -21,20 +21,21 @@ use crate::known::Kinds;
 
 /// The rules of one kind. The default methods do nothing.
 ///
-/// The generic handlers apply the rules that all kinds share, for example about metadata, status and generation. A write calls these
-/// methods in this order: [`prune`](Self::prune), [`defaults`](Self::defaults), [`prepare_for_create`](Self::prepare_for_create) or
-/// [`prepare_for_update`](Self::prepare_for_update), [`admit`](Self::admit), and then the validation.
+/// The generic handlers apply the rules that are common to all kinds, for example about metadata, status and
+/// generation. A write calls these methods in this order: [`prune`](Self::prune), [`defaults`](Self::defaults),
+/// [`prepare_for_create`](Self::prepare_for_create) or [`prepare_for_update`](Self::prepare_for_update),
+/// [`admit`](Self::admit), and then the validation.
 pub trait Strategy: Send + Sync {
     fn origin(&self) -> Origin {
         Origin::BuiltIn
     }
 
-    /// Returns the uid of the kind's custom resource definition, or `None` for a built-in kind.
+    /// Returns the uid of the custom resource definition that defines the kind, or `None` for a built-in kind.
     fn definition(&self) -> Option<&str> {
         None
     }
 
-    /// Returns how kube-apiserver represents the objects.
+    /// Returns how kube-apiserver represents the objects in Go.
     fn layout(&self) -> Layout {
         Layout::Declared
     }
@@ -49,18 +50,19 @@ pub trait Strategy: Send + Sync {
         PlainFinalizers::Rejected
     }
 
-    /// Removes fields that the schema does not declare. Returns their paths in sorted order.
+    /// Removes fields that the schema does not declare. Returns the paths of the removed fields in sorted order.
     fn prune(&self, _object: &mut Json) -> Vec<String> {
         Vec::new()
     }
 
-    /// Returns why the object cannot be decoded, or `None` if it can. The metadata is already decoded. If the method returns a reason, the
-    /// server responds with status 400 instead of 422.
+    /// Returns the reason why the object cannot be decoded, or `None` if it can. The metadata is already decoded. If
+    /// there is a reason, the server responds with status 400 instead of 422.
     fn malformed(&self, _object: &Json) -> Option<String> {
         None
     }
 
-    /// Returns why kube-apiserver could not convert the decoded object to its internal type, or `None` if it could.
+    /// Returns the reason why kube-apiserver could not convert the decoded object to its internal type, or `None` if it
+    /// could.
     fn unconvertible(&self, _object: &Json) -> Option<String> {
         None
     }
@@ -74,11 +76,11 @@ pub trait Strategy: Send + Sync {
     /// Sets the fields of a new object that only the server may set.
     fn prepare_for_create(&self, _context: &Context<'_>, _object: &mut Json) {}
 
-    /// Restores the old object's values in fields that the request must not change.
+    /// Restores the old values of fields that the request must not change.
     fn prepare_for_update(&self, _context: &Context<'_>, _new: &mut Json, _old: &Json, _part: Subresource) {}
 
-    /// Runs kube-apiserver's built-in admission plugins for this kind, which may change
-    /// the object or reject the request. For an update, `old` is the stored object.
+    /// Runs kube-apiserver's built-in admission plugins for this kind. They may change the object or reject the
+    /// request. For an update, `old` is the stored object.
     fn admit(
         &self,
         _context: &Context<'_>,
@@ -104,8 +106,8 @@ pub trait Strategy: Send + Sync {
         Vec::new()
     }
 
-    /// Returns why the object `name` cannot be deleted, or `None` if it can. For example, an object that every cluster needs cannot be
-    /// deleted.
+    /// Returns the reason why the object `name` cannot be deleted, or `None` if it can. For example, an object that
+    /// exists in every cluster cannot be deleted.
     fn undeletable(&self, _name: &str) -> Option<&'static str> {
         None
     }
@@ -115,18 +117,18 @@ pub trait Strategy: Send + Sync {
         0
     }
 
-    /// Changes an object when its deletion starts, in addition to the common metadata. For example,
+    /// Changes an object when its deletion starts, in addition to the changes to the metadata. For example, this method
     /// sets a phase, a condition or a finalizer. Returns `true` if the object must not be removed yet.
     fn mark_terminating(&self, _object: &mut Json, _now: &str) -> bool {
         false
     }
 
-    /// Returns `true` if a terminating object must be kept regardless of the finalizers in its metadata.
+    /// Returns `true` if a terminating object must be kept, regardless of the finalizers in its metadata.
     fn is_held(&self, _object: &Json) -> bool {
         false
     }
 
-    /// Returns the resource name in conflict errors about preconditions.
+    /// Returns the resource name in the error about a violated precondition.
     fn name_in_conflicts<'a>(&self, kind: &'a Kind) -> &'a str {
         &kind.kind
     }
@@ -136,7 +138,7 @@ pub trait Strategy: Send + Sync {
         None
     }
 
-    /// Adds fields that are not in the schema but that Go writes for an empty object.
+    /// Adds fields that Go writes for an empty object but that are not in the schema.
     fn complete_empty(&self, _object: &mut Json) {}
 
     /// Returns warnings about fields that have no effect in this server.
@@ -144,24 +146,25 @@ pub trait Strategy: Send + Sync {
         Vec::new()
     }
 
-    /// Returns `true` if a change increases the generation. By default, every change outside of metadata and status increases the
-    /// generation.
+    /// Returns `true` if a change increases the generation. By default, every change outside of metadata and status
+    /// increases the generation.
     fn changes_generation(&self, new: &Json, old: &Json) -> bool {
         pintle_apimachinery::object::differ_outside(new, old, &["apiVersion", "kind", "metadata", "status"])
     }
 
-    /// Returns the field labels that field selectors support, in addition to `metadata.name` and `metadata.namespace`. Returns `None` if
-    /// kube-apiserver has no table of field labels for the kind. Without a table, the error for an unsupported label has a different text.
+    /// Returns the supported field labels, in addition to `metadata.name` and `metadata.namespace`. Returns `None` if
+    /// kube-apiserver has no table of field labels for the kind. In this case, the error for an unsupported label has a
+    /// different text.
     fn field_labels(&self) -> Option<Vec<&str>> {
         None
     }
 
-    /// Returns the paths of the object fields from which [`field`](Self::field) reads a label's value.
+    /// Returns the paths of the fields that [`field`](Self::field) reads to compute the value of a label.
     fn field_paths<'a>(&self, label: &'a str) -> Vec<&'a str> {
         vec![label]
     }
 
-    /// Returns the current name of a deprecated field label, or an unchanged `label` that is not deprecated.
+    /// Returns the current name of a deprecated field label. Any other label is returned unchanged.
     fn field_label<'a>(&self, label: &'a str) -> &'a str {
         label
     }
@@ -177,7 +180,8 @@ pub trait Strategy: Send + Sync {
         Some(pintle_apimachinery::object::text(object.at(&pointer)))
     }
 
-    /// Returns a stored object's unique values, such as addresses. No two objects may have the same value.
+    /// Returns the values of a stored object that must be unique, such as addresses. Two objects must not have the same
+    /// value.
     fn claims(&self, _stored: &Json) -> Vec<String> {
         Vec::new()
     }
@@ -192,41 +196,42 @@ pub trait Strategy: Send + Sync {
         Form::Stored
     }
 
-    /// Converts a stored object to this version. `stored_version` is the `apiVersion` of the last
-    /// write, or empty if it is unknown.
+    /// Converts a stored object to this version. `stored_version` is the `apiVersion` of the last write. It is empty if
+    /// it is unknown.
     fn to_version(&self, stored: &Arc<Json>, _stored_version: &str) -> Arc<Json> {
         Arc::clone(stored)
     }
 
-    /// Returns the conversion between the kind's versions, or `None` if all versions have the same field names.
+    /// Returns the conversion between the versions of the kind, or `None` if all versions have the same field names.
     fn conversion(&self) -> Option<&dyn pintle_fieldmanager::Conversion> {
         None
     }
 
-    /// Returns the client of the kind's conversion webhook.
+    /// Returns the client of the conversion webhook, if the kind has one.
     fn conversion_webhook(&self) -> Option<&WebhookClient> {
         None
     }
 
-    /// Returns the kind's strategy for one request if a webhook converts the objects. The returned strategy takes the conversions from
-    /// `calls`.
+    /// If a webhook converts the objects, returns the strategy of the kind for one request. This strategy takes the
+    /// conversions from `calls`.
     fn with_conversions(&self, _calls: &WebhookCalls) -> Option<Arc<dyn Strategy>> {
         None
     }
 
-    /// Returns `true` if a webhook must convert an object that is stored in the version `stored_version`.
-    /// Only strategies from [`with_conversions`](Self::with_conversions) can return `true`.
+    /// Returns `true` if a webhook must convert an object that is stored in the version `stored_version`. Only a
+    /// strategy that was returned by [`with_conversions`](Self::with_conversions) can return `true`.
     fn needs_webhook(&self, _stored_version: &str) -> bool {
         false
     }
 
-    /// Returns `true` if kube-apiserver stores a new object without some of its defaults. kube-apiserver adds these defaults whenever it
-    /// reads the object, and the next update stores them. Therefore, the next update counts as a change even if the client changes nothing.
+    /// Returns `true` if kube-apiserver stores a new object without some of its defaults. kube-apiserver adds these
+    /// defaults whenever it reads the object, and the next update stores them. The next update is therefore a change
+    /// even if the client changes nothing.
     fn stores_defaults_late(&self, _created: &Json) -> bool {
         false
     }
 
-    /// Returns the handler for POST requests to `part` that store no object.
+    /// Returns the handler for POST requests to `part` that do not store an object.
     fn post_handler(&self, _part: Subresource) -> Option<&dyn PostHandler> {
         None
     }
@@ -236,18 +241,18 @@ pub trait Strategy: Send + Sync {
         None
     }
 
-    /// Returns all objects, if they are computed instead of stored.
+    /// Returns all objects if they are computed instead of stored.
     fn computed_objects(&self) -> Option<Vec<Json>> {
         None
     }
 
-    /// Returns the other kinds that the server reads when a request writes the subresource, each as a group and a kind.
+    /// Returns the other kinds that the server reads for a write to the subresource, each as a group and a kind.
     fn read_kinds(&self, _part: Subresource) -> &'static [(&'static str, &'static str)] {
         &[]
     }
 
-    /// Returns a permission that the writer needs in addition to the permission for the request's
-    /// verb. Fails if the kind never allows this write. For an update, `old` is the stored object.
+    /// Returns a permission that the writer needs in addition to the permission for the verb of the request. Fails if
+    /// the kind never allows this write. For an update, `old` is the stored object.
     fn extra_permission(
         &self,
         _new: &Json,
@@ -257,8 +262,8 @@ pub trait Strategy: Send + Sync {
         Ok(None)
     }
 
-    /// Returns the paths of fields that can contain secrets. By default, a plan (a dry run against a live cluster) does not show the values
-    /// of these fields.
+    /// Returns the paths of fields that can contain secrets. By default, a plan, which is a dry run against a live
+    /// cluster, does not show the values of these fields.
     fn secrets(&self) -> &'static [&'static str] {
         &[]
     }
@@ -268,34 +273,35 @@ pub trait Strategy: Send + Sync {
         None
     }
 
-    /// Returns the field paths of `/scale`, if the kind has this subresource.
+    /// Returns the field paths of `/scale` if the kind has this subresource.
     fn scale(&self) -> Option<&super::scale::Scale> {
         None
     }
 
-    /// Returns the cost of validating an object against the schema, in addition to
-    /// the cost for its size. One unit is the time to process one byte of a body.
+    /// Returns the cost of validating an object against the schema, in addition to the cost for its size. Costs are
+    /// measured in the time to process one byte of a request body.
     fn schema_weight(&self) -> usize {
         0
     }
 
-    /// Returns a custom resource's OpenAPI schema, or `None` for a built-in kind.
+    /// Returns the OpenAPI schema of a custom resource, or `None` for a built-in kind.
     fn openapi(&self) -> Option<&Json> {
         None
     }
 
-    /// Returns the paths of fields that a write to the subresource cannot change, and that the write's field manager cannot own. `None`
-    /// means the usual paths.
+    /// Returns the paths of fields that a write to the subresource must not change, and that the field manager of the
+    /// write cannot own. `None` means the usual paths.
     fn reset_fields(&self, _part: Subresource) -> Option<Reset> {
         None
     }
 
-    /// Returns the table columns with their cells. Empty if kube-apiserver defines no columns for the kind.
+    /// Returns the table columns with their cells. The table is empty if kube-apiserver defines no columns for the
+    /// kind.
     fn table(&self) -> Table {
         &[]
     }
 
-    /// Returns the names and descriptions of the columns that kube-apiserver describes.
+    /// Returns the names and descriptions of the columns that have a description in kube-apiserver.
     fn column_descriptions(&self) -> &'static [(&'static str, &'static str)] {
         &[]
     }
@@ -305,7 +311,7 @@ pub trait Strategy: Send + Sync {
         table::columns(self.table(), self.column_descriptions())
     }
 
-    /// Returns an object's table row, with one cell per column.
+    /// Returns the row of an object in a table, with one cell per column.
     fn cells(&self, object: &Json, now: Timestamp) -> Vec<Json> {
         self.table().iter().map(|(_, cell)| cell.of(object, now)).collect()
     }

@@ -10,12 +10,12 @@ use crate::request_target::RequestTarget;
 /// How stored objects are converted to a version of the kind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Form {
-    /// Objects are stored in this version's form and need no conversion.
+    /// Objects are stored in the form of this version and need no conversion.
     Stored,
     /// Every object needs a conversion.
     Converted,
-    /// Some objects need a conversion. The number identifies this version's form. If an object needs no conversion to
-    /// this form, the store caches the number with the object.
+    /// Some objects need a conversion. The number identifies the form of this version. The store caches this number
+    /// with each object that needs no conversion.
     Checked(u64),
 }
 
@@ -27,7 +27,8 @@ pub enum Origin {
     Custom,
 }
 
-/// How kube-apiserver routes a group's requests. The routing determines the responses for unknown paths and methods.
+/// How kube-apiserver routes the requests of a group. The routing determines the responses for unknown paths and
+/// methods.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Routing {
     /// Each path has a separate route for each method.
@@ -36,7 +37,7 @@ pub enum Routing {
     CatchAll,
 }
 
-/// How a finalizer is treated that has no domain and is not a standard finalizer.
+/// How the server treats a finalizer that has no domain and is not a standard finalizer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PlainFinalizers {
     Rejected,
@@ -44,7 +45,7 @@ pub enum PlainFinalizers {
     Accepted,
 }
 
-/// How a kind's objects are related to pods.
+/// How the objects of a kind are related to pods.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum PodRelation {
     #[default]
@@ -53,7 +54,7 @@ pub enum PodRelation {
     Pod,
     /// The objects are workloads, whose pods are created from the template at this JSON pointer.
     Template(&'static str),
-    /// The objects are namespaces, whose labels select the Pod Security Standards for their pods.
+    /// The objects are namespaces. Their labels select the Pod Security Standards for pods.
     Namespace,
 }
 
@@ -62,11 +63,11 @@ pub enum PodRelation {
 pub struct Stream {
     /// The allowed HTTP methods.
     pub methods: &'static [&'static str],
-    /// Parses the options from the query and from the path after the subresource.
+    /// Parses the options in the query and in the path after the subresource.
     pub options: fn(&Query, &[String]) -> Outcome<Json>,
-    /// Whether the requests are connect requests, which admission checks before the server connects.
+    /// Whether the requests are connect requests. Admission checks these requests before the server connects.
     pub connects: bool,
-    /// Whether a request path can continue after the subresource.
+    /// Whether the request path can continue after the subresource.
     pub has_subpaths: bool,
     /// Computes the response from the request target and the options.
     pub answer: fn(&dyn Cluster, &RequestTarget, &Json) -> Outcome<StreamAnswer>,
@@ -75,18 +76,18 @@ pub struct Stream {
 /// A stream's response.
 pub enum StreamAnswer {
     Text(&'static str),
-    /// The error if the server cannot connect to the pod, service or node behind the stream.
+    /// The error message if the server cannot connect to the pod, service or node.
     Unreachable(String),
 }
 
-/// A permission that a write needs in addition to the permission for the request's verb.
-/// The user must be allowed to perform `verb` on at least one of the named objects.
+/// A permission that a write needs in addition to the permission for the verb of the request. The user must be allowed
+/// to perform `verb` on at least one of the named objects.
 #[derive(Debug)]
 pub struct ExtraPermission {
     pub verb: &'static str,
-    /// The resource of the named objects, in the written kind's group.
+    /// The resource of the named objects, in the group of the written object.
     pub resource: &'static str,
     pub names: Vec<String>,
-    /// The message of the 403 response without the permission.
+    /// The message of the 403 response if the user does not have the permission.
     pub refusal: String,
 }

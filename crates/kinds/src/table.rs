@@ -6,9 +6,9 @@ mod durations;
 pub use cell::{Cell, Table, first_few, ingress_addresses, size};
 pub use durations::{age, seconds as duration};
 
-/// The Kubernetes API's description of the name column.
+/// The description of the name column in the Kubernetes API.
 pub const NAME: &str = "Name must be unique within a namespace. Is required when creating resources, although some resources may allow a client to request the generation of an appropriate name automatically. Name is primarily intended for creation idempotence and configuration definition. Cannot be updated. More info: https://kubernetes.io/docs/concepts/overview/working-with-objects/names#names";
-/// The Kubernetes API's description of the age column.
+/// The description of the age column in the Kubernetes API.
 pub const CREATED: &str = "CreationTimestamp is a timestamp representing the server time when this object was created. It is not guaranteed to be set in happens-before order across separate operations. Clients may not set this value. It is represented in RFC3339 form and is in UTC.\n\nPopulated by the system. Read-only. Null for lists. More info: https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#metadata";
 
 /// A column of a table.
@@ -17,10 +17,11 @@ pub struct Column {
     pub name: String,
     /// The JSON type of the cells, or `date` for times.
     pub kind: String,
-    /// The format of the cells. `name` marks the cell with the object's name.
+    /// The format of the cells. `name` marks the cell that contains the name of the object.
     pub format: String,
     pub description: String,
-    /// The priority: 0 if the column is always shown, or greater if only the wide output shows it.
+    /// The priority. 0 means that the column is always shown. Columns with a greater priority are shown only in the
+    /// wide output.
     pub priority: i32,
 }
 
@@ -37,7 +38,7 @@ impl Column {
     }
 }
 
-/// Returns a table's columns, some of which have a description. Returns `None` for an empty table.
+/// Returns the columns of a table. Some columns have a description. Returns `None` for an empty table.
 pub fn columns(table: Table, descriptions: &[(&str, &str)]) -> Option<Vec<Column>> {
     (!table.is_empty()).then(|| table.iter().map(|(column, _)| read(column, descriptions)).collect())
 }

@@ -1,21 +1,21 @@
-//! Accepted token requests ([`TokenGrant`]), and the objects to which tokens are bound.
+//! Accepted token requests ([`TokenGrant`]), and the objects to which their tokens are bound.
 
 use pintle_json::Json;
 use serde::{Deserialize, Serialize};
 
-/// A token request that has passed all checks. The server must issue the token.
+/// A token request that has passed all checks. The server must then issue the token.
 #[derive(Debug)]
 pub struct TokenGrant {
-    /// The token's audiences. An empty list means the server's own audience.
+    /// The token's audiences. An empty list means the audience of the server.
     pub audiences: Vec<String>,
     /// The lifetime in seconds.
     pub seconds: i64,
     pub bound: Bound,
-    /// The response object, to which the server adds the token, its expiration time and its audiences.
+    /// The response object. The server adds the token, its expiration time and its audiences.
     pub answer: Json,
 }
 
-/// The objects to which a token is bound. Deleting any of these objects invalidates the token.
+/// The objects to which a token is bound. The token becomes invalid when any of these objects is deleted.
 #[derive(Clone, Debug, Default, Deserialize, Serialize)]
 pub struct Bound {
     pub namespace: String,

@@ -14,7 +14,7 @@ pub fn client_errors(client: &Json, path: &str) -> FieldErrors {
     }
 }
 
-/// Validates review version names, which must be unique labels.
+/// Validates the names of review versions, which must be unique labels.
 pub fn review_version_errors<'a>(versions: impl Iterator<Item = &'a str>, field: &str) -> FieldErrors {
     let (mut errors, mut seen) = (FieldErrors::default(), HashSet::new());
     for (at, version) in versions.enumerate() {
@@ -34,7 +34,7 @@ pub fn is_supported_review_version(version: &str) -> bool {
     matches!(version, "v1" | "v1beta1")
 }
 
-/// Returns the error for a list of review versions that contains no supported version.
+/// Returns the error for a list of review versions without a supported version.
 pub fn unsupported_review_versions(versions: &Json, field: String) -> FieldError {
     FieldError::invalid(field, versions, "must include at least one of v1, v1beta1")
 }
@@ -75,7 +75,7 @@ fn scheme(url: &str) -> (&str, &str) {
 /// Validates a webhook's Service.
 pub fn service_errors(service: &Json, field: &str) -> FieldErrors {
     let mut errors = FieldErrors::default();
-    // As in kube-apiserver, the two field names are swapped in errors.
+    // As in kube-apiserver, errors about a missing namespace name the field `name`, and vice versa.
     for (missing, reported) in [("/namespace", "name"), ("/name", "namespace")] {
         errors.required_if(service.text(missing).is_empty(), format!("{field}.{reported}"), "");
     }
@@ -101,7 +101,7 @@ fn path_errors(path: &str) -> Vec<String> {
     if !path.starts_with('/') {
         errors.push("must start with a '/'".into());
     }
-    // As in kube-apiserver, the first character is removed even if it is not a slash.
+    // As in kube-apiserver, the first character is always removed, even if it is not a slash.
     let rest: String = path.chars().skip(1).collect();
     for (at, step) in rest.strip_suffix('/').unwrap_or(&rest).split('/').enumerate() {
         if step.is_empty() {

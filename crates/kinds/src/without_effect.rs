@@ -1,9 +1,10 @@
-//! Features of kube-apiserver that this server accepts but does not implement. A request that uses one gets a warning.
+//! Features of kube-apiserver that this server accepts but does not implement. A request that uses such a feature gets
+//! a warning.
 
 use pintle_apimachinery::object::metadata;
 use pintle_json::Json;
 
-/// A feature, and why this server does not implement it.
+/// A feature, and the reason why this server does not implement it.
 type NoEffect = (&'static str, &'static str);
 
 /// All features without effect.
@@ -21,7 +22,7 @@ pub const IMPERSONATION: NoEffect = (
     "this server checks only the verb impersonate",
 );
 
-/// Returns the warning about an object's field.
+/// Returns the warning about a field of an object.
 pub fn without_effect(what: &str, (_, why): NoEffect) -> String {
     format!("{what} has no effect: {why}")
 }

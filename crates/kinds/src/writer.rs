@@ -10,13 +10,13 @@ use pintle_meta::{Reason, StatusDetails};
 
 use crate::Kind;
 
-/// The field manager of the server's own writes.
+/// The field manager of writes by the server itself.
 pub const OWN_MANAGER: &str = "kube-apiserver";
 
 /// The maximum length of a field manager name from the user agent, in bytes.
 const LONGEST_NAME: usize = 128;
 
-/// The author of a write: requester, field manager and write options.
+/// The author of a write: the requester, the field manager and the write options.
 #[derive(Clone, Debug)]
 pub struct Writer<'a> {
     pub options: &'a WriteOptions,
@@ -30,9 +30,9 @@ pub struct Writer<'a> {
 }
 
 impl<'a> Writer<'a> {
-    /// Creates a writer. The field manager comes from the write options. If the options name no field manager, the user
-    /// agent up to the first slash becomes the field manager. The requester is the server itself, unless
-    /// [`with_requester`](Self::with_requester) sets another requester.
+    /// Creates a writer. The field manager comes from the write options. If the options do not name a field manager, it
+    /// is the part of the user agent before the first slash. The requester is the server itself, unless it is set with
+    /// [`with_requester`](Self::with_requester).
     pub fn new(options: &'a WriteOptions, user_agent: &str, now: String) -> Self {
         let name = match options.field_manager.as_str() {
             "" => from_user_agent(user_agent),
@@ -68,8 +68,8 @@ impl<'a> Writer<'a> {
         self
     }
 
-    /// Records the written fields in the managed fields, except for apply requests. Both objects
-    /// must already have their defaults, but the kind's rules must not have changed them yet.
+    /// Updates the managed fields for all writes except apply requests. Both objects must contain their defaults, but
+    /// the rules of the kind must not be applied yet.
     pub fn track(&self, kind: &Kind, old: Option<&Json>, new: &mut Json, subresource: Subresource) {
         self.with_context(kind, subresource, |context| pintle_fieldmanager::track_update(old, new, context));
     }

@@ -10,32 +10,32 @@ use super::durations;
 /// The maximum number of list items in a cell.
 const SHOWN: usize = 3;
 
-/// A table's columns, each with the source of its cells. A column's text has the form
-/// `Name[:type][*]`, with the default type `string`. A `*` marks a column of the wide output.
+/// The columns of a table, each with the source of its cells. A column is written as `Name[:type][*]`. The default type
+/// is `string`. A `*` marks a column of the wide output.
 pub type Table = &'static [(&'static str, Cell)];
 
-/// The source of a column's cells. The first text of a variant is a JSON pointer.
+/// The source of the cells in a column. The first string in a variant is a JSON pointer.
 #[derive(Clone, Copy, Debug)]
 pub enum Cell {
     Name,
-    /// The time since the object's creation.
+    /// The time since the creation of the object.
     Age,
-    /// A string, or an empty text if it is absent.
+    /// A string, or an empty string if the value is absent.
     Text(&'static str),
-    /// A string, or the second text if it is empty.
+    /// A string, or the second string if the value is empty.
     TextOr(&'static str, &'static str),
-    /// A scalar, or the second text if it is absent.
+    /// A scalar, or the second string if the value is absent.
     ScalarOr(&'static str, &'static str),
-    /// An integer, or 0 if it is absent.
+    /// An integer, or 0 if the value is absent.
     Number(&'static str),
     Boolean(&'static str),
-    /// The number of object members or list items.
+    /// The number of members of an object or items of a list.
     Size(&'static str),
     /// A list of strings, separated by commas.
     Joined(&'static str),
     /// The abbreviated access modes in a list.
     AccessModes(&'static str),
-    /// The time since a timestamp, or the second text if there is no timestamp.
+    /// The time since a timestamp, or the second string if there is no timestamp.
     Since(&'static str, &'static str),
     /// The numbers of ready and desired replicas.
     Ready,
@@ -91,7 +91,7 @@ fn since(object: &Json, pointer: &str, now: Timestamp) -> Option<String> {
     object.text(pointer).parse().ok().map(|time| durations::age(time, now))
 }
 
-/// Returns the number of object members or list items.
+/// Returns the number of members of an object or items of a list.
 pub fn size(value: &Json) -> usize {
     match value {
         Json::Array(items) => items.len(),
@@ -100,7 +100,7 @@ pub fn size(value: &Json) -> usize {
     }
 }
 
-/// Joins a list's first items and appends the number of omitted items.
+/// Joins the first items of a list and appends the number of omitted items.
 pub fn first_few(mut items: Vec<String>) -> String {
     let more = items.len().saturating_sub(SHOWN);
     items.truncate(SHOWN);
@@ -127,7 +127,7 @@ fn of_containers(spec: Option<&Json>, pointer: &str) -> String {
     containers.map(|container| container.text(pointer)).collect::<Vec<_>>().join(",")
 }
 
-/// Returns a load balancer status's ingress addresses.
+/// Returns the ingress addresses in the status of a load balancer.
 pub fn ingress_addresses(object: &Json) -> String {
     let addresses = object.list("/status/loadBalancer/ingress").map(|ingress| match ingress.text("/ip") {
         "" => ingress.text("/hostname"),
