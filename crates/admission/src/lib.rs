@@ -2,7 +2,7 @@
 //!
 //! This crate is a part of `pintle-apiserver` and has **no stability promise**. Use `pintle-apiserver` instead.
 //!
-//! - [`limits`], [`quota`] and [`pod_security`] check the write of an object, an [`Attempt`].
+//! - [`limits`], [`quota`] and [`pod_security`] check the write of an object ([`Attempt`]).
 //! - [`policy`] compiles ([`CompiledPolicy`](policy::CompiledPolicy)), matches and evaluates admission policies.
 //!
 //! All functions are pure: they take JSON values and return a result or the violations of a rule. The registry of

@@ -32,8 +32,8 @@ pub fn applies(attempt: &Attempt<'_>) -> bool {
 const MAX_FILLED: usize = 4 << 20;
 const MAX_ERROR_BYTES: usize = 1 << 20;
 
-/// Sets default requests and limits on containers that do not specify them. An annotation of the pod records the
-/// defaults.
+/// Sets default requests and limits on containers that do not specify them. Records the defaults in an annotation of
+/// the pod.
 pub fn complete(range: &Json, pod: &mut Json) {
     let (mut requests, mut limits) = (Amounts::default(), Amounts::default());
     for limit in of_type(range, "Container") {

@@ -21,8 +21,8 @@ pub(super) fn total(pod: &Json, of: impl Fn(&Json, ContainerType) -> Amounts) ->
     }
     let (mut sidecars, mut start) = (Amounts::default(), Amounts::default());
     for container in pod.list("/spec/initContainers") {
-        // `start` already includes the sidecars before this container, so only the resources of this container can
-        // raise it.
+        // `start` already includes all sidecars before this container, so skip the resources that this container does
+        // not use.
         if container.text("/restartPolicy") == "Always" {
             let amounts = of(container, ContainerType::Sidecar);
             sum.add(&amounts);

@@ -33,8 +33,8 @@ pub fn check(quota: &Json, attempt: &Attempt<'_>) -> Result<(), String> {
     Ok(())
 }
 
-/// Returns the quota's `status.used` after the write, or `None` if the usage does not
-/// change. Returns the reason if the quota rejects the write.
+/// Returns the quota's `status.used` after the write, or `None` if the usage does not change. Returns an error with the
+/// reason if the quota rejects the write.
 pub fn charge(quota: &Json, attempt: &Attempt<'_>, now: jiff::Timestamp) -> Result<Option<Amounts>, String> {
     if restricted(quota, attempt).0.is_empty() {
         return Ok(None);
@@ -71,7 +71,8 @@ pub fn charge(quota: &Json, attempt: &Attempt<'_>, now: jiff::Timestamp) -> Resu
     Ok(Some(sum))
 }
 
-/// Returns the quota's hard limits that apply to the object. Empty if the quota's scopes do not include the object.
+/// Returns the quota's hard limits that apply to the object. The result is empty if the scopes of the quota exclude the
+/// object.
 fn restricted(quota: &Json, attempt: &Attempt<'_>) -> Amounts {
     if scope::covers(quota, attempt, attempt.object) {
         Amounts::at(quota, "/status/hard").filtered(|resource, _| usage::counts(attempt, resource))

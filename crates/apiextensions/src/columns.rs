@@ -13,8 +13,8 @@ pub(super) struct Cell {
     steps: Vec<Hop>,
 }
 
-/// Returns a version's columns, and the functions that compute their cells. The first column is the name, and the
-/// additional printer columns follow. If the version has no additional printer columns, the second column is the age.
+/// Returns a version's columns, and the functions that compute their cells. The first column is the name, followed by
+/// the additional printer columns. If the version has no additional printer columns, the second column is the age.
 pub(super) fn read(version: &Json) -> (Vec<Column>, Vec<Cell>) {
     let mut columns = vec![Column::name()];
     let mut cells = vec![Cell { kind: "name".into(), steps: Vec::new() }];
@@ -57,7 +57,8 @@ pub(super) fn read(version: &Json) -> (Vec<Column>, Vec<Cell>) {
 }
 
 impl Cell {
-    /// Returns an object's cell. The cell is null if the object has no value of the column's type at the column's path.
+    /// Returns the cell of an object in a printer column. The cell is null if the object has no value of the column's
+    /// type at the column's path.
     pub(super) fn of(&self, object: &Json, now: Timestamp) -> Json {
         if self.kind == "name" {
             return metadata::name(object).into();

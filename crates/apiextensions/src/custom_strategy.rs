@@ -368,8 +368,8 @@ impl Strategy for CustomStrategy {
         let Some(api_version) = self.versions.api_versions.get(self.index) else {
             return Arc::clone(object);
         };
-        // The defaults come from the schema of the version that the writer used. The schema of the served version is
-        // only used to prune unknown fields.
+        // The defaults come from the schema of the version in which the object was written. The schema of the served
+        // version is only used to prune unknown fields.
         let Some(schema) = self.versions.schemas.get(stored_index) else { return Arc::clone(object) };
         let fits = prune::is_pruned(schema, object) && default::is_defaulted(schema, object);
         if fits && stored_index == self.index {

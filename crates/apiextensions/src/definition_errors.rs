@@ -1,5 +1,5 @@
-//! Validates definitions. An error that occurs in every version is reported once, with the path of a v1beta1 field such
-//! as `spec.validation` or `spec.additionalPrinterColumns`, because v1beta1 fields applied to all versions.
+//! Validates definitions. An error that occurs in every version is reported once. Its path is a v1beta1 field, such as
+//! `spec.validation` or `spec.additionalPrinterColumns`, because v1beta1 fields applied to all versions.
 
 mod branches;
 mod children;
@@ -22,7 +22,7 @@ use pintle_kinds::webhook_service::{
 use super::{approval, is_established};
 
 /// The maximum number of short names, and also of categories. Each version is served under all of these names, so the
-/// maximum limits the use of memory. kube-apiserver has no such limit.
+/// maximum limits memory use. kube-apiserver has no such limit.
 const MAX_NAMES: usize = 100;
 
 /// Returns a definition's errors. For an update, `old` is the stored definition.
@@ -157,8 +157,8 @@ fn conversion_errors(object: &Json, old: Option<&Json>) -> FieldErrors {
 
 const REVIEW_VERSIONS: &str = "/spec/conversion/webhook/conversionReviewVersions";
 
-/// Validates the review versions of the conversion webhook. An update may leave a list without a supported version
-/// unchanged.
+/// Validates the review versions of the conversion webhook. If the list contains no supported version, an update may
+/// still keep it unchanged.
 fn review_errors(object: &Json, old: Option<&Json>) -> FieldErrors {
     const FIELD: &str = "spec.conversion.conversionReviewVersions";
     let is_supported = |object: &Json| object.texts(REVIEW_VERSIONS).any(is_supported_review_version);

@@ -2,8 +2,8 @@
 
 use std::fmt;
 
-/// The path from an object's root to a value. A path can be as long
-/// as the object, so it is converted to text only for error messages.
+/// The path from an object's root to a value. A path can be as long as the object, so it is converted to a string only
+/// for error messages.
 #[derive(Clone, Copy, Debug)]
 pub enum FieldPath<'a> {
     /// The path of the root value. Empty if the root is a complete API object.

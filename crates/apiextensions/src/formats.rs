@@ -53,7 +53,7 @@ pub(crate) fn is_known(format: &str, type_name: &str) -> bool {
     }
 }
 
-/// Returns `true` if the text is valid in this format. Unknown formats accept every text.
+/// Returns `true` if the text is valid in this format. Unknown formats accept every string.
 pub(crate) fn fits(format: &str, text: &str) -> bool {
     match &*plain_name(format) {
         "bsonobjectid" => text.len() == 24 && text.bytes().all(|byte| byte.is_ascii_hexdigit()),
@@ -90,7 +90,7 @@ fn plain_name(format: &str) -> Cow<'_, str> {
 }
 
 /// Returns `true` for a date-time: a date, `t`, a time without leap seconds, and a zone offset. The check ignores
-/// letter case and accepts any offset. If the text contains a second `t`, the rest of the text is ignored.
+/// letter case and accepts any offset. If the string contains a second `t`, the rest of the string is ignored.
 fn is_date_time(text: &str) -> bool {
     static TIME: LazyLock<Option<Regex>> =
         LazyLock::new(|| Regex::new(r"^([0-9]{2}):([0-9]{2}):([0-9]{2})(.[0-9]+)?(z|[+-][0-9]{2}:[0-9]{2})$").ok());
@@ -118,7 +118,8 @@ fn is_base64(text: &str) -> bool {
         && text.bytes().take(text.len() - padding).all(in_alphabet)
 }
 
-/// Returns `true` for a host name: one or more labels, separated by dots. The last of several labels must have at least two letters.
+/// Returns `true` for a host name: one or more labels, separated by dots. If there are several labels, the last label
+/// must have at least two letters.
 fn is_hostname(text: &str) -> bool {
     static FORM: LazyLock<Option<Regex>> = LazyLock::new(|| {
         let any = r"a-zA-Z0-9\p{S}\p{L}";
@@ -160,7 +161,7 @@ fn is_hex_colour(text: &str) -> bool {
     matches!(digits.len(), 3 | 6) && digits.bytes().all(|byte| byte.is_ascii_hexdigit())
 }
 
-/// Returns `true` for `rgb(r,g,b)`, with optional blanks around the numbers.
+/// Returns `true` for `rgb(r,g,b)`, with optional spaces around the numbers.
 fn is_rgb_colour(text: &str) -> bool {
     let part = |part: &str| {
         let part = part.trim_matches(['\t', '\n', '\u{c}', '\r', ' ']);

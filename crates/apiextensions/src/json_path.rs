@@ -9,13 +9,14 @@ pub enum Hop {
     Member(String),
     /// A list item. A negative index counts from the end of the list.
     Item(i64),
-    /// The list items from a start index up to an excluded end index. A negative index counts from the end of the list.
+    /// The list items from a start index up to, but excluding, an end index. A negative index counts from the end of
+    /// the list.
     Slice(Option<i64>, Option<i64>),
     /// All list items, or all values of an object.
     All,
-    /// The list items whose value at a path equals a constant or differs from it.
+    /// The list items whose value at a path is equal to a constant, or is not equal to it.
     Where(Vec<Hop>, FilterOperator, Json),
-    /// The list items with a value at a path.
+    /// The list items that have a value at a path.
     Having(Vec<Hop>),
 }
 
@@ -74,7 +75,7 @@ pub fn find<'a>(steps: &[Hop], value: &'a Json) -> Vec<&'a Json> {
     found
 }
 
-/// Returns the value at a path of member names. The leading dot is optional.
+/// Returns the value at a path that consists of member names. The leading dot is optional.
 pub fn lookup<'a>(path: &str, value: &'a Json) -> Option<&'a Json> {
     path.trim_start_matches('.').split('.').try_fold(value, |value, name| value.get(name))
 }

@@ -9,7 +9,7 @@
 //! - [`with_definition_strategy`] adds the strategy of the kind CustomResourceDefinition.
 //! - [`rule_costs`] estimates the costs of CEL rules ([`RuleCost`]).
 //!
-//! The crate accesses no store and runs no controllers. Start with `custom_strategy.rs`.
+//! The crate does not access a store and does not run controllers. Start with `custom_strategy.rs`.
 //!
 //! ```
 //! use pintle_json::json;
@@ -73,7 +73,7 @@ pub fn name(kind: &Kind) -> String {
 
 const CUSTOM: &str = "custom/";
 
-/// Returns a definition's group and plural name, even if the resource is not served.
+/// Returns a definition's group and plural name, even if the definition is not served.
 pub fn resource(definition: &Json) -> GroupResource {
     GroupResource::new(definition.text("/spec/group"), definition.text("/spec/names/plural"))
 }
@@ -84,12 +84,12 @@ pub fn stored_as(group: &str, plural: &str) -> pintle_meta::GroupResource {
     pintle_meta::GroupResource::new(group, format!("{CUSTOM}{plural}"))
 }
 
-/// Returns the order of the members in objects of the store name `stored_as`.
+/// Returns the order of the members of objects with the store name `stored_as`.
 pub fn member_order(stored_as: &str) -> Order {
     if stored_as.starts_with(CUSTOM) { Order::Sorted } else { Order::Declared }
 }
 
-/// Returns `true` if the definition is established, so that its objects are served.
+/// Returns `true` if the definition is established. The server then serves its objects.
 pub fn is_established(definition: &Json) -> bool {
     holds(definition, "Established")
 }
@@ -105,7 +105,7 @@ fn storage_versions(definition: &Json) -> impl Iterator<Item = &str> {
     stored.map(|version| version.text("/name"))
 }
 
-/// Returns a hash of the value, but never 0, which means "no hash".
+/// Returns a hash of the value. The hash is never 0, because 0 means "no hash".
 fn hash(value: &impl Hash) -> u64 {
     let mut hasher = DefaultHasher::new();
     value.hash(&mut hasher);

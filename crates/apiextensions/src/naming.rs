@@ -74,8 +74,8 @@ fn set_status_condition(definition: &mut Json, kind: &str, status: &str, reason:
     set_condition(definition, condition, now);
 }
 
-/// Returns `true` if all requested names are accepted. Other definitions
-/// cannot use accepted names, so the caller need not check for conflicts.
+/// Returns `true` if all requested names are accepted. The caller need not check for conflicts, because other
+/// definitions cannot use accepted names.
 pub fn has_accepted_names(definition: &Json) -> bool {
     DefinitionNames { categories: Vec::new(), ..DefinitionNames::requested(definition) }
         == DefinitionNames { categories: Vec::new(), ..DefinitionNames::accepted(definition) }
@@ -117,7 +117,7 @@ impl Taken {
 fn accept(definition: &mut Json, taken: &Taken, now: &str) -> bool {
     let before = definition.clone();
     let (wanted, mut accepted) = (DefinitionNames::requested(&before), DefinitionNames::accepted(&before));
-    // If several names conflict, report only the last conflict.
+    // If several names conflict, only the last conflict is reported.
     let mut conflict: Option<(&str, String)> = None;
     let in_use = |name: &str| format!("\"{name}\" is already in use");
     let take = |name: &str, had: &mut String, taken: &HashMap<String, usize>| match had.as_str() != name

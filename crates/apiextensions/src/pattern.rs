@@ -1,5 +1,5 @@
 //! Regular expressions in `pattern`. The cost of a regular expression is limited, because the automaton of a short
-//! pattern such as `\pL{99}` can have several megabytes.
+//! pattern such as `\pL{99}` can use several megabytes.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -11,7 +11,8 @@ const LARGEST_AUTOMATON: usize = 32 << 10;
 const SEARCH_STEPS: usize = 16;
 /// The maximum number of instructions in a compiled pattern. Go's limit is about three times as high.
 const MAX_INSTRUCTIONS: u64 = 1 << 20;
-/// The maximum length of a pattern, in bytes. The limit is low, because three characters can name a class with thousands of characters.
+/// The maximum length of a pattern, in bytes. The limit is low, because a class with thousands of characters can be
+/// written in three characters.
 const LONGEST_PATTERN: usize = 8 << 10;
 /// The memory budget for a definition's patterns, in bytes. Each pattern costs [`LARGEST_AUTOMATON`], plus
 /// [`OF_PATTERN_CHARACTER`] per byte, [`OF_INSTRUCTION`] per instruction and [`OF_NAMED_CLASS`] per named Unicode
@@ -21,8 +22,8 @@ const OF_PATTERN_CHARACTER: u64 = 1 << 10;
 const OF_INSTRUCTION: u64 = 32;
 const OF_NAMED_CLASS: u64 = 8 << 10;
 
-/// A pattern that is parsed and compiled on first use. Most objects use only
-/// some of their definition's patterns, so compiling on first use saves time.
+/// A pattern that is parsed and compiled on first use. Most objects use only some patterns of their definition, so
+/// compiling patterns on first use saves time.
 #[derive(Debug)]
 pub(crate) struct Pattern {
     text: String,
@@ -35,7 +36,7 @@ impl Pattern {
     }
 
     /// Returns whether the pattern matches, and the number of search steps. Returns `None` if the search exceeds
-    /// `max_steps`. An invalid pattern matches every text.
+    /// `max_steps`. An invalid pattern matches every string.
     pub(super) fn matches(&self, text: &str, max_steps: usize) -> Option<(bool, usize)> {
         let Some(pattern) = self.parsed.get_or_init(|| parse(&self.text).ok()) else { return Some((true, 0)) };
         match pattern.search(text, max_steps.saturating_mul(SEARCH_STEPS)) {
@@ -60,8 +61,8 @@ fn parse(text: &str) -> Result<pintle_cel::Pattern, String> {
     if pattern.instructions() > MAX_INSTRUCTIONS { Err(TOO_LARGE.into()) } else { Ok(pattern) }
 }
 
-/// Estimates the cost of compiling a pattern. An automaton contains a repeated expression once per repetition, and a
-/// Unicode class adds thousands of characters.
+/// Estimates the cost of compiling a pattern. An automaton contains one copy of a repeated expression for each
+/// repetition. A Unicode class adds thousands of characters.
 fn weight(pattern: &str) -> usize {
     const OF_UNICODE: usize = 64;
     let counts = pattern.split('{').skip(1).filter_map(|after| {

@@ -130,7 +130,7 @@ fn keep(members: &mut Map, known: &[&str], place: Place, path: FieldPath<'_>, re
 }
 
 /// Prunes a value. If `preserves` is true, keeps the value's unknown fields. A list with
-/// `x-kubernetes-preserve-unknown-fields` also keeps the unknown fields of its items, except inside declared fields.
+/// `x-kubernetes-preserve-unknown-fields` also keeps unknown fields of its items, except inside declared fields.
 fn value(schema: &Structural, value: &mut Json, preserves: bool, path: FieldPath<'_>, removed: &mut Removed) {
     match value {
         Json::Object(members) if schema.embedded => {
@@ -170,7 +170,7 @@ fn prune_members(
         }
         match schema.member(key) {
             Some(schema) => value(schema, member, schema.preserve_unknown, path.member(key), removed),
-            // `additionalProperties: true` allows any map value, but declares no fields inside it.
+            // `additionalProperties: true` allows arbitrary map values, but does not declare fields inside them.
             None if schema.allows_any_member() => {
                 value(&Structural::default(), member, false, path.member(key), removed);
             }

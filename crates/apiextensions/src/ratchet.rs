@@ -1,4 +1,4 @@
-//! Finds the values that an update does not change. Errors in unchanged values do not fail an update.
+//! Finds the values that an update does not change. Errors in unchanged values do not cause an update to fail.
 
 use std::collections::HashMap;
 
@@ -37,7 +37,8 @@ pub(super) fn keys(list: &Structural, item: &Json) -> String {
     keys.map(|key| key.unwrap_or_default() + "\n").collect()
 }
 
-/// Returns list items by their list map keys. If several items have the same keys, returns the first of them.
+/// Returns the list items, keyed by their list map keys. If several items have the same keys, returns the first of
+/// them.
 pub(super) fn by_keys<'a>(list: &Structural, items: &'a [Json]) -> HashMap<String, &'a Json> {
     items.iter().rev().map(|item| (keys(list, item), item)).collect()
 }

@@ -41,8 +41,8 @@ pub(crate) struct RuleTree {
     items: Option<Box<RuleTree>>,
 }
 
-/// Whether a schema describes a resource or another value. In CEL expressions, resources have the
-/// fields `apiVersion`, `kind` and `metadata`. The root object and embedded objects are resources.
+/// Whether a schema describes a resource or another value. In CEL expressions, resources have the fields `apiVersion`,
+/// `kind` and `metadata`. The root object and embedded objects are resources.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Level {
     Resource,

@@ -12,7 +12,8 @@ use super::ratchet::{by_keys, is_unchanged, keys};
 use super::structural::{Additional, Limits, Structural};
 use super::weight;
 
-/// Validates the value at `path` against its schema. Nested values that equal their counterparts in `old` are not validated.
+/// Validates the value at `path` against its schema. Nested values that equal the corresponding values in `old` are not
+/// validated.
 pub(crate) fn validate(schema: &Structural, value: &Json, old: Option<&Json>, path: &str) -> FieldErrors {
     validate_within(schema, value, old, path, &mut { MAX_STEPS })
 }
@@ -35,8 +36,9 @@ pub(super) fn validate_within(
 }
 
 /// The maximum number of steps to validate an object. One step is the validation of a value against one schema, or
-/// [`TEXT_BYTES_PER_STEP`] bytes of text in a value or an error. For example, a value is validated once for each branch of an `anyOf`,
-/// and nested branches multiply. Without a limit, validation could take hours even for schemas and objects of legal size.
+/// [`TEXT_BYTES_PER_STEP`] bytes of text in a value or an error. For example, a value is validated once for each branch
+/// of an `anyOf`, and nested branches multiply the number of steps. Without a limit, validation could take hours even
+/// for schemas and objects of valid size.
 pub(super) const MAX_STEPS: usize = 5_000_000;
 /// The number of bytes of text per validation step.
 const TEXT_BYTES_PER_STEP: usize = 64;
@@ -184,8 +186,8 @@ impl Validation {
         (fitting, best.map(|best| best.errors).unwrap_or_default())
     }
 
-    /// Validates the value against a branch and returns the branch's errors.
-    /// Steps in the branch count towards the limit of the whole validation.
+    /// Validates the value against a branch and returns the branch's errors. The steps for the branch are included in
+    /// the limit of the whole validation.
     fn try_branch(&mut self, schema: &Structural, value: &Json, old: Option<&Json>, path: FieldPath<'_>) -> Self {
         let mut branch = Self { steps_left: self.steps_left, ..Self::default() };
         branch.validate_changed(schema, value, old, path);
@@ -366,7 +368,8 @@ impl Validation {
     }
 }
 
-/// Returns an error for each duplicate item in a list of type `set` or `map`. The error's path refers to the second occurrence.
+/// Returns an error for each duplicate item in a list of type `set` or `map`. The path of the error refers to the
+/// second occurrence.
 pub(crate) fn duplicates(schema: &Structural, value: &Json, old: Option<&Json>, path: &str) -> FieldErrors {
     let duplicate_errors = |value: &Json| {
         let mut errors = FieldErrors::default();

@@ -28,7 +28,7 @@ impl Clock {
         Instant::now().into_std()
     }
 
-    /// Returns the wall time, for timestamps in objects.
+    /// Returns the wall time for timestamps in objects.
     pub fn now(&self) -> Timestamp {
         let elapsed = SignedDuration::try_from(self.origin.elapsed()).unwrap_or(SignedDuration::MAX);
         let skew = SignedDuration::from_millis(self.skew_millis.load(Ordering::Relaxed));

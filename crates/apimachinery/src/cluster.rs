@@ -23,7 +23,7 @@ pub struct Context<'a> {
 }
 
 impl Context<'_> {
-    /// Returns the current time in the metadata timestamp format, which is RFC 3339 with whole seconds.
+    /// Returns the current time in the format of metadata timestamps, which is RFC 3339 with whole seconds.
     pub fn time(&self) -> String {
         self.now.strftime("%Y-%m-%dT%H:%M:%SZ").to_string()
     }

@@ -13,7 +13,7 @@ pub fn is_linear(parts: usize, work: impl Fn(usize)) -> bool {
     least(4 * parts) <= 8 * least(parts)
 }
 
-/// Measures the CPU time of this thread, which other processes do not affect.
+/// Measures the CPU time of this thread, which is independent of other processes.
 fn effort(work: impl FnOnce()) -> Duration {
     let now = || {
         let now = clock_gettime(ClockId::ThreadCPUTime);

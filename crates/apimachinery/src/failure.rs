@@ -47,7 +47,8 @@ impl Failure {
         failure
     }
 
-    /// Creates a 404 failure with a plain text body. In kube-apiserver, handlers that run before the API handlers use this response.
+    /// Creates a 404 failure with a plain text body. In kube-apiserver, handlers that run before the API handlers
+    /// return this response.
     pub fn page_not_found() -> Self {
         Self { text: Some("404 page not found\n".into()), ..Self::plain(404, "404 page not found") }
     }
@@ -243,7 +244,7 @@ pub fn details(group: &str, kind: &str, name: &str) -> StatusDetails {
     StatusDetails { name: name.into(), group: group.into(), kind: kind.into(), ..StatusDetails::default() }
 }
 
-/// Quotes a text as Go's `%q` does.
+/// Quotes a string as Go's `%q` does.
 pub fn quoted(text: &str) -> String {
     let mut out = String::with_capacity(text.len() + 2);
     out.push('"');

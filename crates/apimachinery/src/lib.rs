@@ -6,10 +6,11 @@
 //! - [`validate`] contains field errors ([`FieldErrors`](validate::FieldErrors)), and the rules for names and labels.
 //! - [`failure`] contains the request error [`Failure`](failure::Failure), which becomes a `Status` on the wire.
 //! - [`request`] parses paths, queries, options, headers and users. [`verb`] contains the verbs.
-//! - [`cluster`] contains the trait [`Cluster`](cluster::Cluster), a read-only view of all objects that a store implements.
+//! - [`cluster`] contains the trait [`Cluster`](cluster::Cluster), a read-only view of all objects. A store implements
+//!   it.
 //! - [`clock`], [`shared_map`] and [`effort`] are helpers for several crates of the server.
 //!
-//! The crate contains no kinds, no store and no I/O. Start with `object.rs` and `failure.rs`.
+//! The crate contains no kinds and no store, and does no I/O. Start with `object.rs` and `failure.rs`.
 //!
 //! ```
 //! use pintle_apimachinery::failure::Failure;

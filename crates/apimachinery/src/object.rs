@@ -19,8 +19,8 @@ pub fn differ_outside(new: &Json, old: &Json, members: &[&str]) -> bool {
     !new.members("").filter(rest).eq(old.members("").filter(rest))
 }
 
-/// Formats a scalar as text, for comparison with the value in a field selector. Returns an empty string for an absent
-/// value.
+/// Formats a scalar as a string, for comparison with the value in a field selector. Returns an empty string for an
+/// absent value.
 pub fn text(value: Option<&Json>) -> String {
     match value {
         None | Some(Json::Null) => String::new(),
@@ -42,7 +42,7 @@ pub fn remove_metadata(object: &mut Json, key: &str) {
     }
 }
 
-/// Copies the member `key` from `old` to `new`, or removes it from `new` if `old` lacks it.
+/// Copies the member `key` from `old` to `new`, or removes it from `new` if `old` does not have it.
 pub fn restore_member(new: &mut Json, old: &Json, key: &str) {
     match old.get(key) {
         Some(value) => new.set(key, value.clone()),
@@ -89,7 +89,7 @@ pub fn set_condition(object: &mut Json, mut wanted: Json, now: &str) -> bool {
     true
 }
 
-/// Returns one boolean per item, which is `true` if an equal item occurs earlier.
+/// Returns one boolean per item. The boolean is `true` if an equal item occurs earlier.
 pub fn duplicates<T: Eq + Hash>(items: impl Iterator<Item = T>) -> Vec<bool> {
     let mut seen = HashSet::new();
     items.map(|item| !seen.insert(item)).collect()

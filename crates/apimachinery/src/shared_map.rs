@@ -1,11 +1,11 @@
-//! A sorted map with cheap clones, which share unchanged entries.
+//! A sorted map with cheap clones that share unchanged entries.
 
 use std::cmp::Ordering;
 use std::collections::HashSet;
 use std::fmt;
 use std::sync::Arc;
 
-/// A sorted map from names to values, whose clones are snapshots. Cloning takes constant time, and later changes to the
+/// A sorted map from names to values. Its clones are snapshots. Cloning takes constant time, and later changes to the
 /// original do not affect the clone. A change copies only the nodes on the path from the root of the tree to the
 /// changed entry.
 ///
@@ -173,8 +173,8 @@ impl<V: fmt::Debug> fmt::Debug for SharedMap<V> {
 }
 
 impl<V> SharedMap<V> {
-    /// Returns the number of nodes that `other` does not share. Tests use
-    /// this number to check that a change copies only the necessary nodes.
+    /// Returns the number of nodes that are not shared with `other`. Tests use this number to check that a change
+    /// copies only the necessary nodes.
     pub fn unshared_with(&self, other: &Self) -> usize {
         let theirs: HashSet<_> = other.nodes().into_iter().map(std::ptr::from_ref).collect();
         self.nodes().into_iter().filter(|node| !theirs.contains(&std::ptr::from_ref(*node))).count()

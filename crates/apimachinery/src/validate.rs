@@ -1,4 +1,4 @@
-//! Validation that all kinds share: field errors, and the rules for names and labels.
+//! Validation that is common to all kinds: field errors, and the rules for names and labels.
 
 mod field_error;
 mod names;

@@ -1,4 +1,4 @@
-//! The verbs of resource requests, which RBAC rules and discovery documents also use.
+//! The verbs of resource requests, which are also used in RBAC rules and discovery documents.
 
 use std::fmt;
 use std::str::FromStr;

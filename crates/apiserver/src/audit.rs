@@ -31,8 +31,9 @@ pub struct AuditRecord {
     pub namespace: String,
     /// The name of the object. Empty if the request addresses a collection.
     pub name: String,
-    /// The HTTP status at the start of the response, or 0 if the client disconnected before the server had decided on a status. If a
-    /// request times out, the server adds the record when it stops processing the request. This may be after the response was sent.
+    /// The HTTP status at the start of the response, or 0 if the client disconnected before the server had decided on a
+    /// status. If a request times out, the server adds the record when it stops processing the request. The record may
+    /// be added after the response was sent.
     pub code: u16,
     /// The last write of the request to the store, even if the response is an error. `None` if the request wrote
     /// nothing, such as a read, a dry run, a rejected request, or an update without changes.

@@ -53,7 +53,7 @@ trait Controller: Send + 'static {
     /// possibly later changes. Returns the time of the next call, if any. A change can cause an earlier call.
     fn work(&mut self, registry: &Arc<Registry>, observed: u64) -> impl Future<Output = Option<Instant>> + Send;
 
-    /// Returns `true` if `work` has not yet tried to process some recorded changes.
+    /// Returns `true` if there are recorded changes that `work` has not attempted to process yet.
     fn is_busy(&self) -> bool {
         false
     }

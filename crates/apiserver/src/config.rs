@@ -45,7 +45,7 @@ pub struct ApiServerConfig {
     /// The seed for names, uids, the administrator's token, and TLS keys and certificates. Two runs with the same seed
     /// generate the same values. Default: `None`, which generates random values.
     ///
-    /// - Fault rules with a probability also use the seed. If the seed is `None`, they use 0.
+    /// - Fault rules with a probability also use the seed, or 0 if the seed is `None`.
     /// - Service account tokens contain timestamps. To generate the same tokens in each run, also set [`start_time`](Self::start_time).
     /// - Anyone who knows the seed can derive the tokens and keys.
     /// - With a seed, the TLS keys are Ed25519 keys, which browsers reject. Without a seed, the TLS keys are P-256 keys.

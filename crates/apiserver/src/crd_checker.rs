@@ -89,8 +89,8 @@ impl CrdChecker {
         Ok(checker)
     }
 
-    /// Adds another definition, which replaces any earlier definition with the same name. Manifests without a kind then
-    /// have the kind of this definition.
+    /// Adds another definition, which replaces any earlier definition with the same name. After this call, manifests
+    /// without a kind have the kind of this definition.
     ///
     /// # Errors
     ///

@@ -124,7 +124,7 @@ impl Faults {
         self.lock().rules.retain(|armed| armed.id != rule);
     }
 
-    /// Removes all rules. All lagging watches then send their delayed events immediately, except for events that are no
+    /// Removes all rules. All lagging watches send their delayed events immediately, except for events that are no
     /// longer in the history.
     pub fn clear(&self) {
         self.lock().rules.clear();
@@ -173,8 +173,8 @@ impl Faults {
         before
     }
 
-    /// Applies the rules to a new watch. At most one [`Fault::Lag`] rule fires. At most one rule that expires, cuts or
-    /// silences a watch fires.
+    /// Applies the rules to a new watch. At most one [`Fault::Lag`] rule fires. At most one of the rules that expire,
+    /// cut or silence a watch fires.
     pub(crate) fn watch(&self, request: &Request<'_>) -> (Option<WatchFault>, Option<Lagging>) {
         let mut inner = self.lock();
         let ArmedRules { rules, hits, .. } = &mut *inner;

@@ -70,7 +70,7 @@ impl Expressions {
         compile(environment, text, &[expected])
     }
 
-    /// Compiles an audit annotation's value.
+    /// Compiles the value expression of an audit annotation.
     pub fn audit_annotation(&self, text: &str) -> Result<Program, String> {
         compile(&self.full, text, &[Type::String, Type::Null])
     }
@@ -200,7 +200,7 @@ impl CompiledPolicy {
         self.mutations.len()
     }
 
-    /// Returns `true` if the policy runs again when the object changes after its first run (`reinvocationPolicy`).
+    /// Returns `true` if `reinvocationPolicy` allows the policy to run again after the object changes.
     pub fn is_reinvocable(&self) -> bool {
         self.is_reinvocable
     }

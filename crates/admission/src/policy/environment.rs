@@ -8,7 +8,7 @@ const VARIABLES: &str = "kubernetes.variables";
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Optional {
-    /// Whether the policy has a `paramKind`, so that expressions can use `params`.
+    /// Whether the policy has a `paramKind`. If it does, expressions can use `params`.
     pub(super) params: bool,
     pub(super) authorizer: bool,
 }
@@ -25,8 +25,8 @@ pub(super) fn base(optional: Optional) -> Environment {
     environment
 }
 
-/// Returns the CEL environment for type-checking a policy, in which objects and parameters have types. A schema of
-/// `None` means that the type is unknown. As in kube-controller-manager, `authorizer.requestResource` is not declared.
+/// Returns the CEL environment for type-checking a policy. Objects and parameters have types in this environment. If a
+/// schema is `None`, its type is unknown. As in kube-controller-manager, `authorizer.requestResource` is not declared.
 pub(super) fn typed(objects: Option<&Arc<Schema>>, params: Option<Option<&Arc<Schema>>>) -> Environment {
     let declare = |environment: Environment, name: &str, schema: Option<&Arc<Schema>>| match schema {
         Some(schema) if schema.cel_type().is_some() => environment.data(name, schema),

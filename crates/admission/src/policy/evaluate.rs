@@ -80,7 +80,7 @@ impl CompiledPolicy {
                 Ok(result) => results.push(result),
             }
         }
-        // As in kube-apiserver, message expressions compute the policy's variables again.
+        // As in kube-apiserver, the policy's variables are computed again for message expressions.
         let messages = Scope::new(self, inputs, scope.budget.get());
         let mut verdict = Verdict::default();
         for (index, (validation, result)) in self.validations.iter().zip(results).enumerate() {
@@ -153,7 +153,7 @@ pub(super) struct Scope<'a> {
     budget: Cell<u64>,
     /// The values of the policy's own variables, which are computed on first use.
     variables: Vec<OnceCell<Result<Value<'a>, Failure>>>,
-    /// The number of variables that are being computed. A variable can need other variables.
+    /// The number of variables that are being computed. A variable can refer to other variables.
     depth: Cell<usize>,
 }
 

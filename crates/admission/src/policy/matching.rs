@@ -21,7 +21,7 @@ pub struct Candidate<'a> {
     pub is_namespaced: bool,
 }
 
-/// The objects whose labels `objectSelector` and `namespaceSelector` select.
+/// The objects whose labels `objectSelector` and `namespaceSelector` match.
 #[derive(Clone, Copy, Debug)]
 pub struct Matched<'a> {
     pub object: Option<&'a Json>,

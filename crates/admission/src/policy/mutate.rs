@@ -86,7 +86,7 @@ fn patched(object: &Json, value: &Value<'_>, schema: &Schema) -> Result<Json, Mu
     let patch = PatchBody::json_of_policy(operations.to_string().as_bytes()).map_err(|error| failed(&error))?;
     match patch.apply(object, schema) {
         Ok(changed) => Ok(changed),
-        // As in kube-apiserver, if a `test` operation fails, none of the patch is applied.
+        // As in kube-apiserver, if a `test` operation fails, the patch is not applied at all.
         Err(PatchError::TestFailed(_)) => Ok(object.clone()),
         Err(error) => Err(failed(&error)),
     }

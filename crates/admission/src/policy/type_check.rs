@@ -65,8 +65,8 @@ impl<'a> TypeCheck<'a> {
         self.fields.len()
     }
 
-    /// Checks the expression in field `at` for objects of one kind. Returns `false`
-    /// if the check has reached a limit. Further checks then have no effect.
+    /// Checks the expression in field `at` for objects of one kind. Returns `false` if the check has reached a limit.
+    /// After that, further calls have no effect.
     pub fn check(&mut self, at: usize, kind: &GroupVersionKind, environment: &Environment) -> bool {
         let (Some((_, text)), Some(left)) = (self.fields.get(at), self.left.checked_sub(1)) else { return false };
         self.left = left;

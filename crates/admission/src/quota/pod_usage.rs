@@ -99,7 +99,8 @@ fn is_extended(resource: &str) -> bool {
         && qualified_name_faults(&format!("requests.{resource}")).is_empty()
 }
 
-/// Returns a pod's requests or limits, including its overhead. A quantity in `spec.resources` replaces the sum over the containers.
+/// Returns a pod's requests or limits, including its overhead. A quantity in `spec.resources` replaces the sum of the
+/// containers' quantities.
 fn whole(pod: &Json, side: &str) -> Amounts {
     let statuses = ContainerStatuses::of(pod);
     let mut total = pods::total(pod, |container, place| statuses.in_effect(container, place, side));

@@ -1,4 +1,4 @@
-//! How much of a quota an object uses.
+//! Computes how much of a quota an object uses.
 
 use pintle_apimachinery::request::Subresource;
 use pintle_json::Json;
@@ -29,8 +29,8 @@ pub fn applies(attempt: &Attempt<'_>) -> bool {
         }
         Subresource::None => attempt.is_of("services") || attempt.is_of("persistentvolumeclaims"),
         Subresource::Resize => attempt.is_of("pods"),
-        // A status update can increase the usage. For example, a
-        // PersistentVolumeClaim can have more allocated storage than requested.
+        // A status update can increase the usage. For example, a PersistentVolumeClaim can have more storage allocated
+        // than requested.
         Subresource::Status => attempt.is_of("persistentvolumeclaims"),
         _ => false,
     }

@@ -114,7 +114,7 @@ fn check(version: ReviewVersion, uid: &str, review: &Json, mutating: bool) -> Re
     }
 }
 
-/// Checks the types of the fields in a response. The error texts are Go's.
+/// Checks the types of the fields in a response. The error messages are the same as in Go.
 fn check_types(response: &Json) -> Result<(), String> {
     let wrong = |found: &Json, field: &str, wanted: &str| {
         let shape = go_shape(found);

@@ -73,7 +73,7 @@ fn objects(webhook: &ConversionWebhook, uid: &str, review: &Json) -> Result<Vec<
     }
 }
 
-/// Restores the sent object's metadata. A webhook can change only labels and annotations.
+/// Restores the sent object's metadata. A webhook can change only the labels and annotations in the metadata.
 fn restored(mut object: Json, sent: &Json) -> Result<Json, String> {
     for (field, name) in [("name", "name"), ("namespace", "namespace"), ("uid", "UID")] {
         let path = format!("/metadata/{field}");

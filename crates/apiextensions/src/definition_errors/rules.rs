@@ -69,7 +69,7 @@ fn has_line_break(text: &str) -> bool {
 }
 
 /// Reports rules that do not compile or cost too much. `errors` contains the errors from other checks of the schema. A
-/// rule is skipped if its schema or a nested schema has an error.
+/// rule is skipped if the schema that contains it, or a nested schema, has an error.
 pub(super) fn expressions(schema: &Json, path: FieldPath<'_>, errors: &mut FieldErrors) {
     let mut check = Check { faulty: errors.fields(), ..Check::default() };
     check.schema(schema, path, &Place::ROOT);
@@ -90,7 +90,7 @@ pub(super) fn expressions(schema: &Json, path: FieldPath<'_>, errors: &mut Field
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct RuleCost {
-    /// The path of the expression's field, from the root of the definition.
+    /// The path from the root of the definition to the field with the expression.
     pub field: String,
     /// The estimated cost of all evaluations for one object.
     pub cost: u64,
@@ -119,7 +119,7 @@ struct Place {
     /// The maximum number of values that one object can contain for this schema. `None` if an enclosing list or map has
     /// no size limit.
     cardinality: Option<u64>,
-    /// The path of the outermost list whose items cannot be matched with the old items in an update.
+    /// The path of the outermost enclosing list whose items cannot be matched with the old items in an update.
     uncorrelated: Option<String>,
 }
 

@@ -1,5 +1,4 @@
-//! Validates a definition's schema. Validates that a schema in a definition is structural and follows the other rules
-//! for schemas.
+//! Validates a definition's schema. Validates a schema in a definition. For example, the schema must be structural.
 
 use pintle_apimachinery::object::duplicates;
 use pintle_apimachinery::validate::{FieldError, FieldErrors};
@@ -13,8 +12,8 @@ use crate::structural::Structural;
 
 const TYPES: &[&str] = &["array", "boolean", "integer", "number", "object", "string"];
 const UNSUPPORTED: &[&str] = &["id", "patternProperties", "additionalItems", "definitions", "dependencies", "$ref"];
-/// The maximum number of list map keys, and the maximum length of a key's default in bytes. The limits bound the cost
-/// of comparing items, and kube-apiserver does not have them.
+/// The maximum number of list map keys, and the maximum length of a key's default in bytes. Both maximums limit the
+/// cost of comparing items. They do not exist in kube-apiserver.
 const MAX_KEYS: usize = 100;
 const MAX_KEY_DEFAULT: usize = 1024;
 
@@ -47,7 +46,7 @@ pub(super) fn all(schema: &Json, path: &str, patterns: &mut Patterns, steps: &mu
     errors
 }
 
-/// The position of a schema inside the root schema, which selects the error for a missing type.
+/// The position of a schema inside the root schema. It determines the error message for a missing type.
 #[derive(Clone, Copy, PartialEq)]
 enum Position {
     Root,
@@ -77,7 +76,7 @@ fn plain(schema: &Json, path: FieldPath<'_>, patterns: &mut Patterns, errors: &m
         errors.add(|| FieldError::forbidden(path.member("type"), why));
     }
     if !schema["$schema"].is_null() {
-        // As in kube-apiserver, the error has the root schema's path even for a nested `$schema`.
+        // As in kube-apiserver, the error for a nested `$schema` contains the path of the root schema.
         errors.add(|| FieldError::invalid_text(path.start(), "", "OpenAPIV3Schema 'schema' is not supported"));
     }
     for key in UNSUPPORTED.iter().filter(|key| !schema[**key].is_null()) {
@@ -231,7 +230,7 @@ fn keyed(items: &Json, keys: &[&str], path: FieldPath<'_>, errors: &mut FieldErr
 }
 
 /// Reports violations of the rules for structural schemas. Each schema outside of `allOf`, `anyOf`, `oneOf` and `not`
-/// needs a type. A schema inside of them may contain only value validations.
+/// needs a type. A schema inside `allOf`, `anyOf`, `oneOf` or `not` may contain only value validations.
 fn is_structural(schema: &Json, path: FieldPath<'_>, place: Position, errors: &mut FieldErrors) {
     let is_set = |key: &str| schema[key] == true;
     let type_name = schema.text("/type");

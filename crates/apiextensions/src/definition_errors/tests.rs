@@ -206,7 +206,7 @@ fn defaults_must_pass_the_rules_of_their_schemas() {
         &[&format!("{at}.l[1]: Invalid value: 0: failed rule: self > 0"), &format!("{at}.n: Invalid value: too large")],
     );
 
-    // The rules of a schema with other errors are not checked.
+    // If a schema has other errors, its rules are not checked.
     let typed =
         json!({"type": "string", "maxLength": 9, "default": 1, "x-kubernetes-validations": rules(&["self == 'x'"])});
     check(with(typed), &[&format!("{at}: Invalid value: \"integer\":  in body must be of type string: \"integer\"")]);

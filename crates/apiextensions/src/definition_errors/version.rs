@@ -12,8 +12,8 @@ use crate::validator::MAX_STEPS;
 const COLUMN_TYPES: &[&str] = &["boolean", "date", "integer", "number", "string"];
 const COLUMN_FORMATS: &[&str] = &["byte", "date", "date-time", "double", "float", "int32", "int64", "password"];
 const MAX_SELECTABLE: usize = 8;
-/// Limits that kube-apiserver does not have. They bound the memory of kinds and tables: each version becomes a kind
-/// with a copy of all names, and a table has a cell for each column of each object.
+/// Limits that kube-apiserver does not have. These limits bound the memory for kinds and tables: each version becomes a
+/// kind with a copy of all names, and a table has a cell for each column of each object.
 const MAX_VERSIONS: usize = 100;
 const MAX_COLUMNS: usize = 100;
 const MAX_WARNING: usize = 256;
@@ -52,8 +52,8 @@ fn name_error(field: &str, name: &str) -> Option<FieldError> {
     (!why.is_empty()).then(|| FieldError::invalid_text(field, name, why.join(",")))
 }
 
-/// Validates the schemas, subresources, columns and selectable fields. If all versions have the same value, the value
-/// is validated once.
+/// Validates the schemas, subresources, columns and selectable fields. If a value is the same in all versions, it is
+/// validated once.
 fn parts(versions: &[&Json]) -> FieldErrors {
     let mut errors = FieldErrors::default();
     let is_same_in_all_versions =

@@ -41,7 +41,7 @@ pub(super) fn is_isbn13(text: &str) -> bool {
     all_digits && plain.bytes().enumerate().map(weighted).sum::<u32>().is_multiple_of(10)
 }
 
-/// Returns `true` for groups of three, two and four digits, with a dash or a blank between them.
+/// Returns `true` for groups of three, two and four digits, with a dash or a space between them.
 pub(super) fn is_social_security(text: &str) -> bool {
     text.len() == 11
         && text.bytes().enumerate().all(|(at, byte)| match at {

@@ -1,4 +1,4 @@
-//! Durations in Go's format (`1h30m`), or any text with a number and a unit (`3 hours`, `PT1H`).
+//! Durations in Go's format (`1h30m`), or any string with a number and a unit (`3 hours`, `PT1H`).
 
 const GO_UNITS: [(&str, u128); 8] = [
     ("ns", 1),
@@ -11,7 +11,7 @@ const GO_UNITS: [(&str, u128); 8] = [
     ("h", 3_600_000_000_000),
 ];
 const WHOLE_UNITS: [&str; 11] = ["ns", "us", "µs", "ms", "s", "m", "h", "hr", "d", "w", "wk"];
-/// A word that begins with one of these prefixes is a unit.
+/// If a word begins with one of these prefixes, it is a unit.
 const UNIT_PREFIXES: [&str; 8] = ["nano", "micro", "milli", "sec", "min", "hour", "day", "week"];
 
 pub(super) fn is_duration(text: &str) -> bool {
@@ -36,7 +36,7 @@ fn is_go_duration(text: &str) -> bool {
     false
 }
 
-/// Converts the first number with its unit to nanoseconds. Returns the nanoseconds and the rest of the text.
+/// Converts the first number and its unit to nanoseconds. Returns the nanoseconds and the rest of the string.
 fn first_number(text: &str) -> Option<(u128, &str)> {
     let (whole, rest) = text.split_at(text.bytes().take_while(u8::is_ascii_digit).count());
     let fraction = rest.strip_prefix('.').unwrap_or("");

@@ -1,4 +1,4 @@
-//! Tests which texts each format accepts, as in Kubernetes 1.36.
+//! Tests which strings each format accepts, as in Kubernetes 1.36.
 
 use super::*;
 

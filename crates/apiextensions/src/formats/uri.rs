@@ -20,7 +20,7 @@ pub(super) fn is_request_uri(text: &str) -> bool {
     is_authority(scheme, authority) && is_escaped(path)
 }
 
-/// Splits the text into a scheme, which may be empty, and the rest. Returns `None` if the text begins with a colon.
+/// Splits the string into a scheme, which may be empty, and the rest. Returns `None` if the string begins with a colon.
 fn scheme(text: &str) -> Option<(&str, &str)> {
     let without_scheme = Some(("", text));
     for (at, c) in text.char_indices() {

@@ -39,7 +39,7 @@ impl<'a> RuleSource<'a> {
         text.trim().into()
     }
 
-    /// Returns Go's JSON encoding of the `ValidationRule`, which errors about the rule contain.
+    /// Returns the JSON that Go writes for the `ValidationRule`. Errors about the rule contain this JSON.
     pub(crate) fn to_go_json(self) -> String {
         let text = |text: &str| {
             let quoted = Json::from(text).to_string();

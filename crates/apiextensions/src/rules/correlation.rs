@@ -12,8 +12,8 @@ use crate::structural::Structural;
 /// value becomes a warning.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Correlation<'a> {
-    /// The old value at the same path, which rules access as `oldSelf`. `None` if there is no old value, or if the new value is in a list
-    /// whose items cannot be matched with the old items.
+    /// The old value at the same path. Rules access it as `oldSelf`. `None` if there is no old value, or if the new
+    /// value is in a list whose items cannot be matched with the old items.
     pub(super) old: Option<&'a Json>,
     ratchet: Ratchet,
 }
@@ -40,7 +40,7 @@ impl<'a> Correlation<'a> {
         Self { old, ratchet: Ratchet::Never }
     }
 
-    /// Returns `true` if a violation becomes a warning because the value is unchanged.
+    /// Returns `true` if the value is unchanged and a violation therefore becomes a warning.
     pub(super) fn is_unchanged(&self, shape: &Structural, value: &Json) -> bool {
         match self.ratchet {
             Ratchet::Compare => self.old.is_some_and(|old| is_unchanged(shape, value, old)),
@@ -49,7 +49,7 @@ impl<'a> Correlation<'a> {
         }
     }
 
-    /// Returns an object member's correlation. `is_root` is true for members of the root object.
+    /// Returns the correlation for a member of an object. `is_root` is true for members of the root object.
     pub(super) fn member(&self, name: &str, is_root: bool) -> Self {
         let old = self.old.and_then(|old| old.get(name)).filter(|old| !old.is_null());
         let ratchet = match self.ratchet {

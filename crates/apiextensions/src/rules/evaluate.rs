@@ -38,8 +38,8 @@ impl Default for DefaultBudget {
 impl DefaultBudget {
     /// Evaluates the rules for a default. `shape` must be the schema of the rule tree.
     ///
-    /// As in kube-apiserver, the rules must accept the default both as an unchanged and as a new value. If the budget
-    /// is exhausted, the rules are not evaluated.
+    /// As in kube-apiserver, the rules must accept the default both as an unchanged value and as a new value. If the
+    /// budget is exhausted, the rules are not evaluated.
     pub(crate) fn evaluate(&mut self, tree: &RuleTree, shape: &Structural, default: &Json) -> FieldErrors {
         let mut errors = FieldErrors::default();
         let Some(budget) = self.0 else { return errors };
@@ -88,8 +88,8 @@ struct Run {
     errors: FieldErrors,
     budget: u64,
     is_over: bool,
-    /// Whether the run validates a default in a new definition. All other definitions are already valid. If a rule of
-    /// an older definition does not compile, it is skipped.
+    /// Whether the run validates a default in a new definition. In all other runs, the definition is already valid. A
+    /// rule of an older definition that does not compile is skipped.
     is_default: bool,
 }
 
@@ -202,7 +202,7 @@ impl Run {
     }
 
     /// Subtracts a failed evaluation's cost from the remaining budget. Returns a message if the evaluation exceeded a
-    /// limit. The remaining rules are then not evaluated.
+    /// limit. In this case, the remaining rules are not evaluated.
     fn spend(&mut self, error: &EvalError, over_call: impl FnOnce(&str) -> String) -> Option<String> {
         if !error.is_out_of_budget() {
             self.budget = self.budget.saturating_sub(error.cost());
@@ -267,7 +267,7 @@ fn text(path: FieldPath<'_>) -> String {
     }
 }
 
-/// Returns the value for a message, or `None` for an object or a list.
+/// Returns the value in the format for messages, or `None` for an object or a list.
 fn shown<'a>(tree: &RuleTree, value: &'a Json) -> Option<&'a Json> {
     (!matches!(tree.type_name.as_str(), "object" | "array")).then_some(value)
 }

@@ -24,7 +24,7 @@ pub(super) fn normalised(path: &str, schema: &Json) -> Option<String> {
                 (if name.is_empty() { None } else { Some(name.to_owned()) }?, after)
             }
         };
-        // If an object's schema declares fields, the object has no other members.
+        // If the schema of an object declares fields, the object cannot have other members.
         if let Some(properties) = schema.get("properties").filter(|properties| properties.is_object()) {
             schema = properties.get(&name)?;
             if !written.is_empty() {
@@ -40,7 +40,7 @@ pub(super) fn normalised(path: &str, schema: &Json) -> Option<String> {
     Some(written)
 }
 
-/// Reads a key in single quotes, with Go's escape sequences. Returns the key and the rest of the text.
+/// Reads a key in single quotes, with Go's escape sequences. Returns the key and the rest of the string.
 fn quoted_key(text: &str) -> Option<(String, &str)> {
     let mut key = String::new();
     let text = text.strip_prefix('\'')?;

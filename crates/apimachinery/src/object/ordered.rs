@@ -5,7 +5,8 @@ use pintle_store::{METADATA, OBJECT};
 use serde::Serialize;
 use serde::ser::{SerializeMap, Serializer};
 
-/// An object that is serialized with kind, apiVersion and metadata first. The metadata members are also ordered.
+/// An object that is serialized with the members kind, apiVersion and metadata first. The members of the metadata are
+/// also ordered.
 #[derive(Clone, Copy, Debug)]
 pub struct Ordered<'a>(pub &'a Json);
 

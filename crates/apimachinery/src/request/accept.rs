@@ -51,7 +51,7 @@ impl Clause {
         self.parameters.iter().find(|(known, _)| known == name).map(|(_, value)| value.as_str())
     }
 
-    /// Returns the requested transformation. The fields are empty if the clause requests no transformation.
+    /// Returns the requested transformation. If the clause requests no transformation, the fields are empty.
     pub fn transform(&self) -> RequestedTransform {
         let parameter_text = |name| self.parameter(name).unwrap_or_default().to_owned();
         RequestedTransform { name: parameter_text("as"), group: parameter_text("g"), version: parameter_text("v") }
@@ -91,7 +91,7 @@ pub fn clauses(header: &str) -> Vec<Clause> {
 fn clause(text: &str) -> Option<Clause> {
     let mut parts = text.split(';').map(str::trim);
     let (kind, subtype) = match parts.next()? {
-        // kube-apiserver accepts a single `*` only in requests for custom resources.
+        // kube-apiserver accepts the range `*` only in requests for custom resources.
         "*" => ("*", ""),
         media => media.split_once('/')?,
     };

@@ -5,7 +5,7 @@ use std::time::Duration;
 const UNITS: [(&str, f64); 8] = [
     ("ns", 1e-9),
     ("us", 1e-6),
-    // Go accepts the micro sign and the Greek letter mu.
+    // Go accepts both the micro sign and the Greek letter mu.
     ("\u{b5}s", 1e-6),
     ("\u{3bc}s", 1e-6),
     ("ms", 1e-3),

@@ -14,7 +14,7 @@ pub struct WriteOptions {
     /// The field manager. If the field manager is empty, the server uses a name derived from the user agent.
     pub field_manager: String,
     pub field_validation: FieldValidation,
-    /// Whether an apply request takes over fields that other field managers own.
+    /// Whether an apply request takes over fields that are owned by other field managers.
     pub force: bool,
 }
 

@@ -18,8 +18,8 @@ pub enum Target {
 pub struct ResourcePath {
     pub group: String,
     pub version: String,
-    /// The namespace. Empty for cluster-scoped paths and for requests across all namespaces. For a Namespace object,
-    /// the namespace is the object's name, as authorizers expect.
+    /// The namespace. Empty for cluster-scoped paths and for requests across all namespaces. For a Namespace, this is
+    /// the name of the object, as authorizers expect.
     pub namespace: String,
     /// The plural name, such as `pods`.
     pub resource: String,

@@ -65,7 +65,7 @@ pub fn parse_int(text: &str) -> Result<i64, Failure> {
     Err(Failure::bad_request(format!("strconv.ParseInt: parsing {text:?}: {why}")))
 }
 
-/// Decodes percent escapes and `+`. Returns `None` if the text contains an invalid escape.
+/// Decodes percent escapes and `+`. Returns `None` if the string contains an invalid escape.
 fn decode(text: &str) -> Option<String> {
     if has_broken_escape(text) {
         return None;
@@ -74,7 +74,7 @@ fn decode(text: &str) -> Option<String> {
     Some(percent_decode(spaced.as_bytes()).decode_utf8_lossy().into_owned())
 }
 
-/// Returns `true` if the text contains a `%` without two hexadecimal digits after it.
+/// Returns `true` if the string contains a `%` that is not followed by two hexadecimal digits.
 pub fn has_broken_escape(text: &str) -> bool {
     let bytes = text.as_bytes();
     let is_hex = |at: usize| bytes.get(at).is_some_and(u8::is_ascii_hexdigit);

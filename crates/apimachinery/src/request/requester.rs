@@ -20,7 +20,7 @@ pub struct Requester {
     pub user: User,
     /// The request's deadline, if any.
     pub deadline: Option<Instant>,
-    /// The webhook calls of the request. `None` if the request calls no webhooks, as in the server's own writes.
+    /// The webhook calls of the request. `None` if the request calls no webhooks, like the server's own writes.
     pub webhooks: Option<WebhookCalls>,
     notes: Arc<Mutex<Notes>>,
 }
@@ -38,7 +38,8 @@ impl Requester {
         Self { user, ..Self::default() }
     }
 
-    /// Returns `true` if the deadline has passed. After the deadline, the client has already received a timeout response.
+    /// Returns `true` if the deadline has passed. After the deadline, the client has already received a timeout
+    /// response.
     pub fn is_timed_out(&self) -> bool {
         self.deadline.is_some_and(|deadline| Instant::now() >= deadline)
     }
@@ -55,7 +56,7 @@ impl Requester {
         self.webhooks.as_ref().map(|_| self.notes().clone())
     }
 
-    /// Restores the warnings and annotations from before an attempt, if a webhook call interrupted the attempt.
+    /// If a webhook call interrupted an attempt, restores the warnings and annotations from before the attempt.
     pub fn restore_notes(&self, before: Option<Notes>) {
         if let Some(before) = before {
             *self.notes() = before;
@@ -95,7 +96,7 @@ impl Requester {
         }
     }
 
-    /// Adds a warning to the response. Repeated warnings are dropped.
+    /// Adds a warning to the response. A repeated warning is dropped.
     pub fn warn(&self, text: String) {
         let mut notes = self.notes();
         if notes.warnings.len() < MAX_WARNINGS && notes.known.insert(text.clone()) {

@@ -47,8 +47,8 @@ impl User {
         Self { name: ANONYMOUS.into(), ..Self::default() }.with_implied_group()
     }
 
-    /// Adds the group `system:authenticated`, or `system:unauthenticated` for the anonymous user, unless the user
-    /// already has the group.
+    /// Adds the group `system:authenticated`, unless the user already has it. The anonymous user gets
+    /// `system:unauthenticated` instead.
     pub fn with_implied_group(mut self) -> Self {
         let implied = if self.name == ANONYMOUS { UNAUTHENTICATED } else { AUTHENTICATED };
         if !self.is_in(implied) && !self.is_in(UNAUTHENTICATED) {
@@ -128,7 +128,7 @@ impl<'a> ServiceAccountName<'a> {
         (valid(NameRule::Label, namespace) && valid(NameRule::Subdomain, name)).then_some(Self { namespace, name })
     }
 
-    /// Returns the group of all service accounts and the group of all service accounts in this namespace.
+    /// Returns two groups: the group of all service accounts, and the group of all service accounts in this namespace.
     pub fn groups(self) -> [String; 2] {
         ["system:serviceaccounts".into(), format!("system:serviceaccounts:{}", self.namespace)]
     }

@@ -17,11 +17,11 @@ use pintle_json::Json;
 /// A webhook call. The type does not implement `Debug`, because the review can contain a Secret.
 #[derive(Clone, PartialEq, Eq, Hash)]
 pub struct WebhookCall {
-    /// Identifies the webhook and the admission run that calls the webhook. A URL is not enough, because two webhooks can have the same
-    /// URL.
+    /// Identifies the webhook and the admission run that calls it. A URL is not enough, because two webhooks can have
+    /// the same URL.
     pub id: String,
     pub client: Arc<WebhookClient>,
-    /// The review as JSON. The review's uid is empty, because the server generates the uid when it performs the call.
+    /// The review as JSON. The uid of the review is empty, because the server generates it when it performs the call.
     pub review: String,
 }
 
@@ -87,7 +87,7 @@ pub struct MissingConversion {
 pub struct WebhookAnswer {
     /// The uid of the sent review.
     pub uid: String,
-    /// The response body, or the reason why the webhook returned no body.
+    /// The response body, or the reason why the webhook returned none.
     pub body: Result<Arc<str>, String>,
 }
 
@@ -129,9 +129,9 @@ impl WebhookCalls {
         self.calls().answers.insert(call, answer);
     }
 
-    /// Returns the webhook's conversion of the object to the version `to`, without its original metadata. Returns
-    /// `None` if the object is not converted yet or the conversion failed. In both cases, the attempt must not write
-    /// anything.
+    /// Returns the webhook's conversion of the object to the version `to`. The conversion does not contain the original
+    /// metadata. Returns `None` if the object is not converted yet, or if the conversion failed. In both cases, the
+    /// attempt must not write anything.
     pub fn find_conversion(
         &self,
         webhook: &Arc<ConversionWebhook>,

@@ -124,8 +124,9 @@ impl FieldError {
     }
 }
 
-/// The validation errors of an object, in order and up to a maximum total size. Each field can have an error that is as
-/// long as the object. Without a maximum, the errors about an object of a few megabytes could take gigabytes of memory.
+/// The validation errors of an object, in order and up to a maximum total size. Each field can cause an error that is
+/// as long as the object. Without a maximum, the errors about an object of a few megabytes could take gigabytes of
+/// memory.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct FieldErrors {
     all: Vec<FieldError>,
@@ -135,7 +136,8 @@ pub struct FieldErrors {
     warnings: Vec<String>,
 }
 
-/// The maximum total size of all errors and warnings, in bytes. More errors in a response would not help the client.
+/// The maximum total size of all errors and warnings, in bytes. A client would not benefit from more errors in a
+/// response.
 const MAX_ERROR_BYTES: usize = 8 << 20;
 
 impl FieldErrors {

@@ -172,8 +172,8 @@ impl Available {
     }
 }
 
-/// Updates the `Available` condition if it is outdated. If the object has changed since it was read, the write fails.
-/// The change triggers another reconcile.
+/// Updates the `Available` condition if it is outdated. If the object has changed since it was read, the write fails,
+/// and the change to the object triggers another reconcile.
 fn update_condition(
     registry: &Arc<Registry>,
     kind: &Arc<Kind>,

@@ -22,7 +22,7 @@ use super::{Controller, all, options};
 use crate::registry::{Make, Registry, UpdateSource};
 
 const EXTENSIONS_GROUP: &str = "apiextensions.k8s.io";
-/// The interval between checks whether a deleted definition still has custom resources.
+/// The interval at which the controller checks whether a deleted definition still has custom resources.
 const EMPTYING_POLL: Duration = Duration::from_millis(100);
 
 #[derive(Debug, Default)]
@@ -188,7 +188,7 @@ impl Definitions {
         }
         let drop_change_log = || registry.db.renew(&store_name(&resource).to_string().into());
         // A new resource must not inherit the changes of an earlier resource with the same name. Drop the change log
-        // before the resource is served. Later, this would end the watches of clients.
+        // before the resource is served. Dropping the log later would end the watches of clients.
         if old.is_none() {
             drop_change_log();
         }
@@ -206,7 +206,7 @@ impl Definitions {
         }
     }
 
-    /// Returns `true` if the function need not be called again for this definition.
+    /// Returns `true` if this method need not be called again for this definition.
     async fn delete_objects(&mut self, registry: &Arc<Registry>, definition: &Json) -> bool {
         let resource = pintle_apiextensions::resource(definition);
         if !has_finalizer(definition) {
@@ -215,8 +215,8 @@ impl Definitions {
         let kinds = registry.kinds();
         let store = store_name(&resource);
         let objects = all(registry, &store.to_string());
-        // A deleted definition can have objects even if none of its versions is served. Such objects are deleted
-        // through the storage version.
+        // A deleted definition can have objects even if none of its versions is served. In this case, delete the
+        // objects through the storage version.
         let storage_version_kind =
             || pintle_apiextensions::storage_version_kind(&self.served.get(&resource)?.decode()).map(Arc::new);
         let established = self.served.contains_key(&resource) && objects.left() > 0;
@@ -234,7 +234,7 @@ impl Definitions {
             if !object.is_deleting() {
                 offload::work_on(object.weight()).await;
                 let target = RequestTarget::new(kind.clone(), &object.namespace(), &object.name());
-                // The deletion of these objects bypasses admission.
+                // Deleting these objects bypasses admission.
                 if let Err(failure) = registry.delete_if(&target, &DeleteOptions::default(), |_| Ok(())) {
                     tracing::debug!(
                         message = failure.status.message,
@@ -259,7 +259,7 @@ impl Definitions {
         false
     }
 
-    /// Removes the controller's finalizer. The write deletes the definition if no other finalizer remains. The server
+    /// Removes the controller's finalizer. This write deletes the definition if it has no other finalizers. The server
     /// stops serving the resource before the write. Clients that observe the deletion can no longer use the resource.
     fn remove_finalizer(&mut self, registry: &Arc<Registry>, definition: &Json) {
         if finalizers(definition).count() == 1 {
@@ -278,8 +278,8 @@ impl Definitions {
         self.write(registry, definition, Subresource::None, &make);
     }
 
-    /// Writes a definition's status. If the definition has changed since it was read, skips the write. The change
-    /// triggers another reconcile.
+    /// Writes a definition's status. If the definition has changed since it was read, nothing is written, and the
+    /// change to the definition triggers another reconcile.
     fn write_status(&self, registry: &Arc<Registry>, settled: &Json) {
         let make = |live: Option<&Json>| {
             let mut new = live.cloned().unwrap_or_default();

@@ -19,7 +19,7 @@ use crate::registry::{Registry, UpdateSource};
 const GROUP: &str = "flowcontrol.apiserver.k8s.io";
 const SCHEMAS: &str = "flowschemas.flowcontrol.apiserver.k8s.io";
 const LEVELS: &str = "prioritylevelconfigurations.flowcontrol.apiserver.k8s.io";
-/// The field manager of kube-apiserver's writes to the condition.
+/// The field manager that kube-apiserver uses to write the condition.
 const MANAGER: &str = "api-priority-and-fairness-config-consumer-v1";
 const DANGLING: &str = "Dangling";
 

@@ -230,8 +230,8 @@ impl Collector {
     }
 
     /// Removes an owner's foreground finalizer if no dependent blocks it. The first call enqueues all dependents that
-    /// are not being deleted yet. The deletion of each dependent causes another call. The search then continues at the
-    /// dependent that blocked the owner.
+    /// are not being deleted yet. The deletion of each dependent causes another call. The search continues at the
+    /// dependent that blocked the owner before.
     fn await_dependents(&mut self, registry: &Arc<Registry>, target: &RequestTarget, owner: &Stored) -> Outcome<()> {
         let uid = owner.uid();
         let before = self.blocked.remove(&*uid);
@@ -398,7 +398,8 @@ mod tests {
         }
     }
 
-    /// While the collector processes an owner, a client removes its finalizer, recreates it and deletes it again.
+    /// While the collector processes an owner, a client removes the owner's finalizer, recreates the owner and deletes
+    /// it again.
     #[tokio::test]
     async fn recreated_owner_keeps_finalizer_and_dependents() {
         for (policy, finalizer) in

@@ -26,7 +26,7 @@ use crate::registry::{Registry, UpdateSource};
 const NAMESPACE_LINGER: Duration = Duration::from_millis(500);
 /// The interval between checks of a terminating namespace that still contains objects.
 const NAMESPACE_POLL: Duration = Duration::from_millis(500);
-/// The maximum number of kinds in the status. The same maximum applies to finalizers.
+/// The maximum number of kinds in the status. It also applies to finalizers.
 const MAX_LISTED: usize = 100;
 const MANAGER: &str = "kube-controller-manager";
 
@@ -157,7 +157,7 @@ fn contents(registry: &Registry, kind: &Kind, namespace: &str) -> Vec<Arc<Stored
 }
 
 fn report(registry: &Arc<Registry>, namespace: &Stored, remaining: &[Remaining]) {
-    // If the group of a resource is empty, the name ends with a dot.
+    // If the group of a resource is empty, the name of the resource ends with a dot.
     let name = |left: &Remaining| {
         if left.resource.contains('.') { left.resource.clone() } else { format!("{}.", left.resource) }
     };

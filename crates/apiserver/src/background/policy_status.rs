@@ -27,7 +27,7 @@ use crate::registry::{Registry, UpdateSource};
 
 const GROUP: &str = "admissionregistration.k8s.io";
 const POLICIES: &str = "validatingadmissionpolicies.admissionregistration.k8s.io";
-/// The field manager of kube-controller-manager's writes to the status.
+/// The field manager that kube-controller-manager uses to write the status.
 const MANAGER: &str = "validatingadmissionpolicy-status-controller";
 /// The number of expressions after which the controller yields to other tasks.
 const EXPRESSIONS_PER_TURN: usize = 64;

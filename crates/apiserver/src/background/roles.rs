@@ -28,8 +28,8 @@ pub(super) struct Aggregator {
 impl Controller for Aggregator {
     const RESOURCES: Option<&'static [&'static str]> = Some(&[ROLES]);
 
-    /// Writes the aggregated roles whose rules are outdated. If an aggregated role selects one of them, the write
-    /// triggers another call.
+    /// Writes the aggregated roles whose rules are outdated. If another aggregated role selects a written role, the
+    /// write triggers another call.
     async fn work(&mut self, registry: &Arc<Registry>, _: u64) -> Option<Instant> {
         let roles: Vec<_> = all(registry, ROLES)
             .map(|(_, role)| match self.outlines.remove(&role.revision()) {
@@ -103,8 +103,8 @@ async fn aggregated<'a>(role: &AggregatedRole, roles: &'a [AggregatedRole]) -> V
     rules
 }
 
-/// Writes a role's rules. If the role has changed since it was read, skips the write. The change triggers another call
-/// of `work`.
+/// Writes a role's rules. If the role has changed since it was read, nothing is written, and the change to the role
+/// triggers another call of `work`.
 fn write(registry: &Arc<Registry>, role: &Json, rules: Vec<Json>) {
     let kinds = registry.kinds();
     let Some(kind) = kinds.group_kind(RBAC_GROUP, "ClusterRole") else { return };

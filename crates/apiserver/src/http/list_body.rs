@@ -116,7 +116,7 @@ impl ListBody {
             effort.add(self.weight()).await;
             self.add();
         }
-        // Expect the next segment to have a similar length.
+        // Reserve the same capacity, because the next segment probably has a similar length.
         let room = if self.objects.is_some() { self.ready.capacity() } else { 0 };
         let part = std::mem::replace(&mut self.ready, Vec::with_capacity(room));
         match &mut self.encoding {

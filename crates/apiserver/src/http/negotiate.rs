@@ -79,7 +79,7 @@ fn not_acceptable(types: &str) -> Failure {
 }
 
 /// Returns `true` if kube-apiserver accepts this `Accept` clause for a resource with a separate route for each method.
-/// Such routes reject `application/*` and ignore clause parameters.
+/// A route for a single method rejects `application/*` and ignores clause parameters.
 fn is_known_to_routes(clause: &Clause) -> bool {
     let wildcard = clause.kind == "*" && clause.subtype == "*";
     wildcard && clause.media().is_some()

@@ -224,7 +224,7 @@ fn check_method(call: &Call, path: &ResourcePath, kind: &Arc<Kind>) -> Outcome<S
         return Err(Failure::bad_request("name must be provided"));
     }
     // A resource that supports lists also has a route for watches. If the resource does not support watches, the list
-    // handler rejects them.
+    // handler rejects the watch.
     let is_listed = wanted == Some(Verb::Watch) && verbs.contains(&Verb::List);
     if has_routes && !is_listed {
         return Err(Failure::method_not_allowed());

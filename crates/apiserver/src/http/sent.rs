@@ -69,7 +69,7 @@ pub(super) fn unsupported(kind: &Kind, patch: bool) -> Failure {
     Failure::new(415, Reason::UnsupportedMediaType, message)
 }
 
-/// Returns the request's writer. The writer also contains whether the request may create an object.
+/// Returns the request's writer. The writer also records whether the requester may create an object.
 pub(super) fn manager<'a>(
     registry: &Registry,
     call: &Call,

@@ -29,7 +29,7 @@ use super::Call;
 use super::encode::{self, Reply};
 use crate::watch::{Frame, Watcher};
 
-/// The maximum length of a client's messages, in bytes. The server ignores their content.
+/// The maximum length of a client's messages, in bytes. The server ignores the content of the messages.
 const MAX_MESSAGE: usize = 64 * 1024;
 /// The maximum time to wait for the client's close frame.
 const LINGER: Duration = Duration::from_secs(1);

@@ -6,7 +6,8 @@ use std::sync::Arc;
 use pintle_json::Json;
 use pintle_kinds::{Kind, Kinds};
 
-/// The maximum number of kinds in a rule. At this number, kube-controller-manager ignores the remaining rules.
+/// The maximum number of kinds that kube-controller-manager uses from a rule. It ignores all rules after a rule with
+/// this many kinds.
 const MAX_OF_RULE: usize = 10;
 
 /// The served kinds. The outer key is the version, and the inner key is the plural or singular name.
