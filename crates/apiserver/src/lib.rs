@@ -49,9 +49,9 @@
 //! | frame | the event contains the stored bytes, and the object is not decoded if it is served in its stored form; protobuf is encoded once for each version | `watch/frame.rs`, the crate `pintle-schema` |
 //! | send | all ready frames are sent as one chunk of the body; over a WebSocket, each frame is a message | `http/body.rs`, `http/websocket.rs` |
 //!
-//! The store is a data structure that does no I/O, reads no clock and starts no task. All resources share one
-//! sequence of revisions. The type `Db` protects the store with a lock and publishes the current state for lock-free
-//! reads. Watches, bookmarks, lists at an old revision and the later pages of a list read from the store itself.
+//! The store is a data structure that does not do I/O, read the clock, or start tasks. All resources share one sequence
+//! of revisions. The type `Db` protects the store with a lock and publishes the current state for lock-free reads.
+//! Watches, bookmarks, lists at an old revision and the later pages of a list read from the store itself.
 //!
 //! In the folder `registry/`, the code for a single write attempt contains no `.await`. Therefore, a write is either
 //! complete or has no effect, even if the request's future is dropped. Long operations regularly yield to other tasks:

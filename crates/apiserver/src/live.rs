@@ -190,8 +190,8 @@ impl Live {
         Ok(Route::Local)
     }
 
-    /// Loads the namespace of the written object and other objects that the rules for this write need. An object that
-    /// the upstream cluster forbids to read is treated as absent.
+    /// Loads the namespace of the written object and other objects that the rules for this write need. If reading one
+    /// of these objects is forbidden, the plan treats the object as absent.
     async fn load_dependencies(
         self: &Arc<Self>,
         kind: &Arc<Kind>,
@@ -201,7 +201,7 @@ impl Live {
         let kinds = self.registry.kinds();
         if let Some(namespaces) = kinds.group_kind("", "Namespace").filter(|_| !namespace.is_empty()) {
             match self.load_object(namespaces, "", namespace).await {
-                // Ignore 403 errors for the namespace. A client that must not read a namespace can still have
+                // Ignore 403 errors for the namespace. A client without permission to read a namespace can still have
                 // permissions inside it.
                 Err(refusal) if refusal.code == 403 && self.registry.db.get(NAMESPACES, namespace).is_some() => (),
                 Err(refusal) if refusal.code == 403 => {

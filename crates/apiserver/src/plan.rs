@@ -164,8 +164,8 @@ impl Plan {
         &self.server
     }
 
-    /// Returns the changes that the controller would make to the cluster, including all consequences
-    /// of its writes so far. Changes are in the order in which their objects were first written.
+    /// Returns the changes that the controller would make to the cluster, including all consequences of its writes so
+    /// far. The changes are sorted by the time of the first write to their object.
     ///
     /// # Cancel safety
     ///

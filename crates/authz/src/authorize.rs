@@ -9,8 +9,7 @@ use super::attributes::Attributes;
 use super::authorizer::{Grant, Granted, Rbac};
 
 /// The decision whether a request is allowed. `Decision` does not implement `PartialEq`, which forces callers to match
-/// on [`Allowed`](Self::Allowed) to permit a request. Comparing two `NoOpinion` values could also report a difference
-/// for equal decisions with different errors.
+/// on [`Allowed`](Self::Allowed) to permit a request. Equal `NoOpinion` decisions can also contain different errors.
 #[derive(Clone, Debug)]
 pub enum Decision {
     /// The request is allowed, for this reason.

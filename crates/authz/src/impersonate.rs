@@ -18,8 +18,7 @@ const IMPERSONATE_EXTRA: &str = "impersonate-extra-";
 /// Returns the user in the impersonation headers. The order of the headers does not matter. Returns `None` if there are
 /// no impersonation headers.
 ///
-/// Invalid UTF-8 in a header is replaced. The header is not ignored, because the request would then run with the
-/// client's own permissions.
+/// Invalid UTF-8 in a header is replaced. Ignoring the header would run the request with the client's own permissions.
 ///
 /// # Errors
 ///
@@ -44,7 +43,7 @@ pub fn impersonated(headers: &HeaderMap) -> Outcome<Option<User>> {
     }
 }
 
-/// Returns the text with which Go prints a user.
+/// Formats a user as Go prints it.
 fn go_text(user: &User) -> String {
     let list = |values: &[String]| match values {
         [] => "[]string(nil)".to_owned(),

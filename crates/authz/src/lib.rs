@@ -8,8 +8,8 @@
 //! - [`check_grant`] rejects roles and bindings that grant permissions that their author does not have.
 //! - [`Flows`] and [`Policies`] index flow schemas and admission policies.
 //!
-//! The indexes contain data from the [`Db`](pintle_storage::Db) and are updated when the `Db` changes. The crate serves
-//! no HTTP. Start with `authorize.rs`.
+//! The indexes contain data from the [`Db`](pintle_storage::Db) and are updated when the `Db` changes. The crate does
+//! not serve HTTP. Start with `authorize.rs`.
 //!
 //! ```
 //! use pintle_apimachinery::request::user::User;

@@ -18,7 +18,8 @@ pub(crate) struct Lease {
 }
 
 impl Lease {
-    /// If coordinated leader election is disabled, removes its fields. Fields that the old lease already has are kept.
+    /// Removes the fields of coordinated leader election if it is disabled. Fields that the old lease already has are
+    /// kept.
     fn drop_coordination(self, object: &mut Json, old: &Json) {
         for key in ["strategy", "preferredHolder"].into_iter().filter(|_| !self.coordinated) {
             let had = old.has(&format!("/spec/{key}"));

@@ -9,8 +9,8 @@
 //!   whether a store should keep the objects of a resource in decoded form.
 //! - [`token_status`], [`access_status`] and [`rules_status`] build the `status` of token and access reviews.
 //!
-//! Custom resources are in `pintle-apiextensions`. The crate accesses no store and sends no requests.
-//! Start with `src/served_kinds.rs`, then read one strategy, for example `src/core/config_map.rs`.
+//! Custom resources are in `pintle-apiextensions`. The crate does not access a store and does not send requests. Start
+//! with `src/served_kinds.rs`, then read one strategy, for example `src/core/config_map.rs`.
 //!
 //! ```
 //! let kinds = pintle_builtin::kinds();

@@ -73,7 +73,7 @@ fn value(object: &Json) -> i64 {
     object.integer("/value").unwrap_or(0)
 }
 
-/// Checks an object whose name starts with `system-`. Returns an error if it is not one of the system classes.
+/// Checks an object whose name starts with `system-`. Returns an error if the object is not one of the system classes.
 fn system_class_error(object: &Json) -> Option<String> {
     let name = metadata::name(object);
     let Some((_, expected)) = SYSTEM_CLASSES.iter().find(|(system, _)| *system == name) else {

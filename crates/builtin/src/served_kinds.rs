@@ -145,7 +145,8 @@ pub fn selectable(resource: &str, object: &Json) -> Vec<String> {
     labels.into_iter().map(|label| strategy.field(object, label).unwrap_or_default()).collect()
 }
 
-/// Returns the unique values of an object, by which the store indexes it. Two objects must not have the same value.
+/// Returns the unique values of an object. The store indexes objects by these values. Two objects must not have the
+/// same value.
 pub fn claims(resource: &str, object: &Json) -> Vec<String> {
     of_stored(resource).map(|kind| kind.strategy.claims(object)).unwrap_or_default()
 }

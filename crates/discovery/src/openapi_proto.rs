@@ -1,5 +1,5 @@
-//! Encodes OpenAPI documents in protobuf, as the gnostic messages that Go clients use. A single encoder for all
-//! messages interprets tables that describe them.
+//! Encodes OpenAPI documents in protobuf, as the gnostic messages that Go clients use. A single encoder interprets the
+//! tables that describe the messages.
 
 mod backwards;
 #[cfg(test)]

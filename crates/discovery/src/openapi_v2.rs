@@ -140,8 +140,7 @@ fn definition(schema: Json) -> Json {
 }
 
 /// Converts a schema to version 2. Removes alternatives and defaults. If a schema is nullable or preserves unknown
-/// fields, also removes its type and its nested schemas. With these parts, clients of version 2 would reject valid
-/// objects.
+/// fields, also removes its type and its nested schemas. Clients of version 2 would otherwise reject valid objects.
 fn lowered(mut schema: Json) -> Json {
     let Some(members) = schema.as_object_mut() else { return schema };
     let either = members.remove("oneOf");

@@ -43,7 +43,7 @@ impl Kind {
         !self.is_declared()
     }
 
-    /// Returns `true` if list items contain `apiVersion` and `kind`. If they do, the metadata of the list can contain
+    /// Returns `true` if list items contain `apiVersion` and `kind`. In this case, the metadata of the list can contain
     /// an empty `continue`.
     pub fn lists_in_full(&self) -> bool {
         !self.is_declared()

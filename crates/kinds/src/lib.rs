@@ -9,8 +9,8 @@
 //!   objects, and [`Writer`](writer::Writer) records which fields a write changes.
 //! - [`Check`](check::Check) applies validation rules to an object and collects the field errors.
 //!
-//! The crate contains no built-in kinds. They are in `pintle-builtin`. A strategy has no access to a store. It reads
-//! other objects through [`Cluster`](pintle_apimachinery::cluster::Cluster). Start with `strategy.rs`.
+//! The built-in kinds are in `pintle-builtin`. A strategy has no access to a store. It reads other objects through
+//! [`Cluster`](pintle_apimachinery::cluster::Cluster). Start with `strategy.rs`.
 //!
 //! ```
 //! use std::sync::Arc;
@@ -243,7 +243,7 @@ impl Kind {
         self.subresources.iter().find(|served| served.subresource == subresource)
     }
 
-    /// Returns `true` if `/status` is served. Writes to the object itself then ignore the status.
+    /// Returns `true` if `/status` is served. In this case, writes to the object itself ignore the status.
     pub fn splits_status(&self) -> bool {
         self.subresource(Subresource::Status).is_some()
     }

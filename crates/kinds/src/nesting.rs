@@ -7,9 +7,9 @@ use pintle_meta::Reason;
 
 use crate::Kind;
 
-/// The maximum nesting depth of a stored object. This includes the managed fields, which are nested deeper than the
-/// fields that they describe. Many JSON parsers, including the parser of this server, accept 127 levels. A watch that
-/// returns tables adds four levels around an object.
+/// The maximum nesting depth of a stored object. The depth includes the managed fields, which are nested deeper than
+/// the fields that they describe. Many JSON parsers, including the parser of this server, accept 127 levels. A watch
+/// that returns tables adds four levels around an object.
 const MAX_STORED_DEPTH: usize = 120;
 
 /// Fails if the object that clients receive is nested too deeply for common JSON parsers.

@@ -89,7 +89,8 @@ impl Scale {
         )
     }
 
-    /// Returns the object with the number of replicas in the Scale. If the Scale has no number, it is 0.
+    /// Returns the object with the number of replicas in the Scale. If the Scale has no number, the number of replicas
+    /// is 0.
     pub fn write(&self, scale: &Json, object: &Json) -> Json {
         let replicas =
             scale.at("/spec/replicas").filter(|replicas| !replicas.is_null()).cloned().unwrap_or_else(|| 0.into());

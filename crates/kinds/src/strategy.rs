@@ -79,7 +79,7 @@ pub trait Strategy: Send + Sync {
     /// Restores the old values of fields that the request must not change.
     fn prepare_for_update(&self, _context: &Context<'_>, _new: &mut Json, _old: &Json, _part: Subresource) {}
 
-    /// Runs kube-apiserver's built-in admission plugins for this kind. They may change the object or reject the
+    /// Runs kube-apiserver's built-in admission plugins for this kind. The plugins may change the object or reject the
     /// request. For an update, `old` is the stored object.
     fn admit(
         &self,
@@ -196,8 +196,8 @@ pub trait Strategy: Send + Sync {
         Form::Stored
     }
 
-    /// Converts a stored object to this version. `stored_version` is the `apiVersion` of the last write. It is empty if
-    /// it is unknown.
+    /// Converts a stored object to this version. `stored_version` is the `apiVersion` of the last write, or empty if
+    /// this version is unknown.
     fn to_version(&self, stored: &Arc<Json>, _stored_version: &str) -> Arc<Json> {
         Arc::clone(stored)
     }

@@ -75,7 +75,7 @@ fn scheme(url: &str) -> (&str, &str) {
 /// Validates a webhook's Service.
 pub fn service_errors(service: &Json, field: &str) -> FieldErrors {
     let mut errors = FieldErrors::default();
-    // As in kube-apiserver, errors about a missing namespace name the field `name`, and vice versa.
+    // As in kube-apiserver, the fields `name` and `namespace` are swapped in these errors.
     for (missing, reported) in [("/namespace", "name"), ("/name", "namespace")] {
         errors.required_if(service.text(missing).is_empty(), format!("{field}.{reported}"), "");
     }

@@ -30,9 +30,9 @@ pub struct Writer<'a> {
 }
 
 impl<'a> Writer<'a> {
-    /// Creates a writer. The field manager comes from the write options. If the options do not name a field manager, it
-    /// is the part of the user agent before the first slash. The requester is the server itself, unless it is set with
-    /// [`with_requester`](Self::with_requester).
+    /// Creates a writer. The field manager comes from the write options. If the options do not name a field manager,
+    /// the part of the user agent before the first slash is used. The requester is the server itself, unless
+    /// [`with_requester`](Self::with_requester) sets another requester.
     pub fn new(options: &'a WriteOptions, user_agent: &str, now: String) -> Self {
         let name = match options.field_manager.as_str() {
             "" => from_user_agent(user_agent),

@@ -1,4 +1,4 @@
-//! Stale views of the store, with which fault rules serve outdated data.
+//! Stale views of the store. Fault rules use them to serve outdated data.
 
 use std::time::Duration;
 

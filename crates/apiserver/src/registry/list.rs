@@ -205,8 +205,8 @@ impl Registry {
         Ok((objects.map_err(|_| view_is_gone(version))?, version))
     }
 
-    /// Returns one page of the matching objects. The caller must first wait for the revision of
-    /// [`version_to_wait_for`](Self::version_to_wait_for). Yields to other tasks during long scans.
+    /// Returns one page of the matching objects. The caller must first wait for the revision that
+    /// [`version_to_wait_for`](Self::version_to_wait_for) returns. Yields to other tasks during long scans.
     pub(crate) async fn list(
         &self,
         selection: &Selection,

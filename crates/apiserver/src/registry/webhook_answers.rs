@@ -24,7 +24,7 @@ use pintle_apimachinery::request::webhook_calls::{
 /// The maximum number of attempts to process a request. Each attempt may need the response of one more webhook.
 const MAX_ROUNDS: usize = 256;
 
-/// The total size, in bytes, after which a conversion review receives no more objects of a list. A review exceeds this
+/// The total size of the objects in a conversion review, in bytes, at which the review is sent. A review exceeds this
 /// size by at most one object.
 const LARGEST_BATCH: usize = 1 << 20;
 
@@ -94,7 +94,8 @@ impl Registry {
         }
     }
 
-    /// If the kind has a conversion webhook, converts the objects of a list. Encoding the list then calls no webhook.
+    /// If the kind has a conversion webhook, converts the objects of a list. After this call, encoding the list
+    /// requires no webhook calls.
     pub(crate) async fn settle_list(&self, kind: &Kind, list: &ListReply, by: &Requester) -> Outcome<()> {
         if by.webhooks.is_none() || kind.strategy.conversion().is_none() {
             return Ok(());

@@ -131,7 +131,7 @@ fn apply_of_status_is_retried_after_a_conflict() {
 #[test]
 fn put_updates_a_concurrently_created_object() {
     let registry = server(put_first, 1);
-    // An update of Endpoints can omit the resourceVersion. An update of a Lease cannot.
+    // An update of Endpoints can omit the resourceVersion, but an update of a Lease cannot.
     let endpoints = target(&registry, "", "endpoints", "a");
     let body = json!({"apiVersion": "v1", "kind": "Endpoints", "metadata": {"name": "a", "labels": {"mine": "yes"}}});
     let written = write(&registry, &endpoints, &UpdateSource::Put(&body)).expect("no conflict");

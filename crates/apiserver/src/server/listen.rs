@@ -71,7 +71,7 @@ pub(super) async fn accept(
     let (permits, heads) = (Arc::new(Semaphore::new(limit)), Heads::default());
     loop {
         let accept = async {
-            // Acquiring a permit fails only if the semaphore is closed. The semaphore is never closed.
+            // Acquiring a permit cannot fail, because the semaphore is never closed.
             let permit = permits.clone().acquire_owned().await;
             (listener.accept().await, permit)
         };

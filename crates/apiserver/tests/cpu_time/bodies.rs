@@ -30,7 +30,7 @@ pub(crate) struct Heavy {
 
 impl Heavy {
     fn post(name: &'static str, path: &str, body: impl ToString) -> Self {
-        // Use strict validation. With warnings, all unknown fields would need more headers than the test client
+        // Use strict validation. Warnings about all unknown fields would need more headers than the test client
         // accepts.
         let path = format!("{path}?fieldValidation=Strict");
         Self { name, before: Vec::new(), method: Method::POST, path, media: JSON, body: body.to_string() }

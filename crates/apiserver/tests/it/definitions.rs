@@ -111,7 +111,7 @@ async fn objects_too_large_for_etcd_are_rejected() {
     )
     .await;
     assert_eq!(patched.code, 500, "{:?}", patched.body["message"]);
-    // The size limit applies to a custom resource's JSON, which etcd would store.
+    // The size limit applies to the JSON of a custom resource, because etcd would store this JSON.
     let made = call(&server, Method::POST, DEFINITIONS, definition("example.com", "gadgets", "Gadget", &["v9"])).await;
     assert_eq!(made.code, 201, "{:?}", made.body);
     settle(&server).await;

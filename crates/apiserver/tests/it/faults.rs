@@ -192,7 +192,7 @@ async fn view_lags_by_a_number_of_versions() {
     assert_eq!(names(&server, "resourceVersion=0").await, "a b");
 }
 
-/// The documentation of `Fault::Lag` describes this behavior.
+/// The documentation of `Fault::Lag` describes this behaviour.
 #[tokio::test(start_paused = true)]
 async fn lagging_watch_is_cut_when_its_events_are_dropped() {
     let server = server().await;

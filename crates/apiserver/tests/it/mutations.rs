@@ -63,7 +63,7 @@ async fn mutation_leaves_no_empty_managed_fields() {
     }
 }
 
-/// In a JSON patch, kube-apiserver converts values to JSON. In an apply configuration, it does not.
+/// In a JSON patch, but not in an apply configuration, kube-apiserver converts values to JSON.
 #[tokio::test]
 async fn apply_configuration_with_a_duration_is_refused() {
     let server = server().await;

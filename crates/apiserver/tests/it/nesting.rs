@@ -53,7 +53,8 @@ fn lists(depth: usize) -> Json {
     (1..depth).fold(json!([]), |inner, _| json!([inner]))
 }
 
-/// Returns `depth` nested objects. Each nested object adds a nesting level to the managed fields. Nested lists do not.
+/// Returns `depth` nested objects. Each nested object adds a nesting level to the managed fields, but nested lists add
+/// none.
 fn objects(depth: usize) -> Json {
     (1..depth).fold(json!({}), |inner, _| json!({"a": inner}))
 }

@@ -1,6 +1,6 @@
 //! Tests that bodies with many items are processed in linear time.
 //!
-//! They finish long before the timeout. A quadratic algorithm would need many minutes for these bodies.
+//! The tests finish long before the timeout. A quadratic algorithm would need many minutes for these bodies.
 
 use http::Method;
 use pintle_apiserver::{ApiServer, ApiServerConfig};

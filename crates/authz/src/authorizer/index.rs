@@ -128,7 +128,7 @@ impl RuleIndex {
         let Some(binding) = self.bindings.remove(key) else { return };
         for subject in &binding.subjects {
             let Some((all, name)) = self.bindings_mut(&subject.matcher) else { continue };
-            // If a binding contains the same subject twice, the binding is already removed.
+            // If a binding contains the same subject twice, the first occurrence has already removed the binding.
             let Some(bound) = all.get_mut(name) else { continue };
             if let Some(here) = bound.get_mut(&binding.namespace) {
                 here.remove(&binding.name);

@@ -120,7 +120,7 @@ impl Strategy for Job {
 
     fn to_stored(&self, mut object: Json) -> Json {
         // Add missing defaults before the validation. kube-apiserver adds defaults when it reads the object from its
-        // store. It then also copies missing labels from the template.
+        // store. kube-apiserver then also copies missing labels from the template.
         self.defaults(&mut object);
         object
     }

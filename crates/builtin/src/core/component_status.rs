@@ -1,5 +1,5 @@
 //! The core `ComponentStatus` kind, which reports the health of control plane components. The server computes the
-//! objects for each read. They have no resourceVersion.
+//! objects for each read, without a resourceVersion.
 
 use pintle_json::{Json, json};
 use pintle_kinds::Strategy;

@@ -1,5 +1,5 @@
-//! The core `Event` kind. Events are stored as core events. The events of both API groups are converted to and from
-//! this form.
+//! The core `Event` kind. Events are stored as core events. The events of the other API group are converted to and from
+//! core events.
 
 mod events_api;
 

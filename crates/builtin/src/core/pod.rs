@@ -68,7 +68,7 @@ const PODS: &str = "pods";
 enum SpecOwner<'a> {
     /// A pod and its name, which may be empty.
     Pod(&'a str),
-    /// A pod template. Its rules are weaker.
+    /// A pod template, which has weaker rules.
     Template,
 }
 

@@ -173,8 +173,8 @@ mod tests {
 
     use super::*;
 
-    /// A test cluster in which all endpoints refer to the same pod but have different addresses. It counts how often
-    /// the pod is read.
+    /// A test cluster in which all endpoints refer to the same pod but have different addresses. The cluster counts how
+    /// often the pod is read.
     struct OnePod(Json, Cell<usize>);
 
     impl Cluster for OnePod {

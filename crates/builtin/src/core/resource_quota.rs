@@ -169,8 +169,8 @@ fn applies(scope: &str, resource: &str) -> bool {
     }
 }
 
-/// Returns the number of errors per scope. A quota with a scope may limit only some of the standard resources. Each
-/// other standard resource causes an error.
+/// Returns the number of errors per scope. A quota with a scope may limit only some of the standard resources. Every
+/// standard resource that the scope does not allow causes an error.
 fn out_of_scope(object: &Json) -> HashMap<&'static str, usize> {
     let standard: Vec<_> = object.members("/spec/hard").filter(|(name, _)| STANDARD.contains(&name.as_str())).collect();
     let count = |scope: &&'static str| standard.iter().filter(|(name, _)| !applies(scope, name)).count();

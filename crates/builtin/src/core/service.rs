@@ -325,7 +325,7 @@ fn is_reachable(spec: &Json) -> bool {
 }
 
 /// Restores the old node port of each port that has none. Ports are matched by name. If another port already has the
-/// old node port, it is not restored.
+/// old node port, the old node port is not restored.
 fn keep_node_ports(spec: &mut Json, old: &Json) {
     let number = |port: &Json| port.integer("/nodePort").filter(|number| *number != 0);
     let by_name: HashMap<&str, i64> =

@@ -1,4 +1,5 @@
-//! The annotations for v2 fields in v1 objects. They contain JSON in the format of Go types that only v1 uses.
+//! The annotations for v2 fields in v1 objects. The annotations contain JSON in the format of Go types that only v1
+//! uses.
 
 use pintle_json::Json;
 

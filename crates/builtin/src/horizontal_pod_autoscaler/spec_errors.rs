@@ -1,4 +1,4 @@
-//! Validates an autoscaler. Errors contain v2's field names.
+//! Validates an autoscaler. Errors contain the field names of v2.
 
 use pintle_apimachinery::validate::{FieldError, FieldErrors, NameRule};
 use pintle_json::Json;

@@ -6,7 +6,7 @@
 pub(super) struct Backwards(Vec<u8>);
 
 impl Backwards {
-    /// Returns the output in normal byte order. It begins with the field that was written last.
+    /// Returns the output in normal byte order. The output begins with the field that was written last.
     pub(super) fn finish(mut self) -> Vec<u8> {
         self.0.reverse();
         self.0

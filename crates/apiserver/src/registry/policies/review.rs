@@ -181,8 +181,8 @@ fn convert(object: &Json, from: &Kind, to: &Kind) -> Json {
         let mut converted = match conversion.and_then(|webhook| webhook.convert(object, &from.api_version(), &version))
         {
             Some(converted) => converted,
-            // Without a webhook, a conversion only changes the version. It keeps fields that the other version does not
-            // have.
+            // Without a webhook, a conversion only changes the version. The conversion keeps fields that the other
+            // version does not have.
             None => object.clone(),
         };
         converted.set("apiVersion", version);

@@ -108,7 +108,7 @@ impl<'a> SeenPorts<'a> {
     }
 }
 
-/// Warns about ports with the same name. A lookup by name finds only the first of them.
+/// Warns about ports with the same name. A lookup by name finds only the first port.
 pub(super) fn port_names(containers: &[ContainerAt<'_>]) -> Vec<String> {
     let mut seen: BTreeMap<&str, String> = BTreeMap::new();
     let mut found = Vec::new();

@@ -77,7 +77,7 @@ fn condition() -> Json {
     })
 }
 
-/// Returns `true` if the pod is finished or terminating. These states are final.
+/// Returns `true` if the pod is finished or terminating. A pod never leaves these states.
 fn is_finished(pod: &Json) -> bool {
     matches!(pod.text("/status/phase"), "Succeeded" | "Failed") || metadata::is_deleting(pod)
 }

@@ -33,7 +33,7 @@ pub(crate) fn tolerations(part: &Json, path: &str) -> FieldErrors {
                 FieldError::invalid_text("operator", value, "value must be empty when `operator` is 'Exists'")
             })
             .refuse(!matches!(operator, "" | "Equal" | "Exists"), || {
-                // The operators for numbers are known, but their feature gate is off.
+                // The operators `Lt` and `Gt` are known, but their feature gate is off.
                 let known: &[&str] = match operator {
                     "Lt" | "Gt" => &["Equal", "Exists", "Lt", "Gt"],
                     _ => &["Equal", "Exists"],

@@ -106,8 +106,8 @@ impl Summary {
     }
 
     fn run(&mut self, pod: &Json, sidecars: &HashSet<&str>) {
-        // Restarts of ordinary init containers are counted only during initialization. Restarts of sidecars always
-        // count.
+        // Restarts of ordinary init containers are counted only during initialization. Restarts of sidecars are always
+        // counted.
         self.restarts = 0;
         self.last_restart = None;
         let of_sidecars = pod.list("/status/initContainerStatuses").filter(|it| sidecars.contains(it.text("/name")));

@@ -139,7 +139,7 @@ fn csi<'a>(object: &'a Json, check: Check<'a>) -> Check<'a> {
     }
 }
 
-/// Returns the reason why a text is not an iSCSI node name.
+/// Returns the reason why a string is not an iSCSI node name.
 fn node_name(name: &str) -> Option<&'static str> {
     let of_digits = |rest: Option<&str>, digits: usize| {
         // Skip the separator. As in kube-apiserver, the separator can be any character.
