@@ -47,8 +47,8 @@ impl User {
         Self { name: ANONYMOUS.into(), ..Self::default() }.with_implied_group()
     }
 
-    /// Adds the group `system:authenticated`, unless the user already has it. The anonymous user gets
-    /// `system:unauthenticated` instead.
+    /// Adds the group `system:authenticated`, or `system:unauthenticated` for the anonymous user. Adds nothing if the
+    /// user already has this group or the group `system:unauthenticated`.
     pub fn with_implied_group(mut self) -> Self {
         let implied = if self.name == ANONYMOUS { UNAUTHENTICATED } else { AUTHENTICATED };
         if !self.is_in(implied) && !self.is_in(UNAUTHENTICATED) {
