@@ -1,13 +1,13 @@
-//! Simulates electors in adverse conditions, and counts how often two leaders work at the same time. Each seed
-//! determines one simulated cluster, called a world. Machines in a world are partitioned and suspended, processes are
-//! paused and killed, and requests are lost, delayed and repeated.
+//! Simulates electors under faults, and counts how often two leaders are active at the same time. Each seed generates
+//! one simulated cluster, called a world. In a world, machines are partitioned and suspended, processes are paused and
+//! killed, and requests are lost, delayed and duplicated.
 //!
 //! ```text
 //! cargo run --release --example worlds -- --worlds 10000
 //! ```
 //!
-//! `--client-go` runs a model of client-go's elector instead of this crate's elector. The last line of the output
-//! contains the result as JSON.
+//! `--client-go` simulates client-go's elector instead of this crate's elector. The last line of the output is the
+//! result as JSON.
 #![allow(clippy::print_stdout, clippy::unwrap_used, reason = "a command-line program")]
 
 use std::panic::{catch_unwind, resume_unwind, set_hook, take_hook};
@@ -18,7 +18,7 @@ use it::world::weather::{NIGHT, survive};
 use it::world::{Chaos, Share, Tally};
 use serde_json::json;
 
-/// The simulated clusters. The crate's tests use the same modules.
+/// The simulated clusters. The crate's tests use the same simulation modules.
 #[allow(dead_code, reason = "only the tests use all of it")]
 #[path = "../tests/it"]
 mod it {
@@ -56,12 +56,12 @@ impl Args {
 
 #[derive(Default)]
 struct Seen {
-    /// The number of worlds in which two leaders were allowed to work at the same time.
+    /// The number of worlds in which two leaders were active at the same time.
     overlaps: usize,
-    /// The number of partitions and suspends in worlds in which no two leaders worked at the same time.
+    /// The number of partitions and suspends in worlds without overlapping leaders.
     cuts: usize,
     terms: usize,
-    /// The number of requests that were in progress when the leader's machine was suspended, and that continued while
+    /// The number of requests that were in flight when the leader's machine was suspended, and that continued while
     /// another contender led.
     outlived: usize,
 }
@@ -73,7 +73,7 @@ fn main() -> Result<(), String> {
     // Each world runs for two minutes with faults, including partitions and suspends, and then for one minute without
     // faults.
     let night = |seed: u64| Chaos { watches: seed.is_multiple_of(2), client_go, ..NIGHT };
-    // Overlapping leaders are counted without a message. If any other rule is violated, the program ends with a panic.
+    // Overlapping leaders are only counted. The program panics if any other rule is violated.
     let usual = take_hook();
     set_hook(Box::new(move |panic| {
         if !panic.payload().downcast_ref::<String>().is_some_and(|message| is_overlap(message)) {
@@ -118,7 +118,7 @@ fn one(chaos: Chaos, seed: u64) -> Seen {
     }
 }
 
-/// Returns `true` if the violated rule is "at most one contender leads".
+/// Returns `true` if the violated rule is "at most one contender leads at a time".
 fn is_overlap(message: &str) -> bool {
     message.starts_with("S1:")
 }

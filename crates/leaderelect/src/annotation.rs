@@ -1,4 +1,4 @@
-//! Locks in an annotation of a ConfigMap or Endpoints object.
+//! Locks that are stored in an annotation of a ConfigMap or Endpoints object.
 
 use pintle_meta::{
     ApiError, ApiResource, DynamicObject, ListWatch, Object, ObjectApi, ObjectKey, ObjectMeta, Scope, Time, TypeMeta,
@@ -14,11 +14,12 @@ use crate::watching::watch_one;
 /// The annotation that contains the election record.
 pub const LEADER_ANNOTATION: &str = "control-plane.alpha.kubernetes.io/leader";
 
-/// A [`Lock`] in an annotation of a ConfigMap or Endpoints object, as in programs from before Leases existed.
+/// A [`Lock`] in an annotation of a ConfigMap or Endpoints object, for compatibility with programs that do not use
+/// Leases.
 ///
-/// Times are stored in whole seconds. A write does not change other data of the object. If the record is unreadable,
-/// every `get` fails with an error that names the object and the annotation. No contender then leads until a person
-/// repairs the record.
+/// Times are stored with a precision of one second. A write changes only the annotation and leaves the rest of the
+/// object unchanged. If the record cannot be parsed, every `get` fails with an error that names the object and the
+/// annotation. No contender can then lead until the record is repaired manually.
 ///
 /// # Examples
 ///
@@ -32,11 +33,10 @@ pub const LEADER_ANNOTATION: &str = "control-plane.alpha.kubernetes.io/leader";
 /// ```
 #[derive(Debug)]
 pub struct AnnotationLock<A> {
-    /// Whether the elector watches the object, to detect the lock's release immediately. The default is `true`. If the
-    /// watch is forbidden, fails or reports no events, the elector polls the object instead.
+    /// Whether the elector watches the object to detect immediately when the lock is released. The default is `true`.
+    /// If the watch is forbidden, fails or reports no events, the elector polls the object instead.
     pub watch: bool,
-    /// The metrics provider and the event hook for electors whose configuration does not set them. By default, both are
-    /// `None`.
+    /// The metrics provider and the event hook for electors that configure neither. By default, both are `None`.
     pub observers: Observers,
     api: A,
     resource: ApiResource,
@@ -44,13 +44,13 @@ pub struct AnnotationLock<A> {
 }
 
 impl<A: ObjectApi<DynamicObject> + ListWatch<Object = DynamicObject>> AnnotationLock<A> {
-    /// Creates a lock in the ConfigMap `name` in `namespace`. `api` must be the API for ConfigMaps.
+    /// Creates a lock in the ConfigMap `name` in `namespace`. `api` must access ConfigMaps.
     pub fn config_map(api: A, namespace: &str, name: &str) -> Self {
         let resource = ApiResource::new("v1", "ConfigMap", "configmaps", Scope::Namespaced);
         Self { watch: true, observers: Observers::default(), api, resource, key: ObjectKey::new(namespace, name) }
     }
 
-    /// Creates a lock in the Endpoints object `name` in `namespace`. `api` must be the API for Endpoints.
+    /// Creates a lock in the Endpoints object `name` in `namespace`. `api` must access Endpoints.
     pub fn endpoints(api: A, namespace: &str, name: &str) -> Self {
         let resource = ApiResource::new("v1", "Endpoints", "endpoints", Scope::Namespaced);
         Self { watch: true, observers: Observers::default(), api, resource, key: ObjectKey::new(namespace, name) }
@@ -142,8 +142,8 @@ fn annotated(mut object: DynamicObject, record: &LeaderElectionRecord) -> Result
     Ok(object)
 }
 
-/// The record as JSON, with its fields in client-go's order. Missing fields get default values, and unknown fields are
-/// ignored.
+/// The election record as JSON, with the fields in client-go's order. Missing fields get default values, and unknown
+/// fields are ignored.
 #[derive(Debug, Default, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase", default)]
 struct Annotation {
@@ -166,7 +166,7 @@ impl From<Annotation> for LeaderElectionRecord {
             acquire_time: time(annotation.acquire_time),
             renew_time: time(annotation.renew_time),
             leader_transitions: annotation.leader_transitions,
-            // An annotation has no fields for coordinated elections.
+            // Annotation locks do not support coordinated elections.
             ..Self::default()
         }
     }
@@ -184,7 +184,7 @@ impl From<&LeaderElectionRecord> for Annotation {
     }
 }
 
-/// Reads `null` as the default value, because some programs release a lock by writing `null`.
+/// Deserializes `null` as the default value, because some programs write `null` to release a lock.
 fn null_default<'de, D: Deserializer<'de>, T: Default + Deserialize<'de>>(deserializer: D) -> Result<T, D::Error> {
     Ok(Option::deserialize(deserializer)?.unwrap_or_default())
 }

@@ -9,12 +9,11 @@ use crate::leadership::Leadership;
 use crate::record::Version;
 use crate::term::TermEnd;
 
-/// The leader's work and the callbacks of an elector, like client-go's `LeaderCallbacks`.
+/// The leader's work and an elector's callbacks, like client-go's `LeaderCallbacks`.
 ///
-/// In each term, the elector calls `on_started_leading` once, unless the term is already over when the elector is
-/// polled. After the leader's work has ended for any reason, the elector calls `on_stopped_leading` once. An elector
-/// that never leads does not call these two callbacks. The elector calls `on_new_leader` for each change of the
-/// observed holder, in order.
+/// The elector calls `on_started_leading` once per term, unless the term is over before the elector is polled. The
+/// elector calls `on_stopped_leading` once after the leader's work has ended, whatever the reason. An elector that
+/// never leads skips both callbacks. The elector calls `on_new_leader` each time it observes a new holder, in order.
 ///
 /// # Examples
 ///
@@ -29,23 +28,23 @@ use crate::term::TermEnd;
 /// # drop(callbacks);
 /// ```
 pub struct LeaderCallbacks<W, T> {
-    /// The leader's work. The elector starts the work when a term begins, and drops the work when the term is over.
+    /// The leader's work. The elector starts the leader's work when a term begins, and drops it when the term is over.
     ///
-    /// The work should return when [`Leadership::cancelled`] returns. After a stop was requested, the elector renews
-    /// the lock until the work has ended. If the work returns although the elector has not asked it to end, the
-    /// election ends too. If the work returns because its term is over, the election continues and can begin another
-    /// term.
+    /// The work should return as soon as [`Leadership::cancelled`] returns. During a graceful shutdown, the elector
+    /// keeps renewing the lock until the work has ended. If the work returns on its own, the election ends too. If the
+    /// work returns because the term is over, the election continues, and the elector can lead again.
     pub on_started_leading: W,
-    /// Called when a term ends, even if its work panicked. Before the call, the elector waits for the leader's work and
-    /// for all concurrent work that [runs](Leadership::run) inside the term. If the elector is dropped or another
-    /// callback panics, the elector calls `on_stopped_leading` right after it has dropped the leader's work.
+    /// Called when a term has ended, even if the leader's work panicked. Before this call, the elector waits for the
+    /// leader's work and for all concurrent work in [`Leadership::run`]. If the elector is dropped or another callback
+    /// panics, the elector drops the leader's work and then immediately calls `on_stopped_leading`.
     pub on_stopped_leading: StoppedHook<T>,
-    /// Called with the lock's new holder, which can be this elector itself. An empty holder means that the lock is
-    /// free.
+    /// Called with the identity of the new holder, which may be this elector's own identity. An empty identity means
+    /// that the lock is free.
     pub on_new_leader: Box<dyn FnMut(&str) + Send>,
 }
 
-/// A callback for the end of a term. The argument contains the reason for the end and the work's result.
+/// A callback for the end of a leadership term. The argument contains the result of the leader's work and the reason
+/// why the term ended.
 pub type StoppedHook<T> = Box<dyn FnMut(&TermEnd<T>) + Send>;
 
 impl<W, Fut> LeaderCallbacks<W, Fut::Output>
@@ -53,7 +52,8 @@ where
     W: FnMut(Leadership) -> Fut,
     Fut: Future,
 {
-    /// Creates callbacks with the leader's [work](Self::on_started_leading). The other callbacks do nothing.
+    /// Creates callbacks that run the given [work](Self::on_started_leading) while the elector leads. The other
+    /// callbacks do nothing.
     pub fn new(on_started_leading: W) -> Self {
         Self { on_started_leading, on_stopped_leading: Box::new(|_| {}), on_new_leader: Box::new(|_| {}) }
     }
@@ -65,20 +65,19 @@ impl<W, T> fmt::Debug for LeaderCallbacks<W, T> {
     }
 }
 
-/// The content of a Kubernetes Event that reports that a contender has become the leader or has stopped leading. The
-/// Event should have the type `Normal`, the reason `LeaderElection`, and the `Display` output of the `LeaderEvent` as
-/// its message.
+/// The content of a Kubernetes Event that reports a change of leadership. Create the Event with the type `Normal`, the
+/// reason `LeaderElection`, and the `Display` output of this value as the message.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LeaderEvent {
     /// What happened.
     pub kind: LeaderEventKind,
     /// The contender's identity.
     pub identity: String,
-    /// The resource type of the object that stores the lock.
+    /// The resource type of the object in which the lock is stored.
     pub resource: ApiResource,
     /// The key of the lock.
     pub key: ObjectKey,
-    /// The version of the lock's object at the beginning of the term.
+    /// The uid and resourceVersion of the lock object at the beginning of the term.
     pub version: Version,
 }
 

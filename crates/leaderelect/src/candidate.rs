@@ -19,13 +19,13 @@ use crate::clocks::{Clocks, Deadline, SystemClocks};
 use crate::record::TimePrecision;
 use crate::watching::{Events, WatchMessage, follow, watch_one};
 
-/// Kubernetes' built-in strategy. The strategy chooses the candidate with the lowest emulation version, then with the
-/// lowest binary version, and then the oldest candidate. Therefore, during an upgrade, the replicas keep the old
-/// behavior until all of them support the new behavior.
+/// Kubernetes' built-in strategy. This strategy prefers the candidate with the lowest emulation version, then the
+/// lowest binary version, and then the oldest candidate. Therefore, the replicas keep the old behavior during an
+/// upgrade until all of them support the new behavior.
 pub const OLDEST_EMULATION_VERSION: &str = "OldestEmulationVersion";
 
-/// A `LeaseCandidate` of `coordination.k8s.io/v1beta1`. The API version `v1alpha2` has the same fields. The object's
-/// name is the contender's identity. The object must be in the Lease's namespace.
+/// A `LeaseCandidate` of `coordination.k8s.io/v1beta1`. The API version `v1alpha2` has the same fields. The name of the
+/// LeaseCandidate object is the candidate's identity. The LeaseCandidate must be in the same namespace as the Lease.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize)]
 pub struct LeaseCandidate {
     /// `apiVersion` and `kind`.
@@ -34,32 +34,32 @@ pub struct LeaseCandidate {
     /// The metadata.
     #[serde(default)]
     pub metadata: ObjectMeta,
-    /// The contender's Lease, versions and strategy.
+    /// The name of the Lease, and the candidate's versions and strategy.
     #[serde(default)]
     pub spec: LeaseCandidateSpec,
 }
 
 pintle_meta::resource!(LeaseCandidate, "coordination.k8s.io/v1beta1", "LeaseCandidate", "leasecandidates", Namespaced);
 
-/// Describes a contender for a coordinated election.
+/// Describes a candidate in a coordinated election.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct LeaseCandidateSpec {
     /// The name of the Lease. This field is immutable.
     pub lease_name: String,
-    /// The time of the control plane's last ping.
+    /// The time of the last ping from the control plane.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ping_time: Option<MicroTime>,
-    /// The time of the candidate's last renewal or answer to a ping. The candidate expires half an hour after this
-    /// time.
+    /// The time at which the candidate last renewed this object or responded to a ping. The candidate expires 30
+    /// minutes after this time.
     pub renew_time: Option<MicroTime>,
-    /// The program's version, without a leading `v`, such as `1.36.0`.
+    /// The version of the program without a leading `v`, such as `1.36.0`.
     pub binary_version: String,
-    /// The version whose behavior the program emulates, at most `binary_version`.
+    /// The version whose behavior the program emulates, which must not exceed `binary_version`.
     /// [`OLDEST_EMULATION_VERSION`] requires this field.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub emulation_version: String,
-    /// The strategy that chooses the holder: [`OLDEST_EMULATION_VERSION`], or the strategy of a third-party controller,
+    /// The strategy that selects the holder: [`OLDEST_EMULATION_VERSION`], or a strategy of a third-party controller,
     /// such as `domain/name`.
     pub strategy: String,
     /// Undeclared fields of `spec`. Writes keep these fields.
@@ -68,8 +68,8 @@ pub struct LeaseCandidateSpec {
 }
 
 impl LeaseCandidateSpec {
-    /// Creates a spec for the Lease `lease_name`, with `version` as both the binary version and the emulation version,
-    /// and the strategy [`OLDEST_EMULATION_VERSION`].
+    /// Creates a spec for the Lease `lease_name` with the strategy [`OLDEST_EMULATION_VERSION`], and with `version` as
+    /// the binary and emulation version.
     pub fn new(lease_name: &str, version: &str) -> Self {
         Self {
             lease_name: lease_name.into(),
@@ -85,13 +85,13 @@ impl LeaseCandidateSpec {
     }
 }
 
-/// Publishes a [`LeaseCandidate`] for a coordinated election (KEP-4355). The candidate renews this object and answers
-/// the control plane's pings, like client-go's `leaderelection.LeaseCandidate`.
+/// Publishes a [`LeaseCandidate`] for a coordinated election (KEP-4355). The candidate renews this object and responds
+/// to pings from the control plane, like client-go's `leaderelection.LeaseCandidate`.
 ///
-/// Run the candidate together with a [coordinated](crate::LeaderElectionConfig::coordinated) elector of the same
-/// identity. The server must enable the feature gate `CoordinatedLeaderElection`. Kubernetes supports the API version
-/// `v1alpha2` since 1.32, and `v1beta1` since 1.33. The candidate writes its object in the API version that `api` uses.
-/// The clocks of all contenders and the control plane may differ by at most a few seconds: see
+/// Run the candidate together with a [coordinated](crate::LeaderElectionConfig::coordinated) elector that has the same
+/// identity. The feature gate `CoordinatedLeaderElection` must be enabled on the server. Kubernetes has supported the
+/// API version `v1alpha2` since 1.32, and `v1beta1` since 1.33. The API version of `api` determines the API version of
+/// the LeaseCandidate. The clocks of all candidates and of the control plane must agree to within a few seconds: see
 /// [`coordinated`](crate::LeaderElectionConfig::coordinated).
 ///
 /// # Examples
@@ -120,9 +120,9 @@ impl LeaseCandidateSpec {
 /// ```
 #[derive(Debug)]
 pub struct Candidate<A> {
-    /// The API through which the candidate reads, writes and watches its object.
+    /// The API client for the LeaseCandidate.
     pub api: A,
-    /// The key of the object. The candidate creates the object if it is missing or was deleted.
+    /// The key of the object. The candidate creates the LeaseCandidate if it is missing or was deleted.
     pub key: ObjectKey,
     /// The published spec. The fields `ping_time` and `renew_time` are ignored.
     pub spec: LeaseCandidateSpec,
@@ -130,27 +130,28 @@ pub struct Candidate<A> {
     pub clocks: Arc<dyn Clocks>,
 }
 
-/// The interval between renewals without pings, like client-go's `requeueInterval`.
+/// How often the candidate renews itself without a ping, like client-go's `requeueInterval`.
 const RENEWAL: Duration = Duration::from_secs(5 * 60);
 
-/// The interval at which the candidate reads its object while it has no watch. The control plane waits 5 s for an
-/// answer to a ping.
+/// How often the candidate reads its object when it has no watch. The control plane waits 5 s for the response to a
+/// ping.
 const POLL: Duration = Duration::from_secs(2);
 
 const PATIENCE: Duration = Duration::from_secs(5);
 
 impl<A: ObjectApi<LeaseCandidate> + ListWatch<Object = LeaseCandidate>> Candidate<A> {
-    /// Creates the candidate `identity` for a Lease in `namespace`. Call [`run`](Self::run) to publish the candidate.
+    /// Creates a candidate with the given identity for a Lease in `namespace`. Call [`run`](Self::run) to publish the
+    /// candidate.
     pub fn new(api: A, namespace: &str, identity: &str, spec: LeaseCandidateSpec) -> Self {
         Self { api, key: ObjectKey::new(namespace, identity), spec, clocks: Arc::new(SystemClocks::new()) }
     }
 
-    /// Runs the candidate until the `stop` token is cancelled. The object is not deleted, but expires half an hour
-    /// after its last renewal. Failed requests are logged and retried with growing pauses.
+    /// Runs the candidate until the `stop` token is cancelled. The LeaseCandidate is not deleted, but expires 30
+    /// minutes after its last renewal. Failed requests are logged, and retried with increasing delays.
     ///
     /// # Cancel safety
     ///
-    /// Dropping the future has the same effect as cancelling `stop`.
+    /// Dropping the future is equivalent to cancelling `stop`.
     pub async fn run(&self, stop: &CancellationToken) {
         tokio::select! {
             biased;
@@ -200,7 +201,7 @@ impl<A: ObjectApi<LeaseCandidate> + ListWatch<Object = LeaseCandidate>> Candidat
                         watched = false;
                         look_at = look_at.min(self.clocks.now().monotonic + POLL);
                     }
-                    // While requests fail, do not shorten the pause, because the server may have requested the pause.
+                    // Do not shorten the pause while requests fail, because the server may have requested this pause.
                     WatchMessage::Event(()) if !failing => look_at = Duration::ZERO,
                     WatchMessage::Event(()) => {}
                 },
@@ -210,8 +211,8 @@ impl<A: ObjectApi<LeaseCandidate> + ListWatch<Object = LeaseCandidate>> Candidat
         }
     }
 
-    /// Reads the object. Writes the object if it is missing, was pinged, or `due` is `true`. Returns `true` if the
-    /// object was written.
+    /// Reads the object. Writes the LeaseCandidate if it is missing, if it was pinged, or if `due` is `true`. Returns
+    /// `true` if the LeaseCandidate was written.
     async fn look(&self, due: bool) -> Result<bool, ApiError> {
         let found = match self.api.get(&self.key).await {
             Ok(found) => Some(found),
@@ -228,7 +229,7 @@ impl<A: ObjectApi<LeaseCandidate> + ListWatch<Object = LeaseCandidate>> Candidat
         }
     }
 
-    /// Returns the object to write, with a renew time that answers the last ping.
+    /// Returns the LeaseCandidate to write. Its renew time acknowledges the last ping.
     fn renewed(&self, found: Option<LeaseCandidate>) -> LeaseCandidate {
         let kind = self.api.api_resource();
         let found = found.unwrap_or_else(|| LeaseCandidate {
@@ -236,8 +237,7 @@ impl<A: ObjectApi<LeaseCandidate> + ListWatch<Object = LeaseCandidate>> Candidat
             ..LeaseCandidate::default()
         });
         let LeaseCandidateSpec { ping_time, other, .. } = found.spec;
-        // The time of the answer must be later than the time of the ping, even if the clocks of the candidate and the
-        // control plane differ.
+        // The renew time must be later than the ping, even if the clocks of the candidate and the control plane differ.
         let answer = ping_time.and_then(|pinged| pinged.0.checked_add(TimePrecision::Micros.step()).ok());
         let wall = self.clocks.now().wall;
         let renew_time = Some(TimePrecision::Micros.cut(answer.map_or(wall, |answer| answer.max(wall))));
@@ -248,7 +248,7 @@ impl<A: ObjectApi<LeaseCandidate> + ListWatch<Object = LeaseCandidate>> Candidat
         }
     }
 
-    /// Cancels a request after a timeout, because the next attempt may use another connection.
+    /// Cancels a request on timeout, because a retry may use another connection.
     async fn patiently<T>(&self, request: impl Future<Output = Result<T, ApiError>>) -> Result<T, ApiError> {
         let late = Deadline::monotonic(self.clocks.now().monotonic + PATIENCE);
         tokio::select! {

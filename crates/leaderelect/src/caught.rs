@@ -6,7 +6,7 @@ use std::pin::pin;
 use std::task::Poll;
 use std::thread;
 
-/// Awaits `work`, and returns its panic as an error. Drops `work` after its panic was caught.
+/// Awaits `work`, and returns a panic as an error. Drops `work` after a panic.
 pub(crate) async fn caught<F: Future>(work: F) -> thread::Result<F::Output> {
     let mut work = pin!(work);
     poll_fn(|context| match catch_unwind(AssertUnwindSafe(|| work.as_mut().poll(context))) {

@@ -1,4 +1,4 @@
-//! Clocks, and deadlines on several clocks.
+//! Clocks, and deadlines on more than one clock.
 
 use std::fmt;
 use std::pin::Pin;
@@ -7,24 +7,24 @@ use std::time::Duration;
 use jiff::{SignedDuration, Timestamp};
 use tokio::time::Instant;
 
-/// The values of all clocks at one moment.
+/// A reading of all clocks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Now {
-    /// The time since a fixed moment, on a clock that cannot be set and that continues while the machine is suspended.
+    /// The time on a clock that cannot be set and that keeps running while the machine is suspended.
     pub boot: Duration,
-    /// The time since a fixed moment, on a clock that cannot be set and that stops while the machine is suspended.
+    /// The time on a clock that cannot be set and that stops while the machine is suspended.
     pub monotonic: Duration,
-    /// The time of day, which can jump forwards or backwards.
+    /// The time of day (the wall clock), which can jump forwards or backwards.
     pub wall: Timestamp,
 }
 
-/// The moment at which a term ends, as a time on each of the three clocks of [`Now`].
+/// The end of a term on each of the three clocks of [`Now`].
 ///
-/// A deadline has passed when any of the clocks reaches it, because ending a term early is safe. During a suspend, the
-/// monotonic clock stops, but the other two clocks run. While a virtual machine is paused, all clocks may stop, and
-/// afterwards only the time of day is corrected. Therefore, a leader that was suspended or paused detects that its
-/// deadline has passed before it acts again. Setting the time of day forward can shorten a term. Setting the time of
-/// day back does not extend a term.
+/// A deadline has passed as soon as any clock reaches it, because ending a term early is safe. During a suspend, the
+/// monotonic clock stops, and the other two clocks keep running. While a virtual machine is paused, all of its clocks
+/// may stop, and only the time of day is corrected afterwards. Therefore, a leader that wakes up from a suspend or a
+/// pause detects a passed deadline before it acts. A term can end early if the time of day is set forward. Setting the
+/// time of day back does not extend the term.
 ///
 /// # Examples
 ///
@@ -48,14 +48,14 @@ pub struct Deadline {
     pub boot: Duration,
     /// The deadline on the [`monotonic`](Now::monotonic) clock.
     pub monotonic: Duration,
-    /// The deadline as a time of day.
+    /// The deadline as a wall-clock time.
     pub wall: Timestamp,
 }
 
 impl Deadline {
     const NEVER: Self = Self { boot: Duration::MAX, monotonic: Duration::MAX, wall: Timestamp::MAX };
 
-    /// Returns a deadline that is `span` after `start` on each clock.
+    /// Returns the deadline that is `span` after `start` on each clock.
     pub fn after(start: Now, span: Duration) -> Self {
         let wall = SignedDuration::try_from(span).ok().and_then(|span| start.wall.checked_add(span).ok());
         Self {
@@ -65,7 +65,7 @@ impl Deadline {
         }
     }
 
-    /// Returns a deadline on the monotonic clock only, for waits that a suspend may extend.
+    /// Returns a deadline on the monotonic clock only, for waits that may be extended by a suspend.
     pub fn monotonic(at: Duration) -> Self {
         Self { monotonic: at, ..Self::NEVER }
     }
@@ -75,7 +75,7 @@ impl Deadline {
         self.remaining(now).is_zero()
     }
 
-    /// Returns the shortest remaining time of all clocks, or zero if any clock has reached the deadline.
+    /// Returns the time until the first clock reaches the deadline, or zero if a clock has already reached it.
     pub fn remaining(&self, now: Now) -> Duration {
         let wall = Duration::try_from(self.wall.duration_since(now.wall)).unwrap_or_default();
         self.boot.saturating_sub(now.boot).min(self.monotonic.saturating_sub(now.monotonic)).min(wall)
@@ -85,7 +85,7 @@ impl Deadline {
         Self { monotonic: Duration::MAX, ..*self } == Self::NEVER
     }
 
-    /// Returns a deadline that has, on each clock, the earlier of the two times.
+    /// Returns a deadline with the earlier of the two times on each clock.
     pub(crate) fn or(self, other: Self) -> Self {
         Self {
             boot: self.boot.min(other.boot),
@@ -95,25 +95,26 @@ impl Deadline {
     }
 }
 
-/// The maximum sleep before the clocks are read again. After a suspend or a change of the time of day, a deadline can
-/// pass before the timer fires.
+/// The maximum sleep before the clocks are read again, because a suspend or a change of the time of day can make a
+/// deadline pass before the timer fires.
 const LONGEST_NAP: Duration = Duration::from_secs(1);
 
-/// The maximum sleep for a deadline on the monotonic clock only. Timers follow the monotonic clock.
+/// The maximum sleep before the clocks are read again if the deadline is on the monotonic clock only. Timers follow the
+/// monotonic clock.
 const LONGEST_MONOTONIC_NAP: Duration = Duration::from_secs(10);
 
-/// The clocks that an elector reads.
+/// The clocks of an elector.
 pub trait Clocks: fmt::Debug + Send + Sync + 'static {
     /// Reads the clocks. `boot` and `monotonic` must never decrease. `now` must not block, because electors call it
-    /// often, and some calls come from tasks that several electors share.
+    /// often, also in tasks that several electors share.
     fn now(&self) -> Now;
 
-    /// Waits until any of the clocks has reached `deadline`. The wait may end late, but must not end early. After the
-    /// wait, an elector reads the clocks again before it acts.
+    /// Waits until any clock has reached `deadline`. The wait may end late, but must not end early. The elector reads
+    /// the clocks again after the wait.
     ///
-    /// The default implementation sleeps on tokio's clock and reads the clocks once a second. Therefore, it returns
-    /// within a second after a suspend or a change of the time of day. For a [monotonic](Deadline::monotonic) deadline,
-    /// it reads the clocks every ten seconds. Override this method if `monotonic` is not based on tokio's clock.
+    /// The default implementation sleeps with tokio's timer and reads the clocks once a second. Therefore, it detects a
+    /// suspend or a change of the time of day within a second. For a [monotonic](Deadline::monotonic) deadline, it
+    /// reads the clocks every ten seconds. Override this method if `monotonic` is not based on tokio's clock.
     ///
     /// # Cancel safety
     ///
@@ -131,17 +132,17 @@ pub trait Clocks: fmt::Debug + Send + Sync + 'static {
     }
 }
 
-/// This machine's clocks. The monotonic clock is tokio's clock, which a test can pause.
+/// This machine's clocks. The monotonic clock is tokio's clock, which tests can pause.
 ///
-/// On Linux and Android, `boot` is `CLOCK_BOOTTIME`. On other systems, `boot` equals `monotonic`, and only the time of
-/// day shows a suspend.
+/// On Linux and Android, `boot` is `CLOCK_BOOTTIME`. On other systems, `boot` equals `monotonic`, and a suspend only
+/// changes the time of day.
 #[derive(Debug)]
 pub struct SystemClocks {
     start: Instant,
 }
 
 impl SystemClocks {
-    /// Creates clocks whose monotonic clock starts at zero.
+    /// Creates clocks with a monotonic clock that starts at zero.
     pub fn new() -> Self {
         Self { start: Instant::now() }
     }
@@ -186,10 +187,10 @@ mod tests {
             (at(501, 101, 1_001), 9),
             (at(509, 109, 1_009), 1),
             (at(501, 110, 1_001), 0),
-            // After a suspend of eight seconds, during which the time of day was set back.
+            // After a suspend of eight seconds in which the time of day was set back.
             (at(509, 101, 5), 1),
             (at(510, 101, 5), 0),
-            // After a pause of a virtual machine.
+            // After a virtual machine was paused.
             (at(501, 101, 1_008), 2),
             (at(501, 101, 1_010), 0),
             (at(509, 109, 5), 1),
@@ -211,7 +212,7 @@ mod tests {
         let uptime = || std::fs::read_to_string("/proc/uptime").unwrap();
         let seconds = |text: String| text.split_whitespace().next().unwrap().parse::<f64>().unwrap();
         let (before, read) = (seconds(uptime()), since_boot().unwrap().as_secs_f64());
-        // The kernel prints the uptime in hundredths of a second.
+        // The kernel reports the uptime in hundredths of a second.
         assert!(before - 0.02 <= read && read <= seconds(uptime()) + 0.02, "{before} {read}");
     }
 }

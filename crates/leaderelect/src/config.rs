@@ -12,15 +12,15 @@ use thiserror::Error;
 use crate::callbacks::LeaderEvent;
 use crate::clocks::{Clocks, SystemClocks};
 
-/// The maximum jitter of a candidate's pause between attempts, as a multiple of the retry period.
+/// The maximum jitter of the pause between a candidate's attempts, as a multiple of the retry period.
 pub(crate) const JITTER_FACTOR: f64 = 1.2;
 
-/// Configures an elector, like client-go's `LeaderElectionConfig`. The Kubernetes core components use the same
-/// defaults.
+/// Configures an elector, like client-go's `LeaderElectionConfig`. The default durations are the defaults of the
+/// Kubernetes core components.
 ///
-/// A candidate takes over if the record does not change for the lease duration that the record contains. A leader's
-/// work ends `renew_deadline` after the elector sent the last renewal that the lock stored. `lease_duration` is longer
-/// than `renew_deadline`, by 5 s with the defaults, because clocks can run at different rates.
+/// A candidate takes over if the record stays unchanged for the lease duration in the record. A leader's work ends
+/// `renew_deadline` after the last successful renewal was sent. `lease_duration` exceeds `renew_deadline` (by 5 s with
+/// the defaults), because clocks can run at different rates.
 ///
 /// # Examples
 ///
@@ -35,48 +35,50 @@ pub(crate) const JITTER_FACTOR: f64 = 1.2;
 /// ```
 #[derive(Clone)]
 pub struct LeaderElectionConfig {
-    /// This contender's identity. Each process needs a new identity whenever it starts. Two contenders with the same
+    /// This contender's identity. Each process needs a new identity every time it starts. Two contenders with the same
     /// identity can lead at the same time. The default is [unique](unique_identity).
     pub identity: String,
-    /// How long the record must be unchanged before a candidate takes over. The lock stores this duration in whole
-    /// seconds, rounded up. The default is 15 s.
+    /// How long a candidate waits for a change of the record before it takes over. The lock stores this duration
+    /// rounded up to whole seconds. The default is 15 s.
     pub lease_duration: Duration,
-    /// How long a term lasts after the elector sent the last renewal that the lock stored. The elector extends a term
+    /// The length of a term, measured from the time at which the last successful renewal was sent. A term is extended
     /// at most once per second, so `renew_deadline` should be longer than one second plus `retry_period`. The default
     /// is 10 s.
     pub renew_deadline: Duration,
-    /// The pause between a leader's renewals, and the minimum pause between a candidate's attempts. The default is 2 s.
+    /// The pause between the renewals of a leader, and the minimum pause between the attempts of a candidate. The
+    /// default is 2 s.
     pub retry_period: Duration,
-    /// Whether the elector releases the lock after the leader's work has ended, so that the next leader does not have
-    /// to wait. The default is `true`. The release is safe, because the elector never releases the lock while the
-    /// leader's work runs. A lock that is given up for a [preferred holder](crate::EndReason::Preferred) is released
-    /// even if this field is `false`.
+    /// Whether the elector releases the lock after the leader's work has ended, to let another replica lead
+    /// immediately. The default is `true`. The release is safe, because it happens only after the leader's work has
+    /// ended. The lock is always released for a [preferred holder](crate::EndReason::Preferred), even if this field is
+    /// `false`.
     pub release_on_cancel: bool,
-    /// Whether the elector treats every record with its identity as its own. The default is `false`, because another
-    /// process that still runs may have written the record. If `true`, a process with a fixed identity can lead
-    /// immediately after a restart, without waiting until its old record expires. The new elector also does not wait
-    /// for permits that another elector in the same process has issued.
+    /// Whether the elector adopts every record with its own identity. The default is `false`, because the record may
+    /// have been written by another process that is still running. If `true`, a process with a fixed identity can lead
+    /// immediately after a restart. It does not wait for its old record to expire. The new elector also does not wait
+    /// for permits of other electors in the same process.
     pub reuse_identity: bool,
-    /// Whether a candidate that has observed the lock waits for a lease duration after the lock is deleted or replaced.
-    /// The default is `true`. The wait is necessary because the holder may not know of the deletion, and can work for
-    /// `renew_deadline` after its last renewal. A candidate that has never observed the lock does not wait. A former
-    /// leader that held the lock until its term ended does not wait either.
+    /// Whether a candidate waits for a lease duration after a lock that it has observed was deleted or replaced. The
+    /// default is `true`. The wait is necessary, because the holder may not have noticed the deletion, and can stay
+    /// active for up to `renew_deadline` after its last renewal. A candidate that has never observed the lock does not
+    /// wait. A former leader that held the lock until its term ended also does not wait.
     pub wait_after_deletion: bool,
     /// Whether the control plane chooses the leader from the [`Candidate`](crate::Candidate)s. The default is `false`.
-    /// This elector's candidate must have the same `identity`.
+    /// The [`Candidate`](crate::Candidate) must have the same `identity` as this elector.
     ///
-    /// If `true`, the elector does not create the lock and does not take it from another holder. The elector leads
-    /// after the control plane has written the elector's identity into the lock as the holder. If the lock names
-    /// another preferred holder, the elector stops renewing, asks the work to end, and then releases the lock.
+    /// If `true`, the elector never creates the lock or takes it from another holder. The elector leads once the
+    /// control plane has set the elector's identity as the holder of the lock. If the lock names another preferred
+    /// holder, the elector stops renewing, asks the leader's work to finish, and then releases the lock.
     ///
-    /// To decide whether the lock has expired, the control plane compares the time of the last renewal with its own
-    /// time of day. Therefore, the clocks of the contenders and the control plane must differ by less than
-    /// `lease_duration` minus `renew_deadline`. Otherwise, two contenders can lead.
+    /// The control plane compares the last renew time with its own wall clock to decide whether the lock has expired.
+    /// Therefore, the clocks of the candidates and the control plane must differ by less than `lease_duration` minus
+    /// `renew_deadline`. Otherwise, two contenders can lead.
     pub coordinated: bool,
     /// The seed for the jitter. `None`, the default, selects a random seed.
     pub seed: Option<u64>,
-    /// The metrics provider. The elector uses it until the elector is dropped. `None`, the default, selects the lock's
-    /// provider, if the lock has a provider. Each metric has the lock's name in the label `name`:
+    /// The metrics provider. The elector keeps the metrics provider until the elector is dropped. `None`, the default,
+    /// uses the metrics provider of the lock, if the lock has one. The label `name` of each metric is the name of the
+    /// lock:
     ///
     /// | name | kind | value |
     /// |---|---|---|
@@ -89,19 +91,18 @@ pub struct LeaderElectionConfig {
     /// | `leader_election_renewal_duration_seconds` | histogram | time from sending a renewal that extended a deadline to its response |
     /// | `leader_election_malformed_records_total` | counter | responses with an unreadable record; of consecutive ones, only the first is logged |
     pub metrics: Option<Arc<dyn Provider>>,
-    /// Called at the beginning and at the end of each term, for example to record an Event about the lock, like
-    /// client-go's `RecordEvent`. `None`, the default, selects the lock's event hook, if the lock has a hook.
+    /// Called at the beginning and at the end of each term, for example to record an Event for the lock object, like
+    /// client-go's `RecordEvent`. `None`, the default, uses the event hook of the lock, if the lock has one.
     pub events: Option<EventHook>,
-    /// The clocks that measure deadlines and pauses. The default is [`SystemClocks`](crate::SystemClocks).
+    /// The clocks for deadlines and pauses. The default is [`SystemClocks`](crate::SystemClocks).
     pub clocks: Arc<dyn Clocks>,
 }
 
 pub(crate) type EventHook = Arc<dyn Fn(&LeaderEvent) + Send + Sync>;
 
-/// A lock's metrics provider and event hook, like the event recorder of client-go's locks.
+/// The metrics provider and the event hook of a lock, like the event recorder of client-go's locks.
 ///
-/// An elector uses the observers of its [`Lock`](crate::Lock) if the corresponding field of its
-/// [`LeaderElectionConfig`] is `None`.
+/// An elector uses its [`Lock`](crate::Lock)'s observers for each field of [`LeaderElectionConfig`] that is `None`.
 #[derive(Clone, Default)]
 pub struct Observers {
     /// The metrics provider: see [`LeaderElectionConfig::metrics`].
@@ -120,8 +121,7 @@ impl fmt::Debug for Observers {
 }
 
 impl Default for LeaderElectionConfig {
-    /// Returns a configuration with a [unique identity](unique_identity) and the default durations of 15 s, 10 s and 2
-    /// s.
+    /// Returns a configuration with a [unique identity](unique_identity) and the default durations: 15 s, 10 s and 2 s.
     fn default() -> Self {
         Self {
             identity: unique_identity(),
@@ -156,7 +156,7 @@ impl fmt::Debug for LeaderElectionConfig {
 }
 
 impl LeaderElectionConfig {
-    /// Checks the rules in [`InvalidConfig`] that do not depend on a lock.
+    /// Checks the rules in [`InvalidConfig`] that apply to every lock.
     ///
     /// # Errors
     ///
@@ -208,13 +208,13 @@ impl LeaderElectionConfig {
         warnings
     }
 
-    /// Returns the lease duration in whole seconds, as the lock stores it.
+    /// Returns the lease duration in whole seconds, which is the value that the lock stores.
     pub(crate) fn published_seconds(&self) -> Option<i32> {
         let whole = self.lease_duration.as_secs().saturating_add(u64::from(self.lease_duration.subsec_nanos() > 0));
         i32::try_from(whole).ok()
     }
 
-    /// Returns the pauses between a candidate's attempts. A pause is the retry period plus jitter.
+    /// Returns the pause between a candidate's attempts, which is the retry period plus jitter.
     pub(crate) fn retries(&self) -> BackoffConfig {
         let retry = self.retry_period;
         BackoffConfig {
@@ -222,7 +222,7 @@ impl LeaderElectionConfig {
             factor: 1.0,
             cap: retry,
             jitter: JITTER_FACTOR,
-            // A candidate that pauses longer would detect a dead leader too late.
+            // With longer pauses, a candidate would detect a dead leader too late.
             longest_retry_after: self.lease_duration,
             ..BackoffConfig::default()
         }
@@ -232,21 +232,21 @@ impl LeaderElectionConfig {
         BackoffConfig { factor: 2.0, cap: self.retry_period.saturating_mul(16), ..self.retries() }
     }
 
-    /// Returns the configured seed, or a random seed.
+    /// Returns the configured seed, or a random one.
     #[doc(hidden)]
     pub fn seed(&self) -> u64 {
         self.seed.unwrap_or_else(|| fastrand::u64(..))
     }
 
-    /// Returns the request timeout, which is so short that a single unanswered request never ends a term.
+    /// Returns the request timeout. It is short enough that one unanswered request never ends a term.
     #[doc(hidden)]
     pub fn request_timeout(&self) -> Duration {
         self.renew_deadline / 3
     }
 }
 
-/// Returns a new identity, which consists of the host name and a random number. In a pod, the host name is the pod's
-/// name.
+/// Returns a new identity that consists of the host name and a random number. In a pod, the host name is the name of
+/// the pod.
 pub fn unique_identity() -> String {
     let non_empty = |text: String| Some(text.trim().to_owned()).filter(|text| !text.is_empty());
     let host = std::fs::read_to_string("/proc/sys/kernel/hostname").ok().and_then(non_empty);
@@ -254,12 +254,12 @@ pub fn unique_identity() -> String {
     format!("{}_{:032x}", host.as_deref().unwrap_or("unknown"), fastrand::u128(..))
 }
 
-/// A rule that a [`LeaderElectionConfig`] must not violate.
+/// A rule that a [`LeaderElectionConfig`] violates.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum InvalidConfig {
-    /// The lease duration must be longer than the renew deadline. Otherwise, a candidate could take over before the
-    /// leader's work has ended.
+    /// The lease duration must be longer than the renew deadline. Otherwise, a candidate could take over while the
+    /// leader's work is still running.
     #[error("lease_duration {lease:?} must be greater than renew_deadline {renew:?}")]
     LeaseNotAboveRenew {
         /// The lease duration.
@@ -267,7 +267,7 @@ pub enum InvalidConfig {
         /// The renew deadline.
         renew: Duration,
     },
-    /// The renew deadline must be long enough for a retry after a failed renewal.
+    /// The renew deadline must leave time for a retry after a failed renewal.
     #[error("renew_deadline {renew:?} must be greater than {JITTER_FACTOR} times retry_period {retry:?}")]
     RenewNotAboveRetry {
         /// The renew deadline.
@@ -275,7 +275,7 @@ pub enum InvalidConfig {
         /// The retry period.
         retry: Duration,
     },
-    /// The retry period must not be zero, because retries would then have no pauses.
+    /// The retry period must not be zero, because there would be no pause between retries.
     #[error("retry_period must be greater than zero")]
     ZeroRetry,
     /// The lease duration must be at least one second, because a Lease stores whole seconds.
@@ -290,15 +290,15 @@ pub enum InvalidConfig {
         /// The lease duration.
         lease: Duration,
     },
-    /// The identity must not be empty, because a lock with an empty holder is free.
+    /// The identity must not be empty, because an empty holder means that the lock is free.
     #[error("identity must not be empty")]
     NoIdentity,
-    /// A coordinated election requires a Lease, because the control plane chooses leaders by writing Leases.
+    /// A coordinated election requires a Lease, because the control plane assigns leadership by writing Leases.
     #[error(
         "coordinated requires a Lease as the lock, but {kind} {key} is not one: use leases, or set coordinated to false"
     )]
     CoordinatedWithoutLease {
-        /// The kind of the object that stores the lock.
+        /// The kind of object that stores the lock.
         kind: String,
         /// The key of this object.
         key: ObjectKey,
@@ -306,7 +306,8 @@ pub enum InvalidConfig {
     /// Shards cannot be coordinated, because the control plane would choose one holder for all shards.
     #[error("shards cannot be coordinated, because each replica claims its own share: set coordinated to false")]
     CoordinatedShards,
-    /// The [labels](crate::LeaseGroupConfig::labels) of a group must be valid labels.
+    /// The [labels](crate::LeaseGroupConfig::labels) of a [`LeaseGroup`](crate::LeaseGroup) must be valid Kubernetes
+    /// labels.
     #[error("labels: {0}")]
     Labels(InvalidSelector),
 }
@@ -394,7 +395,7 @@ mod tests {
         let (lease_duration, renew_deadline) = (seconds(3), seconds(1));
         let brief = LeaderElectionConfig { lease_duration, renew_deadline, ..tight };
         assert!(brief.warnings()[1].starts_with("renew deadline 1s"), "{:?}", brief.warnings());
-        // The next renewal that extends the term may arrive exactly at the deadline.
+        // The next effective renewal may arrive exactly at the deadline.
         let renew_deadline = Duration::from_millis(1_500);
         let brief = LeaderElectionConfig { renew_deadline, ..brief };
         assert!(brief.warnings()[1].starts_with("renew deadline 1.5s"), "{:?}", brief.warnings());

@@ -1,4 +1,4 @@
-//! Electors, which run the leader's work while a separate task drives the election.
+//! Electors, which run the leader's work while a background task drives the election.
 
 use std::fmt;
 use std::future::Future;
@@ -24,7 +24,7 @@ use crate::status::{ElectionStatus, ListOutage, Observed};
 use crate::term::{EndReason, TermEnd};
 use crate::watching::{follow, map};
 
-/// Contends for a lock, and runs the leader's work, like client-go's `LeaderElector`.
+/// Contends for a lock and runs the leader's work, like client-go's `LeaderElector`.
 ///
 /// # Examples
 ///
@@ -48,18 +48,18 @@ use crate::watching::{follow, map};
 /// }
 /// ```
 ///
-/// The documentation of [`Lock`] contains an example of a complete election.
+/// See [`Lock`] for an example of a complete election.
 pub struct LeaderElector<L: Lock> {
     lock: Arc<L>,
     config: LeaderElectionConfig,
     observed: watch::Sender<Observed>,
     metrics: Option<Arc<Instruments>>,
-    /// The [`Shell`], which is the task that drives the election, if this elector shares it with other electors. `None`
-    /// starts a separate `Shell` for each run.
+    /// The [`Shell`] that drives the election, if this elector shares it with other electors. `None` starts a new
+    /// `Shell` for each run.
     shell: Option<Arc<Shell<L>>>,
-    /// Receives the preferred holder and its changes. `None` if no other code prefers a holder.
+    /// Receives the preferred holder each time it changes. `None` if nothing else chooses a preferred holder.
     preference: Option<watch::Receiver<Preference>>,
-    /// The last term, if `run` was dropped or panicked before the term's work and permits ended.
+    /// The last term, if `run` was dropped or panicked before the leader's work and permits ended.
     unfinished: Option<TermHandle>,
 }
 
@@ -68,7 +68,7 @@ impl<L: Lock> LeaderElector<L> {
     ///
     /// # Errors
     ///
-    /// Returns the first rule in [`InvalidConfig`] that `config` violates for this lock.
+    /// Returns an error with the first rule in [`InvalidConfig`] that `config` violates for this lock.
     pub fn new(lock: L, config: LeaderElectionConfig) -> Result<Self, InvalidConfig> {
         config.validate()?;
         if config.coordinated && !lock.can_be_coordinated() {
@@ -96,33 +96,32 @@ impl<L: Lock> LeaderElector<L> {
         elector
     }
 
-    /// Returns a handle to the election's state, for example for a health check.
+    /// Returns a handle to the status of the election, for example for a health check.
     pub fn status(&self) -> ElectionStatus {
         ElectionStatus::new(self.lock.key().clone(), &self.config, self.observed.subscribe())
     }
 
-    /// Contends for the lock, and runs the leader's work while this elector leads. After a lost term, the elector
-    /// contends again. Returns when the `stop` token is cancelled, or when the leader's work returns or panics although
-    /// the elector has not asked it to end. The result is the end of the last term, or `None` if there was no term. To
-    /// contend again, call `run` again.
+    /// Contends for the lock, and runs the leader's work while this elector is the leader. The elector contends again
+    /// after it has lost a term. Returns when the `stop` token is cancelled, or when the leader's work returns or
+    /// panics on its own. Returns how the last term ended, or `None` if this elector never led. Call `run` again to
+    /// contend again.
     ///
-    /// After the `stop` token is cancelled, the elector asks the leader's work to end, and renews the lock until the
-    /// work has ended. The elector then waits, at most until the term's deadline, for all [permits](Leadership::permit)
-    /// and all concurrent work that [runs](Leadership::run) inside the term. After that, the elector tries to release
-    /// the lock for at most `renew_deadline`. If the term is lost before the work has ended, the elector drops the
-    /// work.
+    /// When the `stop` token is cancelled, the elector asks the leader's work to finish, and keeps renewing the lock
+    /// until it has finished. The elector then waits for all [permits](Leadership::permit) and for all concurrent work
+    /// in [`Leadership::run`], at most until the term's deadline. Finally, the elector tries for up to `renew_deadline`
+    /// to release the lock. If the term is lost in the meantime, the elector drops the leader's work.
     ///
     /// # Panics
     ///
-    /// Panics if the lock panics, or if a callback panics. A panic of the leader's work ends the term instead. After a
-    /// panic, the lock is not released, so the next leader has to wait until the lock expires. The next call of `run` first waits for the term's permits
-    /// and concurrent work.
+    /// Panics if a callback or the lock panics. A panic in the leader's work does not propagate, but ends the term. A
+    /// panic leaves the lock unreleased, so the next leader has to wait until the lock expires. The next call to `run`
+    /// first waits for the permits and concurrent work of the last term.
     ///
     /// # Cancel safety
     ///
-    /// Dropping the future drops the leader's work and ends the election immediately. The lock is not released, so the next leader has to
-    /// wait until the lock expires. Permits and concurrent work may continue until the term's deadline. Only the next call of `run` on this
-    /// elector waits for the permits and the concurrent work.
+    /// Dropping the future immediately drops the leader's work and ends the election. A dropped election leaves the
+    /// lock unreleased, so the next leader has to wait until the lock expires. Permits and concurrent work may continue
+    /// until the term's deadline. Only the next call to `run` on this elector waits for permits and concurrent work.
     pub async fn run<W, Fut>(
         &mut self,
         stop: &CancellationToken,
@@ -143,7 +142,7 @@ impl<L: Lock> LeaderElector<L> {
     ///
     /// # Cancel safety
     ///
-    /// Dropping the future has the same effect as for [`LeaderElector::run`].
+    /// Dropping the future has the same effect as dropping the future of [`LeaderElector::run`].
     pub async fn run_once<W, Fut>(
         &mut self,
         stop: &CancellationToken,
@@ -178,7 +177,7 @@ impl<L: Lock> LeaderElector<L> {
         let (to_us, mut notices) = mpsc::unbounded_channel();
         let metrics = self.metrics.as_ref().map(Arc::downgrade);
         let contest = Contest::new(self.lock.clone(), self.config.clone(), self.observed.clone(), to_us, metrics);
-        // A separate task renews the term. Therefore, renewals continue even if the leader's work blocks its thread.
+        // A separate task renews the term, so renewals continue even if the leader's work blocks its thread.
         let shell = self.shell.clone().unwrap_or_else(|| self.own_shell());
         let (place, ended) = shell.join(contest, stop.clone(), self.preference.clone());
         let mut last = None;
@@ -212,9 +211,9 @@ impl<L: Lock> LeaderElector<L> {
             if once || matches!(end.reason, EndReason::Completed | EndReason::Panicked) {
                 stop.cancel();
             }
-            // Wait for the concurrent work inside the term, because the term lasts until this work has ended.
+            // Wait for concurrent work in `Leadership::run`, because the term lasts until all work has ended.
             let closed = meanwhile(term.handle.close(end.reason.clone()), &mut notices, &mut new_leader).await;
-            // After a panic in a callback or in the `Contest`, keep the term, so that the next call of `run` waits for
+            // After a panic in a callback or in the `Contest`, keep the term so that the next call to `run` waits for
             // it.
             if let Ok(Some(())) = closed {
                 self.unfinished = None;
@@ -230,7 +229,7 @@ impl<L: Lock> LeaderElector<L> {
         match ended.await {
             Ok(Ok(())) => {}
             Ok(Err(panic)) => resume_unwind(panic),
-            // The `Contest` was dropped without a result. Either the `Shell`'s task has panicked, or the runtime is
+            // The `Contest` was dropped without a result, because the task of the `Shell` panicked or the runtime is
             // shutting down.
             Err(_) => {
                 if let Some(panic) = place.panic_message().await {
@@ -241,19 +240,19 @@ impl<L: Lock> LeaderElector<L> {
         last
     }
 
-    /// Sets the channel for the preferred holder.
+    /// Sets the channel that delivers the preferred holder.
     #[doc(hidden)]
     pub fn prefer(self, preference: watch::Receiver<Preference>) -> Self {
         Self { preference: Some(preference), ..self }
     }
 
-    /// Returns a handle that adds failures to the state that [`status`](Self::status) shows.
+    /// Returns a handle that reports failures in the [`status`](Self::status) of the election.
     #[doc(hidden)]
     pub fn list_outage(&self) -> ListOutage {
         ListOutage(self.observed.clone())
     }
 
-    /// Starts the task that this elector shares with others, on the caller's runtime.
+    /// Spawns the task that this elector shares with other electors on the caller's runtime.
     #[doc(hidden)]
     pub fn start_shared_shell(&self) {
         if let Some(shell) = &self.shell {
@@ -261,7 +260,7 @@ impl<L: Lock> LeaderElector<L> {
         }
     }
 
-    /// Creates a [`Shell`] that is not shared and watches the elector's lock.
+    /// Creates a [`Shell`] for this elector alone, which watches the elector's lock.
     fn own_shell(&self) -> Arc<Shell<L>> {
         let (lock, clocks) = (self.lock.clone(), self.config.clocks.clone());
         let pauses = Backoff::new(self.config.watch_retries(), self.config.seed());
@@ -291,9 +290,9 @@ impl<L: Lock> fmt::Debug for LeaderElector<L> {
     }
 }
 
-/// Awaits `work`, and reports new leaders during the wait. Returns `None` if the `Contest` ends first, which only
-/// happens after a panic. If `new_leader` panics, drops `work` and then returns the panic. If the panic continued
-/// immediately, a second panic in the drop of `work` would abort the process.
+/// Awaits `work`, and meanwhile reports new leaders. Returns `None` if the `Contest` ends before `work`, which happens
+/// only after a panic. If `new_leader` panics, drops `work` first and then returns the panic. Otherwise, a second panic
+/// while `work` is dropped would abort the process.
 async fn meanwhile<F: Future>(
     work: F,
     notices: &mut mpsc::UnboundedReceiver<Notice>,
@@ -306,8 +305,8 @@ async fn meanwhile<F: Future>(
             output = &mut work => return Ok(Some(output)),
             notice = notices.recv() => match notice {
                 Some(Notice::NewLeader(identity)) => catch_unwind(AssertUnwindSafe(|| new_leader(identity)))?,
-                // `Started` cannot arrive here. The `Machine` begins the next term only after it has reported the end
-                // of this term.
+                // `Started` cannot arrive here. The `Machine` reports the end of this term before it begins the next
+                // term.
                 Some(Notice::Started(_)) | None => return Ok(None),
             },
         }
@@ -325,7 +324,7 @@ fn end_of_term<T>(
         Some(Ok(Ok(output))) => (requested.unwrap_or(EndReason::Completed), Some(Ok(output))),
         Some(Err(panic)) => (EndReason::Panicked, Some(Err(panic))),
     };
-    // The work may return before the elector notices that the term has ended.
+    // The leader's work may return before the elector notices that the term has ended.
     let reason = match leadership.check() {
         Err(lost) if !matches!(reason, EndReason::Panicked | EndReason::Dropped) => lost.reason,
         _ => reason,
@@ -333,7 +332,7 @@ fn end_of_term<T>(
     TermEnd { reason, work }
 }
 
-/// A term whose beginning was reported. Dropping an open term reports its end, so that the end is always reported.
+/// A term whose beginning has been reported. Dropping an open term reports its end.
 struct OpenTerm<'a, T> {
     handle: TermHandle,
     observed: watch::Sender<Observed>,
@@ -346,13 +345,14 @@ struct OpenTerm<'a, T> {
 
 impl<T> OpenTerm<'_, T> {
     fn begin(&mut self) {
-        // If the call below panics, the term does not begin, and its end is not reported.
+        // If this call panics, the term does not begin, and its end is not reported.
         self.record(LeaderEventKind::BecameLeader);
         self.open = true;
         self.observed.send_modify(|observed| observed.term = Some(self.handle.leadership()));
     }
 
-    /// Reports the term's end to the event hook and to the callback. Calls both, even if the first call panics.
+    /// Reports the end of the term to the event hook and to the callback. Calls the callback even if the event hook
+    /// panics.
     fn report_end(&mut self, end: &TermEnd<T>) -> (thread::Result<()>, thread::Result<()>) {
         self.open = false;
         self.handle.lose(end.reason.clone());
@@ -379,7 +379,7 @@ impl<T> Drop for OpenTerm<'_, T> {
             return;
         }
         let (recorded, called) = self.report_end(&TermEnd { reason: EndReason::Dropped, work: None });
-        // Catch panics, because a second panic during unwinding would abort the process.
+        // Catch the panic, because a second panic during unwinding would abort the process.
         if recorded.is_err() || called.is_err() {
             tracing::error!(lock = %self.event.key, "a callback panicked while handling the end of a dropped term");
         }
@@ -400,7 +400,7 @@ mod tests {
         }
     }
 
-    /// The drop of the work panics after the callback has panicked. A second panic during unwinding would abort the
+    /// The callback has panicked, and dropping the work panics too. A second panic during unwinding would abort the
     /// process.
     #[tokio::test]
     async fn work_panic_after_callback_panic_does_not_abort() {

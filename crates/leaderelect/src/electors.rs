@@ -33,14 +33,14 @@ pub struct LeaseGroupConfig {
     /// labels to its lease. With no labels, the default, the group watches all leases in the namespace, including the
     /// leases of other programs.
     pub labels: BTreeMap<String, String>,
-    /// The maximum number of requests in flight. The default is 8. The effective maximum is at least half the number of
-    /// electors, because otherwise a term could be lost only because its requests are queued.
+    /// The maximum number of requests in flight. The default is 8. The effective limit is at least half the number of
+    /// electors, because a lower limit could delay renewals until a term ends.
     ///
-    /// The group sends the request with the earliest deadline first. A request's timeout begins when the request leaves
-    /// the queue. A candidate's request has the same place in the queue as the request of a leader with a full
-    /// `renew_deadline` left. Therefore, candidates do not starve.
+    /// A group sends the request with the earliest deadline first. The request timeout starts when the request leaves
+    /// the queue. A candidate's request has the same priority as the request of a leader whose term lasts for another
+    /// `renew_deadline`. Therefore, candidates do not starve.
     pub in_flight: usize,
-    /// The configuration of each elector. All electors in the group have the same identity, because they belong to one
+    /// The configuration of each elector. All electors in a group have the same identity, because they run in one
     /// process.
     pub election: LeaderElectionConfig,
 }
@@ -54,9 +54,9 @@ impl Default for LeaseGroupConfig {
 /// A group of electors for many leases in one namespace, such as one lease for each shard or tenant. The electors share
 /// one task, one watch and one client. Do not use this client for other requests.
 ///
-/// Each member is an ordinary [`LeaderElector`] with its own terms, work and permits, and the same guarantees as an
-/// elector without a group. Each renewal is one request. The group sends renewals in sixteen batches, which are spread
-/// evenly over the retry period. The shared task ends when the group and all of its electors are dropped.
+/// Each member is an ordinary [`LeaderElector`] with its own terms, work and permits, and the same guarantees as a
+/// standalone elector. Each renewal is one request. Renewals are sent in sixteen batches, which are spread evenly over
+/// the retry period. The shared task ends when the group and all of its electors have been dropped.
 ///
 /// # Examples
 ///
@@ -100,11 +100,11 @@ impl<A: ObjectApi<Lease> + ListWatch<Object = Lease> + Clone> LeaseGroup<A> {
     ///
     /// # Errors
     ///
-    /// Returns the first rule in [`InvalidConfig`] that `config` violates.
+    /// Returns an error with the first rule in [`InvalidConfig`] that `config` violates.
     ///
     /// # Panics
     ///
-    /// Panics if called outside of a tokio runtime.
+    /// Panics if called outside the context of a tokio runtime.
     pub fn start(api: A, namespace: &str, config: LeaseGroupConfig) -> Result<Self, InvalidConfig> {
         let common = config.labels.clone();
         let group = Self::new(api, namespace, config, &common, |_| {})?;
@@ -112,8 +112,8 @@ impl<A: ObjectApi<Lease> + ListWatch<Object = Lease> + Clone> LeaseGroup<A> {
         Ok(group)
     }
 
-    /// Works like [`start`](Self::start), but the shared task starts with the first elector. The group's watches and
-    /// lists select leases by the labels `common`. `tap` is called with each watch event.
+    /// Like [`start`](Self::start), but spawns the shared task together with the first elector. Watches and lists of
+    /// the group select leases with the labels `common`. `tap` is called for each watch event.
     #[doc(hidden)]
     pub fn new(
         api: A,
@@ -149,14 +149,14 @@ impl<A: ObjectApi<Lease> + ListWatch<Object = Lease> + Clone> LeaseGroup<A> {
     /// Creates an elector for the lease `name`. Call [`run`](LeaderElector::run) to contend for the lease.
     pub fn elector(&self, name: &str) -> LeaderElector<LeaseLock<A>> {
         let lock = LeaseLock::new(self.api.clone(), &self.namespace, name);
-        // The lock has no watch of its own, because the group's watch reports its events.
+        // This lock has no watch of its own, because the group's watch covers all leases.
         let lock = LeaseLock { labels: self.config.labels.clone(), watch: false, ..lock };
         LeaderElector::of(lock, self.config.election.clone(), Some(self.shell.clone()))
     }
 }
 
-/// Returns a field selector for `namespace` if `api` is for all namespaces. The server then does not send the leases of
-/// other namespaces.
+/// Returns a field selector for `namespace` if `api` covers all namespaces. The selector keeps the server from sending
+/// the leases of other namespaces.
 fn in_namespace(api: &impl ListWatch, namespace: &str) -> FieldSelector {
     match api.namespace() {
         Some(_) => FieldSelector::everything(),
@@ -183,7 +183,7 @@ async fn watch_all<A: ListWatch<Object = Lease>>(
         }
         tap(&event);
         let seen = match event {
-            // The lease may still exist without the selected labels, so this event must not end a term.
+            // This event must not end a term, because the lease may still exist without the selected labels.
             WatchEvent::Deleted(_) => Some(LockEvent::MaybeChanged),
             event => lock_event(event, locked),
         };

@@ -1,4 +1,4 @@
-//! Leadership, which is the right to act as the leader, and permits.
+//! The right to act as the leader ([`Leadership`]), and permits for single actions.
 
 use std::fmt;
 use std::future::{Future, poll_fn};
@@ -18,13 +18,13 @@ use crate::token::Token;
 
 /// The right to act as the leader until a deadline. Clones share the same right.
 ///
-/// Work runs *inside* a leadership: [`Leadership::run`] drops the work when the term ends, at the deadline at the
-/// latest. Work in other threads or programs needs a [`Permit`] for each action. The elector does not release the lock
-/// until each permit was dropped or has expired.
+/// Run work *inside* a leadership: [`Leadership::run`] drops the work when the term ends, which is no later than the
+/// deadline. Work in other threads or processes needs a [`Permit`] for each action. The elector does not release the
+/// lock until every permit has been dropped or has expired.
 ///
-/// A process can be frozen after it has checked its leadership, and send a request after its term has ended. A request
-/// also cannot be taken back after it was sent. Only a resource that compares [fencing tokens](Leadership::token) can
-/// reject such requests.
+/// A process can freeze after it has checked its leadership, and then send a request after its term has ended. A
+/// request also cannot be revoked once it has been sent. Such requests can only be rejected by a resource that compares
+/// [fencing tokens](Leadership::token).
 ///
 /// # Examples
 ///
@@ -56,44 +56,45 @@ struct Shared {
     token: Option<Token>,
     clocks: Arc<dyn Clocks>,
     permits: TaskTracker,
-    /// `true` if a check has found that the deadline has passed. The term then stays expired, even if a clock is set
-    /// back.
+    /// `true` once a check has found that the deadline has passed. The term stays expired even if a clock is set back
+    /// later.
     expired: AtomicBool,
-    /// `true` if the elector must release the lock after the leader's work, no matter why the work ends.
+    /// `true` if the elector must release the lock when the leader's work has ended, whatever the reason.
     gives_up: AtomicBool,
 }
 
 #[derive(Clone, Debug)]
 struct TermState {
     deadline: Deadline,
-    /// The reason why the elector has asked the work to end. `None` if the elector has not asked.
+    /// The reason why the elector asked the leader's work to finish. `None` if the elector has not asked the work to
+    /// finish.
     draining: Option<EndReason>,
-    /// The reason why the work has ended. `None` while the work runs. After the work has ended, permits are no longer
-    /// issued or extended.
+    /// The reason why the leader's work ended. `None` while the work runs. After the work has ended, permits can no
+    /// longer be issued or extended.
     closed: Option<EndReason>,
     lost: Option<EndReason>,
 }
 
 impl Leadership {
-    /// Returns the time until the term's deadline. The elector may release the lock before the deadline, unless the
-    /// caller holds a [permit](Leadership::permit).
+    /// Returns the time until the term's deadline. The elector may release the lock earlier, except while the caller
+    /// holds a [permit](Leadership::permit).
     ///
     /// # Errors
     ///
-    /// Returns [`LeadershipLost`] if the deadline has passed or the term has ended. After one error, all further calls
-    /// fail.
+    /// Returns [`LeadershipLost`] if the deadline has passed or the term has ended. Once this method has returned an
+    /// error, it always returns an error.
     pub fn check(&self) -> Result<Duration, LeadershipLost> {
         self.left(&self.state())
     }
 
-    /// Issues a permit to perform one action. The elector keeps the lock until the permit is dropped or expires.
+    /// Issues a permit for one action. The elector keeps the lock until the permit has been dropped or has expired.
     ///
     /// # Errors
     ///
-    /// Returns the same errors as [`Leadership::check`]. Also fails after the leader's work has ended.
+    /// Returns the same errors as [`Leadership::check`]. Also returns an error after the leader's work has ended.
     pub fn permit(&self) -> Result<Permit, LeadershipLost> {
-        // Count the permit before checking the leadership. Otherwise, an elector that ends the term could miss the
-        // permit and not wait for it.
+        // Create the permit's tracker token before checking the leadership. Otherwise, an elector that is ending the
+        // term might not wait for this permit.
         let count = self.shared.permits.token();
         let state = self.state();
         self.left(&state)?;
@@ -103,19 +104,19 @@ impl Leadership {
         }
     }
 
-    /// Runs `work` with a [permit](Leadership::permit) until the term ends. The method checks the leadership before
-    /// each poll of `work`. Therefore, `work` does not continue if a timer fires late or the machine was suspended.
+    /// Runs `work` under a [permit](Leadership::permit) until the term ends. The leadership is checked before each poll
+    /// of `work`. Therefore, `work` stops after the deadline even if a timer fires late or the machine was suspended.
     ///
     /// # Errors
     ///
-    /// Returns [`LeadershipLost`] if the term ended before `work`. The method then drops `work`.
+    /// Returns [`LeadershipLost`] if the term ends before `work` completes. The method then drops `work`.
     ///
     /// # Cancel safety
     ///
-    /// Dropping the future drops the work.
+    /// Dropping the future drops `work`.
     pub async fn run<F: Future>(&self, work: F) -> Result<F::Output, LeadershipLost> {
         let _permit = self.permit()?;
-        // The work is dropped before the permit, because it is declared after the permit.
+        // `work` is declared after the permit, so it is dropped before the permit.
         let mut work = pin!(work);
         let guarded = poll_fn(|context| match self.check() {
             Ok(_) => work.as_mut().poll(context).map(Ok),
@@ -128,10 +129,10 @@ impl Leadership {
         }
     }
 
-    /// Waits until the elector asks the work to end. The elector asks when it is stopped, when a preferred holder
-    /// should lead, when the callback's work has ended, or when the term is over.
+    /// Waits until the elector asks the leader's work to finish. This happens when the elector is stopped, when a
+    /// preferred holder should lead, when the callback's work has ended, or when the term is over.
     ///
-    /// After a stop was requested, the elector renews the lock until the work has ended.
+    /// During a graceful shutdown, the elector keeps renewing the lock until the leader's work has ended.
     ///
     /// # Cancel safety
     ///
@@ -141,14 +142,14 @@ impl Leadership {
         tokio::select! {
             biased;
             _ = self.lost() => {}
-            // An error means that the elector was dropped, which also ends the term.
+            // An error means that the elector was dropped, which ends the term.
             _ = state.wait_for(|state| state.draining.is_some()) => {}
         }
     }
 
     /// Makes the elector release the lock after the leader's work has ended, so that another replica can lead. Call
-    /// this method if this replica cannot do the work. The call does not end the work.
-    /// `Shards::run` in the crate `pintle-sharding` describes the effect of this call on shards.
+    /// this method if this replica is unable to do the leader's work. This method does not end the leader's work. For
+    /// the effect on shards, see `Shards::run` in the crate `pintle-sharding`.
     pub fn give_up(&self) {
         self.shared.gives_up.store(true, Ordering::Release);
     }
@@ -164,7 +165,7 @@ impl Leadership {
         state.draining.is_some() || self.left(&state).is_err()
     }
 
-    /// Waits until the term is over, and returns the reason for its end.
+    /// Waits until the term is over, and returns the reason.
     ///
     /// # Cancel safety
     ///
@@ -189,18 +190,18 @@ impl Leadership {
         &self.shared.term
     }
 
-    /// Returns the term's fencing token, or `None` if the server's resourceVersions are not numbers.
+    /// Returns the fencing token of the term, or `None` if the server's resourceVersions are not numeric.
     pub fn token(&self) -> Option<&Token> {
         self.shared.token.as_ref()
     }
 
-    /// Returns the term's deadline. Each renewal extends the deadline. The term can also end before its deadline.
+    /// Returns the term's deadline. Each renewal extends the deadline. A term can also end before its deadline.
     pub fn deadline(&self) -> Deadline {
         self.state.borrow().deadline
     }
 
-    /// Returns a copy of the term's state. Callers must not read the clocks under the channel's lock, because clocks
-    /// are user code.
+    /// Clones the state of the term out of the channel. The clocks are user code, so they must not be read under the
+    /// channel's lock.
     fn state(&self) -> TermState {
         self.state.borrow().clone()
     }
@@ -237,10 +238,10 @@ impl fmt::Debug for Leadership {
 
 /// The right to perform one action as the leader: see [`Leadership::permit`].
 ///
-/// Until a permit is dropped or expires, the elector does not release the lock or begin another term. A permit expires
-/// when its [deadline](Permit::deadline) has passed on the monotonic clock. Therefore, a timeout from
-/// [`Permit::remaining`] stays valid, even if the time of day is set forward and ends the term early. After the
-/// leader's work has ended, permits are no longer extended.
+/// Until the permit has been dropped or has expired, the elector keeps the lock and does not begin another term. A
+/// permit expires on the monotonic clock, at its [deadline](Permit::deadline). Therefore, a timeout computed from
+/// [`Permit::remaining`] stays valid even if the term ends early because the time of day was set forward. Permits are
+/// no longer extended after the leader's work has ended.
 ///
 /// # Examples
 ///
@@ -261,12 +262,12 @@ pub struct Permit {
 }
 
 impl Permit {
-    /// Returns the time until the permit expires. Returns zero if the permit has expired or the term is over.
+    /// Returns the time until the permit expires. Returns zero if the permit has expired or if the term is over.
     pub fn remaining(&self) -> Duration {
         self.leadership.check().unwrap_or_default()
     }
 
-    /// Returns the time at which the permit expires. While the leader's work runs, each renewal extends this time.
+    /// Returns the time at which this permit expires. Each renewal extends the permit while the leader's work runs.
     pub fn deadline(&self) -> Deadline {
         self.leadership.deadline()
     }
@@ -283,7 +284,7 @@ impl fmt::Debug for Permit {
     }
 }
 
-/// The elector's handle to a [`Leadership`]. Dropping the last clone ends the term.
+/// The elector's handle to a [`Leadership`], which ends the term when its last clone is dropped.
 #[derive(Clone)]
 pub(crate) struct TermHandle {
     shared: Arc<Shared>,
@@ -299,7 +300,7 @@ impl TermHandle {
         deadline: Deadline,
     ) -> Self {
         let permits = TaskTracker::new();
-        // Close the tracker now, because a wait for all permits ends only if the tracker is closed.
+        // Close the tracker first, because `TaskTracker::wait` returns only after the tracker was closed.
         permits.close();
         let shared = Shared {
             lock,
@@ -318,7 +319,7 @@ impl TermHandle {
         Leadership { shared: self.shared.clone(), state: self.state.subscribe() }
     }
 
-    /// Extends the deadline. Does nothing if a check may already have found that the term has expired.
+    /// Extends the deadline. Does nothing if a concurrent check may already have found the term expired.
     pub(crate) fn extend(&self, deadline: Deadline) {
         let now = self.shared.clocks.now();
         self.state.send_modify(|state| {
@@ -339,8 +340,8 @@ impl TermHandle {
         self.shared.gives_up.load(Ordering::Acquire)
     }
 
-    /// Returns the reason why the elector has asked the leader's work to end. Returns `None` if the elector has not
-    /// asked.
+    /// Returns the reason why the elector asked the leader's work to finish. Returns `None` if the elector has not
+    /// asked the work to finish.
     pub(crate) fn drains_for(&self) -> Option<EndReason> {
         self.state.borrow().draining.clone()
     }
@@ -351,12 +352,12 @@ impl TermHandle {
         });
     }
 
-    /// Ends the term after its work has ended, and issues no more permits. Waits until all permits were dropped or have
-    /// expired.
+    /// Ends the term after the leader's work has ended, and stops issuing permits. Waits until every permit has been
+    /// dropped or has expired.
     ///
-    /// Permits expire on the monotonic clock, because timeouts use the monotonic clock. If another clock has ended the
-    /// term earlier, for example because the time of day was set forward, existing permits stay valid until their
-    /// deadline.
+    /// Permits expire on the monotonic clock, because request timeouts also use the monotonic clock. Existing permits
+    /// stay valid until their deadline even if another clock has ended the term earlier, for example because the time
+    /// of day was set forward.
     pub(crate) async fn close(&self, reason: EndReason) {
         self.state.send_modify(|state| {
             state.draining.get_or_insert_with(|| reason.clone());
@@ -371,12 +372,12 @@ impl TermHandle {
     }
 }
 
-/// An error that reports that the term is over and that this process must not act as the leader.
+/// The error of a leadership whose term is over: this process must not act as the leader.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[error("no longer the leader by {lock}: {reason}")]
 pub struct LeadershipLost {
     /// The lock, as `namespace/name`.
     pub lock: Arc<str>,
-    /// The reason for the end of the term.
+    /// The reason why the term ended.
     pub reason: EndReason,
 }

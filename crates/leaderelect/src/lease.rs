@@ -17,7 +17,7 @@ pub struct Lease {
     /// The metadata.
     #[serde(default)]
     pub metadata: ObjectMeta,
-    /// The holder, its lease duration, and its times.
+    /// The holder of the lease, the lease duration and the times.
     #[serde(default, deserialize_with = "null_default")]
     pub spec: LeaseSpec,
 }
@@ -37,37 +37,37 @@ impl Lease {
     }
 }
 
-/// The spec of a [`Lease`], which stores an election record.
+/// The spec of a [`Lease`], which contains an election record.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase", from = "Wire")]
 pub struct LeaseSpec {
-    /// The holder's identity. Missing or empty if the lease is free.
+    /// The holder's identity. The lease is free if this field is missing or empty.
     pub holder_identity: Option<String>,
-    /// How many seconds the lease stays valid after a renewal. Servers reject values below 1.
+    /// The number of seconds for which the lease is valid after a renewal. Servers reject values below 1.
     pub lease_duration_seconds: Option<i32>,
-    /// The time at which the holder's term began. An invalid time counts as missing. Otherwise, an invalid time would
-    /// make the whole lease unreadable.
+    /// The time at which the holder acquired the lease. An invalid time is treated as missing. Otherwise, one invalid
+    /// time would make the whole lease unreadable.
     pub acquire_time: Option<MicroTime>,
-    /// The time of the holder's last renewal. An invalid time counts as missing.
+    /// The time of the holder's last renewal. An invalid time is treated as missing.
     pub renew_time: Option<MicroTime>,
     /// The number of holder changes.
     pub lease_transitions: Option<i32>,
-    /// The strategy, in a coordinated election.
+    /// The strategy of a coordinated election.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub strategy: Option<String>,
-    /// The contender that should become the holder, in a coordinated election.
+    /// The candidate that should become the holder in a coordinated election.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub preferred_holder: Option<String>,
     /// Undeclared fields of `spec`. Writes keep these fields.
     #[serde(flatten)]
     pub other: BTreeMap<String, Value>,
-    /// The text of invalid times. Writes omit this field. Electors compare the text, to detect renewals by a holder
+    /// The text of invalid times. Writes omit this field. Electors compare this text to detect the renewals of a holder
     /// that writes invalid times.
     #[serde(skip)]
     pub unreadable_times: String,
 }
 
-/// A [`LeaseSpec`] whose times are not decoded yet.
+/// A [`LeaseSpec`] before its times are parsed.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct Wire {
@@ -117,7 +117,7 @@ impl From<Wire> for LeaseSpec {
 }
 
 impl LeaseSpec {
-    /// Returns the lease's election record. A missing field becomes an empty string, 0 or `None`.
+    /// Returns the lease's election record. Missing fields are returned as an empty string, 0 or `None`.
     pub fn record(&self) -> LeaderElectionRecord {
         LeaderElectionRecord {
             holder_identity: self.holder_identity.clone().unwrap_or_default(),
@@ -130,7 +130,7 @@ impl LeaseSpec {
         }
     }
 
-    /// Stores `record` in the spec, without changing other fields.
+    /// Stores `record` in the spec, and leaves all other fields unchanged.
     pub fn put(&mut self, record: &LeaderElectionRecord) {
         self.holder_identity = Some(record.holder_identity.clone());
         self.lease_duration_seconds = Some(record.lease_duration_seconds);

@@ -1,4 +1,4 @@
-//! Leader election on a Lease, in which leadership is a guard with a deadline.
+//! Leader election with a Lease, in which leadership is a guard with a deadline.
 //!
 //! The elector releases the lock only after the leader's work has ended.
 //!
@@ -31,39 +31,41 @@
 //!
 //! - A [`LeaderElector`] contends for a [`Lock`], which stores a [`LeaderElectionRecord`]. A [`LeaseGroup`] contends
 //!   for many leases with one task, one watch and one client.
-//! - A [`LeaseLock`] is the most common lock. An [`AnnotationLock`] is for clusters and programs that do not use
-//!   Leases. A [`MultiLock`] migrates from an annotation to a Lease. A [`ResourceLock`] is any of these locks, chosen
-//!   by the name of its [kind](LockKind).
+//! - A [`LeaseLock`] is the most common lock. An [`AnnotationLock`] is for clusters and programs without Leases. A
+//!   [`MultiLock`] migrates from an annotation to a Lease. A [`ResourceLock`] is one of these locks, selected by its
+//!   [kind](LockKind).
 //! - A [`Candidate`] takes part in a coordinated election, in which the control plane chooses the leader.
 //! - [`Leadership`] is the right to act as the leader until a [`Deadline`], and a [`Permit`] is the right to
 //!   perform one action. A [`Term`] is one period of leadership, and a [`TermEnd`] describes its end.
 //!   Fencing [`Token`]s order terms.
 //! - The elector calls the functions in [`LeaderCallbacks`] and reports [`LeaderEvent`]s. An [`ElectionStatus`] shows
-//!   an election's state, for example in health checks. [`LeaderElectionConfig::metrics`] sets the metrics provider.
+//!   the state of an election, for example in health checks. [`LeaderElectionConfig::metrics`] sets the metrics
+//!   provider.
 //! - A state machine makes all decisions, without I/O.
 //!
 //! # Guarantees and limits
 //!
-//! The work of two electors with different identities does not overlap if their clocks' rates differ by a factor of
-//! less than `lease_duration / renew_deadline` (1.5 by default). Clock offsets do not matter. Here, work means code
-//! that runs [inside](Leadership::run) a leadership or holds a [permit](Leadership::permit), in any task or thread.
+//! Two electors with different identities never work at the same time if the rates of their clocks differ by a factor
+//! of less than `lease_duration / renew_deadline` (1.5 by default). Clock offsets do not matter. In this guarantee,
+//! work is any code that runs [inside](Leadership::run) a leadership or holds a [permit](Leadership::permit), in any
+//! task or thread.
 //!
-//! The deadline counts from the time at which the elector *sent* the last renewal that the lock stored. A renewal
-//! extends the deadline only when its response arrives. The deadline has passed when any of the three [clocks](Now)
-//! reaches it. Therefore, a term is already over when a machine wakes from a long suspend, or when a paused virtual
-//! machine resumes and its time of day is corrected.
+//! The deadline is measured from the time at which the last successful renewal was *sent*. The deadline is extended
+//! when the response to a renewal arrives. The deadline has passed as soon as any of the three [clocks](Now) reaches
+//! it. Therefore, a term is already over when a machine wakes up after a long suspend, or when a virtual machine
+//! resumes after a long pause and its time of day is corrected.
 //!
-//! In a [coordinated](LeaderElectionConfig::coordinated) election, the control plane uses its time of day to decide
-//! whether a lease has expired. Therefore, the machines' clocks must also show similar times.
+//! In a [coordinated](LeaderElectionConfig::coordinated) election, the control plane uses its wall clock to decide
+//! whether a lease has expired. Therefore, the wall clocks of all machines must also be roughly in sync.
 //!
-//! If a held lock is deleted, the holder of the deleted lock continues to work for less than `renew_deadline`. A
-//! candidate that has observed the lock waits for a lease duration after it observes the deletion. A new candidate that
-//! finds no lock leads without waiting.
+//! The holder of a deleted lock stops working less than `renew_deadline` after the deletion. A candidate that knew the
+//! lock waits for a lease duration after it has observed the deletion. A new candidate that finds no lock leads
+//! immediately.
 //!
-//! An election cannot prevent late requests. A server may execute a request that was sent before a term ended, or by a
-//! process that was frozen after it had checked its leadership. To reject late requests, the resource must compare
-//! [fencing tokens](Leadership::token). Two leaders can also work at the same time if the lock is deleted or written
-//! manually, or if two processes have the same identity.
+//! An election cannot prevent delayed requests. A server may execute a request after the sender's term has ended,
+//! because the request was delayed or because the sender was frozen after it had checked its leadership. To reject
+//! delayed requests, the resource must compare [fencing tokens](Leadership::token). Two leaders can also be active at
+//! the same time if the lock is deleted or edited manually, or if two processes share an identity.
 
 #[doc(hidden)]
 pub mod __private;
@@ -106,7 +108,7 @@ pub use status::{ElectionStatus, LockUnavailable, RenewalOverdue};
 pub use term::{EndReason, Term, TermEnd};
 pub use token::{InvalidToken, StaleToken, TOKEN_ANNOTATION, Token};
 
-// Runs the README's examples as doc tests.
+// Runs the examples in the README as doc tests.
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]
 struct Readme;

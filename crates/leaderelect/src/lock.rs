@@ -17,15 +17,15 @@ use crate::watching::watch_one;
 
 /// Storage for an election record, like client-go's `resourcelock.Interface`.
 ///
-/// A lock only reads and writes the record. A lock makes no decisions and has no state of its own.
+/// A lock reads and writes the record, but makes no decisions and keeps no state of its own.
 ///
 /// # Cancel safety
 ///
-/// Dropping a future cancels its request. The server may or may not have stored a cancelled write.
+/// Dropping a future cancels its request. The server may still store a cancelled write.
 ///
 /// # Examples
 ///
-/// A lock in memory, and an election with this lock:
+/// An election with a lock in memory:
 ///
 /// ```
 /// use pintle_leaderelect::{
@@ -94,7 +94,7 @@ use crate::watching::watch_one;
 /// # }
 /// ```
 pub trait Lock: Send + Sync + 'static {
-    /// The stored object. A write changes only the record in this object.
+    /// The stored object. A write replaces the record and leaves the rest of the object unchanged.
     type Object: Send + Sync + 'static;
 
     /// Returns the resource type of the object that stores the record.
@@ -103,33 +103,33 @@ pub trait Lock: Send + Sync + 'static {
     /// Returns the key of the object that stores the record.
     fn key(&self) -> &ObjectKey;
 
-    /// Returns the precision of the lock's stored times. The default is microseconds.
+    /// Returns the precision with which the lock stores times. The default is microseconds.
     fn time_precision(&self) -> TimePrecision {
         TimePrecision::Micros
     }
 
-    /// Returns the fencing token of a term that began with the state `began`. Implementations must not block.
+    /// Returns the fencing token of a term that starts with the state `began`. Implementations must not block.
     fn token(&self, began: &LockState) -> Option<Token> {
         Token::of(&began.version)
     }
 
-    /// Returns `true` if this lock supports [coordinated](crate::LeaderElectionConfig::coordinated) elections, in which the control plane
-    /// chooses the holder. Only locks in Leases support coordinated elections. The default is `true`.
+    /// Returns `true` if this lock supports [coordinated](crate::LeaderElectionConfig::coordinated) elections. Only
+    /// locks in Leases support coordinated elections. The default is `true`.
     fn can_be_coordinated(&self) -> bool {
         true
     }
 
-    /// Returns the metrics provider and the event hook for electors whose configuration does not set them. By default,
-    /// both are `None`.
+    /// Returns the metrics provider and the event hook for electors that configure neither. By default, both are
+    /// `None`.
     fn observers(&self) -> Observers {
         Observers::default()
     }
 
-    /// Watches the object that stores the record. The first event contains the object's current state. When the stream
-    /// ends, the elector opens another watch. After failures, the pauses between attempts grow. The default
-    /// implementation returns `None`, which means that the lock has no watch and the elector polls the lock.
+    /// Watches the object that stores the record. The first event contains the current state of the object. The elector
+    /// opens a new watch when the stream ends. The elector retries failed watches with increasing delays. The default
+    /// implementation returns `None`, so the elector polls the lock.
     ///
-    /// Events may be stale. Events only make an elector act sooner, and no decision is based only on events.
+    /// Events may be stale. Events can make an elector act sooner, but no decision relies on events alone.
     fn watch(&self) -> impl Future<Output = Result<Option<LockEvents<Self::Object>>, ApiError>> + Send {
         async { Ok(None) }
     }
@@ -137,13 +137,14 @@ pub trait Lock: Send + Sync + 'static {
     /// Reads the object's current state. Returns `None` if the object does not exist.
     fn get(&self) -> impl Future<Output = Result<Option<LockSnapshot<Self::Object>>, ApiError>> + Send;
 
-    /// Creates the object with the record. Fails if the object exists.
+    /// Creates the object with the given record. Fails if the object exists.
     fn create(
         &self,
         record: &LeaderElectionRecord,
     ) -> impl Future<Output = Result<LockSnapshot<Self::Object>, ApiError>> + Send;
 
-    /// Replaces the record in the object `base`. Fails if the stored object has changed since `base` was read.
+    /// Replaces the record in the given version of the object, `base`. Fails if the object has changed on the server
+    /// since `base` was read.
     fn update(
         &self,
         base: &Self::Object,
@@ -151,36 +152,36 @@ pub trait Lock: Send + Sync + 'static {
     ) -> impl Future<Output = Result<LockSnapshot<Self::Object>, ApiError>> + Send;
 }
 
-/// The stream of a lock's watch events.
+/// A stream of watch events of a lock.
 pub type LockEvents<O> = Pin<Box<dyn Stream<Item = LockEvent<O>> + Send>>;
 
 /// A watch event of a lock.
 #[derive(Clone, Debug)]
 pub enum LockEvent<O> {
-    /// The object was created or changed. The snapshot contains the object's state at the time of the event.
+    /// The object was created or changed. The snapshot contains the state of the object at the time of the event.
     Changed(LockSnapshot<O>),
     /// The object was deleted.
     Deleted {
-        /// The uid of the deleted object.
+        /// The uid of the object that was deleted.
         uid: String,
     },
-    /// The lock may have changed. The elector should read the lock.
+    /// The lock may have changed. The elector reads the lock after this event.
     MaybeChanged,
 }
 
-/// An object that stores a record, and this record.
+/// An object that stores an election record, and its record.
 #[derive(Clone, Debug)]
 pub struct LockSnapshot<O> {
     /// The record and its version.
     pub state: LockState,
-    /// The object, which is the base of the next write.
+    /// The object that the next write replaces.
     pub object: O,
 }
 
 /// A [`Lock`] in a [`Lease`].
 ///
-/// Use a separate client for the lock. If the leader's work used the same client, the client's rate limiter might delay
-/// a renewal until the term ends.
+/// Use a separate client for the lock, because the rate limiter of a shared client might delay a renewal until the term
+/// ends.
 ///
 /// # Examples
 ///
@@ -195,22 +196,21 @@ pub struct LockSnapshot<O> {
 /// ```
 #[derive(Debug)]
 pub struct LeaseLock<A> {
-    /// The API through which the lock reads, writes and watches the lease.
+    /// The API client for the lease.
     pub api: A,
     /// The key of the lease. The elector creates the lease if it does not exist.
     pub key: ObjectKey,
-    /// Labels that each write sets on the lease. Other labels are kept.
+    /// The labels that each write sets on the lease. Other labels are kept.
     pub labels: BTreeMap<String, String>,
-    /// Whether the elector watches the lease, to detect its release immediately. The default is `true`. If the watch is
-    /// forbidden, fails or reports no events, the elector polls the lease instead.
+    /// Whether the elector watches the lease to detect immediately when it is released. The default is `true`. If the
+    /// watch is forbidden, fails or reports no events, the elector polls the lease instead.
     pub watch: bool,
-    /// The metrics provider and the event hook for electors whose configuration does not set them. By default, both are
-    /// `None`.
+    /// The metrics provider and the event hook for electors that configure neither. By default, both are `None`.
     pub observers: Observers,
 }
 
 impl<A: ObjectApi<Lease> + ListWatch<Object = Lease>> LeaseLock<A> {
-    /// Creates a lock without labels for the lease `name` in `namespace`.
+    /// Creates a lock for the lease `name` in `namespace`, without labels.
     pub fn new(api: A, namespace: &str, name: &str) -> Self {
         let (key, labels) = (ObjectKey::new(namespace, name), BTreeMap::new());
         Self { api, key, labels, watch: true, observers: Observers::default() }
@@ -264,7 +264,7 @@ impl<A: ObjectApi<Lease> + ListWatch<Object = Lease>> Lock for LeaseLock<A> {
     }
 }
 
-/// Returns a lease's record and version.
+/// Returns the record and the version of a lease.
 pub fn state_of(lease: &Lease) -> LockState {
     let version = Version { uid: lease.uid().into(), resource_version: lease.resource_version().into() };
     LockState { version, record: lease.spec.record(), raw: Some(lease.spec.unreadable_times.clone().into()) }
@@ -275,8 +275,8 @@ pub(crate) fn locked(lease: Lease) -> Result<LockSnapshot<Lease>, ApiError> {
     Ok(LockSnapshot { state: state_of(&lease), object: lease })
 }
 
-/// Rejects an object without uid or resourceVersion as the base of a write. The server could not detect a conflict
-/// without these fields. The write could then overwrite the next leader's record or recreate a deleted object.
+/// Returns an error if `base` has no uid or no resourceVersion. Without these fields, the server could not detect
+/// conflicts. A write could then overwrite the next leader's record or recreate a deleted object.
 pub(crate) fn comparable(base: &impl Object, kind: &str) -> Result<(), ApiError> {
     if base.uid().is_empty() || base.resource_version().is_empty() {
         let message = format!("{kind} {} cannot be updated without uid and resourceVersion", base.key());
@@ -285,8 +285,8 @@ pub(crate) fn comparable(base: &impl Object, kind: &str) -> Result<(), ApiError>
     Ok(())
 }
 
-/// Checks that an object in the server's response has a uid and a resourceVersion. Only an object with both can be the
-/// base of a write.
+/// Returns an error if the server's response lacks a uid or a resourceVersion. Both fields are required in an object
+/// that the next write replaces.
 pub(crate) fn stored(object: &impl Object, kind: &str) -> Result<(), ApiError> {
     if object.uid().is_empty() || object.resource_version().is_empty() {
         let message = format!("{kind} {} was returned without uid or resourceVersion", object.key());

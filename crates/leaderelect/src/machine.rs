@@ -1,15 +1,15 @@
 //! A state machine that makes all of an elector's decisions, without I/O, clocks or tasks.
 //!
-//! The owner of a [`Machine`] passes signals and the current time to it, and executes the returned instructions. All
-//! decisions that affect safety are in the `Machine`, so a test can simulate many electors from one seed.
+//! The caller passes signals and the current time to a [`Machine`], and executes the instructions that it returns. All
+//! decisions that affect safety are made by the `Machine`, so a test can simulate many electors from one seed.
 //!
 //! Invariants:
 //!
-//! - A term's deadline is `renew_deadline` after the last stored write was *sent*.
-//! - When the `Machine` observes another record, a deletion or another uid, it ends the term before it does anything
-//!   else. A term never resumes, and the next term begins only after this term's work has ended.
-//! - Each write replaces a version that was observed before. The `Machine` releases the lock only after the work has
-//!   ended, and only if the last read returned a record of the same term.
+//! - The deadline of a term is `renew_deadline` after the last successful write was *sent*.
+//! - When the `Machine` observes a deletion, or another record or uid, it ends the term before it does anything else. A
+//!   term never resumes, and the next term begins only after the work of the previous term has ended.
+//! - Each write replaces a version that the `Machine` has observed. The `Machine` releases the lock only after the
+//!   leader's work has ended, and only if the last read returned a record of the same term.
 
 mod departing;
 mod following;
@@ -42,38 +42,37 @@ pub struct Machine {
     retries: Backoff,
     jitter: Jitter,
     first_renewal: Duration,
-    /// The `Machine` sends renewals at multiples of this duration on the monotonic clock. Zero allows any time.
+    /// Renewals are sent at multiples of this duration on the monotonic clock. Zero allows any time.
     grain: Duration,
     phase: Phase,
     stopping: bool,
     watch_is_up: bool,
-    /// `true` while the `Machine` relies on the watch. The watch must be open, and no read may have returned a change
-    /// that the watch did not report.
+    /// `true` while the watch is open and has reported every change that a read has returned.
     watching: bool,
-    /// The newest state that the watch has reported while this elector held the lock.
+    /// The latest state reported by the watch while this elector held the lock.
     last_hint: Option<LockState>,
-    /// The free lock that the watch has reported. The next write, at `next_try`, replaces this lock.
+    /// The free lock reported by the watch, which the next write, at `next_try`, replaces.
     vacancy: Option<LockState>,
     sent: Option<Sent>,
-    /// The time of the next tick, unless a signal arrives before this time.
+    /// The time of the next tick, unless a signal arrives first.
     next_try: Duration,
     observed: Option<Observation>,
-    /// The time until which a deleted lock still counts as held.
+    /// A deleted lock is treated as held until this time.
     held_until: Duration,
-    /// The time at which the lock was first found missing.
+    /// The time at which the lock was first observed to be missing.
     absent_since: Option<Duration>,
     preference: Preference,
     reported: Option<String>,
-    /// Failed writes that the server may have stored. For example, if a client sends a write twice, the server may
-    /// store the first attempt and reject the second attempt as a conflict. Each version can be replaced only once, so
-    /// at most one of these writes was stored. The list is emptied when a term begins or ends.
+    /// Failed writes that the server may nevertheless have stored. For example, if the client sends a write twice, the
+    /// server may store the first attempt and reject the second one as a conflict. The server has stored at most one of
+    /// these writes, because each version can be replaced only once. Cleared when a term begins or ends.
     in_doubt: Vec<Doubt>,
-    /// The lock's uid and record in the last term, after the term is over. If the lock still contains this record, no
-    /// contender leads.
+    /// After a term is over, the uid and the record of the lock in this term. No contender leads while the lock still
+    /// contains this record.
     last_term: Option<(String, LeaderElectionRecord)>,
-    /// The time in the last sent record.
+    /// The time in the last record that was sent.
     last_written: Option<Stamp>,
-    /// The time before which no record is written, so that the times in records are not ahead of the clock.
+    /// No record is written before this time, because the times in records must not be ahead of the clock.
     write_not_before: Duration,
     slow_paths: u64,
 }
@@ -91,30 +90,31 @@ enum Phase {
 struct Leading {
     term: Term,
     base: LockState,
-    /// The time at which the last counting write was sent. A stored write counts if candidates observe it as a change.
-    /// The deadline is computed from this time.
+    /// The time at which the last effective write was sent. A stored write is effective if candidates observe it as a
+    /// change. The term's deadline is computed from this time.
     counted: Now,
     deadline: Deadline,
     last_sent: Duration,
     conflicts: u32,
-    /// `true` if the lock must be read before the next write.
+    /// `true` if the `Machine` must read the lock before its next write.
     read_back: bool,
-    /// `true` if the control plane prefers another holder. The term is then not renewed, and lasts until its deadline
-    /// or until the work has ended.
+    /// `true` if the control plane prefers another holder. The term is then no longer renewed, and ends at its deadline
+    /// or when the leader's work has ended.
     yielding: bool,
-    /// `true` if the lock must be released after the work, even if `release_on_cancel` is `false`.
+    /// `true` if the lock must be released after the leader's work, even if `release_on_cancel` is `false`.
     gives_up: bool,
-    /// Another contender's lock that the watch has reported. `None` after a read has returned the current state.
+    /// The lock of another contender, as reported by the watch. `None` after a read has returned the current state of
+    /// the lock.
     foreign: Option<Box<Observation>>,
 }
 
 #[derive(Clone, Debug)]
 struct Releasing {
-    /// The term whose lock is released. `None` if it is unknown whether a write has begun a term.
+    /// The term whose lock is being released. `None` if it is unknown whether a write began a term.
     term: Option<Term>,
     until: Duration,
     conflicts: u32,
-    /// The next write. `None` until a read returns this elector's record.
+    /// The next write. `None` until a read has returned this elector's record.
     write: Option<LockRequest>,
 }
 
@@ -123,8 +123,8 @@ struct Sent {
     request: LockRequest,
     purpose: Purpose,
     at: Now,
-    /// `true` if this request creates the lock, and the `Machine` has observed another contender's lock since it sent
-    /// the request.
+    /// `true` if this request creates the lock, and another contender's lock was observed after the request had been
+    /// sent.
     overtaken: bool,
 }
 
@@ -137,35 +137,35 @@ enum Purpose {
 
 #[derive(Clone, Debug)]
 struct Doubt {
-    /// The version that the write replaces. `None` if the write creates the lock.
+    /// The object version that the write replaces, or `None` if the write creates the lock.
     base: Option<Version>,
     record: LeaderElectionRecord,
     sent: Now,
 }
 
-/// The maximum number of remembered writes with an unknown result. At the maximum, the oldest write is forgotten. If
-/// the server has stored a forgotten write, its record counts as another contender's record. A forgotten write cannot
-/// cause two leaders, but can delay the next term.
+/// The maximum number of writes with an unknown result that the `Machine` remembers. When this limit is reached, the
+/// oldest write is forgotten. If the server did store a forgotten write, its record is treated as another contender's
+/// record. Forgetting a write can delay the next term, but cannot cause two leaders.
 const MAX_DOUBTS: usize = 8;
 
-/// The maximum random delay before a candidate takes an expired lock. With a hundred candidates, most candidates then
-/// observe the next leader before they try to take the lock.
+/// The maximum random delay before a candidate acquires an expired lock. The delay lets most of a hundred candidates
+/// observe the next leader before they try to acquire the lock themselves.
 const EXPIRY_JITTER: Duration = Duration::from_millis(120);
 
-/// The maximum random delay before a candidate takes a lock that the watch has reported as free. Most candidates then
-/// observe the next leader before they try to take the lock.
+/// The maximum random delay before a candidate acquires a lock that the watch has reported as free. The delay lets most
+/// candidates observe the next leader before they try to acquire the lock themselves.
 const HINT_JITTER: Duration = Duration::from_millis(40);
 
 impl Machine {
-    /// Creates a contender that makes its first attempt immediately.
+    /// Creates a contender that tries to acquire the lock immediately.
     ///
-    /// `config` must be [valid](LeaderElectionConfig::validate). `precision` is the precision of the lock's stored
-    /// times.
+    /// `config` must be [valid](LeaderElectionConfig::validate). `precision` is the precision with which the lock
+    /// stores times.
     pub fn new(config: LeaderElectionConfig, precision: TimePrecision, now: Now) -> Self {
         let seed = config.seed();
         Self {
             retries: Backoff::new(config.retries(), seed),
-            // Use another seed, so that the two sequences of random numbers differ.
+            // Use a second seed so that the two random sequences differ.
             jitter: Jitter::new(!seed),
             first_renewal: config.retry_period,
             grain: Duration::ZERO,
@@ -192,19 +192,19 @@ impl Machine {
         }
     }
 
-    /// Sets the time between a term's beginning and its first renewal, as a fraction of the retry period. `Machine`s
-    /// whose terms begin at the same time should have different fractions, so that they send renewals at different
-    /// times. The default is 1.
+    /// Sets the delay between the beginning of a term and its first renewal, as a fraction of the retry period. Choose
+    /// different fractions for `Machine`s whose terms begin at the same time, to spread their renewals. The default
+    /// is 1.
     pub fn begin_renewals_at(&mut self, share: f64) {
         self.first_renewal = self.config.retry_period.mul_f64(share.clamp(0.0, 1.0));
     }
 
-    /// Rounds the time of each renewal down to a multiple of a sixteenth of the retry period. Many `Machine`s then send
-    /// renewals in batches, and can share a timer. Has no effect if the rounding could make two renewals less than a
+    /// Rounds renewal times down to multiples of a sixteenth of the retry period. Rounding lets many `Machine`s send
+    /// their renewals in batches and share a timer. Rounding has no effect if it could place two renewals less than a
     /// second apart.
     pub fn gather_renewals(&mut self) {
         let grain = self.config.retry_period / 16;
-        // A renewal less than a second after the previous one does not extend the term.
+        // A renewal within a second of the previous one does not extend the term.
         if self.config.retry_period - grain > Duration::from_secs(1) {
             self.grain = grain;
         }
@@ -223,10 +223,10 @@ impl Machine {
         }
     }
 
-    /// Processes one signal, and returns the instructions that the owner must execute in order.
+    /// Processes one signal, and returns the instructions for the owner to execute in order.
     pub fn step(&mut self, signal: Signal, now: Now) -> Vec<Instruction> {
         let mut instructions = Vec::new();
-        // Check the deadline before processing the signal, because the term may have expired.
+        // Check the deadline before processing the signal, because the term may already have expired.
         if let Phase::Leading(leading) = &self.phase
             && leading.deadline.has_passed(now)
         {
@@ -253,8 +253,8 @@ impl Machine {
         instructions
     }
 
-    /// Returns the time at which the owner must call [`Machine::step`] with [`Signal::Tick`], unless another signal
-    /// arrives first. Returns `None` if no tick is needed.
+    /// Returns the time at which the owner must call [`Machine::step`] with [`Signal::Tick`] if no other signal arrives
+    /// first. Returns `None` if no tick is required.
     pub fn wake_at(&self) -> Option<Deadline> {
         let next_try = self.sent.is_none().then_some(self.next_try);
         match &self.phase {
@@ -273,12 +273,12 @@ impl Machine {
         matches!(self.phase, Phase::Leading(_))
     }
 
-    /// Returns the last observed holder. Returns an empty string if the lock is free, and `None` before the first read.
+    /// Returns the last observed holder. Returns an empty string if the lock is free, or `None` before the first read.
     pub fn leader(&self) -> Option<&str> {
         self.reported.as_deref()
     }
 
-    /// Returns the number of renewals that had to read the lock first, like client-go's metric
+    /// Returns the number of renewals that required a read of the lock, like client-go's metric
     /// `leader_election_slowpath_total`.
     pub fn slow_paths(&self) -> u64 {
         self.slow_paths
@@ -301,7 +301,7 @@ impl Machine {
             let unreported =
                 |seen: &Observation| found.as_ref().is_none_or(|found| found.version != seen.state.version);
             if self.observed.as_ref().is_some_and(unreported) {
-                // The watch did not report this change, so do not rely on the watch.
+                // The watch missed this change, so it is no longer trusted.
                 self.watching = false;
             }
             self.vacancy = None;
@@ -335,7 +335,7 @@ impl Machine {
                 self.renewed(doubt, answer, now, instructions);
             }
             (Phase::Releasing(_), Purpose::Release) => self.released(answer, now),
-            // The term of the request is over. The result was only used to update the observed state.
+            // The term in which the request was sent is over, so the result has only updated the observed state.
             (Phase::Following, _) if self.stopping => self.release_rest(now),
             _ => self.next_try = self.next_try.min(now.monotonic + self.config.retry_period),
         }
@@ -369,16 +369,15 @@ impl Machine {
 
     fn send(&mut self, request: LockRequest, purpose: Purpose, now: Now, instructions: &mut Vec<Instruction>) {
         if purpose == Purpose::Contend {
-            // A signal during the request can set an earlier time. The result of the request must not overwrite this
-            // time.
+            // A signal that arrived during the request may have set an earlier time, which must be kept.
             self.next_try = Duration::MAX;
         }
         self.sent = Some(Sent { request: request.clone(), purpose, at: now, overtaken: false });
         instructions.push(Instruction::Send { request, timeout: self.timeout(now) });
     }
 
-    /// Ends a release at its time limit. Finishes the `Machine` if a stop was requested and no request or work is
-    /// pending.
+    /// Stops trying to release the lock at the time limit. Finishes the `Machine` if a stop was requested and no
+    /// request or work is pending.
     fn finish_if_late(&mut self, now: Now, instructions: &mut Vec<Instruction>) {
         if let Phase::Releasing(releasing) = &self.phase
             && self.sent.is_none()
@@ -388,7 +387,8 @@ impl Machine {
             self.phase = Phase::Following;
             self.next_try = now.monotonic + self.retries.next(None);
         }
-        // Do not finish if a release is pending. The release starts after the response to the current request.
+        // Do not finish while a release is pending. The release starts when the response to the current request has
+        // arrived.
         let nothing_left = self.left_over().is_none();
         let quiet = self.sent.as_ref().is_none_or(|sent| sent.request == LockRequest::Read && nothing_left);
         if self.stopping && quiet && self.in_doubt.is_empty() && matches!(self.phase, Phase::Following) {
@@ -421,7 +421,7 @@ impl Machine {
         self.yield_if_asked(instructions);
     }
 
-    /// Asks the leader's work to end if another contender should hold the lock.
+    /// Asks the leader's work to finish if another contender should hold the lock.
     fn yield_if_asked(&mut self, instructions: &mut Vec<Instruction>) {
         if let Phase::Leading(leading) = &mut self.phase
             && let Some(other) = self.preference.yield_to.take()
@@ -456,20 +456,20 @@ impl Machine {
         }
         self.in_doubt.clear();
         self.next_try = now.monotonic;
-        // The term ended before its deadline. No other contender can have led since the last renewal, so the wait for
-        // an earlier deleted lock can end.
+        // The term ended before its deadline. No other contender has led since the last renewal, so there is no need to
+        // wait any longer for an earlier lock that was deleted.
         if reason != EndReason::Deadline {
             self.held_until = Duration::ZERO;
         }
         if reason == EndReason::Deleted {
-            // Another contender may have held the lock after the deletion. This contender must then wait.
+            // Another contender may have held the lock since the deletion. This contender must then wait.
             self.observed = foreign.map(|foreign| *foreign);
         }
         instructions.push(Instruction::StopLeading(reason));
     }
 
-    /// Records an observed state of the lock. Returns `true` if the record or the uid has changed. A change restarts
-    /// the wait for the record's expiry.
+    /// Records the observed state of the lock. Returns `true` if the record or the uid changed. A change restarts the
+    /// timeout after which the record expires.
     fn observe(&mut self, found: Option<&LockState>, now: Now, instructions: &mut Vec<Instruction>) -> bool {
         let Some(found) = found else {
             if let Some(gone) = self.observed.take() {
@@ -495,8 +495,8 @@ impl Machine {
         changed
     }
 
-    /// Makes this contender wait after the deletion of an observed lock. The holder may have acquired or renewed the
-    /// lock right before the deletion, and may then work for almost a lease duration.
+    /// Makes this contender wait after a lock that it has observed was deleted. The holder may have acquired or renewed
+    /// the lock right before the deletion, and may stay active for almost a lease duration.
     fn wait_out(&mut self, gone: &LockState, now: Now) {
         let own = self.config.lease_duration;
         if self.config.wait_after_deletion {
@@ -513,8 +513,8 @@ impl Machine {
         instructions.push(Instruction::NewLeader(holder.into()));
     }
 
-    /// Returns `found` with the newest known version. The watch may have reported a newer version with the same record,
-    /// after another program has written the object.
+    /// Returns `found` with the latest version that is known. Another program may have written the object without
+    /// changing the record, and the watch may have reported this newer version.
     fn newest(&self, mut found: LockState) -> LockState {
         let seen = self.observed.as_ref().map(|observed| &observed.state);
         for known in seen.into_iter().chain(&self.last_hint) {
@@ -532,14 +532,14 @@ impl Machine {
         self.in_doubt.push(doubt);
     }
 
-    /// Returns the time at which the write that stored `found` was sent. Returns `None` if no write with an unknown
-    /// result contains this record.
+    /// Returns the time at which the write that is stored in `found` was sent. Returns `None` if the record does not
+    /// belong to a write with an unknown result.
     fn settle(&self, found: &LeaderElectionRecord) -> Option<Now> {
         self.in_doubt.iter().find(|doubt| doubt.record == *found).map(|doubt| doubt.sent)
     }
 
-    /// Returns the pause after repeated conflicts with another program. Without jitter, each attempt could coincide
-    /// with a write of the other program.
+    /// Returns the pause after repeated conflicts with another program. Without jitter, each attempt could collide with
+    /// a write of the other program.
     fn conflict_pause(&mut self) -> Duration {
         self.config.retry_period / 4 + self.jitter.up_to(self.config.retry_period / 8)
     }

@@ -1,4 +1,4 @@
-//! An elector's metrics. A metric that client-go also has uses client-go's name.
+//! An elector's metrics. Metrics that exist in client-go have client-go's names.
 
 use std::any::Any;
 
@@ -62,7 +62,7 @@ pub(crate) struct Instruments {
     pub(crate) renewal_duration: Box<dyn Histogram>,
     pub(crate) malformed: Box<dyn Counter>,
     term_ends: [(&'static str, Box<dyn Counter>); EndReason::NAMES.len()],
-    /// Dropping this field unregisters the gauges.
+    /// Unregisters the gauges when dropped.
     _pulled: [Box<dyn Any + Send + Sync>; 2],
 }
 

@@ -1,4 +1,4 @@
-//! Pairs of locks, which migrate an election from an annotation to a Lease.
+//! Pairs of locks that migrate an election from an annotation to a Lease.
 
 use pintle_meta::{ApiError, ApiResource, MicroTime, ObjectKey};
 
@@ -8,35 +8,35 @@ use crate::record::{LeaderElectionRecord, LockState, TimePrecision, Version};
 use crate::token::Token;
 use crate::watching::map;
 
-/// The holder that a [`MultiLock`] reports if its two locks have different holders, like client-go's `UnknownLeader`. A
-/// contender must not use this identity.
+/// The holder that a [`MultiLock`] reports if its two locks disagree about the holder, like client-go's
+/// `UnknownLeader`. Contenders must not use this identity.
 pub const UNKNOWN_LEADER: &str = "leaderelection.k8s.io/unknown";
 
-/// A pair of locks, its two *halves*, that a leader always holds together, like client-go's `MultiLock` for
-/// `configmapsleases` and `endpointsleases`.
+/// A pair of locks that the leader always holds together, like client-go's `MultiLock` for `configmapsleases` and
+/// `endpointsleases`.
 ///
-/// A `MultiLock` migrates replicas from an [`AnnotationLock`](crate::AnnotationLock), its primary lock, to a
-/// [`LeaseLock`](crate::LeaseLock), its secondary lock. The first rollout replaces the annotation with both locks, and
-/// the second rollout replaces both locks with the Lease. Programs that use only the annotation do not detect programs
-/// that use only the Lease, so they must not run at the same time. The primary lock's object must exist until no
-/// program uses both locks.
+/// A `MultiLock` migrates replicas from its primary lock, an [`AnnotationLock`](crate::AnnotationLock), to its
+/// secondary lock, a [`LeaseLock`](crate::LeaseLock). The migration takes two rollouts: first from the annotation to
+/// both locks, and then from both locks to the Lease. Programs that use only the annotation must not run at the same
+/// time as programs that use only the Lease, because they cannot see each other. Keep the object of the primary lock
+/// until no program uses both locks.
 ///
 /// # Guarantees
 ///
-/// - A contender that holds only one of the two locks does not lead. A term begins or is renewed only if both locks
-///   accept the write. A lock rejects the write if it has changed since it was read. Unlike client-go, `MultiLock`
-///   never takes over a lock that another contender has changed.
-/// - If the two locks have different holders, the reported holder is [`UNKNOWN_LEADER`]. The holders differ if a crash
-///   or a rejection has let a write change only one lock. All contenders then wait until both locks have been unchanged
-///   for a full lease duration. If a write changes only one lock, its error has
-///   [`earlier_may_have_acted`](ApiError::earlier_may_have_acted) set, and no contender leads for one lease duration.
-/// - If the two locks have the same holder but only one has the last renewal, the merged record has no `renew_time`.
-///   Therefore, electors can always distinguish this record from a record that both locks have accepted.
-/// - A term's fencing [token](Lock::token) is the secondary lock's token, so tokens continue to increase after all
-///   replicas use only the Lease.
+/// - A contender must hold both locks to lead. A term begins or is extended only if both locks accept the write. Each
+///   lock rejects the write if it was changed after the read. Unlike client-go, a `MultiLock` never takes over a lock
+///   that another contender has changed.
+/// - If the two locks have different holders, the `MultiLock` reports [`UNKNOWN_LEADER`] as the holder. The holders
+///   differ after a crash or a rejection between the two writes. All contenders then wait until both locks have stayed
+///   unchanged for a full lease duration. If a write changes only one lock, it returns an error with
+///   [`earlier_may_have_acted`](ApiError::earlier_may_have_acted), and no contender leads for one lease duration.
+/// - If both locks have the same holder but only one of them contains the last renewal, the merged record has no
+///   `renew_time`. Therefore, electors can distinguish this record from a record that both locks have accepted.
+/// - The fencing [token](Lock::token) of a term is the token of the secondary lock, so tokens keep increasing after the
+///   migration to the Lease.
 ///
-/// If the primary lock's object is missing, the whole `MultiLock` counts as missing, even if the Lease exists. After
-/// the primary lock's object is created, the two locks have different holders.
+/// If the object of the primary lock is missing, the whole `MultiLock` is treated as missing, even if the Lease exists.
+/// The two locks have different holders after the object of the primary lock has been created.
 ///
 /// # Examples
 ///
@@ -60,7 +60,7 @@ pub struct MultiLock<P, S> {
 }
 
 impl<P: Lock, S: Lock> MultiLock<P, S> {
-    /// Combines two locks. The resource and the key of the combined lock are the primary lock's.
+    /// Combines two locks. The primary lock determines the resource type and the key of the combined lock.
     pub fn new(primary: P, secondary: S) -> Self {
         Self { primary, secondary }
     }
@@ -74,7 +74,7 @@ impl<P: Lock, S: Lock> MultiLock<P, S> {
         let raw = Some(both_raw(&primary.state, secondary.as_ref().map(|half| &half.state)));
         let first = self.cut(primary.state.record);
         let Some(secondary) = secondary else {
-            // Omit the renew time, because the secondary lock has not accepted this record.
+            // Omit the renew time, because the secondary lock has not accepted this record yet.
             let record = LeaderElectionRecord { renew_time: None, ..first };
             return LockSnapshot { state: LockState { version, record, raw }, object: (primary.object, None) };
         };
@@ -84,8 +84,8 @@ impl<P: Lock, S: Lock> MultiLock<P, S> {
         let same_time = first.renew_time == second.renew_time;
         let record = match first.holder_identity == second.holder_identity {
             true if same_time => first,
-            // A write has changed only one lock. The times do not show which lock is newer, because a clock may have
-            // been set back.
+            // A write changed only one of the two locks. The times do not reveal which of the two locks is newer,
+            // because a clock may have been set back.
             true if second.renew_time < first.renew_time => LeaderElectionRecord { renew_time: None, ..second },
             true => LeaderElectionRecord { renew_time: None, ..first },
             false => LeaderElectionRecord { holder_identity: UNKNOWN_LEADER.into(), ..first },
@@ -94,7 +94,7 @@ impl<P: Lock, S: Lock> MultiLock<P, S> {
         LockSnapshot { state: LockState { version, record, raw }, object: (primary.object, Some(secondary.object)) }
     }
 
-    /// Truncates the times in a record to a precision that both locks can store.
+    /// Truncates the times of a record to the precision of the less precise lock.
     fn cut(&self, record: LeaderElectionRecord) -> LeaderElectionRecord {
         let precision = self.time_precision();
         let cut = |time: Option<MicroTime>| time.map(|time| precision.cut(time.0));
@@ -135,8 +135,8 @@ impl<P: Lock, S: Lock> Lock for MultiLock<P, S> {
         self.secondary.token(&LockState::new(version, began.record.clone()))
     }
 
-    /// Watches the secondary lock, which a release writes last. The watch reports only releases and deletions, so the
-    /// elector still polls the lock.
+    /// Watches the secondary lock, which is written last during a release. The elector still polls the lock, because
+    /// this watch only reports releases and deletions.
     async fn watch(&self) -> Result<Option<LockEvents<Self::Object>>, ApiError> {
         let events = self.secondary.watch().await?;
         Ok(events.map(vacancies))
@@ -168,7 +168,7 @@ impl<P: Lock, S: Lock> Lock for MultiLock<P, S> {
     }
 }
 
-/// Joins the versions of the two locks with a plus sign. A uid or a resourceVersion never contains a plus sign.
+/// Joins the versions of both locks with a plus sign. A plus sign never occurs in a uid or a resourceVersion.
 fn join(primary: &Version, secondary: Option<&Version>) -> Version {
     let (uid, resource_version) =
         secondary.map_or(("", ""), |version| (version.uid.as_str(), version.resource_version.as_str()));
@@ -178,19 +178,20 @@ fn join(primary: &Version, secondary: Option<&Version>) -> Version {
     }
 }
 
-/// Returns the stored data of both locks as text. The merged record alone does not change if only one lock is renewed.
+/// Returns the stored data of both locks as text. The text also changes if only one lock is renewed, unlike the merged
+/// record.
 fn both_raw(primary: &LockState, secondary: Option<&LockState>) -> Box<str> {
     let half = |state: &LockState| format!("{:?} {:?}", state.record, state.raw);
     format!("{} {:?}", half(primary), secondary.map(half)).into()
 }
 
-/// Sets `earlier_may_have_acted` in an error of the second write, because the other lock has already accepted its
+/// Sets `earlier_may_have_acted` in the error of the second write, because the first lock has already accepted its
 /// write.
 fn half_way(error: ApiError) -> ApiError {
     ApiError { earlier_may_have_acted: true, ..error }
 }
 
-/// Forwards only releases and deletions of the secondary lock.
+/// Forwards only the releases and deletions of the secondary lock.
 fn vacancies<O: 'static, B: Send + 'static>(secondary: LockEvents<O>) -> LockEvents<B> {
     map(secondary, |event| match event {
         LockEvent::Changed(half) if !half.state.record.is_vacant() => None,

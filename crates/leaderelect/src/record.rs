@@ -1,30 +1,30 @@
-//! Election records, and the versions of the objects that store them.
+//! Election records, and the versions of the objects that contain them.
 
 use std::time::Duration;
 
 use jiff::Timestamp;
 use pintle_meta::MicroTime;
 
-/// The election record that a lock stores, like client-go's `LeaderElectionRecord`.
+/// The election record in a lock, like client-go's `LeaderElectionRecord`.
 ///
-/// The two times are for people and for other programs. Electors do not use them for decisions. For an observer, a
-/// record has expired if it has not changed for its lease duration on the observer's own clock.
+/// The two times are informational. Electors do not base decisions on them. An observer treats a record as expired if
+/// it stays unchanged for its lease duration, measured on the observer's own clock.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct LeaderElectionRecord {
-    /// The holder's identity, or an empty string if the lock is free.
+    /// The identity of the holder, or an empty string if the lock is free.
     pub holder_identity: String,
-    /// How many seconds a candidate must observe the record unchanged before it takes over. Zero and negative values
-    /// count as missing.
+    /// The number of seconds for which the record must stay unchanged before a candidate takes over. Zero and negative
+    /// values are treated as missing.
     pub lease_duration_seconds: i32,
-    /// The time at which the holder's term began.
+    /// The time at which the holder acquired the lock.
     pub acquire_time: Option<MicroTime>,
     /// The time of the holder's last renewal.
     pub renew_time: Option<MicroTime>,
     /// The number of holder changes.
     pub leader_transitions: i32,
-    /// A coordinated election's strategy, such as [`OLDEST_EMULATION_VERSION`](crate::OLDEST_EMULATION_VERSION).
+    /// The strategy of a coordinated election, such as [`OLDEST_EMULATION_VERSION`](crate::OLDEST_EMULATION_VERSION).
     pub strategy: Option<String>,
-    /// In a coordinated election, the contender for which the current holder should give up the lock. `None` if the
+    /// The contender to which the current holder should hand over the lock in a coordinated election. `None` if the
     /// current holder may keep the lock.
     pub preferred_holder: Option<String>,
 }
@@ -35,8 +35,8 @@ impl LeaderElectionRecord {
         self.holder_identity.is_empty()
     }
 
-    /// Returns how long the record stays valid without a change. If the record contains no duration, returns `own`,
-    /// which is the observer's lease duration.
+    /// Returns how long the record is valid without a change. Returns `own`, the lease duration of the observer, if the
+    /// record contains no duration.
     pub fn lease_duration(&self, own: Duration) -> Duration {
         match u64::try_from(self.lease_duration_seconds) {
             Ok(seconds @ 1..) => Duration::from_secs(seconds),
@@ -44,8 +44,8 @@ impl LeaderElectionRecord {
         }
     }
 
-    /// Returns `true` if both records belong to the same term. Records of one term have the same holder, acquire time
-    /// and number of transitions.
+    /// Returns `true` if both records belong to the same leadership term. The records of a term have the same holder,
+    /// acquire time and number of transitions.
     #[doc(hidden)]
     pub fn same_term(&self, other: &Self) -> bool {
         self.holder_identity == other.holder_identity
@@ -54,10 +54,10 @@ impl LeaderElectionRecord {
     }
 }
 
-/// A version of an object. Only resourceVersions with the same uid can be compared.
+/// A version of an object. Only resourceVersions of the same uid can be compared.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Version {
-    /// The uid of the object that stores the record.
+    /// The uid of the object in which the record is stored.
     pub uid: String,
     /// The resourceVersion of the object.
     pub resource_version: String,
@@ -65,12 +65,12 @@ pub struct Version {
 
 impl Version {
     /// Returns `true` if `other` is a version of the same object. If `self` is the version of a
-    /// [`MultiLock`](crate::MultiLock), it may be from a time at which only the primary lock's object existed.
+    /// [`MultiLock`](crate::MultiLock), the secondary lock may have been missing at that time.
     pub(crate) fn goes_on_in(&self, other: &Self) -> bool {
         self.uid == other.uid || (self.uid.ends_with('+') && other.uid.starts_with(&self.uid))
     }
 
-    /// Returns `Some(true)` if `self` is older than `other`, and `None` if the two versions cannot be compared.
+    /// Returns `Some(true)` if `self` is older than `other`, or `None` if the versions are not comparable.
     #[doc(hidden)]
     pub fn is_before(&self, other: &Self) -> Option<bool> {
         let number = |version: &Self| version.resource_version.parse::<u64>().ok();
@@ -78,35 +78,35 @@ impl Version {
     }
 }
 
-/// A record, and the object's version when the record was read or written.
+/// A record, and the version of its object when the record was read or written.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct LockState {
     /// The object's version.
     pub version: Version,
     /// The election record.
     pub record: LeaderElectionRecord,
-    /// Stored data that `record` cannot represent, such as an invalid time, or the second lock's data of a
-    /// [`MultiLock`](crate::MultiLock). Electors only compare this data. If `raw` is `None`, they compare only
+    /// Stored data that does not fit into `record`, such as an invalid time, or the second lock of a
+    /// [`MultiLock`](crate::MultiLock). Electors only compare this data. If `raw` is `None`, electors compare only
     /// `record`.
     pub raw: Option<Box<str>>,
 }
 
 impl LockState {
-    /// Creates a state without `raw` data.
+    /// Creates a lock state without `raw` data.
     pub fn new(version: Version, record: LeaderElectionRecord) -> Self {
         Self { version, record, raw: None }
     }
 
-    /// Returns `true` if both states contain the same election record of the same object. A write of other data, such
-    /// as a label, changes only the resourceVersion.
+    /// Returns `true` if both states contain the same record in the same object. If another program writes other data,
+    /// such as a label, only the resourceVersion changes.
     #[doc(hidden)]
     pub fn repeats(&self, earlier: &Self) -> bool {
         let same_raw = self.raw.as_ref().zip(earlier.raw.as_ref()).is_none_or(|(raw, earlier)| raw == earlier);
         same_raw && self.version.uid == earlier.version.uid && self.record == earlier.record
     }
 
-    /// Adopts the version of `later`, unless it is older. Both states must have the same election record: see
-    /// [`repeats`](Self::repeats).
+    /// Adopts the version of `later` unless that version is older. Both states must contain the same election record:
+    /// see [`repeats`](Self::repeats).
     #[doc(hidden)]
     pub fn repeated_as(&mut self, later: &Self) {
         if later.version.is_before(&self.version) != Some(true) {
@@ -118,19 +118,19 @@ impl LockState {
     }
 }
 
-/// The precision of a lock's stored times.
+/// The precision of the times in a lock.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum TimePrecision {
     /// Microseconds, as in a Lease.
     #[default]
     Micros,
-    /// Whole seconds, as in a lock annotation on a ConfigMap or Endpoints object.
+    /// Whole seconds, as in an annotation of a ConfigMap or Endpoints object.
     Seconds,
 }
 
 impl TimePrecision {
-    /// Truncates a time to this precision. An elector truncates each time before it writes a record, so that it
-    /// recognizes the record when it reads it back.
+    /// Truncates a time to this precision. An elector truncates every time that it writes, so that the record is
+    /// unchanged when the elector reads it again.
     pub(crate) fn cut(self, moment: Timestamp) -> MicroTime {
         let cut = match self {
             Self::Micros => Timestamp::from_microsecond(moment.as_microsecond()),

@@ -1,4 +1,4 @@
-//! Locks whose kind is chosen by client-go's name for it, such as `leases`.
+//! Locks that are selected by client-go's name for their kind, such as `leases`.
 
 use std::fmt;
 use std::str::FromStr;
@@ -15,8 +15,7 @@ use crate::record::{LeaderElectionRecord, LockState, TimePrecision};
 use crate::token::Token;
 use crate::watching::map;
 
-/// The kind of a lock, which can be parsed from client-go's names. Those names are the values of client-go's
-/// `resourceLock` setting and flag.
+/// The kind of a lock, which can be parsed from the values of client-go's `resourceLock` setting and flag.
 ///
 /// # Examples
 ///
@@ -29,7 +28,7 @@ use crate::watching::map;
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum LockKind {
-    /// `leases`, the recommended kind of lock.
+    /// `leases`, which is the recommended kind.
     #[default]
     Leases,
     /// `configmaps`: an annotation of a ConfigMap. Supported by client-go until 1.23.
@@ -56,7 +55,7 @@ impl LockKind {
         }
     }
 
-    /// Returns the resource whose annotation contains the record. Returns `None` if locks of this kind use no
+    /// Returns the resource type whose annotation contains the record. Returns `None` if this kind of lock uses no
     /// annotation.
     pub fn annotated(self) -> Option<ApiResource> {
         let resource = |kind, plural| Some(ApiResource::new("v1", kind, plural, Scope::Namespaced));
@@ -83,7 +82,7 @@ impl FromStr for LockKind {
     }
 }
 
-/// An error for a text that is not the name of a [`LockKind`].
+/// The error for a string that is not the name of a [`LockKind`].
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[error(
     "{name:?} is not a lock kind; use leases, or one of the legacy kinds configmaps, endpoints, configmapsleases, endpointsleases"
@@ -93,7 +92,7 @@ pub struct UnknownLockKind {
     pub name: String,
 }
 
-/// A lock whose kind is chosen at run time, like the result of client-go's `resourcelock.New`.
+/// A lock whose kind is selected at run time, like the result of client-go's `resourcelock.New`.
 ///
 /// # Examples
 ///
@@ -125,8 +124,8 @@ where
     M: ObjectApi<DynamicObject> + ListWatch<Object = DynamicObject>,
     L: ObjectApi<Lease> + ListWatch<Object = Lease>,
 {
-    /// Creates the lock `name` in `namespace`. If `kind` uses an annotation, the function calls `annotated` to get the
-    /// API for the annotated resource.
+    /// Creates a lock of the given kind, `name` and `namespace`. Calls `annotated` to get the API for the annotated
+    /// resource if `kind` uses an annotation.
     pub fn new(
         kind: LockKind,
         namespace: &str,
@@ -160,7 +159,7 @@ where
     }
 }
 
-/// The object in which a [`ResourceLock`] stores its record.
+/// The object that contains the record of a [`ResourceLock`].
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub enum LockObject {
@@ -168,7 +167,7 @@ pub enum LockObject {
     Lease(Lease),
     /// The annotated object.
     Annotated(DynamicObject),
-    /// The annotated object, and the Lease if it exists.
+    /// The annotated object, and the Lease if there is one.
     Both(Box<(DynamicObject, Option<Lease>)>),
 }
 

@@ -1,5 +1,5 @@
-//! The [`Shell`], a task that drives one or many [`Machine`](crate::machine::Machine)s. The task owns the `Machine`s'
-//! timers, requests and watch, but makes no election decisions.
+//! The [`Shell`], a task that drives one or more [`Machine`](crate::machine::Machine)s. The task owns the timers, the
+//! requests and the watch of the `Machine`s, but makes no election decisions.
 
 mod contest;
 
@@ -28,21 +28,21 @@ use crate::watching::WatchMessage;
 use contest::{Answer, Stepped};
 pub(crate) use contest::{Contest, Notice};
 
-/// A watch event and the key of its lock. An event without a key is for all `Contest`s of the `Shell`.
+/// A watch event and the key of its lock. An event without a key applies to all `Contest`s of the `Shell`.
 pub(crate) type Seen<O> = (Option<ObjectKey>, LockEvent<O>);
 
-/// A handle to the task that drives elections. Dropping the handle ends the task.
+/// A handle to the task that drives elections. Dropping the handle stops the task.
 pub(crate) struct Shell<L: Lock> {
-    /// The channel is unbounded, because each term sends only a few orders.
+    /// The channel is unbounded, because each term sends only a few messages.
     orders: mpsc::UnboundedSender<Order<L>>,
     joined: AtomicU64,
-    /// The message of the panic that ended the task.
+    /// The panic message, if the task has panicked.
     panic_message: watch::Receiver<Option<String>>,
     task: Mutex<Task>,
 }
 
 enum Task {
-    /// The task's future, before the task starts.
+    /// The future of the task, until the task starts.
     Prepared(Pin<Box<dyn Future<Output = ()> + Send>>),
     Started {
         _task: AbortOnDropHandle<()>,
@@ -57,18 +57,18 @@ enum Order<L: Lock> {
 /// A `Contest` in a `Shell`, with its timers and the tokens that end it.
 struct Seat<L: Lock> {
     contest: Contest<L>,
-    /// The time at which the `Shell` must call `Contest::step`, unless an event arrives before this time.
+    /// The time at which the `Shell` must call `Contest::step` if no event arrives first.
     wake: Option<Deadline>,
-    /// The time by which the queued request should be sent. `None` if no request is queued.
+    /// The time by which the queued request should be sent. `None` if no request is waiting in the queue.
     waits: Option<Duration>,
     stop: CancellationToken,
     preference: Option<watch::Receiver<Preference>>,
-    /// Cancelled when the elector's run ends or is dropped.
+    /// Cancelled when the run of the elector ends or is dropped.
     gone: CancellationToken,
     ended: oneshot::Sender<thread::Result<()>>,
 }
 
-/// Keeps a `Contest` in a `Shell`. After this value is dropped, the `Contest` sends no more requests.
+/// Keeps a `Contest` registered in a `Shell`. The `Contest` sends no more requests after this value has been dropped.
 pub(crate) struct Place<'a, L: Lock> {
     shell: &'a Shell<L>,
     id: u64,
@@ -76,10 +76,10 @@ pub(crate) struct Place<'a, L: Lock> {
 }
 
 impl<L: Lock> Shell<L> {
-    /// Prepares a task for `Contest`s with the same `clocks`. The task starts at the first call of
-    /// [`start`](Self::start) or [`join`](Self::join), on the caller's runtime. The maximum number of requests in
-    /// flight is the larger of `in_flight` and half the number of `Contest`s. `in_flight` is `None` for a single
-    /// `Contest`. `watch` sends the locks' watch events to the task.
+    /// Prepares the task for `Contest`s that share `clocks`. The first call of [`start`](Self::start) or
+    /// [`join`](Self::join) spawns the task on the caller's runtime. At most `in_flight` requests, or half the number
+    /// of `Contest`s if this is more, may be in flight. `in_flight` is `None` for a single `Contest`. `watch` sends the
+    /// watch events of the locks to the task.
     pub(crate) fn new<W, F>(clocks: Arc<dyn Clocks>, in_flight: Option<usize>, watch: W) -> Self
     where
         W: FnOnce(mpsc::Sender<WatchMessage<Seen<L::Object>>>) -> F,
@@ -104,7 +104,7 @@ impl<L: Lock> Shell<L> {
         let run = running.run(of_us, hints, watch(to_us));
         let (sender, panic_message) = watch::channel(None);
         let task = Task::Prepared(Box::pin(async move {
-            // A panic of the clocks, which are user code, ends all `Contest`s of the `Shell`.
+            // The clocks are user code, and a panic in them ends all `Contest`s of the `Shell`.
             if let Err(panic) = caught(run).await {
                 sender.send_replace(Some(panic_text(&*panic)));
             }
@@ -112,13 +112,13 @@ impl<L: Lock> Shell<L> {
         Self { orders, joined: AtomicU64::new(0), panic_message, task: Mutex::new(task) }
     }
 
-    /// Starts the task, unless it has already started.
+    /// Starts the task if it is not running yet.
     ///
     /// # Panics
     ///
-    /// Panics if called outside of a tokio runtime.
+    /// Panics if called outside the context of a tokio runtime.
     pub(crate) fn start(&self) {
-        // Outside of a runtime, `spawn` panics, and the elections of this `Shell` never begin.
+        // `spawn` panics outside of a runtime, and no election of this `Shell` ever begins.
         let mut task = self.task.lock().unwrap_or_else(PoisonError::into_inner);
         if let Task::Prepared(run) = &mut *task {
             let run = std::mem::replace(run, Box::pin(pending()));
@@ -126,8 +126,8 @@ impl<L: Lock> Shell<L> {
         }
     }
 
-    /// Adds a `Contest` to the `Shell`. The returned receiver gets a message when the `Contest` has finished. If the
-    /// lock of the `Contest` panics, the receiver gets the panic.
+    /// Adds a `Contest` to the `Shell`. The returned receiver is notified when the `Contest` has finished. If the lock
+    /// panics, the receiver gets the panic.
     pub(crate) fn join(
         &self,
         mut contest: Contest<L>,
@@ -136,22 +136,23 @@ impl<L: Lock> Shell<L> {
     ) -> (Place<'_, L>, oneshot::Receiver<thread::Result<()>>) {
         self.start();
         let id = self.joined.fetch_add(1, Ordering::Relaxed);
-        // Spread the first renewals over the retry period. The fractional parts of the golden ratio's multiples are
-        // evenly distributed for any number of `Contest`s. The first `Contest` sends its first renewal after a whole
-        // retry period.
+        // Distribute the first renewals over the retry period. The fractional parts of multiples of the golden ratio
+        // are evenly distributed for any number of `Contest`s. The first renewal of the first `Contest` is sent after a
+        // full retry period.
         contest.begin_renewals_at(1.0 - (id as f64 * 0.618_033_988_749_895).fract());
         let (ended, answer) = oneshot::channel();
         let gone = CancellationToken::new();
         let place = Place { shell: self, id, _gone: gone.clone().drop_guard() };
         let seat = Seat { contest, wake: None, waits: None, stop, preference, gone, ended };
-        // Sending fails only if the task has ended. The receiver then gets no message.
+        // Sending fails only if the task has ended, and the receiver then gets no message.
         let _ = self.orders.send(Order::Join(id, Box::new(seat)));
         (place, answer)
     }
 }
 
 impl<L: Lock> Place<'_, L> {
-    /// Waits until the `Shell`'s task ends. Returns the task's panic message, or `None` if the runtime shuts down.
+    /// Waits until the task of the `Shell` ends. Returns the panic message of the task, or `None` if the runtime is
+    /// shutting down.
     pub(crate) async fn panic_message(&self) -> Option<String> {
         let mut message = self.shell.panic_message.clone();
         let message = message.wait_for(Option::is_some).await.ok()?;
@@ -170,13 +171,13 @@ struct Running<L: Lock> {
     seats: BTreeMap<u64, Seat<L>>,
     keys: BTreeSet<(ObjectKey, u64)>,
     timers: BTreeSet<(Duration, u64)>,
-    /// The `Contest`s with queued requests, ordered by the time by which the `Shell` should send each request.
+    /// The `Contest`s with queued requests, ordered by the time by which each request should be sent.
     waiting: BTreeSet<(Duration, u64)>,
     sent: usize,
-    /// The largest number of `Contest`s since the queue was last empty.
+    /// The highest number of `Contest`s since the queue was last empty.
     peak: usize,
-    /// The current timer. The timer may fire before the first entry of `timers`, because a later deadline does not
-    /// replace the timer.
+    /// The current timer. A timer that would fire too early is not replaced, so it may fire before the first entry of
+    /// `timers`.
     armed: Option<(Deadline, Timer)>,
     events: FuturesUnordered<Awaited<L::Object>>,
     watch_is_up: bool,
@@ -184,7 +185,7 @@ struct Running<L: Lock> {
 
 type Timer = Pin<Box<dyn Future<Output = ()> + Send>>;
 
-/// The maximum number of events between two checks of the timers.
+/// The maximum number of events that are processed before the timers are checked again.
 const EVENTS_A_TICK: u32 = 64;
 
 type Awaited<O> = Pin<Box<dyn Future<Output = (u64, Event<O>)> + Send>>;
@@ -227,8 +228,8 @@ impl<L: Lock> Running<L> {
                     if let Err(panic) = ended {
                         tracing::error!("the watch of an election panicked; the elector polls from now on");
                         self.handle_watch(WatchMessage::Down);
-                        // Resume the panic in `run` if there is a single `Contest`. A shared watch belongs to no single
-                        // call of `run`.
+                        // If there is only one `Contest`, resume the panic in its `run`. A watch that several electors
+                        // share does not belong to any single call of `run`.
                         if !self.is_shared && let Some(id) = self.seats.keys().next().copied() {
                             self.fall_over(id, panic);
                         }
@@ -242,8 +243,8 @@ impl<L: Lock> Running<L> {
         }
     }
 
-    /// Sets the timer for the `Contest` that is due first. Keeps the current timer if it fires at this time or earlier
-    /// on each clock.
+    /// Sets the timer for the earliest due `Contest`. The current timer is kept if it fires no later on any of the
+    /// clocks.
     fn arm(&mut self) {
         let wake = self.timers.first().and_then(|(_, id)| self.seats.get(id)).and_then(|seat| seat.wake);
         let is_early = |armed: Deadline, wake: Deadline| armed.or(wake) == armed;
@@ -300,8 +301,8 @@ impl<L: Lock> Running<L> {
                 match (answer, self.seats.get_mut(&id)) {
                     (Ok(answer), Some(seat)) => {
                         let signal = seat.contest.answer(answer);
-                        // Do not queue a write that follows a read, because the result of the read may become outdated
-                        // in the queue.
+                        // Do not queue a write after a read, because the result of the read could become outdated in
+                        // the queue.
                         let was_look = matches!(signal, Signal::Read(Ok(_)));
                         self.step_in(id, signal, was_look);
                     }
@@ -329,7 +330,7 @@ impl<L: Lock> Running<L> {
         self.listen(id, seat.gone.clone(), async move {
             match preference.changed().await {
                 Ok(()) => Event::Prefer(preference),
-                // The sender was dropped, so the preference does not change again.
+                // The sender was dropped, so the preference no longer changes.
                 Err(_) => pending().await,
             }
         });
@@ -364,7 +365,7 @@ impl<L: Lock> Running<L> {
 
     fn tick(&mut self) {
         let now = self.clocks.now();
-        // Also check the first `Contest`, because its deadline may have passed on another clock than the monotonic
+        // Also check the first `Contest`, because its deadline may have passed on a clock other than the monotonic
         // clock.
         let is_due = |id: &u64| self.seats.get(id).and_then(|seat| seat.wake).is_some_and(|wake| wake.has_passed(now));
         let first = self.timers.first().map(|(_, id)| *id).filter(is_due);
@@ -377,12 +378,11 @@ impl<L: Lock> Running<L> {
         self.step_in(id, signal, false);
     }
 
-    /// Steps a `Contest`. If `has_place` is `true`, the next request of the `Contest` is sent without waiting in the
-    /// queue.
+    /// Steps a `Contest`. If `has_place` is `true`, the `Contest` may send its next request without queueing.
     fn step_in(&mut self, id: u64, signal: Signal, has_place: bool) {
         let has_place = has_place || (self.waiting.is_empty() && self.has_room());
         let Some(seat) = self.seats.get_mut(&id) else { return };
-        // Catch panics, because the lock and the clocks are user code.
+        // Catch the panic, because the lock and the clocks are user code.
         let stepped = match catch_unwind(AssertUnwindSafe(|| seat.contest.step(signal))) {
             Ok(stepped) => stepped,
             Err(panic) => return self.fall_over(id, panic),
@@ -407,14 +407,13 @@ impl<L: Lock> Running<L> {
         }
     }
 
-    /// Returns `true` if another request may be sent now. If half of the `Contest`s can have a request in flight, no
-    /// term is lost only because requests are queued. The reason is that a term survives two consecutive request
-    /// timeouts.
+    /// Returns `true` if another request may be sent immediately. No term is lost in the queue if half of the
+    /// `Contest`s may have a request in flight, because a term survives two consecutive request timeouts.
     fn has_room(&self) -> bool {
         self.sent < self.in_flight.max(self.peak.div_ceil(2))
     }
 
-    /// Sends queued requests until the maximum number is in flight. The most urgent request is sent first.
+    /// Sends queued requests, most urgent first, until the limit of requests in flight is reached.
     fn send(&mut self) {
         while self.has_room()
             && let Some((_, id)) = self.waiting.pop_first()
@@ -457,7 +456,7 @@ impl<L: Lock> Running<L> {
         Some(seat)
     }
 
-    /// Ends a `Contest`, and sends the panic to the elector of the `Contest`.
+    /// Removes a `Contest`, and sends its panic to its elector.
     fn fall_over(&mut self, id: u64, panic: Box<dyn Any + Send>) {
         if let Some(seat) = self.leave(id) {
             drop(seat.ended.send(Err(panic)));

@@ -11,10 +11,10 @@ use crate::clocks::Clocks;
 use crate::config::LeaderElectionConfig;
 use crate::leadership::Leadership;
 
-/// An election's state, for health checks, logs and status pages.
+/// The state of an election, for health checks, logs and status pages.
 ///
-/// Do not use the status to decide whether to work, because the status may be outdated. To decide whether to work,
-/// check the [`Leadership`].
+/// The status may be outdated, so do not use it to decide whether the leader's work may run. Use the [`Leadership`] for
+/// this decision.
 ///
 /// # Examples
 ///
@@ -44,25 +44,25 @@ pub struct ElectionStatus {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Observed {
     pub(crate) leader: Option<String>,
-    /// The term whose work still runs or may still run.
+    /// The term whose work may still be running.
     pub(crate) term: Option<Leadership>,
     pub(crate) read_outage: Option<Outage>,
-    /// The failed writes since the last successful write or change of the lock.
+    /// The failed writes since the last successful write, or since the lock last changed.
     pub(crate) write_outage: Option<Outage>,
-    /// The failed lists of the leases of `Shards` in the crate `pintle-sharding` since the last successful list. Only the status of
-    /// the membership lease contains this outage.
+    /// The failed list requests for the leases of `Shards` (in the crate `pintle-sharding`) since the last successful
+    /// list. Only the status of the membership lease reports this outage.
     pub(crate) list_outage: Option<Outage>,
 }
 
 #[derive(Clone, Debug)]
 pub(crate) struct Outage {
-    /// The time of the first failure, on the monotonic clock.
+    /// The time of the first failure on the monotonic clock.
     pub(crate) since: Duration,
     pub(crate) error: String,
 }
 
 impl Outage {
-    /// Adds a failure. Returns `true` if it is the first failure of the outage.
+    /// Adds a failure. Returns `true` if this failure is the first one of the outage.
     pub(crate) fn add(outage: &mut Option<Self>, now: Duration, error: String) -> bool {
         let is_first = outage.is_none();
         outage.get_or_insert_with(|| Self { since: now, error: String::new() }).error = error;
@@ -70,17 +70,17 @@ impl Outage {
     }
 }
 
-/// Shows in the status of an elector that the leases of its fleet cannot be listed.
+/// Reports in the status of an elector that the leases of its fleet cannot be listed.
 #[derive(Debug)]
 pub struct ListOutage(pub(crate) watch::Sender<Observed>);
 
 impl ListOutage {
-    /// Adds a failure. `now` is a time on the monotonic clock.
+    /// Adds a failure. `now` is on the monotonic clock.
     pub fn add(&self, now: Duration, error: String) {
         self.0.send_if_modified(|observed| Outage::add(&mut observed.list_outage, now, error));
     }
 
-    /// Removes all failures after a successful list.
+    /// Clears all failures after a successful list.
     pub fn end(&self) {
         self.0.send_if_modified(|observed| observed.list_outage.take().is_some());
     }
@@ -92,39 +92,39 @@ impl ElectionStatus {
         Self { lock, lease_duration, renew_deadline, clocks: config.clocks.clone(), observed }
     }
 
-    /// Returns the key of the lock's object.
+    /// Returns the key of the object that stores the lock.
     pub fn lock(&self) -> &ObjectKey {
         &self.lock
     }
 
-    /// Returns the last observed holder. Returns an empty string if the lock is free, and `None` before the first read.
+    /// Returns the last observed holder. Returns an empty string if the lock is free, or `None` before the first read.
     pub fn leader(&self) -> Option<String> {
         self.observed.borrow().leader.clone()
     }
 
-    /// Returns `true` if this elector leads and its term's deadline has not passed.
+    /// Returns `true` if this elector leads and the deadline of its term has not passed.
     pub fn is_leader(&self) -> bool {
         self.leadership().is_some_and(|leadership| leadership.check().is_ok())
     }
 
-    /// Returns the leadership whose work this elector runs, even if its term is already over. Returns `None` if no work
-    /// runs.
+    /// Returns the leadership whose work this elector is running, even if the term is already over. Returns `None` if
+    /// no work is running.
     pub fn leadership(&self) -> Option<Leadership> {
         self.observed.borrow().term.clone()
     }
 
     /// Returns the error of the last failed request for the lock. Returns `None` if the last read and the last write
-    /// succeeded. Also returns `None` if another contender has changed the lock after a failed write.
+    /// both succeeded. Also returns `None` if another contender changed the lock after a failed write.
     pub fn last_error(&self) -> Option<String> {
         self.outage().map(|outage| outage.error)
     }
 
-    /// Returns an error if this elector could not read or write the lock for longer than the lease duration, and
-    /// therefore cannot lead. Use this method for a readiness probe.
+    /// Returns an error if this elector has been unable to read or write the lock for longer than the lease duration,
+    /// and therefore cannot lead. Use this check for a readiness probe.
     ///
     /// # Errors
     ///
-    /// Returns [`LockUnavailable`], for example if the server forbids the requests.
+    /// For example, returns [`LockUnavailable`] if the server forbids access to the lock.
     pub fn check_lock(&self) -> Result<(), LockUnavailable> {
         let Some(Outage { since, error }) = self.outage() else { return Ok(()) };
         let age = self.clocks.now().monotonic.saturating_sub(since);
@@ -141,21 +141,21 @@ impl ElectionStatus {
     ///
     /// # Cancel safety
     ///
-    /// Dropping the future does not lose any changes.
+    /// If the future is dropped, no change is lost.
     pub async fn changed(&mut self) -> bool {
         self.observed.changed().await.is_ok()
     }
 
-    /// Returns an error if the elector hangs while it leads. Use this method for a liveness probe.
+    /// Returns an error if the elector hangs while it is the leader. Use this check for a liveness probe.
     ///
     /// # Errors
     ///
-    /// Returns [`RenewalOverdue`] if a term's work has not ended, and the last confirmed renewal is older than the
-    /// lease duration plus `tolerance`. Without a term, the check always succeeds.
+    /// Returns [`RenewalOverdue`] if the leader's work has not ended and the last successful renewal is older than the
+    /// lease duration plus `tolerance`. Always returns `Ok` if there is no term.
     pub fn check(&self, tolerance: Duration) -> Result<(), RenewalOverdue> {
         let Some(leadership) = self.leadership() else { return Ok(()) };
         let confirmed = leadership.deadline().monotonic.saturating_sub(self.renew_deadline);
-        // Use the monotonic clock, because it stops while the machine is suspended and cannot renew.
+        // Use the monotonic clock, because a suspended machine cannot renew and this clock stops during a suspend.
         let age = self.clocks.now().monotonic.saturating_sub(confirmed);
         if age > self.lease_duration.saturating_add(tolerance) {
             Err(RenewalOverdue { lock: self.lock.clone(), age })
@@ -165,23 +165,23 @@ impl ElectionStatus {
     }
 }
 
-/// The error of [`ElectionStatus::check`]: a term's work still runs, although its last renewal is too old.
+/// The error of [`ElectionStatus::check`]: the leader's work is still running although the last renewal is too old.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[error("leader election by {lock}: still leading {age:?} after the last renewal")]
 pub struct RenewalOverdue {
     /// The lock.
     pub lock: ObjectKey,
-    /// The time since the last confirmed renewal.
+    /// The time since the last successful renewal.
     pub age: Duration,
 }
 
-/// The error of [`ElectionStatus::check_lock`]: the elector cannot read or write the lock.
+/// The error of [`ElectionStatus::check_lock`]: the elector is unable to read or write the lock.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[error("leader election by {lock}: cannot read or write the lock for {} s: {error}", age.as_secs())]
 pub struct LockUnavailable {
     /// The lock.
     pub lock: ObjectKey,
-    /// The time since the first failure.
+    /// The time since the first failed request.
     pub age: Duration,
     /// The last error.
     pub error: String,

@@ -1,4 +1,4 @@
-//! Leadership terms, and the reasons why they end.
+//! Leadership terms, and the reasons for which they end.
 
 use std::fmt;
 use std::thread;
@@ -8,13 +8,13 @@ use crate::record::{LeaderElectionRecord, Version};
 /// One period of leadership.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Term {
-    /// The first version of the lock's object whose record names this elector as the holder.
+    /// The first version of the lock object in which this elector is the holder.
     pub version: Version,
-    /// The lock's record at the beginning of the term.
+    /// The record in the lock at the beginning of the term.
     pub record: LeaderElectionRecord,
 }
 
-/// The end of a term: the reason for the end, and the result of the leader's work.
+/// The reason why a term ended, and the result of the leader's work.
 ///
 /// # Examples
 ///
@@ -34,10 +34,11 @@ pub struct Term {
 /// ```
 #[derive(Debug)]
 pub struct TermEnd<T> {
-    /// The reason for the end of the term.
+    /// The reason why the term ended.
     pub reason: EndReason,
-    /// The work's return value or panic. `None` if the elector dropped the work because the term was over. The work of
-    /// a lost term can still have a return value: it may detect the loss and return before the elector drops it.
+    /// The return value or the panic of the leader's work. `None` if the elector dropped the leader's work because the
+    /// term was over. The work of a lost term can still return a value, if it notices the loss and returns before the
+    /// elector drops it.
     pub work: Option<thread::Result<T>>,
 }
 
@@ -47,31 +48,31 @@ pub struct TermEnd<T> {
 pub enum EndReason {
     /// The elector was dropped.
     Dropped,
-    /// The elector was stopped, and the leader's work has ended.
+    /// The elector was stopped, and the leader's work has finished.
     Cancelled,
-    /// The leader's work ended although the elector had not asked it to end.
+    /// The leader's work ended on its own.
     Completed,
-    /// No renewal was confirmed before the term's deadline.
+    /// The term's deadline passed without a successful renewal.
     Deadline,
-    /// The lock was deleted, or was replaced by another object with the same name.
+    /// The lock was deleted, or was replaced by a new object with the same name.
     Deleted,
     /// The work panicked.
     Panicked,
-    /// The elector gave up the lock for a preferred holder. A coordinated election or the assignment of
-    /// shards has chosen this holder.
+    /// The elector handed over the lock to a preferred holder. The preferred holder was chosen by a coordinated
+    /// election or by the assignment of shards.
     Preferred {
         /// The preferred holder.
         other: String,
     },
-    /// The lock contains a record that does not belong to this term.
+    /// The lock contains a record from outside this term.
     TakenBy {
-        /// The new holder, or an empty string if another program has released the lock.
+        /// The new holder, or an empty string if another program released the lock.
         by: String,
     },
 }
 
 impl EndReason {
-    /// The names of all variants in metrics.
+    /// The name of each variant in the metrics.
     pub(crate) const NAMES: [&'static str; 8] =
         ["Cancelled", "Completed", "Deadline", "Deleted", "Dropped", "Panicked", "Preferred", "TakenBy"];
 

@@ -1,4 +1,4 @@
-//! Fencing tokens, with which a resource can reject requests of former leaders.
+//! Fencing tokens, which allow a resource to reject requests of former leaders.
 
 use std::cmp::Ordering;
 use std::fmt;
@@ -12,16 +12,16 @@ use crate::record::Version;
 /// The annotation that [`Token::stamp`] writes.
 pub const TOKEN_ANNOTATION: &str = "pintle-fencing-token";
 
-/// A term's fencing token, which consists of the lock's uid and the lock's resourceVersion after the write that took
-/// the lock.
+/// The fencing token of a term, which consists of the uid of the lock and its resourceVersion after it was acquired.
 ///
-/// Only tokens with the same uid can be compared. Each term has a greater token than all earlier terms with the same
-/// uid. A resource can store the greatest token that it has received, and reject requests with smaller tokens. A frozen
-/// former leader can then no longer change the resource. No other check can prevent such a change.
+/// Tokens can only be compared if they have the same uid. The token of each term is greater than the tokens of all
+/// earlier terms with the same uid. A resource can remember the greatest token that it has received, and reject
+/// requests with smaller tokens. A former leader that was frozen can then no longer change the resource. No other check
+/// can prevent such a late change.
 ///
-/// For Kubernetes objects, use [`stamp`](Token::stamp) and [`verify`](Token::verify): read the object, verify it, stamp
-/// it, and update it with the resourceVersion that was read. Each leader must stamp an object before it uses the
-/// object's content.
+/// For Kubernetes objects, use [`verify`](Token::verify) and [`stamp`](Token::stamp): read the object, verify it, stamp
+/// it, and update it with the resourceVersion from the read. Each leader must stamp an object before it relies on the
+/// content of the object.
 ///
 /// # Examples
 ///
@@ -39,30 +39,30 @@ pub const TOKEN_ANNOTATION: &str = "pintle-fencing-token";
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Token {
-    /// The uid of the lock's object.
+    /// The uid of the object that stores the lock.
     pub uid: String,
-    /// The resourceVersion of the lock's object at the beginning of the term.
+    /// The resourceVersion of the lock object at the beginning of the term.
     pub revision: u64,
 }
 
 impl Token {
-    /// Returns the token for a version of the lock. Returns `None` if the resourceVersion is not a number. Kubernetes
-    /// guarantees numeric resourceVersions since 1.35, and older versions used numbers too.
+    /// Returns the token for the given version of the lock. Returns `None` if the resourceVersion is not numeric.
+    /// Kubernetes has guaranteed numeric resourceVersions since 1.35, and earlier versions used numbers too.
     pub fn of(version: &Version) -> Option<Self> {
         Some(Self { uid: version.uid.clone(), revision: version.resource_version.parse().ok()? })
     }
 
-    /// Writes this token to an object's metadata, as an [annotation](TOKEN_ANNOTATION).
+    /// Writes this token into the metadata of an object, as an [annotation](TOKEN_ANNOTATION).
     pub fn stamp(&self, metadata: &mut ObjectMeta) {
         metadata.annotations.insert(TOKEN_ANNOTATION.into(), self.to_string());
     }
 
-    /// Checks that no later term has stamped the object.
+    /// Returns an error if a later term has stamped the object.
     ///
     /// # Errors
     ///
-    /// Returns [`StaleToken`] if a later term has stamped the object, or if the stamp is unreadable or has another uid.
-    /// After a lock was deleted and created again, wait until the old leader has stopped, and then replace the old
+    /// Returns [`StaleToken`] if a later term has stamped the object, or if the stamp cannot be parsed or has another
+    /// uid. If the lock was deleted and recreated, wait until the old leader has stopped, and then replace the old
     /// stamps.
     pub fn verify(&self, metadata: &ObjectMeta) -> Result<(), StaleToken> {
         let Some(text) = metadata.annotations.get(TOKEN_ANNOTATION) else { return Ok(()) };
@@ -96,7 +96,7 @@ impl FromStr for Token {
     }
 }
 
-/// An error for a text that is not a valid [`Token`].
+/// The error for a string that is not a valid [`Token`].
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[error("{text:?} is not a fencing token; expected UID/REVISION")]
 pub struct InvalidToken {
@@ -104,13 +104,13 @@ pub struct InvalidToken {
     pub text: String,
 }
 
-/// An error for an object that a later term has stamped, or whose stamp cannot be compared.
+/// The error for an object that was stamped by a later term, or whose stamp cannot be compared.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[error("the object was stamped by term {found}, and this is term {token}")]
 pub struct StaleToken {
     /// The object's stamp.
     pub found: String,
-    /// The token with which the object was verified.
+    /// The token that was compared with the object's stamp.
     pub token: Token,
 }
 

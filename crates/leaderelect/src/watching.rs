@@ -1,4 +1,4 @@
-//! Watches of locks. With a watch, an elector reacts earlier than by polling.
+//! Watches of locks. An elector reacts faster with a watch than with polling alone.
 
 use std::fmt;
 use std::future::ready;
@@ -15,7 +15,7 @@ use tokio::sync::mpsc;
 
 use crate::clocks::{Clocks, Deadline};
 
-/// A message from [`follow`] to its receiver.
+/// A message that [`follow`] sends to its receiver.
 #[derive(Debug)]
 pub enum WatchMessage<E> {
     /// The watch is open.
@@ -29,11 +29,11 @@ pub enum WatchMessage<E> {
 /// A watch's events.
 pub type Events<E> = Pin<Box<dyn Stream<Item = E> + Send>>;
 
-/// The timeout for opening a watch.
+/// The time limit for opening a watch.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// Forwards the events of a watch to `listener`. Opens the watch again when it ends, and after failures with `pauses`.
-/// Returns if the lock has no watch or the receiver was dropped.
+/// Forwards watch events to `listener`. Opens the watch again after it ends, and waits for one of the `pauses` after a
+/// failure. Returns if the lock does not support watches or if the receiver was dropped.
 pub async fn follow<E, F>(
     watched: impl fmt::Display,
     open: impl Fn() -> F,
@@ -74,7 +74,8 @@ pub async fn follow<E, F>(
     }
 }
 
-/// Watches the object `key`. Skips undecodable events, because the next poll reads the object and reports the error.
+/// Watches the object `key`. Skips events that cannot be decoded, because the next poll reads the object and reports
+/// the error.
 pub(crate) async fn watch_one<W, T, E>(
     api: &W,
     key: &ObjectKey,
@@ -86,7 +87,7 @@ where
     E: Send + 'static,
 {
     let mut field_selector = FieldSelector::everything().equals("metadata.name", key.name());
-    // If `api` is for all namespaces, select only the objects in this namespace.
+    // If `api` covers all namespaces, select only the objects of this namespace.
     if let (None, Some(namespace)) = (api.namespace(), key.namespace()) {
         field_selector = field_selector.equals("metadata.namespace", namespace);
     }
@@ -103,7 +104,7 @@ where
     .await
 }
 
-/// Watches the selected objects. Each watch starts with the current state, so a change between two watches is not lost.
+/// Watches the selected objects. Each watch starts with the current state, so changes between two watches are not lost.
 pub(crate) async fn watch<W, T, E>(
     api: &W,
     options: WatchOptions,

@@ -1,16 +1,16 @@
-//! Requests that wait in a queue before the owner of the `Machine` sends them.
+//! Support for requests that are queued before they are sent.
 
 use std::time::Duration;
 
 use super::{LeaderElectionRecord, LockRequest, Machine, Now, Phase, Purpose, Sent};
 
 impl Machine {
-    /// Records that the last [`Instruction::Send`](super::Instruction::Send) is executed now. Returns the request to
-    /// send and its timeout.
+    /// Records that the request of the last [`Instruction::Send`](super::Instruction::Send) is sent now. Returns the
+    /// request to send and its timeout.
     ///
-    /// The owner must call this method right before it sends a request that had to wait, because a term's deadline is
-    /// computed from `now`. For example, a request may wait behind the requests of other `Machine`s. An owner that
-    /// sends each request immediately does not need this method.
+    /// The owner must call this method right before it sends a queued request, because the term's deadline is computed
+    /// from `now`. For example, requests may be queued behind the requests of other `Machine`s. An owner that sends
+    /// each request immediately does not need to call this method.
     ///
     /// Returns `None` if the request is no longer worth sending, for example because the term has ended. The owner must
     /// then call [`Machine::step`] with [`Signal::Tick`](super::Signal::Tick).
@@ -28,9 +28,9 @@ impl Machine {
         Some((request, timeout))
     }
 
-    /// Returns the monotonic time by which the queued request should be sent. For a candidate, this is the deadline of
-    /// a term that would start now. Therefore, leaders' requests can delay a candidate's request only for a limited
-    /// time.
+    /// Returns the time on the monotonic clock by which the queued request should be sent. For a candidate, this time
+    /// is the deadline of a term that would begin now. Therefore, the requests of leaders cannot delay a candidate's
+    /// request indefinitely.
     pub fn leave_by(&self, now: Now) -> Duration {
         match &self.phase {
             Phase::Leading(leading) => now.monotonic.saturating_add(leading.deadline.remaining(now)),
@@ -50,8 +50,8 @@ impl Machine {
 
     fn renewed_request(&mut self, request: LockRequest, purpose: Purpose, now: Now) -> LockRequest {
         match (request, purpose) {
-            // Create the renewal again. If a watch event has arrived in the meantime, a read may be necessary before
-            // the renewal.
+            // Create the renewal again. A watch event that arrived in the meantime may require a read before the
+            // renewal.
             (LockRequest::Update { .. }, Purpose::Renew) => self.next_renewal(now),
             (LockRequest::Update { base, record }, Purpose::Contend) => {
                 let is_newest = self.observed.as_ref().is_some_and(|observed| observed.state.version == base);
@@ -74,7 +74,7 @@ impl Machine {
 
     fn restamped(&mut self, record: LeaderElectionRecord, now: Now) -> LeaderElectionRecord {
         let time = Some(self.precision.cut(self.fresh_time(now)));
-        // Keep an acquire time that differs from the renew time, because the control plane has set it.
+        // Keep the acquire time if it differs from the renew time, because the control plane has set it.
         let acquire_time = if record.acquire_time == record.renew_time { time } else { record.acquire_time };
         LeaderElectionRecord { acquire_time, renew_time: time, ..record }
     }

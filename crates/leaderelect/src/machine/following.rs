@@ -1,4 +1,4 @@
-//! The `Machine` as a candidate, which reads the lock, and takes it when no other contender can lead.
+//! The `Machine` as a candidate, which observes the lock and acquires it when no other contender can lead.
 
 use std::time::Duration;
 
@@ -10,8 +10,8 @@ use crate::clocks::{Deadline, Now};
 use crate::record::{LeaderElectionRecord, LockState, Version};
 
 impl Machine {
-    /// Returns a candidate's next request. If the watch has reported a free lock, the request is a write that takes the
-    /// lock. Otherwise, the request is a read.
+    /// Returns a candidate's next request. The request is a write if the watch has reported a free lock. Otherwise, the
+    /// request is a read.
     pub(super) fn next_contest(&mut self, now: Now) -> LockRequest {
         let free = self.vacancy.take().filter(|_| now.monotonic >= self.write_not_before);
         match free.and_then(|free| Some((self.takeover(&free, now.monotonic)?, free))) {
@@ -55,8 +55,8 @@ impl Machine {
                 {
                     return self.begin(found.version, found.record, written, now, instructions);
                 }
-                // A coordinated candidate must not take an expired lock. Use the later time, because the lock may have
-                // expired since the read was sent.
+                // A coordinated candidate must not acquire an expired lock. Use the later time, because the lock may
+                // have expired after the read was sent.
                 let looked_at = if self.config.coordinated { now } else { sent.at }.monotonic;
                 let transitions = self.takeover(&found, looked_at);
                 self.forget_undone(&found);
@@ -72,8 +72,8 @@ impl Machine {
         }
     }
 
-    /// Returns `true` if the watch may have reported a newer state since the read was sent. The candidate must then
-    /// read again. If the read found no lock, the order of the read and the event is unknown.
+    /// Returns `true` if the watch may have reported a newer state after the read was sent. The candidate must then
+    /// repeat the read. If the read found no lock, it is unknown whether the read or the event is newer.
     pub(super) fn is_overtaken(&self, sent: &Sent, found: Option<&LockState>) -> bool {
         let seen = self.observed.as_ref().filter(|seen| seen.at >= sent.at.monotonic);
         let is_older =
@@ -81,9 +81,9 @@ impl Machine {
         seen.is_some_and(is_older)
     }
 
-    /// Processes the result of a candidate's write. `overtaken` means that the write creates the lock, and that another
-    /// contender's lock existed while the write was in flight. The other contender may not have observed the deletion
-    /// of its lock yet, so the term does not begin immediately.
+    /// Processes the result of a write that a candidate has sent. `overtaken` means that the write creates the lock,
+    /// and that a lock of another contender existed while the write was in flight. The term does not begin immediately,
+    /// because the other contender may not yet have observed the deletion of its lock.
     pub(super) fn contended(
         &mut self,
         write: Doubt,
@@ -102,8 +102,8 @@ impl Machine {
             Ok(version) if !Deadline::after(write.sent, self.config.renew_deadline).has_passed(now) => {
                 self.begin(version, write.record, write.sent, now, instructions);
             }
-            // The server has stored the write, but its term counts from the sending and would already be over. Take the
-            // lock again, based on the stored record.
+            // The server has stored the write, but the term is measured from the time at which the write was sent, and
+            // would already be over. Write again, based on the stored record.
             Ok(version) => {
                 self.last_term = Some((version.uid, write.record));
                 self.next_try = now.monotonic;
@@ -114,8 +114,8 @@ impl Machine {
                 }
                 match (self.stopping, failure.effect) {
                     (true, _) => self.release_rest(now),
-                    // Another contender may have taken the lock. Alternatively, another program may have changed the
-                    // object without changing the record, and the lock may still be free.
+                    // Another contender may have acquired the lock. It is also possible that another program changed
+                    // the object but not the record, and that the lock is still free.
                     (false, Effect::Conflict) => {
                         let pause = self.conflict_pause();
                         self.act_within(pause, now);
@@ -137,7 +137,7 @@ impl Machine {
             Hint::Changed(found) => match self.phase {
                 Phase::Following => self.follower_hint(found, now, instructions),
                 Phase::Leading(_) => self.leader_hint(&found, now),
-                // Remember a new holder. If the lock is deleted before the next read, this contender has to wait.
+                // Remember a new holder. This contender has to wait if the lock is deleted before the next read.
                 Phase::Lost | Phase::Releasing(_)
                     if self.is_newer(&found) == Some(true) && !self.is_of_last_term(&found) =>
                 {
@@ -153,7 +153,8 @@ impl Machine {
                 }
                 Phase::Leading(leading) => {
                     leading.read_back = true;
-                    // Pause, because otherwise a program that reacts to each of our writes would cause a busy loop.
+                    // Pause here, because a program that reacts to each of our writes would otherwise cause a busy
+                    // loop.
                     self.next_try = now.monotonic.max(leading.last_sent + self.config.retry_period / 20);
                 }
                 _ => {}
@@ -173,27 +174,27 @@ impl Machine {
         }
     }
 
-    /// Processes a candidate's watch event. Ignores states older than the known state, because otherwise a slow watch
-    /// could make a dead leader look alive.
+    /// Processes a candidate's watch event. Ignores outdated states, because a slow watch could otherwise make a dead
+    /// leader look alive.
     fn follower_hint(&mut self, found: LockState, now: Now, instructions: &mut Vec<Instruction>) {
         self.watching = self.watch_is_up;
         match self.is_newer(&found) {
             Some(true) => {}
             Some(false) => return,
             None => {
-                // The order of the two versions is unknown, so read the current state.
+                // It is unknown which of the two versions is newer, so read the current state.
                 let pause = self.config.retry_period / 4;
                 return self.act_within(pause, now);
             }
         }
         let changed = self.observe(Some(&found), now, instructions);
         self.forget_undone(&found);
-        // If the lock is held now, cancel the planned attempt to take the lock.
+        // If the lock is now held, cancel the planned attempt to acquire it.
         let coordinated = self.config.coordinated;
         let free = if coordinated { self.is_named(&found.record) } else { found.record.is_vacant() };
         self.vacancy = Some(found).filter(|_| free);
         if free {
-            // No other contender takes a lock that is assigned to this contender, so no jitter is needed.
+            // No jitter is needed, because other contenders do not acquire a lock that is assigned to this contender.
             let pause = if coordinated { Duration::ZERO } else { self.hint_jitter() };
             self.act_within(pause + self.preference.defer, now);
         } else if changed && self.sent.is_none() && self.watching {
@@ -201,35 +202,35 @@ impl Machine {
         }
     }
 
-    /// Returns `Some(true)` if `found` is newer than the known state. Returns `None` if the two versions cannot be
-    /// compared.
+    /// Returns `Some(true)` if `found` is newer than the known state. Returns `None` if the versions are not
+    /// comparable.
     fn is_newer(&self, found: &LockState) -> Option<bool> {
         let Some(known) = self.observed.as_ref().map(|observed| &observed.state.version) else { return Some(true) };
         if *known == found.version { Some(false) } else { known.is_before(&found.version) }
     }
 
-    /// Forgets writes with an unknown result that the server can no longer store, because the lock no longer has the
-    /// version that these writes replace. If the lock is deleted and a forgotten write then creates it, the new lock
-    /// counts as another contender's lock.
+    /// Forgets each write whose result is unknown and that the server can no longer store, because the version that it
+    /// replaces is no longer current. If such a write nevertheless creates the lock after a deletion, the new lock is
+    /// treated as another contender's lock.
     fn forget_undone(&mut self, found: &LockState) {
         self.in_doubt.retain(|doubt| doubt.record == found.record || doubt.base.as_ref() == Some(&found.version));
     }
 
-    /// Returns the number of transitions to write if the candidate may take the lock now. Returns `None` if another
-    /// contender may still lead.
+    /// Returns the transition count for the candidate's record if the candidate may acquire the lock now. Returns
+    /// `None` if another contender may still lead.
     fn takeover(&self, found: &LockState, looked_at: Duration) -> Option<i32> {
         let record = &found.record;
         let same = record.leader_transitions;
         let more = same.saturating_add(1);
         if self.config.coordinated {
-            // The control plane may be about to assign an expired lock to another contender. However, the control plane
-            // writes nothing if it chooses the same contender again. Therefore, if another lease duration passes
-            // without a write, no other contender will get the lock.
+            // The control plane may be about to assign the expired lock to another contender. However, the control
+            // plane writes nothing if it selects the same contender again. Therefore, no other contender will get the
+            // lock if another lease duration passes without a write.
             let own = self.config.lease_duration;
             let expires = self.observed.as_ref()?.at + record.lease_duration(own);
             let is_given = looked_at < expires || looked_at >= expires.saturating_add(own);
-            // The leader of a deleted lock may not have observed the deletion yet. Therefore, wait even if the new lock
-            // names this contender as its holder.
+            // The leader of the deleted lock may not have noticed the deletion yet. Therefore, wait even if the new
+            // lock names this contender as its holder.
             return (self.is_named(record) && is_given && self.held_until <= looked_at).then_some(same);
         }
         if record.is_vacant() {
@@ -253,20 +254,22 @@ impl Machine {
         last.is_some_and(|(uid, last)| *uid == found.version.uid && last.same_term(&found.record))
     }
 
-    /// Returns `true` while this contender lets others take the lock first. The lock has been free since `since`.
+    /// Returns `true` while this contender gives other contenders the chance to acquire the lock first. The lock has
+    /// been free since `since`.
     fn defers(&self, since: Option<Duration>, looked_at: Duration) -> bool {
         let defer = self.preference.defer;
         !defer.is_zero() && since.is_some_and(|since| looked_at < since.max(self.held_until).saturating_add(defer))
     }
 
-    /// Returns `true` if the control plane has assigned the lock to this contender and prefers no other contender.
+    /// Returns `true` if the control plane has assigned the lock to this contender and does not prefer another
+    /// contender.
     fn is_named(&self, record: &LeaderElectionRecord) -> bool {
         record.holder_identity == self.config.identity && record.preferred_holder.is_none()
     }
 
-    /// Returns the record with which this contender takes the lock. `last` is the current record.
+    /// Returns the record that this contender writes to acquire the lock. `last` is the current record.
     fn claim(&mut self, last: &LeaderElectionRecord, transitions: i32, now: Now) -> LeaderElectionRecord {
-        // The preferred contender has not taken the lock, so do not give up the lock for it again.
+        // Do not give up the lock again for a preferred contender that has not acquired it.
         self.preference.yield_to = None;
         let moment = self.fresh_time(now);
         let time = Some(self.precision.cut(moment));
@@ -313,10 +316,10 @@ impl Machine {
 
     /// Returns the time at which the candidate should read the lock again.
     ///
-    /// - Without a watch, the candidate reads after the usual pause, or when the record expires if this is earlier. The
-    ///   candidate waits for at least one `retry_period`.
-    /// - With a watch, the candidate reads when the record expires, and when the watch has been silent for three to
-    ///   four retry periods. Only a read shows whether the watch has stopped working or the leader is dead.
+    /// - Without a watch, the candidate reads the lock after the usual pause, or earlier if the record expires earlier.
+    ///   The pause is at least one `retry_period`.
+    /// - With a watch, the candidate reads the lock when the record expires, and when the watch has been silent for
+    ///   three to four retry periods. Only a read can distinguish a broken watch from a dead leader.
     pub(super) fn next_look(&mut self, now: Now) -> Duration {
         let usual = now.monotonic + self.retries.next(None);
         let least = now.monotonic + self.config.retry_period;
@@ -328,8 +331,7 @@ impl Machine {
                 let silent = now.monotonic + retry.saturating_mul(3) + self.jitter.up_to(retry);
                 let expires = free.saturating_sub(self.preference.defer);
                 match self.watching {
-                    // Do not read shortly before the record expires, because that would only delay the read at the
-                    // expiry.
+                    // Do not read shortly before the record expires, because this would only delay the next read.
                     true if silent.saturating_add(retry) < expires => silent,
                     true => free,
                     false => usual.min(free),
@@ -339,7 +341,7 @@ impl Machine {
         }
     }
 
-    /// Returns the earliest time at which this contender may take the lock, according to the known state.
+    /// Returns the earliest time at which this contender may acquire the lock, according to the last observation.
     pub(super) fn free_from(&self) -> Option<Duration> {
         let own = self.config.lease_duration;
         let free = match &self.observed {

@@ -1,4 +1,4 @@
-//! The `Machine` as the leader, which renews its term, and ends the term when another contender may lead.
+//! The `Machine` as the leader, which renews the term, and ends it when another contender may lead.
 
 use std::time::Duration;
 
@@ -8,8 +8,8 @@ use crate::clocks::{Deadline, Now};
 use crate::record::{LockState, Version};
 
 impl Machine {
-    /// Returns the next request to renew the term. The request is a read if the lock must be read first, and otherwise
-    /// a write.
+    /// Returns the request for the next renewal. The request is a read if the lock has to be read first, or a write
+    /// otherwise.
     pub(super) fn next_renewal(&mut self, now: Now) -> LockRequest {
         let Phase::Leading(leading) = &mut self.phase else { return LockRequest::Read };
         leading.last_sent = now.monotonic;
@@ -17,8 +17,8 @@ impl Machine {
             self.slow_paths += 1;
             return LockRequest::Read;
         }
-        // If the watch has reported a write that left the record unchanged, replace the version after that write.
-        // Otherwise, the renewal would conflict.
+        // If the watch reported that another program has written the object without changing the record, replace this
+        // newer version. Otherwise, the renewal would conflict.
         if let Some(hinted) = self.last_hint.take_if(|hinted| hinted.repeats(&leading.base)) {
             leading.base.repeated_as(&hinted);
         }
@@ -41,8 +41,8 @@ impl Machine {
         match answer {
             Ok(version) => {
                 leading.conflicts = 0;
-                // Keep the time of a read that an event during the request has requested. The event may describe a
-                // change after the write.
+                // If an event has requested a read during the request, keep the time of this read. The event may
+                // describe a change that happened after the write.
                 if !leading.read_back {
                     self.next_try = next.max(now.monotonic);
                 }
@@ -53,9 +53,9 @@ impl Machine {
             Err(failure) => {
                 leading.read_back |= failure.effect != Effect::None;
                 match failure.effect {
-                    // Another contender may have taken the lock, so read the lock immediately. If conflicts repeat
-                    // because another program keeps writing the object, pause before this read. A pause between the
-                    // read and the write would only give the other program time for another write.
+                    // Read the lock immediately, because another contender may have acquired it. If another program
+                    // keeps causing conflicts, pause before this read. A pause between the read and the write would
+                    // only give the other program time for another write.
                     Effect::Conflict => {
                         leading.conflicts += 1;
                         let again = leading.conflicts > 1;
@@ -107,8 +107,8 @@ impl Machine {
         }
     }
 
-    /// Processes a leader's watch event. The event may be outdated. If the event contradicts the term, the leader only
-    /// reads the lock.
+    /// Processes a leader's watch event. The event may be outdated. The leader only reads the lock if an event
+    /// contradicts the term.
     pub(super) fn leader_hint(&mut self, found: &LockState, now: Now) {
         let blind = self.blind_after(&found.record);
         let Phase::Leading(leading) = &mut self.phase else { return };
@@ -143,8 +143,8 @@ impl Machine {
         let Phase::Leading(leading) = &mut self.phase else { return };
         let visible = whole_second(&stored.record) != whole_second(&leading.base.record);
         leading.base = stored;
-        // client-go's candidates compare times in whole seconds, and do not observe a second renewal within one second
-        // as a change. Therefore, the second renewal must not extend the term.
+        // client-go's candidates compare times in whole seconds, so they do not detect two renewals within the same
+        // second as two changes. Therefore, the second of these renewals must not extend the term.
         if visible && sent.monotonic > leading.counted.monotonic {
             leading.counted = sent;
             leading.deadline = Deadline::after(sent, span);
@@ -156,7 +156,7 @@ impl Machine {
         let Phase::Leading(leading) = &self.phase else { return };
         let usual = (leading.last_sent + self.config.retry_period).max(now.monotonic);
         let requested = now.monotonic.saturating_add(failure.retry_after.unwrap_or_default());
-        // Ignore a `Retry-After` beyond the term's deadline.
+        // Ignore a `Retry-After` that ends after the term's deadline.
         self.next_try = if requested < leading.deadline.monotonic { usual.max(requested) } else { usual };
     }
 }

@@ -1,4 +1,4 @@
-//! The release of the lock after the leader's work has ended. The `Machine` releases only a lock with this elector's
+//! Releases the lock after the leader's work has ended. The `Machine` only releases a lock that contains this elector's
 //! record.
 
 use std::time::Duration;
@@ -7,32 +7,32 @@ use super::{Doubt, Effect, Failure, LockRequest, Machine, Now, Observation, Phas
 use crate::record::{LeaderElectionRecord, LockState, Version};
 
 impl Machine {
-    /// Ends `term`, and tries to release the lock for at most `span`. If `span` is zero, does not release the lock.
+    /// Ends `term`, and then tries for up to `span` to release the lock. If `span` is zero, the lock is not released.
     pub(super) fn begin_release(&mut self, term: Option<Term>, span: Duration, now: Now) {
         self.phase =
             Phase::Releasing(Releasing { term, until: now.monotonic.saturating_add(span), conflicts: 0, write: None });
         self.next_try = now.monotonic;
     }
 
-    /// Returns the configured maximum duration of a release. Zero means no release.
+    /// Returns the configured time limit of a release. Zero means no release.
     pub(super) fn release_span(&self) -> Duration {
         if self.config.release_on_cancel { self.config.renew_deadline } else { Duration::ZERO }
     }
 
-    /// After a stop was requested, releases the lock if this elector may still hold it. A write with an unknown result
-    /// may have taken the lock, or the lock may still contain the last term's record.
+    /// After a stop, releases the lock if this elector may still hold it. For example, a write with an unknown result
+    /// may have acquired the lock, or the lock may still contain the record of the last term.
     pub(super) fn release_rest(&mut self, now: Now) {
         let span = match self.left_over() {
             _ if !self.in_doubt.is_empty() => self.release_span(),
-            // Stop trying when the record expires, because any contender may take an expired lock.
+            // Stop trying when the record expires, because other contenders may then acquire the lock.
             Some(expires) => self.release_span().min(expires.saturating_sub(now.monotonic)),
             None => return,
         };
         self.begin_release(None, span, now);
     }
 
-    /// Returns the time at which the last term's record expires. Returns `None` if the lock is not known to contain
-    /// this record, or need not be released.
+    /// Returns the time at which the record of the last term expires. Returns `None` if there is nothing to release, or
+    /// if it is unknown whether the lock contains this record.
     pub(super) fn left_over(&self) -> Option<Duration> {
         let (uid, last) = self.last_term.as_ref().filter(|_| self.config.release_on_cancel)?;
         let Observation { state: LockState { version, record, .. }, at, .. } = self.observed.as_ref()?;
@@ -64,12 +64,12 @@ impl Machine {
         let time = Some(self.precision.cut(now.wall.max(last)));
         let record = LeaderElectionRecord {
             holder_identity: String::new(),
-            // One second is the shortest lease duration that a server accepts.
+            // Servers reject lease durations below one second.
             lease_duration_seconds: 1,
             acquire_time: time,
             renew_time: time,
             leader_transitions: found.record.leader_transitions,
-            // Clear the strategy and the preferred holder, because they belong to the ended term.
+            // Clear the strategy and the preferred holder, because they belong to the term that has ended.
             ..LeaderElectionRecord::default()
         };
         let base = self.newest(found).version;
@@ -83,8 +83,8 @@ impl Machine {
         match answer {
             Ok(_) => self.release_done(now),
             Err(Failure { effect: Effect::Conflict, .. }) => {
-                // Another program has written the object since the read. Read the lock again. Pause before this read,
-                // except after the first conflict.
+                // Another program wrote the object after the read. Read the lock again. Pause first, except after the
+                // first conflict.
                 releasing.conflicts += 1;
                 let again = releasing.conflicts > 1;
                 self.next_try = now.monotonic + if again { self.conflict_pause() } else { Duration::ZERO };

@@ -11,49 +11,48 @@ use crate::term::{EndReason, Term};
 /// An input to the [`Machine`](super::Machine).
 #[derive(Clone, Debug)]
 pub enum Signal {
-    /// Time has passed. The owner of the `Machine` sends a tick at the time from [`wake_at`](super::Machine::wake_at)
-    /// at the latest.
+    /// Time has passed. The owner of the `Machine` must send a tick no later than [`wake_at`](super::Machine::wake_at).
     Tick,
-    /// The result of [`LockRequest::Read`]: the lock's state, or `None` if the object does not exist.
+    /// The result of [`LockRequest::Read`]: the state of the lock, or `None` if the object does not exist.
     Read(Result<Option<LockState>, Failure>),
-    /// The result of [`LockRequest::Create`] or [`LockRequest::Update`]: the version of the written object.
+    /// The result of [`LockRequest::Create`] or [`LockRequest::Update`]: the version of the object after the write.
     Written(Result<Version, Failure>),
     /// A message from the watch.
     Watch(Hint),
     /// The preferred holder has changed.
     Prefer(Preference),
-    /// The term's work has returned or was dropped.
+    /// The leader's work has returned or was dropped.
     WorkEnded,
-    /// The elector was stopped. The `Machine` asks the leader's work to end, releases the lock, and finishes.
+    /// The elector was stopped. The `Machine` asks the leader's work to finish, releases the lock, and finishes.
     Stop,
 }
 
-/// Describes which replica should hold the lock if replicas share several locks. The preference only determines which
-/// replica tries to take the lock first. At most one replica leads, regardless of preferences.
+/// The preferred holder of a lock when replicas share several locks. A preference only affects which replica tries to
+/// acquire the lock first. At most one replica leads, whatever the preferences are.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Preference {
-    /// How long this contender lets other contenders take a free lock first.
+    /// How long this contender waits before it acquires a free lock, so that other contenders can acquire it first.
     pub defer: Duration,
-    /// The identity of the contender for which this contender gives up the lock. The `Machine` asks the work to end,
-    /// renews the lock until the work has ended, and releases the lock. If no other contender then takes the lock
-    /// within `defer`, this contender takes the lock again and keeps it.
+    /// The identity of the contender to which this contender should hand over the lock. The `Machine` asks the leader's
+    /// work to finish, renews the lock until the work has ended, and then releases the lock. If no other contender
+    /// acquires the lock within `defer`, this contender acquires it again and keeps it.
     pub yield_to: Option<String>,
 }
 
-/// A message from the lock's watch. Hints may be outdated or missing. A hint can only make an elector act sooner.
+/// A message from the watch of the lock. Hints may be outdated or lost. A hint can only make an elector act sooner.
 #[derive(Clone, Debug)]
 pub enum Hint {
     /// The watch is open.
     Up,
     /// The watch has ended.
     Down,
-    /// The object was created or changed. The `LockState` is the object's state at the time of the event.
+    /// The object was created or changed. The `LockState` is the state of the object at the time of the event.
     Changed(LockState),
     /// The object may have changed.
     MaybeChanged,
     /// The object was deleted.
     Deleted {
-        /// The uid of the deleted object.
+        /// The uid of the object that was deleted.
         uid: String,
     },
 }
@@ -61,15 +60,14 @@ pub enum Hint {
 /// An output of the [`Machine`](super::Machine).
 #[derive(Clone, Debug, PartialEq)]
 pub enum Instruction {
-    /// Send this request, and pass its result to the `Machine`. The `Machine` never has more than one request in
-    /// flight.
+    /// Send this request, and pass its result to the `Machine`. A `Machine` has at most one request in flight.
     Send {
         /// The request.
         request: LockRequest,
-        /// The request's timeout. After the timeout, the owner passes [`Failure::unknown`] to the `Machine`.
+        /// The request's timeout. After this timeout, the owner must pass [`Failure::unknown`] to the `Machine`.
         timeout: Duration,
     },
-    /// The lock has this new holder. The holder is an empty string if the lock is free.
+    /// The identity of the new holder of the lock. The identity is empty if the lock is free.
     NewLeader(String),
     /// A term begins. Start the leader's work.
     StartLeading {
@@ -78,9 +76,9 @@ pub enum Instruction {
         /// The term's first deadline.
         deadline: Deadline,
     },
-    /// The term has this new, later deadline.
+    /// The new deadline of the term, which is later than the previous one.
     Extend(Deadline),
-    /// Ask the leader's work to end. The term continues until the work has ended.
+    /// Ask the leader's work to finish. The term continues until the leader's work has ended.
     Drain(EndReason),
     /// The term is over. Stop the leader's work immediately.
     StopLeading(EndReason),
@@ -97,38 +95,38 @@ pub enum LockRequest {
     Create(LeaderElectionRecord),
     /// Replace the record if the object still has the version `base`.
     Update {
-        /// The expected version of the object.
+        /// The version that the object must still have.
         base: Version,
         /// The new record.
         record: LeaderElectionRecord,
     },
 }
 
-/// The properties of a failed request that determine the `Machine`'s reaction.
+/// The properties of a failed request that determine how the `Machine` reacts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Failure {
-    /// Whether the request may have had an effect.
+    /// Whether the server may have executed the request.
     pub effect: Effect,
-    /// The pause that the server has requested (`Retry-After`).
+    /// The delay requested by the server (`Retry-After`).
     pub retry_after: Option<Duration>,
 }
 
-/// Whether a failed request may have had an effect.
+/// Whether the server may have executed a failed request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Effect {
-    /// The server rejected the write, because the object has another version or already exists.
+    /// The write was rejected because the object has another version or already exists.
     Conflict,
-    /// The server rejected the write, because the object does not exist.
+    /// The write was rejected because the object does not exist.
     NotFound,
-    /// The request had no effect, because the server rejected it or because it was not sent.
+    /// The request had no effect: the server rejected it, or it was never sent.
     None,
-    /// The effect is unknown, for example after a timeout, or after a 404 response that does not come from the API
-    /// server.
+    /// The effect is unknown, for example after a timeout, or after a 404 response from a proxy.
     Unknown,
 }
 
 impl Failure {
-    /// Returns the failure of an unanswered request. The server may have executed the request, or may execute it later.
+    /// Returns the failure for a request without a response. The server may have executed the request or may still
+    /// execute it.
     pub fn unknown() -> Self {
         Self { effect: Effect::Unknown, retry_after: None }
     }
@@ -138,7 +136,8 @@ impl From<&ApiError> for Failure {
     fn from(error: &ApiError) -> Self {
         let effect = match error {
             _ if error.may_have_acted() => Effect::Unknown,
-            // A proxy sent this 404 response, so the object may exist. The effect `NotFound` would end the term.
+            // The 404 response came from a proxy, so the object may exist. The effect `NotFound` would wrongly end the
+            // term.
             _ if error.is_not_found() && !error.is_object_not_found() => Effect::Unknown,
             _ if error.is_conflict() || error.is_already_exists() => Effect::Conflict,
             _ if error.is_not_found() => Effect::NotFound,

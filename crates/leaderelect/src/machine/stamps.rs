@@ -1,11 +1,11 @@
-//! The times in an elector's records.
+//! The times in the records of an elector.
 //!
-//! Each record has a later time than the elector's previous record. Therefore, an elector can distinguish a record that
-//! may have been stored from all other records, and candidates observe each renewal as a change. If two records had the
-//! same time, a candidate that was partitioned between them would observe no change.
+//! The time in each record is later than in the elector's previous record. Therefore, an elector recognizes its own
+//! record after a write with an unknown result, and candidates notice every renewal. If two records had the same time,
+//! a candidate that was partitioned between the two writes would notice no change.
 //!
-//! Coordinated elections are an exception, because the control plane compares the times with its own time of day. If
-//! the time of day is set back far enough, the times in the records are set back too.
+//! Coordinated elections are different, because the control plane compares the times with its own wall clock. If the
+//! wall clock was set back far enough, the times in the records go back too.
 
 use std::time::Duration;
 
@@ -16,7 +16,7 @@ use super::{Machine, TimePrecision};
 use crate::clocks::Now;
 use crate::record::LeaderElectionRecord;
 
-/// The time in a record, and the clocks when this time was chosen.
+/// The time in a record, and a reading of the clocks when this time was chosen.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Stamp {
     time: MicroTime,
@@ -24,8 +24,8 @@ pub(super) struct Stamp {
 }
 
 impl Stamp {
-    /// Returns `true` if the time of day was set back by at least `limit` since this stamp was made. A time of day that
-    /// does not advance counts as not set back, because a leader makes a new stamp at least once per `limit`.
+    /// Returns `true` if the time of day has been set back by at least `limit` since this stamp was made. A leader
+    /// makes a new stamp at least once per `limit`, so a time of day that does not advance is not treated as set back.
     fn is_set_back(&self, now: Now, limit: Duration) -> bool {
         let signed = |span: Duration| SignedDuration::try_from(span).unwrap_or(SignedDuration::MAX);
         let passed = signed(now.monotonic.saturating_sub(self.made.monotonic));
@@ -34,8 +34,8 @@ impl Stamp {
 }
 
 impl Machine {
-    /// Returns the time to write: the current time, but at least one unit of the lock's precision after the previous
-    /// record's time.
+    /// Returns the current time, or the time in the previous record plus one unit of the lock's precision if this is
+    /// later.
     pub(super) fn fresh_time(&mut self, now: Now) -> Timestamp {
         let step = self.precision.step();
         let mut moment = now.wall;
@@ -56,9 +56,9 @@ impl Machine {
         moment
     }
 
-    /// Returns the time for a renewal. If `second_passed`, the returned time is in a later second than the time in
-    /// `last`, so that the renewal extends the term. The time is later even if the time of day does not advance or was
-    /// set back slightly.
+    /// Returns the time to write in a renewal. If `second_passed`, the returned time is at least in the second after
+    /// `last`, so that the renewal extends the term. This applies even if the time of day does not advance or was set
+    /// back slightly.
     pub(super) fn renewal_time(&mut self, last: &LeaderElectionRecord, second_passed: bool, now: Now) -> MicroTime {
         let mut moment = self.fresh_time(now);
         let shown = whole_second(last);
@@ -75,7 +75,7 @@ impl Machine {
         self.last_written = Some(Stamp { time: self.precision.cut(moment), made });
     }
 
-    /// Returns `true` if the server has stored, or may have stored, a record with this time.
+    /// Returns `true` if the server has stored a record with this time, or may have stored one.
     fn is_in_use(&self, time: MicroTime) -> bool {
         let seen = self.observed.as_ref().map(|observed| &observed.state.record);
         let mut records = seen.into_iter().chain(self.in_doubt.iter().map(|doubt| &doubt.record));
@@ -83,7 +83,7 @@ impl Machine {
     }
 }
 
-/// Returns a record's renew time in whole seconds. client-go's candidates compare times with this precision.
+/// Returns the renew time of a record in whole seconds, which is the precision that client-go's candidates compare.
 pub(super) fn whole_second(record: &LeaderElectionRecord) -> i64 {
     record.renew_time.map_or(i64::MIN, |time| time.0.as_second())
 }

@@ -1,4 +1,4 @@
-//! A [`Contest`], which consists of a [`Machine`] and the state to execute the `Machine`'s instructions.
+//! A [`Contest`]: a [`Machine`] together with the state that is needed to execute its instructions.
 
 use std::collections::HashSet;
 use std::fmt;
@@ -33,32 +33,33 @@ pub(crate) struct Contest<L: Lock> {
     clocks: Arc<dyn Clocks>,
     renew_deadline: Duration,
     machine: Machine,
-    /// The object that was last read or written. The next write replaces the record in this object.
+    /// The last object that was read or written, in which the next write replaces the record.
     object: Option<Base<L::Object>>,
-    /// The last object that the watch has reported. A write that takes a free lock replaces the record in this object.
+    /// The last object that the watch reported. A write that acquires a free lock replaces the record in this object.
     hinted: Option<Base<L::Object>>,
-    /// The next request, its timeout, and the time after which the request is no longer worth sending.
+    /// The next request, its timeout, and the time after which the request should not be sent any more.
     request: Option<(LockRequest, Duration, Deadline)>,
     reads: bool,
     term: Option<TermHandle>,
     observed: watch::Sender<Observed>,
-    /// The channel is unbounded, because each response causes only a few messages, and the elector always reads them.
+    /// The channel is unbounded, because each response causes only a few messages, and the elector always receives
+    /// them.
     notices: mpsc::UnboundedSender<Notice>,
-    /// The reference is weak, because the elector may be dropped before the `Contest` ends.
+    /// A weak reference, because the elector may be dropped before the `Contest` ends.
     metrics: Option<Weak<Instruments>>,
-    /// The number of slow-path renewals that the metrics already contain.
+    /// The number of slow-path renewals that have been added to the metrics.
     slow_paths: u64,
     read_trouble: Trouble,
     write_trouble: Trouble,
 }
 
-/// An object that a write can replace, with its version.
+/// An object to be replaced by a write, and its version.
 type Base<O> = (Version, Arc<O>);
 
-/// The kinds of failures since the last successful read, or since the last successful write.
+/// The kinds of failures since the last successful read or the last successful write.
 type Trouble = HashSet<Kind>;
 
-/// The error kind and the status code of a failure. `None` means a timeout.
+/// The kind and the status code of an error. `None` means a timeout.
 type Kind = Option<(Discriminant<ErrorKind>, Option<u16>)>;
 
 pub(super) type Exchange<O> = Pin<Box<dyn Future<Output = Answer<O>> + Send>>;
@@ -67,16 +68,16 @@ pub(super) enum Answer<O> {
     Read(Result<Option<LockSnapshot<O>>, ApiError>),
     Written(Result<LockSnapshot<O>, ApiError>),
     Late,
-    /// The write was not sent, because the object to replace is unknown.
+    /// The write was not sent, because there is no object to replace.
     BaseUnknown,
-    /// The request was not sent, because it was no longer worth sending.
+    /// The request was not sent, because it was too late.
     Unsent,
 }
 
 pub(super) enum Stepped {
     Quiet,
-    /// The owner should send a request by this time, with [`exchange`](Contest::exchange). If the request had to wait
-    /// in a queue, the owner must call [`depart`](Contest::depart) first.
+    /// The caller should send a request by this time, with [`exchange`](Contest::exchange). If the request was queued,
+    /// the caller must call [`depart`](Contest::depart) first.
     Sends(Duration),
     Finished,
 }
@@ -188,8 +189,8 @@ impl<L: Lock> Contest<L> {
         self.request = Some((request, timeout, Deadline::after(now, timeout)));
     }
 
-    /// Records that a queued request is sent now. Returns `false` if the request is no longer worth sending. The caller
-    /// must then call [`step`](Contest::step).
+    /// Records that a queued request is being sent. Returns `false` if it is too late for the request. The caller must
+    /// call [`step`](Contest::step) in this case.
     pub(super) fn depart(&mut self) -> bool {
         let now = self.clocks.now();
         self.request = None;
@@ -200,9 +201,9 @@ impl<L: Lock> Contest<L> {
         self.request.is_some()
     }
 
-    /// Returns a future that sends the request. The term's deadline counts from the time at which the `Machine` created
-    /// the request or `depart` was called. If the future is first polled too late, for example after a suspend, the
-    /// request is not sent, because its term may be over.
+    /// Returns a future that sends the request. The deadline of the term is measured from the time at which the
+    /// `Machine` created the request or `depart` was called. The request is not sent if the future is first polled too
+    /// late, for example after a suspend, because the term may be over.
     pub(super) fn exchange(&mut self) -> Option<Exchange<L::Object>> {
         let (request, timeout, worth) = self.request.take()?;
         let (lock, clocks) = (self.lock.clone(), self.clocks.clone());
@@ -265,7 +266,7 @@ impl<L: Lock> Contest<L> {
             }
             Answer::BaseUnknown => {
                 tracing::debug!(lock = %self.name, "the object for the write is unknown; reading the lock again");
-                // Report a conflict. The `Machine` then reads the lock, and the response contains the object.
+                // Report a conflict. The `Machine` reacts by reading the lock, and the response contains the object.
                 Failure { effect: Effect::Conflict, retry_after: None }
             }
             Answer::Unsent => Failure { effect: Effect::None, retry_after: None },
@@ -273,8 +274,8 @@ impl<L: Lock> Contest<L> {
         if self.reads { Signal::Read(Err(failure)) } else { Signal::Written(Err(failure)) }
     }
 
-    /// Stores the object in a watch event, unless the stored object is newer. The `Machine` may be about to replace the
-    /// newer version.
+    /// Stores the object of a watch event unless the stored object is newer. The newer object may be the one that the
+    /// `Machine` is about to replace.
     pub(super) fn remember_hint(&mut self, object: Option<Base<L::Object>>) {
         let known = self.hinted.as_ref().map(|(version, _)| version);
         if object.as_ref().is_some_and(|(hinted, _)| known.is_none_or(|known| hinted.is_before(known) != Some(true))) {
@@ -287,7 +288,7 @@ impl<L: Lock> Contest<L> {
         }
     }
 
-    /// Forgets failed writes after the lock has changed, because this contender may never need to write again.
+    /// After the lock has changed, forget failed writes, because this contender may never have to write again.
     fn end_write_outage(&self) {
         self.observed.send_if_modified(|observed| observed.write_outage.take().is_some());
     }
@@ -344,7 +345,7 @@ impl<L: Lock> Contest<L> {
     }
 
     fn notify(&self, notice: Notice) {
-        // Sending fails only if the elector was dropped. Dropping the elector also ends this `Contest`.
+        // Sending fails only if the elector was dropped, which also ends this `Contest`.
         let _ = self.notices.send(notice);
     }
 }

@@ -16,7 +16,7 @@ use tokio_util::sync::CancellationToken;
 use crate::contender::{TestClock, pass};
 use crate::server::key;
 
-/// A server with objects of any kind, because the locks do not check the kind.
+/// A server that accepts objects of any kind, because locks do not check the kind.
 type Server = Collection<DynamicObject>;
 
 fn server() -> Server {
@@ -24,7 +24,7 @@ fn server() -> Server {
     Collection::dynamic(resource, CollectionConfig::default())
 }
 
-/// Creates a server with one object, which has other data and, if given, the annotation.
+/// Creates a server with one object that contains unrelated data and, if given, the annotation.
 fn holding(annotation: Option<&str>) -> Server {
     let mut metadata = ObjectMeta::new("kube-system", "lock");
     metadata.annotations.insert("foreign".into(), "note".into());
@@ -103,8 +103,8 @@ fn locks(server: &Server) -> [AnnotationLock<Server>; 2] {
 
 const BING: &str = r#"{"holderIdentity":"bing","leaseDurationSeconds":3,"leaderTransitions":4}"#;
 
-/// Contends for an annotation lock of each kind. `given` is the annotation of the existing object, if there is an
-/// object. After `wait` seconds, checks the sent requests and the number of transitions.
+/// Runs a contender for each kind of annotation lock. `given` is the annotation of the existing object, or `None` if
+/// the object does not exist. After `wait` seconds, checks the requests and the number of transitions.
 async fn check(given: Option<Option<&str>>, wait: f64, expected: &[&str], transitions: i32) {
     for kind in 0..2 {
         let server = given.map_or_else(server, holding);
@@ -156,7 +156,7 @@ async fn stop_during_a_renewal_releases_both_kinds() {
             let server = server();
             let elector = contend(locks(&server).into_iter().nth(kind).unwrap());
             pass(0.1).await;
-            // The fault affects the renewal at second 2.0.
+            // The fault hits the renewal at second 2.0.
             server.faults().next([fault.clone()]);
             pass(2.0).await;
             elector.stop.cancel();

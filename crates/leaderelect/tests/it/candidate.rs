@@ -1,4 +1,4 @@
-//! Tests of the object that a coordinated candidate publishes, and of its answers to pings.
+//! Tests of the object that a coordinated candidate publishes, and of its responses to pings.
 
 use std::time::Duration;
 
@@ -65,7 +65,7 @@ async fn candidate_publishes_and_renews_its_object() {
     assert_eq!(published_fields, ["lock", "1.36.0", "1.35.0", OLDEST_EMULATION_VERSION]);
     let first = candidate.renewed();
     assert_eq!(candidate.writes(), 1);
-    // Without pings, the candidate renews its object every five minutes.
+    // Without pings, a candidate renews its object every five minutes.
     pass(1_490.0).await;
     assert_eq!(candidate.writes(), 4);
     assert!(candidate.renewed() > first);

@@ -1,4 +1,5 @@
-//! A model of client-go's elector, which competes with this crate's electors. Tests step the model like the `Machine`.
+//! A model of client-go's elector that competes with this crate's electors. Tests drive the model in the same way as
+//! the `Machine`.
 
 use std::time::Duration;
 
@@ -11,7 +12,7 @@ use pintle_meta::MicroTime;
 pub(crate) struct ClientGo {
     config: LeaderElectionConfig,
     rng: fastrand::Rng,
-    /// The last record that was read, with times in whole seconds.
+    /// The last record that the model has read, with times in whole seconds.
     raw: Option<Raw>,
     observed: LeaderElectionRecord,
     observed_at: Duration,
@@ -19,13 +20,11 @@ pub(crate) struct ClientGo {
     request: Option<LockRequest>,
     tried_at: Duration,
     next_try: Duration,
-    /// The time at which the current round of renewals times out. Between two rounds, the time at which the next round
-    /// times out.
+    /// The end of the current renewal round, or of the next round if no round is in progress.
     round_ends: Option<Duration>,
-    /// The time at which the release times out. `None` until the elector is cancelled.
+    /// The time limit for the release. `None` until the elector was cancelled.
     releases_until: Option<Duration>,
-    /// Whether the model uses its own lease duration instead of the record's lease duration, like client-go before
-    /// 1.27.
+    /// Whether the model uses its own lease duration instead of the duration in the record, like client-go before 1.27.
     counts_by_its_own: bool,
 }
 
@@ -86,7 +85,7 @@ impl ClientGo {
                 return instructions;
             }
             Signal::Stop => return vec![Instruction::Finish],
-            // When the election ends, the request in flight is dropped. The next election starts with a read.
+            // When the election ends, its request in flight is dropped, and the next election starts with a read.
             Signal::Read(_) | Signal::Written(_) if !instructions.is_empty() => {
                 (self.request, self.object) = (None, None);
                 self.failed(now);
@@ -117,8 +116,8 @@ impl ClientGo {
         instructions
     }
 
-    /// Releases the lock while the work continues. An elector that believes that it leads overwrites any record, even
-    /// if it has just read that another contender holds the lock.
+    /// Releases the lock while the leader's work continues. An elector that believes itself to be the leader overwrites
+    /// any record, even after it has read that another contender holds the lock.
     fn release(&mut self, signal: Signal, now: Now, instructions: &mut Vec<Instruction>) {
         let late = self.releases_until.is_some_and(|until| now.monotonic >= until);
         match signal {

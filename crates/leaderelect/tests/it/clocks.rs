@@ -1,4 +1,4 @@
-//! Tests with clocks that are set, and with silent watches. Some tests count how often an elector reads the clocks.
+//! Tests with clocks that are set back or forward, and with silent watches. Some of the tests count clock readings.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -26,8 +26,8 @@ fn at(monotonic: f64, wall: f64) -> Now {
     Now { boot: monotonic, monotonic, wall }
 }
 
-/// Returns the renew times that a `Machine` writes if all requests are answered immediately, in seconds of the time of
-/// day. `clocks` contains the monotonic time and the time of day at each renewal.
+/// Returns the renew times that a `Machine` writes if every request succeeds immediately, as wall-clock seconds.
+/// `clocks` contains the monotonic time and the wall-clock time of each renewal.
 fn written(precision: TimePrecision, coordinated: bool, clocks: &[(f64, f64)]) -> Vec<f64> {
     let config = LeaderElectionConfig { identity: "me".into(), coordinated, ..LeaderElectionConfig::default() };
     let mut machine = Machine::new(config, precision, at(0.0, 0.0));
@@ -61,8 +61,8 @@ fn written(precision: TimePrecision, coordinated: bool, clocks: &[(f64, f64)]) -
 fn each_record_has_a_later_renew_time() {
     let micros = |clocks: &[(f64, f64)]| written(TimePrecision::Micros, false, clocks);
     assert_eq!(micros(&[(0.0, 0.0), (2.0, 2.0), (4.0, 4.0)]), [0.0, 2.0, 4.0]);
-    // Even if the time of day does not advance, the record's time must increase by a second, because client-go compares
-    // whole seconds.
+    // The time in the record must increase by a second even if the time of day does not advance, because client-go
+    // compares whole seconds.
     assert_eq!(micros(&[(0.0, 0.0), (2.0, 0.0), (4.0, 0.0), (6.0, 6.0)]), [0.0, 1.0, 2.0, 6.0]);
     assert_eq!(micros(&[(0.0, 0.0), (2.0, 2.5), (4.0, -60.0), (6.0, -58.0)]), [0.0, 2.5, 3.0, 4.0]);
     let seconds = |clocks: &[(f64, f64)]| written(TimePrecision::Seconds, false, clocks);
@@ -71,16 +71,16 @@ fn each_record_has_a_later_renew_time() {
     assert_eq!(seconds(&[(0.0, 0.0), (2.0, 2.9), (4.0, -60.5), (6.0, -58.5)]), [0.0, 2.0, 3.0, 4.0]);
 }
 
-/// The control plane compares the renew time with its own clock. A renew time in the future would keep a dead holder's
-/// lease valid for too long.
+/// The control plane compares the renew time with its own clock, so a renew time in the future would keep the lease of
+/// a dead holder valid for too long.
 #[test]
 fn coordinated_record_follows_wall_clock_set_far_back() {
     let micros = |clocks: &[(f64, f64)]| written(TimePrecision::Micros, true, clocks);
     assert_eq!(micros(&[(0.0, 0.0), (2.0, 2.5), (4.0, -60.0), (6.0, -58.0)]), [0.0, 2.5, -60.0, -58.0]);
-    // The time of day is set back to less than ten seconds before the last record's time. The times in new records
+    // The time of day is set back to less than ten seconds before the time in the last record. The times in new records
     // still increase.
     assert_eq!(micros(&[(0.0, 0.0), (2.0, 2.5), (4.0, -5.499)]), [0.0, 2.5, 3.0]);
-    // The time of day is set back by slightly less and by slightly more than the limit of ten seconds.
+    // The time of day is set back by just under and just over the limit of ten seconds.
     assert_eq!(micros(&[(0.0, 0.0), (2.0, 2.5), (4.0, -7.999)]), [0.0, 2.5, 3.0]);
     assert_eq!(micros(&[(0.0, 0.0), (2.0, 2.5), (4.0, -8.001)]), [0.0, 2.5, -8.001]);
 }
@@ -100,8 +100,8 @@ fn coordinated_renewal_with_earlier_time_counts() {
     assert_eq!(machine.step(Signal::Written(Ok(version(3))), now), [Instruction::Extend(deadline)]);
 }
 
-/// A candidate that has not read the lock for a long time waits for a full lease duration again. A holder whose clock
-/// was set back may have written the same record again.
+/// A candidate that has not read the lock for a long time waits for another full lease duration, because a holder whose
+/// clock was set back may have written the same record again.
 #[test]
 fn unrelated_write_after_long_blindness_counts_as_renewal() {
     for (second_read, taken) in [(30.9, true), (31.0, false)] {
@@ -123,7 +123,7 @@ fn unrelated_write_after_long_blindness_counts_as_renewal() {
             machine.step(held(number), at(now, now))
         };
         assert_eq!(look(6.0, 2), []);
-        // The time without a read is slightly less, or slightly more, than a lease duration plus a renew deadline.
+        // The time without a read is just under or just over a lease duration plus a renew deadline.
         let instructions = look(second_read, 3);
         assert_eq!(!instructions.is_empty(), taken, "{instructions:?}");
     }
@@ -163,8 +163,8 @@ async fn idle_standby_sets_few_timers() {
     pass(10.0).await;
     clocks.naps.store(0, Ordering::Relaxed);
     pass(100.0).await;
-    // Each renewal that the watch reports postpones the next read. Therefore, the elector sets only one timer in three
-    // or four retry periods.
+    // Each renewal that the watch reports postpones the next poll, so the elector sets only one timer per three or four
+    // retry periods.
     assert!(clocks.naps.load(Ordering::Relaxed) <= 17, "{clocks:?}");
     run.abort();
 }
@@ -274,7 +274,7 @@ async fn silent_watch_does_not_delay_a_takeover() {
             while !status.is_leader() {
                 pass(0.05).await;
             }
-            // ELECTION.md states this bound for a candidate without a working watch: a lease duration plus two polls.
+            // ELECTION.md states this limit for a candidate without a working watch: a lease duration plus two polls.
             let took = died.elapsed().as_secs_f64();
             assert!(took <= 15.0 + 2.0 * 4.4, "seed {seed}, it dies after {dies_after} s: {took} s");
             run.abort();
@@ -298,7 +298,7 @@ async fn flooding_watch_costs_no_term() {
     pass(1.0).await;
     begins.store(true, Ordering::Relaxed);
     for second in 0..60 {
-        // The runtime is never idle, so tokio does not advance the paused clock automatically.
+        // The runtime is never idle, so tokio does not auto-advance the paused clock.
         tokio::time::advance(Duration::from_secs(1)).await;
         for _ in 0..20 {
             tokio::task::yield_now().await;

@@ -1,4 +1,4 @@
-//! An elector in its own task. The leader's work records its actions.
+//! An elector in a task of its own. The leader's work logs what it does.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -15,7 +15,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::server::{NAME, NAMESPACE};
 
-/// Clocks that follow tokio's clock until a test sets them.
+/// Clocks that follow tokio's clock until a test changes them.
 #[derive(Debug)]
 pub(crate) struct TestClock(pub(crate) SteppedClock, Mutex<Duration>);
 
@@ -24,7 +24,7 @@ impl TestClock {
         Arc::new(Self(SteppedClock::beside_tokio(), Mutex::default()))
     }
 
-    /// Suspends the machine for `time`. During this suspend, the time of day does not advance.
+    /// Suspends the machine for `time`. The time of day does not advance during this suspend.
     pub(crate) fn suspend(&self, time: Duration) {
         *self.1.lock().unwrap() += time;
     }
@@ -37,7 +37,7 @@ impl Clocks for TestClock {
     }
 }
 
-/// A log of events and their times, such as `7.0 a started`.
+/// A log of events with their times, such as `7.0 a started`.
 #[derive(Clone, Debug)]
 pub(crate) struct Story {
     start: Instant,
@@ -76,9 +76,9 @@ pub(crate) struct Contender {
 
 pub(crate) struct Setup {
     pub(crate) config: LeaderElectionConfig,
-    /// How long the work continues after the elector has asked it to end.
+    /// How long the leader's work continues after the elector has asked it to finish.
     pub(crate) drain: Duration,
-    /// The time after which the work ends by itself.
+    /// The time after which the leader's work ends on its own.
     pub(crate) work: Option<Duration>,
     pub(crate) watch: bool,
     pub(crate) once: bool,
@@ -170,7 +170,7 @@ async fn work_of(guard: Leadership, story: Story, identity: String, drain: Durat
     drop(end);
 }
 
-/// Records the end of the work when dropped, even if the work has not finished.
+/// Logs the end of the leader's work when dropped, even if the work has not finished.
 struct Ending {
     story: Story,
     identity: String,

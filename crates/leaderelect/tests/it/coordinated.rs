@@ -10,7 +10,7 @@ use pintle_testing::Collection;
 use crate::contender::{Setup, Story, pass};
 use crate::server::{delete, holder, put, record, server, take_verbs};
 
-/// Returns a record in which the control plane assigns the lease to `holder` for five seconds.
+/// Returns a record with which the control plane assigns the lease to `holder` for five seconds.
 fn given_to(holder: &str) -> LeaderElectionRecord {
     LeaderElectionRecord {
         holder_identity: holder.into(),
@@ -85,8 +85,8 @@ async fn coordinated_elector_never_takes_an_unassigned_lock() {
     }
 }
 
-/// The control plane may assign an expired lock to another candidate. If it chooses the same candidate again, the
-/// control plane writes nothing.
+/// The control plane may assign an expired lock to another candidate, but writes nothing if it selects the same
+/// candidate again.
 #[tokio::test(start_paused = true)]
 async fn expired_assignment_is_taken_after_another_lease_duration() {
     let server = server();
@@ -100,7 +100,7 @@ async fn expired_assignment_is_taken_after_another_lease_duration() {
     pass(5.5).await;
     elector.client.faults().heal();
     take_verbs(&server);
-    // The candidate read the assignment immediately. The assignment was valid for five seconds.
+    // The candidate read the assignment immediately, and the assignment was valid for five seconds.
     pass(14.4).await;
     assert!(take_verbs(&server).iter().all(|verb| verb == "get"));
     assert!(!elector.status.is_leader());
@@ -125,7 +125,7 @@ async fn partitioned_leader_leads_again_if_still_named() {
     }
 }
 
-/// The control plane immediately creates another lock, although the leader of the deleted lock may still work.
+/// The control plane immediately creates a new lock, although the leader of the deleted lock may still be active.
 #[tokio::test(start_paused = true)]
 async fn named_candidate_waits_for_leader_of_deleted_lock() {
     for (watch, wait_after_deletion, waits) in [(true, true, true), (false, true, true), (true, false, false)] {
@@ -155,7 +155,7 @@ async fn unpreferred_leader_drains_without_renewal_and_releases() {
         pass(1.0).await;
         preferring(&server, "bing");
         let preferred = record(&server);
-        // Without a watch, the leader detects the preferred holder at the next renewal, and leads until its work has
+        // Without a watch, the leader notices the preferred holder at the next renewal, and leads until its work has
         // ended.
         pass(2.5).await;
         assert!(elector.status.is_leader());
@@ -184,7 +184,7 @@ async fn work_that_ignores_a_preferred_holder_is_dropped() {
     pass(60.0).await;
     let deeds = story.take();
     assert!(deeds.contains(&"16.0 baz stopped: Deadline".to_owned()), "the last renewal was at 6.0: {deeds:?}");
-    // bing is still the preferred holder, so baz does not take the lease again.
+    // bing is still the preferred holder, so baz does not acquire the lease again.
     assert_eq!((holder(&server).as_str(), record(&server).preferred_holder.as_deref()), ("baz", Some("bing")));
 }
 

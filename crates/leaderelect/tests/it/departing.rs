@@ -1,4 +1,4 @@
-//! Tests of requests that wait in a queue before the owner of the `Machine` sends them.
+//! Tests of requests that are queued before they are sent.
 
 use std::time::Duration;
 
@@ -33,8 +33,8 @@ fn machine(config: LeaderElectionConfig) -> Machine {
     machine
 }
 
-/// Returns a `Machine` that has led since second 0 with version 1 of the lock. The `Machine`'s renewal at second 2
-/// waits in the queue.
+/// Returns a `Machine` that became the leader at second 0 with version 1 of the lock, and whose renewal at second 2 is
+/// queued.
 fn renewing() -> Machine {
     let mut machine = machine(config());
     machine.step(Signal::Read(Ok(None)), at(0));
@@ -57,7 +57,7 @@ fn queued_renewal_is_stamped_when_sent() {
     assert_eq!((base, record.renew_time, timeout), (version(1), time(5), TIMEOUT));
     let deadline = Deadline::after(at(5), Duration::from_secs(10));
     assert_eq!(machine.step(Signal::Written(Ok(version(2))), at(6)), [Instruction::Extend(deadline)]);
-    // The next renewal is due a retry period after this renewal left the queue.
+    // The next renewal is due one retry period after this renewal was sent.
     assert_eq!(machine.wake_at().unwrap().monotonic, Duration::from_secs(7));
 }
 
@@ -108,7 +108,7 @@ fn queued_renewal_reads_first_after_watch_reports_other_holder() {
     assert_eq!(machine.slow_paths(), 0);
     assert_eq!(machine.depart(at(4)), Some((LockRequest::Read, TIMEOUT)));
     assert_eq!(machine.slow_paths(), 1);
-    // A read that has waited in the queue counts as a slow path only once.
+    // A queued read is counted only once as a slow path.
     assert_eq!(machine.depart(at(5)), Some((LockRequest::Read, TIMEOUT)));
     assert_eq!(machine.slow_paths(), 1);
 }
@@ -143,7 +143,7 @@ fn lock_taken_late_has_the_actual_time() {
         |instruction| matches!(instruction, Instruction::StartLeading { deadline: found, .. } if *found == deadline)
     ));
 
-    // The control plane has assigned the lock and set the acquire time.
+    // The control plane assigned the lock and set the acquire time.
     let mut given = machine(LeaderElectionConfig { coordinated: true, ..config() });
     let record = LeaderElectionRecord {
         holder_identity: "me".into(),
@@ -169,7 +169,7 @@ fn free_lock_is_read_again_after_a_foreign_write() {
 #[test]
 fn no_request_is_sent_after_a_stop() {
     let mut machine = machine(config());
-    // A write that was not sent had no effect, so its result is known.
+    // A write that was never sent had no effect, so its result is known.
     machine.step(Signal::Read(Ok(None)), at(0));
     assert_eq!(machine.step(Signal::Stop, at(1)), []);
     assert_eq!(machine.depart(at(2)), None);

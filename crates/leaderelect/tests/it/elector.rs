@@ -1,4 +1,4 @@
-//! Tests of the elector and its leadership guard, with a paused clock.
+//! Tests of the elector and its leadership guard on a paused clock.
 
 use std::slice;
 use std::sync::{Arc, Mutex};
@@ -38,8 +38,8 @@ async fn lost_response_to_first_write_is_resolved_by_reading() {
     let a = Setup::new("a").start_with(client);
     pass(9.0).await;
     assert!(a.status.is_leader());
-    // The deadline counts from the sending of the create request. This request was sent immediately, and timed out
-    // after a third of the deadline.
+    // The deadline is measured from the time at which the create request was sent. The create request was sent
+    // immediately, and timed out after a third of the deadline.
     a.client.faults().cut_off();
     pass(30.0).await;
     let story = a.story.take();
@@ -57,7 +57,7 @@ async fn renewal_with_lost_response_counts_from_sending() {
     pass(6.0).await;
     a.client.faults().cut_off();
     pass(30.0).await;
-    // The renewal at second 2.0 timed out at second 5.3. The next read showed that the server had stored the renewal.
+    // The renewal at second 2.0 timed out at second 5.3, but the next read showed that the server had stored it.
     assert!(a.story.take().contains(&"12.0 a stopped: Deadline".to_owned()));
 }
 
@@ -102,7 +102,7 @@ async fn cut_off_leader_stops_before_its_successor_works() {
     assert_eq!(deeds, ["a works", "a rests", "a stopped: Deadline", "b works"]);
     assert!(b.status.is_leader() && !a.status.is_leader());
     assert_eq!(record(&server).leader_transitions, 1);
-    // The elector contends again, and observes the next leader after it reaches the server.
+    // When the elector can reach the server again, it contends again and observes the next leader.
     a.client.faults().heal();
     pass(3.4 + 4.4).await;
     assert_eq!(a.status.leader().as_deref(), Some("b"));
@@ -183,7 +183,7 @@ async fn failed_watches_reopen_with_jitter_and_growing_pauses() {
         .collect::<Vec<_>>();
     pass(0.1).await;
     take_log(&server);
-    // The number of watches that were opened in each tenth of a second.
+    // The number of watches opened in each tenth of a second.
     let mut opened = Vec::new();
     for _ in 0..600 {
         pass(0.1).await;
@@ -191,8 +191,8 @@ async fn failed_watches_reopen_with_jitter_and_growing_pauses() {
     }
     let most = opened.iter().max().copied().unwrap();
     assert!(most <= 6, "{most} of 20 within a tenth of a second");
-    // The pauses are 2, 4, 8, 16 and 32 s, times a jitter of up to 2.2. Therefore, each elector opens its third or
-    // fourth watch within a minute, but not its fifth.
+    // The pauses are 2, 4, 8, 16 and 32 s, each multiplied by a jitter of up to 2.2. Therefore, each elector opens
+    // three or four watches within a minute.
     let all: usize = opened.iter().sum();
     assert!((60..=80).contains(&all), "{all} in a minute");
 }
@@ -249,7 +249,7 @@ async fn late_polled_work_is_dropped() {
     let clock = a.clock.clone();
     let outcome = guard.run(async move {
         *count.lock().unwrap() += 1;
-        // The process is stopped for longer than the deadline.
+        // The process is paused for longer than the deadline.
         clock.0.advance(Duration::from_secs(30));
         tokio::task::yield_now().await;
         *count.lock().unwrap() += 1;
@@ -381,8 +381,8 @@ async fn work_returning_after_term_end_does_not_end_election() {
             let (term, clock) = (terms, clock.clone());
             async move {
                 if term == 1 {
-                    // The process is stopped for longer than the deadline. The work then detects the end of its term
-                    // before the elector does.
+                    // The process is paused for longer than the deadline. In this case, the leader's work notices the
+                    // end of the term before the elector does.
                     clock.0.advance(Duration::from_secs(30));
                     return leadership.check().map(|_| ()).map_err(|lost| lost.reason == EndReason::Deadline);
                 }

@@ -1,6 +1,6 @@
-//! Explores all sequences of events that two electors can encounter, up to a given length. Each event is called a move.
-//! Moves include late timers, late or lost requests and responses, writes that the server applies long after their
-//! timeout, watch events, and stops.
+//! Explores all sequences of events, up to a given length, that two electors can encounter. Each event is called a
+//! move. A move is, for example, a late timer, a late or lost request or response, a write that the server executes
+//! long after its timeout, a watch event, or a stop.
 
 use std::collections::HashSet;
 use std::env;
@@ -17,16 +17,16 @@ const SECOND: Duration = Duration::from_secs(1);
 struct Peer {
     machine: Machine,
     rate: f64,
-    /// The request in flight, with the time at which it times out.
+    /// The request in flight, and the time at which it times out.
     request: Option<(LockRequest, Duration)>,
     answer: Option<Signal>,
-    /// A timed-out write that the server may still apply.
+    /// A write that has timed out, but that the server may still execute.
     stray: Option<LockRequest>,
     deadline: Option<Deadline>,
     drains: bool,
     lost: bool,
     stopped: bool,
-    /// The last version that this elector's watch has reported.
+    /// The latest version that the watch of this elector has reported.
     reported: u64,
 }
 
@@ -41,14 +41,14 @@ struct World {
 
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Move {
-    /// The peer's timer fires, on time or late.
+    /// The timer of the peer fires, on time or late.
     Timer(usize),
     Serve(usize),
     Hear(usize),
     GiveUp(usize),
-    /// The server applies a timed-out write.
+    /// The server executes a write that has timed out.
     ServeStray(usize),
-    /// The watch reports the lock's current state.
+    /// The watch reports the current state of the lock.
     Watch(usize),
     Stop(usize),
     Rest(usize),
@@ -84,7 +84,7 @@ impl Peer {
         self.deadline.is_some_and(|deadline| !self.lost && !deadline.has_passed(on_clock(now, self.rate)))
     }
 
-    /// Returns the simulated time at which the peer's clock shows `local`.
+    /// Returns the simulated time at which the clock of the peer shows `local`.
     fn when(&self, local: Duration) -> Duration {
         local.div_f64(self.rate) + Duration::from_micros(1)
     }
@@ -230,8 +230,8 @@ impl World {
     }
 }
 
-/// Returns the number of explored states. If a rule is violated, returns the rule and the sequence of moves that
-/// violates it.
+/// Returns the number of states that were explored. If a rule is violated, returns the rule together with the sequence
+/// of moves.
 fn search(start: World, depth: usize) -> Result<usize, (Vec<Move>, &'static str)> {
     let mut seen = HashSet::from([start.fingerprint()]);
     let mut worlds = vec![(start, Vec::new())];
@@ -255,7 +255,7 @@ fn search(start: World, depth: usize) -> Result<usize, (Vec<Move>, &'static str)
     Ok(seen.len())
 }
 
-/// Returns a state in which one peer leads, and the other peer has just observed this leader.
+/// Returns a state in which one peer leads and the other peer has just observed the leader.
 fn led(rates: [f64; 2]) -> World {
     let mut world = World::new(rates);
     let [timer, serve, hear] = [Move::Timer, Move::Serve, Move::Hear];
@@ -270,7 +270,8 @@ fn depth(usual: usize) -> usize {
     env::var("PINTLE_DEPTH").ok().map_or(usual, |depth| depth.parse().expect("PINTLE_DEPTH"))
 }
 
-/// Clock rates within the bound for the default durations: one clock must run less than 1.5 times as fast as the other.
+/// The clock rates stay within the limit for the default durations: one clock must run less than 1.5 times as fast as
+/// the other.
 const WITHIN: [f64; 2] = [1.0, 1.45];
 
 #[test]
@@ -292,8 +293,8 @@ fn one_leader_in_all_sequences_from_the_start() {
 
 #[test]
 fn search_finds_two_leaders_when_clock_rates_exceed_bound() {
-    // The candidate observes the renewal. The candidate takes the lock when the lease duration has passed on its own
-    // clock, which runs too fast.
+    // The candidate observes the renewal. The candidate acquires the lock when the lease duration has passed on its own
+    // fast clock.
     let mut world = led([1.0, 1.7]);
     [Move::Timer(0), Move::Serve(0), Move::Hear(0), Move::Watch(1)].into_iter().for_each(|next| world.make(next));
     let (path, broken) = search(world, 6).unwrap_err();

@@ -1,4 +1,4 @@
-//! Checks that this crate's elector does not have the flaws of client-go's elector (rows F1 to F7 in `tests/ROWS.md`).
+//! Tests that this crate's elector does not share the flaws of client-go's elector (rows F1 to F7 in `tests/ROWS.md`).
 
 use std::time::Duration;
 
@@ -23,8 +23,8 @@ async fn f1_release_never_blanks_the_record_of_successor() {
     let server = server();
     let a = Setup::new("a").start(&server);
     pass(1.0).await;
-    // The stop coincides with the beginning of a partition. Therefore, the release reads the lock only after the next
-    // leader has taken the lock.
+    // A partition begins at the same time as the stop. Therefore, the release reads the lock only after the next leader
+    // has acquired it.
     a.client.faults().cut_off();
     a.stop.cancel();
     pass(2.0).await;
@@ -73,7 +73,7 @@ async fn f4_leader_ends_work_when_it_reads_another_holder() {
     let a = Setup::new("a").start(&server);
     pass(1.0).await;
     put(&server, &held_by("b", 1));
-    // The next renewal is due two seconds after the beginning of the term.
+    // The next renewal is due two seconds after the term began.
     pass(1.1).await;
     let expected = ["0.0 a sees \"a\"", "0.0 a works", "2.0 a rests", "2.0 a stopped: TakenBy { by: \"b\" }"];
     let story = a.story.take();
@@ -111,7 +111,7 @@ async fn f5_term_never_resumes_after_another_holder() {
 async fn f6_deadline_counts_from_sending_the_last_stored_renewal() {
     let server = server();
     let client = server.client("a");
-    // The get and the create succeed. The response to a renewal takes three seconds, and all later requests get no
+    // The get and the create succeed. The response to one renewal takes three seconds, and all later requests get no
     // response.
     client.faults().next([Outcome::Pass, Outcome::Pass, Outcome::AnswerSlow(Duration::from_secs(3))]);
     let a = Setup::new("a").start_with(client);

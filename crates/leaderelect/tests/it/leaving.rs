@@ -1,4 +1,4 @@
-//! Tests of giving up the lock, for a preferred holder or after a stop.
+//! Tests of handing over the lock to a preferred holder, or after a stop.
 
 use std::time::Duration;
 
@@ -25,7 +25,7 @@ fn requests(instructions: &[Instruction]) -> Vec<LockRequest> {
     sent.collect()
 }
 
-/// Returns a `Machine` that has led since second 0, and the lock's stored state.
+/// Returns a `Machine` that became the leader at second 0, and the state of the lock.
 fn leader(config: LeaderElectionConfig) -> (Machine, LockState) {
     let mut machine = Machine::new(config, TimePrecision::Micros, at(0));
     machine.step(Signal::Tick, at(0));
@@ -70,7 +70,7 @@ fn stop_during_drain_of_lost_term_releases_unexpired_lock() {
     let released = Version { resource_version: "2".into(), ..stored.version };
     assert_eq!(machine.step(Signal::Written(Ok(released)), at(12)).last(), Some(&Instruction::Finish));
 
-    // From second 15 on, any contender may take the lock, so the `Machine` no longer releases the lock.
+    // Any contender may acquire the lock from second 15 on, so the `Machine` does not release it any more.
     let (mut machine, _) = leader(config.clone());
     machine.step(Signal::Tick, at(10));
     machine.step(Signal::Stop, at(10));
@@ -89,7 +89,7 @@ fn stop_during_drain_of_lost_term_releases_unexpired_lock() {
     assert_eq!(instructions.last(), Some(&Instruction::Finish));
 }
 
-/// The response to the renewal shows that the renewal was stored, or does not show it.
+/// The response to the renewal may or may not show that the renewal was stored.
 #[test]
 fn stop_during_renewal_of_lost_term_releases_afterwards() {
     let config = LeaderElectionConfig { identity: "me".into(), ..LeaderElectionConfig::default() };
@@ -117,7 +117,7 @@ async fn stop_after_a_lost_term_releases_the_lock() {
     let a = Setup::new("a").start(&server);
     pass(2.5).await;
     a.client.faults().cut_off();
-    // The last renewal was sent at second 2.0. The read after the end of the term gets no response.
+    // The last renewal was sent at second 2.0, and the read after the end of the term gets no response.
     pass(10.0).await;
     assert!(!a.status.is_leader());
     a.client.faults().heal();

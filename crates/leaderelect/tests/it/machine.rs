@@ -1,4 +1,4 @@
-//! Tests of `Machine::step` with sequences of signals that are too rare in a simulation.
+//! Tests of `Machine::step` with signal sequences that rarely occur in a simulation.
 
 mod versions;
 
@@ -54,15 +54,15 @@ fn write_in_doubt_is_not_confused_with_older_record() {
         machine.step(Signal::Tick, at(10, 110));
         machine.step(Signal::WorkEnded, at(10, 110));
         machine.step(Signal::Read(Err(Failure::unknown())), at(12, 112));
-        // The stored record belongs to the lost term, so the `Machine` takes the lock again. Because the time of day
-        // was set back, the takeover has the same second of the wall clock as the first write.
+        // The stored record belongs to the lost term, so the `Machine` acquires the lock again. The takeover is in the
+        // same wall-clock second as the first write, because the time of day was set back.
         assert_eq!(sent(&machine.step(Signal::Tick, at(20, 100))), LockRequest::Read);
         let LockRequest::Update { record, .. } = sent(&machine.step(stored(&first), at(20, 100))) else { panic!() };
         assert_ne!(record, first);
         assert!(record.renew_time > first.renew_time);
         machine.step(Signal::Written(Err(Failure::unknown())), at(21, 101));
         assert_eq!(sent(&machine.step(Signal::Tick, at(26, 106))), LockRequest::Read);
-        // The old record is still stored. Therefore, the write was not applied, and no term has begun.
+        // The lock still contains the old record. Therefore, the write was not executed, and no term has begun.
         let instructions = machine.step(stored(&first), at(26, 106));
         assert!(matches!(sent(&instructions), LockRequest::Update { .. }), "{instructions:?}");
         assert_eq!(instructions.len(), 1, "{instructions:?}");
@@ -71,8 +71,7 @@ fn write_in_doubt_is_not_confused_with_older_record() {
 
 #[test]
 fn renewals_within_a_second_do_not_extend_a_term() {
-    // For client-go's candidates, a renewal within the same second does not change the record and does not restart
-    // their wait.
+    // client-go's candidates do not notice a second renewal in the same second, so it does not restart their wait.
     let millis = Duration::from_millis;
     let config = LeaderElectionConfig {
         identity: "me".into(),
@@ -107,7 +106,7 @@ fn renewals_are_batched_only_if_over_a_second_apart() {
         let wall = Timestamp::from_millisecond(1_800_000_000_000 + time as i64).unwrap();
         Now { boot: millis(time), monotonic: millis(time), wall }
     };
-    // Each renewal is sent 50 ms late. Batching rounds the time of the next renewal down, which removes these 50 ms.
+    // Each renewal is sent 50 ms late. Batching rounds the next renewal time down and removes this delay.
     for (retry, next) in [(2_000, 4_000), (1_000, 2_050), (1_060, 2_170)] {
         let retry_period = millis(retry);
         let config = LeaderElectionConfig { identity: "me".into(), retry_period, ..LeaderElectionConfig::default() };
@@ -124,7 +123,7 @@ fn renewals_are_batched_only_if_over_a_second_apart() {
     }
 }
 
-/// Returns a candidate with this seed. The candidate has just read a record with this lease duration.
+/// Returns a candidate with the given seed that has just read a record with the given lease duration.
 fn candidate(seed: u64, lease_duration_seconds: i32) -> Machine {
     let mut config = LeaderElectionConfig { identity: "me".into(), ..LeaderElectionConfig::default() };
     config.seed = Some(seed);
@@ -160,8 +159,8 @@ fn candidates_spread_reads_when_a_record_expires() {
     let mut looks: Vec<_> = looks.collect();
     looks.sort();
     assert!(*looks.last().unwrap() <= Duration::from_millis(120), "{looks:?}");
-    // The first candidate to read the lock takes it. Candidates whose reads are due more than 10 ms later observe the
-    // first candidate's write, and need no read.
+    // The lock is acquired by the first candidate to read it. Candidates that would read more than 10 ms later observe
+    // this write, and do not need a read.
     let early = looks.iter().filter(|look| **look <= looks[0] + Duration::from_millis(10)).count();
     assert!(early <= 20, "{early} of a hundred: {looks:?}");
 }
@@ -182,7 +181,7 @@ fn excessive_retry_after_is_ignored() {
     }
 }
 
-/// The client may be user code, so `retry_after` may have any value.
+/// The client may be user code, so `retry_after` can have any value.
 #[test]
 fn longest_retry_after_does_not_overflow_the_clock() {
     let failure = || Failure { effect: Effect::None, retry_after: Some(Duration::MAX) };
@@ -309,7 +308,7 @@ fn whole_second_renew_time_stays_behind_the_clock() {
     assert!(renewals >= 50, "{renewals}");
 }
 
-/// Returns the second in which the `Machine` creates the lock if all reads find no lock.
+/// Returns the second in which the `Machine` creates the lock if every read finds no lock.
 fn created(machine: &mut Machine, first: u64) -> Option<u64> {
     (first..60).find(|second| {
         let now = at(*second, *second as i64);
@@ -322,8 +321,7 @@ fn created(machine: &mut Machine, first: u64) -> Option<u64> {
     })
 }
 
-/// Another holder may have taken the lock after this candidate's last read. The candidate waits for this possible
-/// holder.
+/// Another holder may have acquired the lock after this candidate's last read, so the candidate waits for it.
 #[test]
 fn deleted_lock_counts_as_held_even_if_seen_free() {
     let config = LeaderElectionConfig { identity: "me".into(), seed: Some(7), ..LeaderElectionConfig::default() };
