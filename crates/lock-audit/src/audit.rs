@@ -1,5 +1,5 @@
-//! The auditor's logic as a state machine. The inputs are observations of the lock, and the outputs are findings. The
-//! state machine does no I/O and reads no clock.
+//! The decisions of the auditor, as a state machine. Its inputs are observations of the lock, and its outputs are
+//! findings. The state machine does no I/O and reads no clock.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -9,36 +9,34 @@ use pintle_meta::MicroTime;
 
 use crate::finding::{AuditedEnd, Finding};
 
-/// Follows the history of a lock. The history contains the writes of all contenders. An [`Audit`] reports leadership
-/// terms and unsafe events.
+/// Follows the history of a lock, and reports leadership terms and unsafe events. The history consists of the writes of
+/// all contenders.
 ///
-/// The inputs of an [`Audit`] are the results of all [reads](Audit::read) of the lock and all events of a
-/// [watch](Audit::told). The clocks of the contenders do not affect the detection of unsafe events, because the audit
-/// uses only the auditor's own clock. The audit knows a lower and an upper bound for the time of each write. A write is
-/// later than the last read that was sent before it, and earlier than the first observation of the written record.
-/// Without a watch, the audit misses changes that happen between two reads. Without a watch, the audit also cannot
-/// decide whether a takeover was early, because the lock may have been released between two reads. A
-/// [`LockAuditor`](crate::LockAuditor) performs the reads.
+/// An audit is fed with the results of all [reads](Audit::read) of the lock and all events of a [watch](Audit::told).
+/// Unsafe events are detected with the auditor's own clock, whatever the contenders' clocks show. The audit computes a
+/// lower and an upper bound for the time of each write. Each write happened after the last read that was sent before
+/// it, and before the written record was first observed. Without a watch, the audit misses changes between two reads.
+/// Without a watch, the audit also cannot decide whether a takeover was early, because the lock may have been released
+/// between two reads. A [`LockAuditor`](crate::LockAuditor) performs the reads.
 #[derive(Debug, Default)]
 pub struct Audit {
     seen: Option<Sight>,
-    /// Whether the watch should report each version of the lock.
+    /// Whether the watch is expected to report each version of the lock.
     is_watched: bool,
     last_read: Option<Read>,
-    /// The time when the auditor sent the last read that did not return the version in `last_read` yet.
+    /// The time at which the auditor sent the last read that did not yet return the version in `last_read`.
     read_before: Option<Duration>,
     term: Option<AuditedTerm>,
-    /// The last record with a holder, and the earliest time when it can have been written.
+    /// The last record with a holder, and the earliest time at which it can have been written.
     held: Option<(LeaderElectionRecord, Option<Duration>)>,
-    /// The time when the lock became free. The value is `None` while the lock is held.
+    /// The time at which the lock became free. `None` while the lock is held.
     vacant_since: Option<Duration>,
     /// How the last leadership term ended.
     last_end: Option<AuditedEnd>,
-    /// The last records of leadership terms that ended because another holder took the lock. The list has at most
-    /// `PAST` entries.
+    /// The last records of past terms that ended because another holder acquired the lock, at most `PAST`.
     past: VecDeque<LeaderElectionRecord>,
-    /// The last version of a `MultiLock` whose two halves name different holders, and whether the audit has already
-    /// reported this version.
+    /// The last version of a `MultiLock` whose halves have different holders, and whether this version has been
+    /// reported.
     disagrees: Option<(Version, bool)>,
     summary: AuditSummary,
 }
@@ -47,21 +45,21 @@ pub struct Audit {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct AuditSummary {
-    /// The number of leadership terms that have begun.
+    /// The number of leadership terms that the audit has observed.
     pub terms: usize,
-    /// The longest time between the end of one leadership term and the beginning of the next one.
+    /// The longest gap between two consecutive leadership terms.
     pub longest_gap: Duration,
-    /// The longest time between two renewals was at least this long.
+    /// A lower bound for the longest time between two renewals.
     pub slowest_renewal: Duration,
     /// The number of [unsafe](Finding::is_unsafe) findings.
     pub unsafe_findings: usize,
 }
 
-/// A state of the lock that the auditor has observed.
+/// A state of the lock, as observed by the auditor.
 #[derive(Debug)]
 struct Sight {
     state: Option<LockState>,
-    /// The latest time when this state can have been written.
+    /// The latest time at which this state can have been written.
     by: Duration,
 }
 
@@ -74,19 +72,19 @@ struct Read {
 #[derive(Debug, Default)]
 struct AuditedTerm {
     began: Duration,
-    /// Whether the audit has already reported a wrong clock in this leadership term.
+    /// Whether a wrong clock has already been reported in this leadership term.
     skew_reported: bool,
     invisible_reported: bool,
 }
 
-/// The number of past leadership terms that are stored to detect a term that continues after its end.
+/// The number of past leadership terms that are remembered to detect a former leader that continues its term.
 const PAST: usize = 8;
 
-/// The maximum difference between two clocks that is not reported, in seconds.
+/// The maximum difference between two clocks that is tolerated, in seconds.
 const SKEW: i64 = 5;
 
 impl Audit {
-    /// Creates an audit that has no observations yet.
+    /// Creates an audit without any observations.
     pub fn new() -> Self {
         Self::default()
     }
@@ -96,14 +94,14 @@ impl Audit {
         self.summary.clone()
     }
 
-    /// Records that the watch has ended or may have missed a version of the lock. After this call, the audit uses only
-    /// reads.
+    /// Records that the watch has ended or may have missed a version of the lock. The audit relies only on reads after
+    /// this call.
     pub fn watch_is_down(&mut self) {
         self.is_watched = false;
     }
 
-    /// Records the result of a read of the lock. `sent` is the time on the monotonic clock when the auditor sent the
-    /// read. `found` is `None` if the lock does not exist.
+    /// Records the result of a read of the lock. `sent` is the time on the monotonic clock at which the auditor sent
+    /// the read. `found` is `None` if the lock does not exist.
     pub fn read(&mut self, found: Option<&LockState>, sent: Duration, now: Now) -> Vec<Finding> {
         let version = found.map(|state| state.version.clone());
         if let Some(last) = self.last_read.take()
@@ -116,8 +114,8 @@ impl Audit {
         if self.is_watched { Vec::new() } else { self.saw(found, after, now) }
     }
 
-    /// Records a watch event. `found` is `None` if the lock was deleted. After this call, the audit expects that the
-    /// watch reports each version of the lock, until [`watch_is_down`](Self::watch_is_down) is called.
+    /// Records a watch event. `found` is `None` if the lock was deleted. From now on, the audit expects the watch to
+    /// report each version of the lock, until [`watch_is_down`](Self::watch_is_down) is called.
     pub fn told(&mut self, found: Option<&LockState>, now: Now) -> Vec<Finding> {
         let after = match (&self.last_read, found) {
             (Some(read), Some(found)) if read.version.as_ref() == Some(&found.version) => self.read_before,
@@ -132,14 +130,14 @@ impl Audit {
             found.version.uid == known.version.uid && found.version.is_before(&known.version) == Some(true)
         });
         let findings = if is_old { Vec::new() } else { self.saw(found, after, now) };
-        // Set this flag only after the event is processed, because the watch has not reported changes from before its
-        // first event.
+        // Set this flag after the event has been processed, because the watch does not report changes before its first
+        // event.
         self.is_watched = true;
         findings
     }
 
-    /// Reports that the two halves of a `MultiLock` have different holders. A write changes one half after the other,
-    /// so the first observation of such a version is not reported.
+    /// Reports that the halves of a `MultiLock` have different holders. The first observation of such a version is not
+    /// reported, because every write changes one half before the other.
     fn halves(&mut self, found: Option<&LockState>) -> Vec<Finding> {
         let Some(found) = found.filter(|found| found.record.holder_identity == UNKNOWN_LEADER) else {
             self.disagrees = None;
@@ -172,8 +170,7 @@ impl Audit {
             && let Some(state) = &mut old.state
             && found.repeats(state)
         {
-            // The record is unchanged, so this write to the object is not a renewal. The write has no effect on
-            // candidates.
+            // The record is unchanged, so this write is not a renewal and has no effect on candidates.
             state.repeated_as(found);
             return findings;
         }
@@ -224,7 +221,7 @@ impl Audit {
             let pause = after.saturating_sub(by);
             self.summary.slowest_renewal = self.summary.slowest_renewal.max(pause);
             match pause {
-                // The missing duration was already reported when the leadership term began.
+                // The missing duration was already reported at the beginning of the leadership term.
                 _ if of.is_zero() => {}
                 after if after > of => findings.push(Finding::Lapsed { holder: holder(), after, of }),
                 after if after * 3 > of * 2 => findings.push(Finding::Late { holder: holder(), after, of }),
@@ -258,7 +255,7 @@ impl Audit {
         let holder = is.holder_identity.clone();
         let (last, end) = (self.held.take(), self.last_end.take());
         let gap = match (&last, end, self.vacant_since.take()) {
-            // Use the time of the last renewal, because it is the latest information about the holder.
+            // Use the time of the last renewal, because it is the last known activity of the holder.
             (Some((_, after)), Some(AuditedEnd::TakenOver), Some(_)) => {
                 after.map(|after| now.monotonic.saturating_sub(after))
             }
@@ -277,7 +274,7 @@ impl Audit {
             findings.push(Finding::Resumed { holder: holder.clone(), after: was.holder_identity.clone() });
             return;
         }
-        // After the lock is deleted, the number of transitions starts at the beginning again.
+        // The transition count starts over after the lock was deleted.
         if end != Some(AuditedEnd::Deleted) && is.leader_transitions != was.leader_transitions.saturating_add(1) {
             let (before, now) = (was.leader_transitions, is.leader_transitions);
             findings.push(Finding::Miscounted { holder: holder.clone(), before, now });

@@ -1,4 +1,4 @@
-//! The auditor, which reads and watches a lock and reports what happens to it.
+//! The auditor, which reads and watches a lock and reports its history.
 
 use std::fmt;
 use std::future::pending;
@@ -16,20 +16,20 @@ use tokio_util::sync::CancellationToken;
 use crate::audit::{Audit, AuditSummary};
 use crate::finding::Finding;
 
-/// Observes a lock of any kind and reports leaders, times without a leader, and unsafe events. See [`Finding`]. The
-/// auditor only needs permission to read and watch the lock, and does not affect the contenders.
+/// Observes a lock of any kind, and reports leaders, periods without a leader, and unsafe events. See [`Finding`]. An
+/// auditor only needs permission to read and watch the lock, and has no effect on the contenders.
 ///
 /// # Examples
 ///
-/// See the example of the [crate](crate).
+/// See the [crate documentation](crate) for an example.
 pub struct LockAuditor<L> {
     /// The lock to observe.
     pub lock: L,
-    /// The interval between reads. The default is one second. With a shorter interval, the auditor determines the time
-    /// of each write more precisely. Half of the electors' renewal interval is short enough for most findings. If the
-    /// interval is zero, the auditor does not pause between reads.
+    /// The interval between reads. The default is one second. With a shorter interval, the auditor can determine the
+    /// time of each write more precisely. Half of the electors' retry period is short enough for most findings. If the
+    /// interval is zero, the auditor does not pause between two reads.
     pub period: Duration,
-    /// The clocks that measure the interval and the times in findings.
+    /// The clocks for the interval between reads and for the times in findings.
     pub clocks: Arc<dyn Clocks>,
 }
 
@@ -42,12 +42,11 @@ impl<L: Lock> LockAuditor<L> {
     }
 
     /// Observes the lock until the `stop` token is cancelled, and reports each finding immediately. Failed reads and
-    /// watches are logged and retried. The auditor does not detect changes between a failure and the next successful
-    /// read or watch.
+    /// watches are logged and retried. Changes between a failure and the next successful read or watch are missed.
     ///
     /// # Cancel safety
     ///
-    /// Dropping the future ends the audit, and the auditor reports no summary.
+    /// Dropping the future ends the audit without a summary.
     pub async fn run(&self, stop: &CancellationToken, mut report: impl FnMut(&Finding)) -> AuditSummary {
         let mut audit = Audit::new();
         tokio::select! {

@@ -3,8 +3,8 @@
 use std::fmt;
 use std::time::Duration;
 
-/// An event in the history of a lock, or a problem with the lock. The `Display` output of a finding is one line for a
-/// log.
+/// An event in the history of a lock, or a problem with the lock. The `Display` output of a finding is a single line
+/// for a log.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub enum Finding {
@@ -12,10 +12,10 @@ pub enum Finding {
     Began {
         /// The holder.
         holder: String,
-        /// The number of times that the holder has changed, according to the record.
+        /// The number of holder changes, according to the record.
         transitions: i32,
-        /// The observed time without a leader before this leadership term began. If the last holder did not release the
-        /// lock, this duration is counted from the holder's last renewal. `None` if this time is unknown.
+        /// The observed time without a leader before this term began. If the last holder did not release the lock, the
+        /// duration is measured from its last renewal. `None` if the duration is unknown.
         gap: Option<Duration>,
     },
     /// A term ended.
@@ -24,71 +24,72 @@ pub enum Finding {
         holder: String,
         /// How it ended.
         end: AuditedEnd,
-        /// The observed duration of the leadership term.
+        /// The observed duration of the term.
         lasted: Duration,
     },
-    /// A contender took the lock too early. The previous holder's record had been unchanged for less than its lease
-    /// duration. The old holder and the new holder may both have worked at the same time. The lock may have been
-    /// deleted between these two leadership terms. Unsafe.
+    /// A contender acquired the lock too early. The record of the previous holder had been unchanged for less than its
+    /// lease duration. Both holders may have worked at the same time. The lock may have been deleted between the two
+    /// leadership terms. Unsafe.
     TakenEarly {
         /// The new holder.
         by: String,
         /// The previous holder.
         from: String,
-        /// Before the takeover, the record had been unchanged for at most this time.
+        /// An upper bound for the time for which the record had been unchanged before the takeover.
         after: Duration,
-        /// The lease duration in the record. A contender must observe no change for this time before it takes the lock.
+        /// The lease duration in the record. A contender must observe an unchanged record for this time before it
+        /// acquires the lock.
         of: Duration,
     },
-    /// A leadership term continued after its end: the former holder wrote the lock again, although another holder had
-    /// taken the lock. Unsafe.
+    /// A former holder continued its leadership term: it wrote the lock after another holder had acquired it. Unsafe.
     Resumed {
         /// The holder.
         holder: String,
-        /// The holder that had the lock between these two writes.
+        /// The holder of the lock between these two writes.
         after: String,
     },
-    /// A leadership term was renewed although its record had already expired. Any other contender could have taken the
+    /// A leadership term was renewed after its record had already expired. Another contender could have acquired the
     /// lock before this renewal. Unsafe.
     Lapsed {
         /// The holder.
         holder: String,
-        /// At least this time passed between two renewals.
+        /// A lower bound for the time between the two renewals.
         after: Duration,
         /// The lease duration.
         of: Duration,
     },
-    /// The record contains no lease duration, so other contenders take the lock when they observe the record. Unsafe.
+    /// The record contains no lease duration, so other contenders acquire the lock as soon as they observe the record.
+    /// Unsafe.
     NoDuration {
         /// The holder.
         holder: String,
     },
-    /// A leadership term was renewed only after more than two thirds of its lease duration. The leader may have stopped
-    /// its work, or may have been about to stop it.
+    /// A leadership term was renewed after more than two thirds of its lease duration. The leader may have stopped
+    /// working, or may have been about to stop.
     Late {
         /// The holder.
         holder: String,
-        /// At least this time passed between two renewals.
+        /// A lower bound for the time between the two renewals.
         after: Duration,
         /// The lease duration.
         of: Duration,
     },
-    /// The holder renews the lock several times per second. The candidates of client-go cannot distinguish these
-    /// records, so they consider the record unchanged.
+    /// The holder renews the lock more than once per second. client-go's candidates cannot distinguish such records,
+    /// and treat the lock as not renewed.
     Invisible {
         /// The holder.
         holder: String,
     },
-    /// The `renewTime` in the record differs from the auditor's time of day by more than the tolerance. Programs that
-    /// compare `renewTime` with the time of day take the lock too early, or never take it.
+    /// The `renewTime` in the record differs from the auditor's wall clock by more than the tolerance. Programs that
+    /// compare `renewTime` with the wall clock acquire the lock too early or never.
     Skewed {
         /// The holder.
         holder: String,
-        /// The difference in seconds. The difference is negative if `renewTime` is behind the auditor's time.
+        /// The difference in seconds. A negative difference means that `renewTime` is behind the auditor's wall clock.
         seconds: i64,
     },
-    /// The holder changed, but the number of transitions did not increase by one. For this reason, the number of
-    /// transitions is not usable as a fencing token.
+    /// The holder changed, but the transition count did not increase by one. Therefore, the transition count cannot
+    /// serve as a fencing token.
     Miscounted {
         /// The holder.
         holder: String,
@@ -97,9 +98,9 @@ pub enum Finding {
         /// The count now.
         now: i32,
     },
-    /// The two halves of a [`MultiLock`](pintle_leaderelect::MultiLock) name different holders, so no contender leads.
+    /// The halves of a [`MultiLock`](pintle_leaderelect::MultiLock) have different holders, so no contender leads.
     Disagree,
-    /// The record is unreadable, so no contender can lead.
+    /// The record cannot be parsed, so no contender can lead.
     Malformed {
         /// The reason.
         why: String,
@@ -112,14 +113,14 @@ pub enum Finding {
 pub enum AuditedEnd {
     /// The holder released the lock.
     Released,
-    /// Another holder took the lock, or the same holder took it again.
+    /// Another holder acquired the lock, or the same holder acquired it again.
     TakenOver,
     /// The object was deleted.
     Deleted,
 }
 
 impl Finding {
-    /// Returns whether the finding means that two holders worked, or may have worked, at the same time.
+    /// Returns `true` if this finding shows that two holders worked, or may have worked, at the same time.
     pub fn is_unsafe(&self) -> bool {
         matches!(self, Self::TakenEarly { .. } | Self::Resumed { .. } | Self::Lapsed { .. } | Self::NoDuration { .. })
     }

@@ -1,6 +1,6 @@
-//! Observes the lock of a leader election, and reports leaders, times without a leader, and unsafe events.
+//! Observes the lock of a leader election, and reports leaders, periods without a leader, and unsafe events.
 //!
-//! The contenders can be programs in any language. The auditor only reads and watches the lock.
+//! The contenders can be written in any language. The auditor only reads and watches the lock.
 //!
 //! ```
 //! use pintle_leaderelect::Lock;
@@ -17,7 +17,8 @@
 //! # Overview
 //!
 //! - A [`LockAuditor`] reads and watches a lock of any kind, and reports each [`Finding`].
-//! - An [`Audit`] makes all decisions of the auditor, as a state machine without I/O. An [`AuditSummary`] contains its totals.
+//! - An [`Audit`] is the state machine that makes all of the auditor's decisions, without I/O. An [`AuditSummary`]
+//!   contains its totals.
 
 mod audit;
 mod auditor;
@@ -27,7 +28,7 @@ pub use audit::{Audit, AuditSummary};
 pub use auditor::LockAuditor;
 pub use finding::{AuditedEnd, Finding};
 
-// The examples of the README run as tests.
+// Runs the examples in the README as doc tests.
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]
 struct Readme;

@@ -1,17 +1,17 @@
-//! Growing delays between attempts of an operation.
+//! Increasing delays between the attempts of an operation.
 
 use std::time::Duration;
 
 use crate::jitter::{Jitter, scale};
 
-/// Computes growing delays between the retries of an operation. After a success, the delays start over.
+/// Computes increasing delays for the retries of an operation, and starts over after a success.
 ///
-/// This type corresponds to client-go's `wait.Backoff` and, except for the reset, `BackoffManager`. A `Backoff` only
-/// computes delays: it does not sleep or read a clock.
+/// This type corresponds to client-go's `wait.Backoff` and `BackoffManager`, except for the reset. A `Backoff` only
+/// computes delays. It does not sleep or read a clock.
 ///
-/// The owner calls [`reset`](Backoff::reset) after a success. In contrast, client-go's manager resets itself after some
-/// time without a failure, such as two minutes. Until that time has passed, client-go's delays stay long even after a
-/// success. If each attempt takes longer than that time, client-go's delays never grow.
+/// Callers [reset](Backoff::reset) the backoff after a success. In contrast, client-go's manager resets itself after
+/// some time without a failure, such as two minutes. Until this time has passed, its delays stay long even after a
+/// success. If each attempt takes longer than this time, client-go's delays never increase.
 ///
 /// # Examples
 ///
@@ -33,27 +33,27 @@ pub struct Backoff {
     config: BackoffConfig,
     jitter: Jitter,
     delay: Duration,
-    /// How many more times the delay can grow. Decremented by each failure.
+    /// How many more times the delay can increase. Decremented by each failure.
     steps: u32,
 }
 
-/// The configuration of a [`Backoff`]. The default values come from client-go's reflector: the first delay is 0.8 s,
-/// each failure doubles the delay up to 30 s, and jitter adds up to 100 %.
+/// The configuration of a [`Backoff`]. The defaults match client-go's reflector: the first delay is 0.8 s, each failure
+/// doubles the delay up to 30 s, and jitter adds up to 100 %.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct BackoffConfig {
     /// The first delay.
     pub base: Duration,
-    /// The growth factor. If it is below 1 or NaN, the delay does not grow.
+    /// The growth factor. The delay does not increase if the factor is below 1 or NaN.
     pub factor: f64,
     /// The maximum delay, without jitter.
     pub cap: Duration,
-    /// The maximum jitter, as a fraction of the delay. The jitter is added to the delay, so a fraction of 1.0 at most
-    /// doubles the delay. If the fraction is negative or NaN, there is no jitter.
+    /// The maximum jitter, as a fraction of the delay. Jitter is added to the delay, so a fraction of 1.0 can at most
+    /// double the delay. There is no jitter if the fraction is negative or NaN.
     pub jitter: f64,
-    /// The number of failures after which the delay no longer grows. The default is no limit.
+    /// The number of failures after which the delay stops increasing. The default is no limit.
     pub steps: u32,
-    /// The maximum `Retry-After` that the backoff accepts. Longer values are shortened to this maximum. The default is
-    /// 10 minutes.
+    /// The longest `Retry-After` that the backoff accepts. Longer values are reduced to this maximum. The default is 10
+    /// minutes.
     pub longest_retry_after: Duration,
 }
 
@@ -76,8 +76,8 @@ impl Backoff {
         Self { config, jitter: Jitter::new(seed), delay: config.base.min(config.cap), steps: config.steps }
     }
 
-    /// Returns the time to wait after a failure. The result is at least `retry_after`, up to the configured maximum.
-    /// `retry_after` has no effect on later delays.
+    /// Returns how long to wait after a failure. The delay is at least `retry_after`, but `retry_after` is limited to
+    /// the configured maximum. Later delays do not depend on `retry_after`.
     pub fn next(&mut self, retry_after: Option<Duration>) -> Duration {
         let delay = self.delay;
         if self.steps > 0 && self.config.factor > 1.0 {
@@ -88,7 +88,7 @@ impl Backoff {
         delay.saturating_add(self.jitter.up_to(scale(delay, self.config.jitter))).max(minimum)
     }
 
-    /// Resets the backoff to its first delay. Call this method after each success.
+    /// Resets the backoff to its first delay. Call this method after every success.
     pub fn reset(&mut self) {
         self.delay = self.config.base.min(self.config.cap);
         self.steps = self.config.steps;

@@ -2,13 +2,14 @@
 
 use std::time::{Duration, Instant};
 
-/// A token bucket that gains `qps` tokens per second and contains at most `burst` tokens. The bucket starts full.
+/// A token bucket that gains `qps` tokens per second, up to `burst` tokens. The bucket starts full.
 ///
-/// The bucket computes with saturating integers. Rounding errors do not accumulate, and large rates and long pauses
-/// cause no overflow. If a call passes an earlier time than a previous call, the bucket uses the latest time so far.
+/// The bucket uses saturating integer arithmetic. Therefore, rounding errors do not accumulate, and high rates and long
+/// pauses do not overflow. If a caller passes a time that is earlier than in a previous call, the bucket uses the
+/// latest time that it has seen.
 ///
-/// - If `qps` is infinite or above 10^18, a token is always available for any `burst`.
-/// - If `qps` is zero, negative or NaN, the bucket starts with `burst` tokens and never gains another token.
+/// - If `qps` is infinite or above 10^18, a token is always available, whatever the `burst`.
+/// - If `qps` is zero, negative or NaN, the bucket starts with `burst` tokens and never gains another one.
 /// - If `burst` is 0 and `qps` is finite, the bucket never has a token.
 ///
 /// # Examples
@@ -28,17 +29,17 @@ use std::time::{Duration, Instant};
 pub struct TokenBucket {
     qps: f64,
     burst: u32,
-    /// The number of tokens that the bucket gains per nanosecond, in units of `1 / ONE`. `None` for an unlimited rate.
+    /// The number of tokens gained per nanosecond, in units of `1 / ONE`. `None` for an unlimited rate.
     per_nano: Option<i128>,
-    /// The number of tokens in the bucket, in units of `1 / ONE`, at most `burst`. Negative if callers have reserved
-    /// tokens that the bucket has not gained yet.
+    /// The number of tokens in the bucket, at most `burst`, in units of `1 / ONE`. Negative if callers have reserved
+    /// tokens before the bucket has gained them.
     level: i128,
-    /// The time for which `level` was computed. `None` before the first use.
+    /// The time at which `level` was computed. `None` before the first use.
     at: Option<Instant>,
 }
 
-/// The fixed-point scale of `level`. Even the largest burst fits into an `i128` at this scale, and the lowest rate is
-/// below one token in a million years.
+/// The fixed-point scale of `level`. At this scale, even the largest burst fits into an `i128`, and rates down to one
+/// token in a million years can be represented.
 const ONE: i128 = 1 << 80;
 
 impl TokenBucket {
@@ -47,13 +48,13 @@ impl TokenBucket {
         Self { at: Some(now), ..Self::full(qps, burst) }
     }
 
-    /// Creates a bucket that is full when it is first used. Use this constructor if the current time is not known yet.
+    /// Creates a bucket that is full when it is first used. Use this constructor if the current time is not yet known.
     pub fn full(qps: f64, burst: u32) -> Self {
         let per_nano = if qps >= 1e18 {
             None
         } else if qps > 0.0 {
-            // Round up the rate, so that a token is never available too late. For example, at 10 tokens per second, a
-            // token must be available after exactly 1/10 s.
+            // Round up the rate so that no token becomes available late. For example, at 10 tokens per second, a token
+            // must be available after exactly 1/10 s.
             Some((qps * (ONE as f64 / 1e9)).ceil() as i128)
         } else {
             Some(0)
@@ -71,7 +72,7 @@ impl TokenBucket {
         self.burst
     }
 
-    /// Takes a token if one is available now.
+    /// Takes a token if one is currently available.
     pub fn try_accept(&mut self, now: Instant) -> bool {
         let accepted = self.wait_for_one(now).is_zero();
         if accepted {
@@ -80,8 +81,8 @@ impl TokenBucket {
         accepted
     }
 
-    /// Reserves a token even if none is available, and returns the time until it becomes available. If the bucket can
-    /// never gain this token, reserves nothing and returns [`Duration::MAX`].
+    /// Reserves a token even if none is available, and returns the time until the reserved token becomes available. If
+    /// the bucket can never gain the token, returns [`Duration::MAX`] without reserving anything.
     pub fn reserve(&mut self, now: Instant) -> Duration {
         let wait = self.wait_for_one(now);
         if wait < Duration::MAX {
@@ -90,28 +91,28 @@ impl TokenBucket {
         wait
     }
 
-    /// Returns a [reserved](Self::reserve) token to the bucket, so that the reservation no longer delays other callers.
+    /// Returns a [reserved](Self::reserve) token to the bucket. The reservation then no longer delays other callers.
     pub fn give_back(&mut self) {
         if self.per_nano.is_some() {
             self.level = (self.level + ONE).min(i128::from(self.burst) * ONE);
         }
     }
 
-    /// Returns the time until a token is available, without taking a token. The result is zero if a token is available
-    /// now, and [`Duration::MAX`] if the bucket will never have a token.
+    /// Returns the time until a token becomes available, without taking it. Returns zero if a token is currently
+    /// available, or [`Duration::MAX`] if the bucket will never have a token.
     pub fn wait_for_one(&mut self, now: Instant) -> Duration {
         self.wait(0, now)
     }
 
-    /// Returns the number of available tokens, or [`u32::MAX`] if the rate is unlimited, without taking a token.
+    /// Returns the number of available tokens without taking any, or [`u32::MAX`] if the rate is unlimited.
     pub fn tokens(&mut self, now: Instant) -> u32 {
         let Some(per_nano) = self.per_nano else { return u32::MAX };
         self.advance(now, per_nano);
         u32::try_from(self.level / ONE).unwrap_or(0)
     }
 
-    /// Returns when a token would be available if callers first returned `given_back` reserved tokens. `None` means
-    /// that the bucket never has a token.
+    /// Returns the time at which a token would be available if callers first returned `given_back` reserved tokens.
+    /// Returns `None` if the bucket will never have a token.
     pub(crate) fn earned_at(&mut self, given_back: usize, now: Instant) -> Option<Instant> {
         let wait = self.wait(given_back, now);
         let now = self.at.map_or(now, |at| now.max(at));
@@ -134,7 +135,7 @@ impl TokenBucket {
         } else if self.burst == 0 || per_nano == 0 {
             Duration::MAX
         } else {
-            // Round up the wait, so that the token is available when the wait ends.
+            // Round up the wait so that the token is available when the wait ends.
             let nanos = (missing + per_nano - 1) / per_nano;
             u64::try_from(nanos).map_or(Duration::MAX, Duration::from_nanos)
         }

@@ -21,22 +21,21 @@ pub use self::tokio::TokioClock;
 
 use crate::sync::thread;
 
-/// A future that completes when its deadline has passed. Cancel safe: the future can be dropped at any time.
+/// A future that completes once its deadline has passed. This future is cancel safe.
 pub type Sleep = Pin<Box<dyn Future<Output = ()> + Send>>;
 
 /// A source of time that can also park threads until a deadline. To wait in async code, use a [`Timer`].
 ///
-/// - [`StdClock`], the default, uses the machine's monotonic clock. Its [`Timer`] implementation works with any
-///   executor.
-/// - [`ManualClock`], for tests and simulations, advances only when [`advance`](ManualClock::advance) is called.
+/// - [`StdClock`] is the default and uses the machine's monotonic clock. As a [`Timer`], it works with any executor.
+/// - [`ManualClock`] is for tests and simulations, and advances only when [`advance`](ManualClock::advance) is called.
 /// - [`ThreadTimer`] is like `StdClock`, but has its own timer thread.
-/// - `TokioClock` (feature `tokio`) uses tokio's clock and timer, and follows tokio's paused time.
+/// - `TokioClock` (feature `tokio`) uses tokio's clock and timer, including tokio's paused time.
 pub trait Clock: Send + Sync + 'static {
     /// Returns the current time. The time never decreases.
     fn now(&self) -> Instant;
 
     /// Parks the calling thread until `deadline` has passed or the thread is unparked. If `deadline` is `None`, the
-    /// thread parks until it is unparked. As with [`std::thread::park`], spurious wake-ups are possible.
+    /// thread stays parked until it is unparked. Spurious wake-ups are possible, as with [`std::thread::park`].
     fn park_until(&self, deadline: Option<Instant>) {
         match deadline {
             None => thread::park(),
@@ -47,37 +46,37 @@ pub trait Clock: Send + Sync + 'static {
 
 /// A [`Clock`] that can also wake tasks, so that async code can wait for a deadline.
 ///
-/// A timer must not call a waker while the timer holds a lock that its other methods also take. A waker may read the
-/// clock or create a sleep, so calling the waker under the lock could deadlock.
+/// A timer must not call wakers while it holds a lock that its other methods also acquire. A waker may read the clock
+/// or create a sleep, which would deadlock.
 pub trait Timer: Clock {
-    /// Returns a future that completes when [`Clock::now`] has reached `deadline`.
+    /// Returns a future that completes once [`Clock::now`] has reached `deadline`.
     fn sleep_until(&self, deadline: Instant) -> Sleep;
 
-    /// Returns a timer for the current executor that can be used on any thread.
+    /// Returns a timer of the current executor that can be used on any thread.
     ///
-    /// A work queue calls this method when a task starts to wait. Later, any thread that adds a key or calls an earlier
-    /// sleep's waker may create and poll the queue's sleeps. Therefore, polling a sleep must not depend on the
-    /// cooperative budget of the thread's current task.
+    /// A work queue calls this method when a task begins to wait. Later, any thread that adds a key or calls the waker
+    /// of an earlier sleep may create and poll the queue's sleeps. Therefore, polling the sleep must not depend on the
+    /// cooperative budget of the task that is currently running on this thread.
     ///
     /// The default implementation returns `None`, which means that `self` can be used on any thread. Override this
-    /// method if [`sleep_until`](Self::sleep_until) needs an executor's context.
+    /// method if [`sleep_until`](Self::sleep_until) needs the context of an executor.
     fn detached(&self) -> Option<Arc<dyn Timer>> {
         None
     }
 
-    /// Returns the ID of this [detached](Self::detached) timer's executor. A work queue uses an executor's timer only
-    /// while one of the executor's tasks waits for the queue.
+    /// Returns the ID of the executor to which this [detached](Self::detached) timer belongs. A work queue uses an
+    /// executor's timer only while a task of the executor waits for the queue.
     ///
     /// The default implementation returns 0, which means that all detached timers of this type are interchangeable.
     fn executor_id(&self) -> u64 {
         0
     }
 
-    /// Consumes one unit of the executor's cooperative budget for an operation that does not wait. `Pending` means that
-    /// the budget is used up and the task must yield now. The executor then wakes the task later.
+    /// Consumes one unit of the executor's cooperative budget for an operation that does not wait. Returns `Pending` if
+    /// the budget is exhausted and the task must yield. The executor wakes the task again later.
     ///
-    /// The default implementation returns `None`, which means that the executor has no budget. A work queue then makes
-    /// its tasks yield at regular intervals.
+    /// The default implementation returns `None`, which means that the executor has no budget. In this case, a work
+    /// queue makes its tasks yield at regular intervals.
     fn poll_proceed(&self, cx: &mut Context<'_>) -> Option<Poll<()>> {
         let _ = cx;
         None
@@ -119,7 +118,7 @@ fn park_for(timeout: std::time::Duration) {
     }
 }
 
-// Time does not advance under the model checker. Tests that wait for a deadline use `ManualClock` instead.
+// Time does not advance in the model checker. Tests with deadlines use `ManualClock` instead.
 #[cfg(pintle_shuttle)]
 fn park_for(_timeout: std::time::Duration) {
     thread::yield_now();

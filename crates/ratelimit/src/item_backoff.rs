@@ -9,7 +9,7 @@ use crate::jitter::{Jitter, scale};
 
 /// Stores a separate backoff for each ID, like client-go's `flowcontrol.Backoff`.
 ///
-/// The caller passes the current time or an event's time to each method. Unused entries stay in memory until
+/// Each method takes the current time, or the time of an event. Unused entries stay in memory until
 /// [`gc`](ItemBackoff::gc) removes them, so call `gc` periodically.
 ///
 /// # Examples
@@ -32,18 +32,18 @@ pub struct ItemBackoff<K = String> {
     entries: HashMap<K, Entry>,
 }
 
-/// The configuration of an [`ItemBackoff`]. The default values are the ones that the kubelet uses to restart crashing
-/// containers: the first backoff lasts 10 s, and each failure doubles the backoff up to 5 minutes.
+/// The configuration of an [`ItemBackoff`]. The defaults are the values with which the kubelet restarts crashing
+/// containers: the first backoff lasts 10 s, and each failure doubles it up to 5 minutes.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct ItemBackoffConfig {
-    /// The duration of the first backoff, even if it is longer than `cap`.
+    /// The duration of the first backoff, even if this is longer than `cap`.
     pub base: Duration,
     /// The maximum duration of all later backoffs.
     pub cap: Duration,
-    /// The maximum jitter that is added to the next backoff, as a fraction of the current backoff. The default is 0. If
-    /// the fraction is negative or NaN, there is no jitter.
+    /// The maximum jitter that is added to the next backoff, as a fraction of the current one. The default is 0. There
+    /// is no jitter if the fraction is negative or NaN.
     pub jitter: f64,
-    /// The time after which an entry expires if it is not updated. `None`, the default, means twice the value of `cap`.
+    /// An entry expires if it has not been updated for this time. `None`, the default, means twice the `cap`.
     pub expire_after: Option<Duration>,
 }
 
@@ -65,7 +65,7 @@ impl<K: Hash + Eq> ItemBackoff<K> {
         Self { config, jitter: Jitter::new(seed), entries: HashMap::new() }
     }
 
-    /// Returns the current backoff of `id`, even if the entry of `id` has expired. Returns zero if there is no entry.
+    /// Returns the current backoff of `id`, even if its entry has expired. Returns zero if `id` has no entry.
     pub fn get<Q: Hash + Eq + ?Sized>(&self, id: &Q) -> Duration
     where
         K: Borrow<Q>,
@@ -73,7 +73,7 @@ impl<K: Hash + Eq> ItemBackoff<K> {
         self.entries.get(id).map_or(Duration::ZERO, |entry| entry.delay)
     }
 
-    /// Increases the backoff of `id` after a failure at `event`. The new backoff starts at `now`.
+    /// Increases the backoff of `id` after a failure at `event`. The increased backoff starts at `now`.
     pub fn next(&mut self, id: impl Into<K>, event: Instant, now: Instant) {
         let ItemBackoffConfig { base, cap, jitter, .. } = self.config;
         let id = id.into();
@@ -94,8 +94,8 @@ impl<K: Hash + Eq> ItemBackoff<K> {
         self.live(id, event).is_some_and(|entry| now.saturating_duration_since(event) < entry.delay)
     }
 
-    /// Returns `true` if the backoff of `id` is in progress at `event`. The backoff starts with the last call to
-    /// [`next`](Self::next) for `id`.
+    /// Returns `true` if `event` is within the backoff of `id`. The backoff starts when [`next`](Self::next) was last
+    /// called for `id`.
     pub fn is_in_backoff_since_update<Q: Hash + Eq + ?Sized>(&self, id: &Q, event: Instant) -> bool
     where
         K: Borrow<Q>,
@@ -111,7 +111,7 @@ impl<K: Hash + Eq> ItemBackoff<K> {
         self.entries.remove(id);
     }
 
-    /// Removes all entries that have expired at `now`, and releases their memory.
+    /// Removes all entries that have expired at `now`, and frees their memory.
     pub fn gc(&mut self, now: Instant) {
         let config = self.config;
         self.entries.retain(|_, entry| config.counts(entry, now));
@@ -123,7 +123,7 @@ impl<K: Hash + Eq> ItemBackoff<K> {
         self.entries.len()
     }
 
-    /// Returns `true` if there are no entries.
+    /// Returns `true` if no ID has an entry.
     pub fn is_empty(&self) -> bool {
         self.entries.is_empty()
     }

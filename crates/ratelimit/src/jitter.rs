@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-/// A source of random pauses. Random pauses prevent many retries at the same moment. Equal seeds produce equal pauses.
+/// A source of random pauses. Random pauses keep many retries from happening at the same time. Equal seeds produce
+/// equal pauses.
 ///
 /// # Examples
 ///
@@ -21,18 +22,18 @@ pub struct Jitter {
 }
 
 impl Jitter {
-    /// Creates a source of random pauses from a seed.
+    /// Creates a source of random pauses with the given seed.
     pub fn new(seed: u64) -> Self {
         Self { random: fastrand::Rng::with_seed(seed) }
     }
 
-    /// Returns a random pause, uniformly distributed between zero and `longest`.
+    /// Returns a random pause that is uniformly distributed between zero and `longest`.
     pub fn up_to(&mut self, longest: Duration) -> Duration {
         scale(longest, self.random.f64())
     }
 }
 
-/// Returns `duration * factor`, saturating at [`Duration::MAX`]. A negative or NaN factor counts as 0.
+/// Returns `duration * factor`, saturating at [`Duration::MAX`]. Treats a negative or NaN factor as 0. 0.
 pub(crate) fn scale(duration: Duration, factor: f64) -> Duration {
     if factor > 0.0 && !duration.is_zero() {
         Duration::try_from_secs_f64(duration.as_secs_f64() * factor).unwrap_or(Duration::MAX)

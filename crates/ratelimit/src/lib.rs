@@ -30,9 +30,9 @@
 //! | [`Jitter`] | `wait.Jitter` | random pauses from a seed |
 //! | [`Clock`], [`Timer`] | `clock.Clock` | the source of time, here and in the work queue |
 //!
-//! A *rate limiter* computes the delay before a retry from the number of failures. A *backoff* computes delays that grow with each failure,
-//! and starts over after a success. A *throttle* limits the rate of an operation, regardless of whether the operation fails. A type with
-//! `Item` in its name stores a separate state for each item.
+//! A *rate limiter* computes the delay before a retry from the number of failures. A *backoff* computes delays that
+//! increase with each failure and start over after a success. A *throttle* limits the rate of an operation, whether or
+//! not the operation fails. Types with `Item` in their name keep separate state for each item.
 //!
 //! # Differences from client-go
 //!

@@ -1,4 +1,4 @@
-//! Policies that decide how long to wait before an item is retried.
+//! Policies for the delay before an item is retried.
 
 mod compose;
 mod item;
@@ -14,14 +14,15 @@ pub use per_item::{ExponentialFailureRateLimiter, FastSlowRateLimiter};
 
 use crate::bucket::TokenBucket;
 
-/// A policy that computes the delay before an item's next attempt.
+/// A policy that computes the delay before the next attempt for an item.
 ///
-/// The limiter does not store failures. A work queue stores the number of failures of each item itself. Without a work
-/// queue, [`ItemRateLimiter`] stores these numbers in a map. The code that stores them is the *owner* below.
+/// A limiter does not store failures. A work queue stores the number of failures of each item itself. Without a work
+/// queue, [`ItemRateLimiter`] stores these numbers in a map. The documentation of this trait calls the code that stores
+/// failures the *owner*.
 ///
-/// [`delay`](RateLimiter::delay) computes the delay without side effects. If the retry takes place, the owner calls
-/// [`charge`](RateLimiter::charge) and increments the failure count. A retry has no effect if an earlier retry of the
-/// same item is pending. The owner need not count a retry without effect.
+/// [`delay`](RateLimiter::delay) computes a delay without side effects. If the retry takes effect, the owner calls
+/// [`charge`](RateLimiter::charge) and increments the failure count. A retry has no effect while an earlier retry of
+/// the same item is pending. The owner does not have to count such a retry.
 ///
 /// # Examples
 ///
@@ -43,25 +44,25 @@ use crate::bucket::TokenBucket;
 /// assert_eq!(delays, [1, 2, 3]);
 /// ```
 pub trait RateLimiter<K: ?Sized>: Send {
-    /// Returns how long to wait, counted from `now`, before the next attempt of `item`. `failures` is the number of
-    /// earlier failures of `item`.
+    /// Returns how long to wait after `now` before the next attempt for `item`. `failures` is the number of previous
+    /// failures of `item`.
     fn delay(&mut self, item: &K, failures: u32, now: Instant) -> Duration;
 
-    /// Notifies the limiter that `item` will be retried after the delay that [`delay`](RateLimiter::delay) has
-    /// computed. For example, a token bucket then reserves a token. The owner calls this method right after `delay`,
-    /// with the same `now`.
+    /// Notifies the limiter that `item` will be retried after the delay returned by [`delay`](RateLimiter::delay). For
+    /// example, a token bucket reserves a token in this method. The owner calls this method right after `delay`, with
+    /// the same `now`.
     fn charge(&mut self, item: &K, now: Instant) {
         let _ = (item, now);
     }
 
-    /// Removes any data that the limiter stores about `item`. The owner calls this method when it forgets the failures
-    /// of `item`.
+    /// Removes all data about `item` from the limiter. The owner calls this method when it resets the failure count of
+    /// `item`.
     fn forget(&mut self, item: &K) {
         let _ = item;
     }
 
-    /// Returns `true` if each call to [`charge`](RateLimiter::charge) counts as a requeue of the item. A limiter that
-    /// treats all items equally, such as a token bucket, returns `false`.
+    /// Returns `true` if each call to [`charge`](RateLimiter::charge) counts as a requeue of the item. Limiters that
+    /// treat all items equally, such as a token bucket, return `false`.
     fn counts_failures(&self) -> bool {
         true
     }
@@ -85,15 +86,15 @@ impl<K: ?Sized, L: RateLimiter<K> + ?Sized> RateLimiter<K> for Box<L> {
     }
 }
 
-/// Creates a limiter like client-go's `DefaultTypedControllerRateLimiter`. The limiter returns the longer of two
-/// delays.
+/// Creates a limiter like client-go's `DefaultTypedControllerRateLimiter`, which returns the longer of two delays.
 ///
-/// The first delay grows exponentially with the item's failures, from 5 ms to 1000 s. The second delay is the time
-/// until a token is available in a bucket that all items share. The bucket gains 10 tokens per second, has a burst of
-/// 100, and is full when it is first used.
+/// The first delay grows exponentially with the failures of the item, from 5 ms to 1000 s. The second delay is the time
+/// until a token is available in a bucket that all items share. The shared bucket gains 10 tokens per second, has a
+/// burst of 100, and is full when it is first used.
 ///
-/// Because of the shared bucket, retrying 10,000 failing items takes 16 minutes, regardless of each item's own delay.
-/// Most controllers should use [`ExponentialFailureRateLimiter::default`], which is also controller-runtime's default.
+/// With the shared bucket, retrying 10,000 failing items takes 16 minutes, even if the delay of each item is shorter.
+/// Prefer [`ExponentialFailureRateLimiter::default`], which is also the default of controller-runtime, for most
+/// controllers.
 pub fn default_controller_rate_limiter<K: ?Sized + 'static>() -> MaxOfRateLimiter<K> {
     MaxOfRateLimiter::new(vec![
         Box::new(ExponentialFailureRateLimiter::default()),
@@ -101,8 +102,8 @@ pub fn default_controller_rate_limiter<K: ?Sized + 'static>() -> MaxOfRateLimite
     ])
 }
 
-/// Creates a limiter like client-go's `DefaultTypedItemBasedRateLimiter`. Each item's delay grows exponentially from 1
-/// ms to 1000 s.
+/// Creates a limiter like client-go's `DefaultTypedItemBasedRateLimiter`, with delays that grow exponentially from 1 ms
+/// to 1000 s for each item.
 pub fn default_item_based_rate_limiter() -> ExponentialFailureRateLimiter {
     ExponentialFailureRateLimiter::new(Duration::from_millis(1), Duration::from_secs(1000))
 }

@@ -1,4 +1,4 @@
-//! Lock and thread types, from std or, with `--cfg pintle_shuttle`, from the shuttle model checker.
+//! Lock and thread types from std, or from the shuttle model checker with `--cfg pintle_shuttle`.
 
 #[cfg(pintle_shuttle)]
 pub(crate) use shuttle::{sync as imp, thread};
@@ -7,8 +7,8 @@ pub(crate) use std::{sync as imp, thread};
 
 pub(crate) use imp::{Arc, MutexGuard};
 
-/// A mutex that ignores poisoning. Only user code can panic while the mutex is locked, and the data is consistent
-/// whenever user code is called.
+/// A mutex that ignores poisoning. Only user code can panic while the mutex is locked, and the data is always
+/// consistent when user code is called.
 #[derive(Debug, Default)]
 pub(crate) struct Mutex<T>(imp::Mutex<T>);
 

@@ -14,12 +14,12 @@ use crate::clock::{Clock, Sleep, StdClock, Timer};
 use crate::sync::{Arc, Mutex, thread};
 use crate::wake::{call_all, pass_on};
 
-/// A token bucket that threads and tasks can share and wait for, like client-go's `flowcontrol.RateLimiter`. Clones
+/// A token bucket that threads and tasks can share and wait on, like client-go's `flowcontrol.RateLimiter`. Clones
 /// share the bucket.
 ///
-/// Waiters get tokens in order of arrival. Each waiter reserves its own token. If a wait is cancelled, its token is
-/// returned, and later waiters move up in the queue. A waiter whose future is not polled does not delay later waiters,
-/// because each waiter has reserved its own token. The number of waiters is not limited.
+/// Waiters get tokens in FIFO order. Each waiter reserves its own token. A cancelled wait returns its token, and later
+/// waiters move up in the queue. A waiter whose future is not polled does not delay later waiters, because their tokens
+/// are already reserved. The number of waiters is unlimited.
 ///
 /// # Examples
 ///
@@ -37,52 +37,51 @@ pub struct Throttle<C = StdClock> {
 }
 
 struct Shared<C> {
-    /// The lock is held only for a few operations, and never while a waker is called.
+    /// The lock is held only for a few operations, and is never held while a waker is called.
     state: Mutex<State>,
     clock: C,
     qps: f64,
 }
 
 struct State {
-    /// Each waiter has reserved one token from this bucket. The reserved token may not be available yet.
+    /// Each waiter has reserved one token from this bucket, which may not be available yet.
     bucket: TokenBucket,
-    /// The waiters in order of arrival. The first waiter always has a waker, except during its poll. When the first
-    /// waiter leaves the queue, it wakes the next waiter.
+    /// The waiters in FIFO order. The first waiter always has a waker, except during its poll. When the first waiter
+    /// leaves the queue, it wakes the next one.
     line: BTreeMap<Place, Option<Waker>>,
     arrivals: u64,
     stopped: bool,
 }
 
-/// A waiter's position in the queue. Earlier waiters have lower positions.
+/// The position of a waiter in the queue. Earlier waiters have lower positions.
 #[derive(Clone, Copy)]
 struct Place(u64);
 
-/// The error of a wait that ends without a token. The failed wait consumes no token.
+/// The error of a wait that ends without a token. A failed wait does not consume a token.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ThrottleError {
-    /// No token will ever be available: the burst is 0, or the burst is used up and the rate is 0.
+    /// No token will ever become available: the burst is 0, or the burst is exhausted and the rate is 0. 0.
     Never,
     /// The throttle was stopped.
     Stopped,
-    /// The wait would exceed the caller's timeout. The throttle returns this error immediately, without waiting for the
-    /// timeout.
+    /// The wait would exceed the caller's timeout. This error is returned immediately, without waiting for the timeout.
     TooLong {
-        /// The time until a token would be available.
+        /// The time until a token would become available.
         wait: Duration,
     },
 }
 
 impl<C: Clock> Throttle<C> {
-    /// Creates a throttle whose bucket starts with `burst` tokens and gains `qps` tokens per second. [`TokenBucket`]
-    /// documents special values of `burst` and `qps`.
+    /// Creates a throttle with a bucket that starts with `burst` tokens and gains `qps` tokens per second. See
+    /// [`TokenBucket`] for special values of `burst` and `qps`.
     pub fn new(qps: f64, burst: u32, clock: C) -> Self {
         let bucket = TokenBucket::new(qps, burst, clock.now());
         let state = State { bucket, line: BTreeMap::new(), arrivals: 0, stopped: false };
         Self { shared: Arc::new(Shared { state: Mutex::new(state), clock, qps }) }
     }
 
-    /// Creates a throttle that always has a token available.
+    /// Creates a throttle that always has an available token.
     pub fn unlimited(clock: C) -> Self {
         Self::new(f64::INFINITY, 1, clock)
     }
@@ -92,18 +91,18 @@ impl<C: Clock> Throttle<C> {
         self.shared.qps
     }
 
-    /// Takes a token if one is available and no waiter has reserved it.
+    /// Takes a token if one is available and not reserved by a waiter.
     pub fn try_accept(&self) -> bool {
         let now = self.shared.clock.now();
         let mut state = self.shared.state.lock();
         !state.stopped && state.bucket.try_accept(now)
     }
 
-    /// Ends all current and future waits with the error [`ThrottleError::Stopped`]. Repeated calls have no effect.
+    /// Ends all current and future waits with [`ThrottleError::Stopped`]. Repeated calls have no effect.
     ///
     /// # Panics
     ///
-    /// Panics if a waker panics, after waking all other waiters.
+    /// Panics if a waker panics, but only after all other waiters have been woken.
     pub fn stop(&self) {
         let line = {
             let mut state = self.shared.state.lock();
@@ -113,7 +112,7 @@ impl<C: Clock> Throttle<C> {
         pass_on(call_all(line.into_values().flatten().map(|waker| || waker.wake())));
     }
 
-    /// Blocks the thread until a token is available, and then takes the token.
+    /// Blocks the thread until a token is available, and takes it.
     ///
     /// # Errors
     ///
@@ -122,8 +121,8 @@ impl<C: Clock> Throttle<C> {
         self.block(None)
     }
 
-    /// Blocks the thread until a token is available, but at most for `timeout`, and then takes the token. If no token
-    /// will be available within `timeout`, returns an error immediately.
+    /// Blocks the thread until a token is available, but no longer than `timeout`, and takes the token. Returns an
+    /// error immediately if no token will become available within `timeout`.
     ///
     /// # Errors
     ///
@@ -149,8 +148,8 @@ impl<C: Clock> Throttle<C> {
 }
 
 impl<C: Timer> Throttle<C> {
-    /// Waits until a token is available, and then takes the token. The future's first poll determines its position in
-    /// the queue.
+    /// Waits until a token is available, and takes it. The position in the queue is determined when the future is first
+    /// polled.
     ///
     /// # Errors
     ///
@@ -158,13 +157,13 @@ impl<C: Timer> Throttle<C> {
     ///
     /// # Cancel safety
     ///
-    /// A dropped future does not take a token and does not delay other waiters.
+    /// If the future is dropped, it does not take a token or delay other waiters.
     pub fn accept(&self) -> Accept<'_, C> {
         self.turn(None)
     }
 
-    /// Waits for a token like [`accept`](Throttle::accept), but at most for `timeout`. If no token will be available
-    /// within `timeout`, the first poll returns an error.
+    /// Waits for a token like [`accept`](Throttle::accept), but no longer than `timeout`. The first poll returns an
+    /// error if no token will become available within `timeout`.
     ///
     /// # Errors
     ///
@@ -172,7 +171,7 @@ impl<C: Timer> Throttle<C> {
     ///
     /// # Cancel safety
     ///
-    /// A dropped future does not take a token and does not delay other waiters.
+    /// If the future is dropped, it does not take a token or delay other waiters.
     pub fn wait(&self, timeout: Duration) -> Accept<'_, C> {
         self.turn(self.deadline(timeout))
     }
@@ -182,7 +181,7 @@ impl<C: Timer> Throttle<C> {
     }
 }
 
-/// The future that [`Throttle::accept`] and [`Throttle::wait`] return.
+/// The future returned by [`Throttle::accept`] and [`Throttle::wait`].
 #[must_use = "futures do nothing unless polled"]
 pub struct Accept<'a, C: Timer> {
     turn: Turn<'a, C>,
@@ -213,17 +212,17 @@ impl<C: Timer> Future for Accept<'_, C> {
     }
 }
 
-/// A waiter in the queue. Dropping a `Turn` removes the waiter from the queue.
+/// A waiter in the queue. The waiter leaves the queue when its `Turn` is dropped.
 struct Turn<'a, C> {
     shared: &'a Shared<C>,
     deadline: Option<Instant>,
-    /// The waiter's position in the queue, and the time when its reserved token becomes available. `None` before the
-    /// waiter joins the queue and after it leaves.
+    /// The position in the queue, and the time at which the reserved token becomes available. `None` before the waiter
+    /// joins the queue and after it has left.
     place: Option<(Place, Instant)>,
 }
 
 impl<C: Clock> Turn<'_, C> {
-    /// Returns the result of the wait, or the time at which the caller should poll again if the wait has not ended. The
+    /// Returns the result of the wait, or the time at which the caller should poll again if the wait is not over. The
     /// waker may be called before this time.
     fn poll(&mut self, waker: &Waker) -> Result<Result<(), ThrottleError>, Instant> {
         let (place, latest) = match self.place {
@@ -234,7 +233,7 @@ impl<C: Clock> Turn<'_, C> {
                 Err(error) => return Ok(Err(error)),
             },
         };
-        // Clone, call and drop wakers outside the lock, because all three run executor code.
+        // Clone, call and drop wakers outside the lock, because these operations run executor code.
         let mut waker = Some(waker.clone());
         let now = self.shared.clock.now();
         let mut state = self.shared.state.lock();
@@ -256,8 +255,8 @@ impl<C: Clock> Turn<'_, C> {
         Err(until)
     }
 
-    /// Reserves a token. Returns `None` if the token is already available. Otherwise, returns the new waiter's position
-    /// and the time when its token becomes available.
+    /// Reserves a token. Returns `None` if the token is already available. Otherwise, returns the position of the new
+    /// waiter and the time at which its token becomes available.
     fn arrive(&self) -> Result<Option<(Place, Instant)>, ThrottleError> {
         let now = self.shared.clock.now();
         let mut state = self.shared.state.lock();
@@ -284,7 +283,7 @@ impl<C> Drop for Turn<'_, C> {
         let Some((place, _)) = self.place else { return };
         let mut state = self.shared.state.lock();
         let left = state.leave(place);
-        // If `stop` removed the waiter from the queue, there is no token to return.
+        // If `stop` removed the waiter, there is no token to return.
         if left.is_some() {
             state.bucket.give_back();
         }
@@ -296,13 +295,13 @@ impl<C> Drop for Turn<'_, C> {
 struct Left {
     /// The caller must drop this waker outside the lock.
     _own: Option<Waker>,
-    /// The waker of the waiter that is now first in the queue. The caller must call this waker.
+    /// The waker of the waiter that has become the first in the queue, for the caller to wake.
     next: Option<Waker>,
 }
 
 impl State {
-    /// Returns the time when a waiter's reserved token becomes available. For the first waiter, this time can be
-    /// earlier than `latest`, which was computed on arrival, because other waiters may have returned their tokens.
+    /// Returns the time at which the reserved token of a waiter becomes available. For the first waiter, this time can
+    /// be before `latest`, the time computed on arrival, because other waiters may have returned tokens.
     fn turn_of(&mut self, place: Place, latest: Instant, now: Instant) -> Instant {
         if !self.is_first(place) {
             return latest;

@@ -6,7 +6,7 @@ use std::thread;
 
 pub(crate) type Panic = Box<dyn Any + Send>;
 
-/// Makes all calls, even if one of them panics. Returns the first panic.
+/// Performs all calls, even if one of them panics. Returns the first panic.
 #[must_use = "a panic of user code must be propagated, or dropped for a stated reason"]
 pub(crate) fn call_all<F: FnOnce()>(calls: impl IntoIterator<Item = F>) -> Option<Panic> {
     let mut first = None;
@@ -17,7 +17,7 @@ pub(crate) fn call_all<F: FnOnce()>(calls: impl IntoIterator<Item = F>) -> Optio
     first
 }
 
-/// Resumes a panic, unless the thread is already unwinding. A second panic during unwinding would abort the process.
+/// Resumes a panic unless the thread is already unwinding, because a second panic would abort the process.
 pub(crate) fn pass_on(panic: Option<Panic>) {
     if let Some(panic) = panic
         && !thread::panicking()

@@ -1,4 +1,4 @@
-//! The assignment of shards to replicas, and the deletion of leases that are no longer used.
+//! Assigns shards to replicas, and deletes leases that are no longer used.
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
@@ -14,7 +14,7 @@ use crate::config::ShardsConfig;
 use crate::members::{Members, preference};
 use crate::rivals::Rivals;
 
-/// The replicas that share the shards, from the point of view of one replica.
+/// The replicas that share the shards, as seen by one of them.
 pub(crate) struct Fleet<A> {
     pub(crate) api: A,
     pub(crate) namespace: String,
@@ -22,10 +22,10 @@ pub(crate) struct Fleet<A> {
     /// The list options that select all leases of the fleet.
     pub(crate) options: ListOptions,
     pub(crate) config: ShardsConfig,
-    /// The name of this replica's membership lease.
+    /// The name of the membership lease of this replica.
     pub(crate) own_lease: String,
     pub(crate) members: Arc<watch::Sender<Members>>,
-    /// One channel for each shard. The channel sends the preferred holder to the shard's elector.
+    /// One channel for each shard. Each channel sends the preferred holder to the elector of the shard.
     pub(crate) preferences: Vec<watch::Sender<Preference>>,
 }
 
@@ -37,7 +37,7 @@ impl<A: ObjectApi<Lease> + ListWatch<Object = Lease>> Fleet<A> {
         Rivals { api, namespace, options, election, members, outage, started, last }
     }
 
-    /// Updates the preferred holder of each shard when replicas join or leave the fleet.
+    /// Updates the preferred holders of all shards when a replica joins or leaves the fleet.
     pub(crate) async fn prefer(&self) {
         let LeaderElectionConfig { clocks, lease_duration, .. } = self.election();
         let mut members = self.members.subscribe();
@@ -53,7 +53,7 @@ impl<A: ObjectApi<Lease> + ListWatch<Object = Lease>> Fleet<A> {
                     tracing::warn!(name, shards, "waiting until replicas with another number of shards no longer lead");
                 }
                 waits = rivals;
-                // The watch may report this replica's own lease only after its initial events.
+                // The watch may report the lease of this replica only after its initial events.
                 let known = members.knows(&self.own_lease) || now >= known_at;
                 let live = known.then(|| members.live(now));
                 if preferred_among != live {
@@ -83,8 +83,8 @@ impl<A: ObjectApi<Lease> + ListWatch<Object = Lease>> Fleet<A> {
         }
     }
 
-    /// Deletes the leases of replicas that have left, and the leases of shard counts that are no longer used. Only the
-    /// replica that is preferred for the first shard deletes these leases.
+    /// Deletes the leases of replicas that have left, and the leases for shard counts that are no longer used. Only the
+    /// preferred replica of the first shard deletes these leases.
     pub(crate) async fn clean(&self) {
         let LeaderElectionConfig { clocks, lease_duration, .. } = self.election();
         loop {
@@ -98,8 +98,8 @@ impl<A: ObjectApi<Lease> + ListWatch<Object = Lease>> Fleet<A> {
                 let key = ObjectKey::new(&self.namespace, &name);
                 match self.api.delete(&key, &options).await {
                     Ok(()) => {}
-                    // Ignore this error, because another replica has deleted the lease and the watch has not reported
-                    // the deletion yet.
+                    // Ignore this error: another replica has deleted the lease, and the watch has not reported the
+                    // deletion yet.
                     Err(error) if error.is_object_not_found() => {
                         let now = clocks.now().monotonic;
                         self.members.send_modify(|members| members.is_gone(&name, *lease_duration, now));

@@ -1,4 +1,4 @@
-//! Divides the objects of a program between its replicas, so that one replica works on each object.
+//! Divides the objects of a program between its replicas, with exactly one replica for each object.
 //!
 //! ```
 //! use pintle_leaderelect::{InvalidConfig, Leadership, Lease};
@@ -25,14 +25,14 @@
 //!
 //! # Overview
 //!
-//! - [`Shards`] represent one replica. It contends for all shards, and works on the shards that it leads. The page of this
-//!   type lists the guarantees.
-//! - A [`Shard`] contains all objects whose hashes are in a range. An object belongs to one shard.
+//! - [`Shards`] represent one replica. Each replica contends for all shards, and works on the shards that it leads. See
+//!   [`Shards`] for the guarantees.
+//! - A [`Shard`] consists of all objects whose hashes are in a certain range. Each object belongs to exactly one shard.
 //! - A [`Sharded`] source lists and watches only the objects of one shard.
-//! - A [`ShardsStatus`] shows the state of all elections, for example to health checks.
+//! - A [`ShardsStatus`] shows the state of all elections, for example in health checks.
 //!
 //! `pintle-leaderelect` runs the elections. Each shard has a Lease, and the work on a shard gets the
-//! [`Leadership`](pintle_leaderelect::Leadership) of this Lease.
+//! [`Leadership`](pintle_leaderelect::Leadership) of its Lease.
 
 mod config;
 mod fleet;
@@ -49,7 +49,7 @@ pub use sharded::{OfShard, Sharded};
 pub use shards::Shards;
 pub use status::ShardsStatus;
 
-// The examples of the README run as tests.
+// Runs the examples in the README as doc tests.
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]
 struct Readme;

@@ -1,5 +1,5 @@
-//! The members of a fleet, the assignment of shards to the members, and the rivals of the fleet. Rivals are replicas
-//! that divide the objects into another number of shards.
+//! The members of a fleet, the assignment of shards to members, and the rivals of the fleet. Rivals are replicas with a
+//! different number of shards.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -9,12 +9,12 @@ use pintle_leaderelect::{LockState, Version};
 
 use crate::shard::{fnv1a, fnv1a_from, mixed};
 
-/// The live members of a fleet and the live rivals, according to their leases.
+/// The live members and the live rivals of a fleet, according to their leases.
 #[derive(Debug)]
 pub(crate) struct Members {
-    /// The common prefix of the names of all leases.
+    /// The prefix that the names of all leases share.
     prefix: String,
-    /// The number of shards that this replica uses.
+    /// The number of shards in this replica's configuration.
     shards: u32,
     leases: BTreeMap<String, Known>,
 }
@@ -24,9 +24,9 @@ pub(crate) struct Members {
 struct Known {
     role: Role,
     state: LockState,
-    /// How long the lease stays valid if it does not change.
+    /// How long the lease is valid without a change.
     duration: Duration,
-    /// The time when the lease expires if its record does not change.
+    /// The time at which the lease expires if its record does not change.
     expires: Duration,
 }
 
@@ -45,38 +45,37 @@ impl Known {
 enum Role {
     /// A membership lease.
     Member,
-    /// The lease is the membership lease of a rival. The lease is tracked only because it may have to be deleted later.
+    /// The membership lease of a rival. It is tracked only because it may have to be deleted later.
     Stranger,
-    /// The lease is the shard lease of a rival. The leader that holds the lease may work on objects in this replica's
-    /// shards.
+    /// The shard lease of a rival. Its holder may be working on objects in this replica's shards.
     Rival,
 }
 
-/// An expired membership lease is deleted after this number of lease durations.
+/// The number of lease durations after which an expired membership lease is deleted.
 const KEPT: u32 = 20;
 
 impl Members {
-    /// Creates a set that contains no members. `name` is the name of the [`Shards`](crate::Shards).
+    /// Creates a set without members. `name` is the name of the [`Shards`](crate::Shards).
     pub(crate) fn new(name: &str, shards: u32) -> Self {
         Self { prefix: format!("{name}-"), shards, leases: BTreeMap::new() }
     }
 
-    /// Returns the name of a replica's membership lease.
+    /// Returns the name of the membership lease of a replica.
     pub(crate) fn lease_of_member(&self, identity: &str) -> String {
         format!("{}member-{:016x}-of-{}", self.prefix, fnv1a(identity.as_bytes()), self.shards)
     }
 
-    /// Returns the name of a shard's lease.
+    /// Returns the name of the lease of a shard.
     pub(crate) fn lease_of_shard(&self, shard: u32) -> String {
         format!("{}{shard}-of-{}", self.prefix, self.shards)
     }
 
-    /// Returns the role of a lease with this name. Returns `None` for shard leases with this replica's number of
-    /// shards, because the electors observe these leases. The result is also `None` for names that this crate does not
-    /// use.
+    /// Returns the role of the lease with the given name. Returns `None` for shard leases with this replica's number of
+    /// shards, because the electors observe these leases themselves. Also returns `None` for names that this crate does
+    /// not use.
     fn role(&self, name: &str) -> Option<Role> {
         let name = name.strip_prefix(&self.prefix)?;
-        // Older versions of this crate use lease names without the number of shards, so this number is unknown.
+        // In older versions of this crate, lease names do not contain the number of shards, so the number is unknown.
         let (of_what, count) = name.rsplit_once("-of-").map_or((name, None), |(of_what, count)| (of_what, Some(count)));
         let is_ours = match count {
             Some(count) => count.parse::<u32>().ok()? == self.shards,
@@ -90,13 +89,13 @@ impl Members {
         }
     }
 
-    /// Returns whether the lease is the shard lease of a rival.
+    /// Returns `true` if the lease is the shard lease of a rival.
     pub(crate) fn is_rival(&self, name: &str) -> bool {
         self.role(name) == Some(Role::Rival)
     }
 
-    /// Records the current state of a lease. Returns `false` if the live members and rivals are the same as before,
-    /// and no lease expires earlier than before. This is so for a renewal.
+    /// Records the current state of a lease. Returns `false` if the live members and rivals have not changed and no
+    /// lease expires earlier than before, for example after a renewal.
     pub(crate) fn record(&mut self, name: &str, state: &LockState, own: Duration, now: Duration) -> bool {
         let Some(role) = self.role(name) else { return false };
         let duration = state.record.lease_duration(own);
@@ -105,7 +104,7 @@ impl Members {
             self.leases.insert(name.into(), new);
             return true;
         };
-        // A write that changes other data, such as a label, is not a renewal.
+        // A write that changes only other data, such as a label, is not a renewal.
         if state.repeats(&known.state) {
             known.state.repeated_as(state);
             return false;
@@ -118,8 +117,8 @@ impl Members {
         !has_same_holder || known.expires < old.expires
     }
 
-    /// Records that a lease was deleted. If the lease was a rival's shard lease, it counts as held for another lease
-    /// duration. The leader that held the lease may not have observed the deletion yet.
+    /// Records the deletion of a lease. A shard lease of a rival is treated as held for another lease duration, because
+    /// its holder may not have noticed the deletion yet.
     pub(crate) fn is_gone(&mut self, name: &str, own: Duration, now: Duration) {
         match self.leases.get_mut(name) {
             Some(known) if known.role == Role::Rival && known.is_live(now) => {
@@ -129,7 +128,7 @@ impl Members {
         }
     }
 
-    /// Returns the identities of the live members.
+    /// Returns the identities of all live members.
     pub(crate) fn live(&self, now: Duration) -> Vec<String> {
         let live = self.leases.values().filter(|known| known.role == Role::Member && known.is_live(now));
         live.map(|member| member.identity().to_owned()).collect()
@@ -139,26 +138,27 @@ impl Members {
         self.leases.contains_key(name)
     }
 
-    /// Returns the time when the next lease expires. Returns `None` if all leases have already expired.
+    /// Returns the time at which the next lease expires. Returns `None` if all leases have expired.
     pub(crate) fn next_expiry(&self, now: Duration) -> Option<Duration> {
         self.leases.values().map(|known| known.expires).filter(|expires| *expires > now).min()
     }
 
-    /// Returns the time when the last lease of a rival expires, if no lease changes. `None` if no rival leads.
+    /// Returns the time at which the last rival's lease expires if no lease changes in the meantime. `None` if no rival
+    /// leads.
     pub(crate) fn rivals_until(&self, now: Duration) -> Option<Duration> {
         let rivals = self.leases.values().filter(|known| known.role == Role::Rival && known.is_live(now));
         rivals.map(|rival| rival.expires).max()
     }
 
-    /// Returns the leases that have had no holder for a long time, together with their versions.
+    /// Returns the names and versions of leases that have had no holder for a long time.
     pub(crate) fn forgotten(&self, own: Duration, now: Duration) -> Vec<(String, Version)> {
         let old = self.leases.iter().filter(|(_, known)| now >= known.expires.saturating_add(own.saturating_mul(KEPT)));
         old.map(|(name, known)| (name.clone(), known.state.version.clone())).collect()
     }
 }
 
-/// Returns the preference of the replica `me` for a shard. The replica waits until all members with a greater weight have
-/// had time to take the lock.
+/// Returns the preference of the replica `me` for a shard. The replica gives all members with a greater weight time to
+/// acquire the lock first.
 pub(crate) fn preference(members: &[String], me: &str, shard: u32, step: Duration) -> Preference {
     let own = (weight(me, shard), me);
     let others = members.iter().map(|member| (weight(member, shard), &**member));
@@ -170,8 +170,8 @@ pub(crate) fn preference(members: &[String], me: &str, shard: u32, step: Duratio
     Preference { defer: step.saturating_mul(rank), yield_to: first.map(|(_, identity)| identity.to_owned()) }
 }
 
-/// Returns the weight of a replica for a shard. The replica with the greatest weight for a shard should lead the shard.
-/// If a replica joins or leaves, only the shards of that replica move.
+/// Returns the weight of a replica for a shard. The replica with the greatest weight for a shard should lead it. If a
+/// replica joins or leaves, only its own shards move.
 fn weight(identity: &str, shard: u32) -> u64 {
     mixed(fnv1a_from(fnv1a(identity.as_bytes()), &shard.to_le_bytes()))
 }
@@ -196,8 +196,8 @@ mod tests {
         format!("site-member-{index}-of-16")
     }
 
-    /// Returns a state for a member's lease. Each version contains another renew time, so each new version renews the
-    /// lease.
+    /// Returns the state of a member's lease. The renew time differs between versions, so each new version is a
+    /// renewal.
     fn state(index: usize, version_number: i64) -> LockState {
         let version = Version { uid: index.to_string(), resource_version: version_number.to_string() };
         let holder_identity = format!("host-{index}_x");
@@ -205,7 +205,7 @@ mod tests {
         LockState::new(version, LeaderElectionRecord { holder_identity, renew_time, ..Default::default() })
     }
 
-    /// Returns the preferred replica of each shard.
+    /// Returns the preferred replica of every shard.
     fn owners(members: &Members, of: &[usize], shards: u32, now: Duration) -> Vec<usize> {
         let live = members.live(now);
         let first = |shard: u32| {
@@ -246,7 +246,7 @@ mod tests {
     fn expired_and_departed_members_do_not_count() {
         let mut members = members(2);
         members.record(&lease(1), &state(1, 2), 15 * SECOND, 10 * SECOND);
-        // If the state in an event is older than the known state, the event is not a renewal.
+        // An event with an older state than the known one is not a renewal.
         members.record(&lease(0), &state(0, 1), 15 * SECOND, 14 * SECOND);
         assert_eq!(members.next_expiry(SECOND), Some(15 * SECOND));
         assert!(owners(&members, &[1], 100, 15 * SECOND).len() == 100);
@@ -259,8 +259,8 @@ mod tests {
         assert_eq!(forgotten.iter().map(|(name, _)| name.as_str()).collect::<Vec<_>>(), [lease(0), lease(1)]);
     }
 
-    /// If each renewal counted as a change, the replicas of a large fleet would compute all preferences hundreds of times
-    /// per second.
+    /// If every renewal were treated as a change, the replicas of a large fleet would compute all preferences hundreds
+    /// of times per second.
     #[test]
     fn renewal_is_no_change_of_members() {
         let mut members = Members::new("site", 16);
@@ -283,7 +283,7 @@ mod tests {
         assert!(members.record(&lease(0), &other, 15 * SECOND, 13 * SECOND), "the member left");
     }
 
-    /// The lease of a dead replica must expire even if a controller keeps changing a label of the lease.
+    /// The lease of a dead replica must expire even while a controller keeps changing one of its labels.
     #[test]
     fn unrelated_write_does_not_renew_member_or_rival() {
         let mut members = members(1);
@@ -296,9 +296,9 @@ mod tests {
         members.record(&lease(0), &touched(0, "8"), 15 * SECOND, 14 * SECOND);
         members.record("site-7-of-8", &touched(1, "9"), 15 * SECOND, 14 * SECOND);
         assert_eq!((members.next_expiry(SECOND), members.rivals_until(SECOND)), (Some(15 * SECOND), Some(16 * SECOND)));
-        // The lease must be deleted only in the version that was observed last.
+        // Only the last observed version of the lease may be deleted.
         assert_eq!(members.forgotten(SECOND, 35 * SECOND), [(lease(0), touched(0, "8").version)]);
-        // A new object with the same name counts as another lease.
+        // A new object with the same name is treated as a different lease.
         let next = LockState { version: Version { uid: "next".into(), resource_version: "10".into() }, ..state(1, 1) };
         members.record("site-7-of-8", &next, 15 * SECOND, 20 * SECOND);
         assert_eq!(members.rivals_until(20 * SECOND), Some(35 * SECOND));
@@ -320,12 +320,12 @@ mod tests {
         left.record.holder_identity.clear();
         members.record("site-3-of-32", &left, 15 * SECOND, 3 * SECOND);
         assert_eq!(members.rivals_until(3 * SECOND), Some(16 * SECOND));
-        // As in older versions of this crate, the name of this lease contains no number of shards.
+        // As in older versions of this crate, the name of this lease does not contain the number of shards.
         members.record("site-5", &state(2, 1), 15 * SECOND, 2 * SECOND);
         assert_eq!(members.rivals_until(3 * SECOND), Some(17 * SECOND));
         members.record("site-5", &left, 15 * SECOND, 3 * SECOND);
         assert_eq!(members.rivals_until(3 * SECOND), Some(16 * SECOND));
-        // The holder of a deleted lease may still work for some time.
+        // The holder of a deleted lease may continue to work for some time.
         members.is_gone("site-7-of-8", 15 * SECOND, 10 * SECOND);
         assert_eq!((members.rivals_until(24 * SECOND), members.rivals_until(25 * SECOND)), (Some(25 * SECOND), None));
         members.is_gone("site-7-of-8", 15 * SECOND, 400 * SECOND);
@@ -339,7 +339,7 @@ mod tests {
         let mut ranks: Vec<_> = (0..4).map(rank).collect();
         ranks.sort_by_key(|preference| preference.defer);
         assert_eq!(ranks.iter().map(|rank| rank.defer.as_secs()).collect::<Vec<_>>(), [0, 1, 2, 3]);
-        // The other replicas all let the same replica try first.
+        // All other replicas let the same replica try first.
         assert_eq!(ranks[0].yield_to, None);
         assert!(ranks[1].yield_to.is_some() && ranks[1..].iter().all(|rank| rank.yield_to == ranks[1].yield_to));
     }

@@ -1,9 +1,9 @@
-//! Detects rivals. A rival is a replica of the same fleet that divides the objects into another number of shards.
+//! Detects rivals. A rival is a replica of the same fleet with a different number of shards.
 //!
-//! The shards of a rival have other leases, but can contain the same objects as this replica's shards. After a replica
-//! has acquired a shard's lease, it therefore lists all leases of the fleet before it works on the shard. If two rivals
-//! acquire leases at the same time, at least one of them finds the other rival's lease in its list. The rival that
-//! finds the other lease gives up its own lease.
+//! The shards of a rival have different leases, but may contain the same objects as the shards of this replica.
+//! Therefore, after a replica has acquired the lease of a shard, it lists all leases of the fleet before it starts to
+//! work on the shard. If two rivals acquire leases at the same time, at least one of them finds the other rival's lease
+//! in its list, and gives up its own lease.
 
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -24,12 +24,12 @@ pub(crate) struct Rivals<'a, A> {
     pub(crate) options: ListOptions,
     pub(crate) election: &'a LeaderElectionConfig,
     pub(crate) members: &'a watch::Sender<Members>,
-    /// Shows the errors of failed list requests in the status of the election for the membership lease.
+    /// Reports failed list requests in the status of the election for the membership lease.
     pub(crate) outage: ListOutage,
     /// The number of list requests that this replica has started.
     pub(crate) started: AtomicU64,
-    /// The number of the last list request that has completed, and whether the result of that request shows that a
-    /// rival leads a shard.
+    /// The number of the last list request that has completed, and whether a rival led a shard according to this
+    /// request.
     pub(crate) last: Mutex<(u64, bool)>,
 }
 
@@ -48,8 +48,8 @@ impl<A: ListWatch<Object = Lease>> Rivals<'_, A> {
         }
     }
 
-    /// Returns whether a rival leads a shard. The answer comes from a list request that starts after this call.
-    /// Concurrent callers share one list request.
+    /// Returns `true` if a rival leads a shard, according to a list request that starts after this call. Concurrent
+    /// callers share one list request.
     pub(crate) async fn any_leads(&self) -> bool {
         let started = self.started.load(Ordering::Relaxed);
         let mut last = self.last.lock().await;
@@ -93,15 +93,15 @@ impl<A: ListWatch<Object = Lease>> Rivals<'_, A> {
             }
             has_changed
         });
-        // A rival counts as leading if its lease expires after the time when the list request was sent. A lease that
-        // expired before that time was not renewed in time. If the lease had been renewed in time, the list would
-        // contain the renewal. A lease that expired after that time may have been renewed after the server read it.
-        // Therefore, its holder counts as leading.
+        // A rival is treated as a leader if its lease expires after the time at which the list request was sent. A
+        // lease that expired earlier was not renewed in time, because the list would contain the renewal. A lease that
+        // expired later may have been renewed after the server read it. Therefore, its holder is still treated as a
+        // leader.
         Ok(self.members.borrow().rivals_until(sent.monotonic).is_some())
     }
 
-    /// Lists the shard leases of rivals. Returns the names and the states of these leases. All pages have the same
-    /// revision, which is at least as new as the request.
+    /// Lists the shard leases of all rivals, and returns their names and states. All pages have the same revision,
+    /// which is at least as recent as the request.
     async fn list_rival_leases(&self) -> Result<Vec<(String, LockState)>, ApiError> {
         let (mut found, mut options) = (Vec::new(), self.options.clone());
         loop {
@@ -127,8 +127,8 @@ impl<A: ListWatch<Object = Lease>> Rivals<'_, A> {
     }
 }
 
-/// Returns a state that replaces the state of a lease that cannot be decoded. With this state, the lease counts as held
-/// for one lease duration after each of its changes.
+/// Returns a placeholder for the state of a lease that cannot be decoded. With this state, the lease is treated as held
+/// for one lease duration after each change.
 fn held_by_unknown(metadata: &ObjectMeta, error: &impl fmt::Display) -> LockState {
     let ObjectMeta { namespace, name, uid, resource_version, .. } = metadata;
     tracing::warn!(namespace, name, %error, "cannot read a lease of another number of shards; treating it as held");

@@ -1,12 +1,12 @@
-//! A shard, which contains all objects whose hashes are in a range.
+//! Shards, each of which contains all objects whose hashes are in a certain range.
 
 use std::fmt;
 
 use pintle_meta::{Object, ObjectKey};
 
-/// One of the parts into which [`Shards`](crate::Shards) divide all objects. A shard contains each object for which the
-/// FNV-1a hash of its uid is in the shard's range. Sharded lists and watches (KEP-5866) use the same rule. The ranges
-/// of all shards have the same size.
+/// One of the parts into which [`Shards`](crate::Shards) divides all objects. An object belongs to a shard if the
+/// FNV-1a hash of its uid is in the range of the shard. Sharded lists and watches (KEP-5866) follow the same rule. All
+/// ranges have the same size.
 ///
 /// # Examples
 ///
@@ -25,7 +25,7 @@ pub struct Shard {
 }
 
 impl Shard {
-    /// Divides all objects into `count` shards and returns the shards.
+    /// Divides all objects into `count` shards.
     pub fn all(count: u32) -> impl Iterator<Item = Self> {
         (0..count).map(move |index| Self { index, count })
     }
@@ -40,12 +40,12 @@ impl Shard {
         self.count
     }
 
-    /// Returns whether the object belongs to this shard.
+    /// Returns `true` if the object belongs to this shard.
     pub fn has(self, object: &impl Object) -> bool {
         self.has_uid(object.uid())
     }
 
-    /// Returns whether the object with this uid belongs to this shard.
+    /// Returns `true` if the object with this uid belongs to this shard.
     pub fn has_uid(self, uid: &str) -> bool {
         self.has_hash(fnv1a(uid.as_bytes()))
     }
@@ -55,10 +55,10 @@ impl Shard {
         (self.bound(self.index)..self.bound(self.index + 1)).contains(&hash)
     }
 
-    /// Returns whether the object with this key belongs to this shard, if objects are divided by their keys instead of
-    /// their uids. A key has the same shard before an object is created, and after it is deleted or created again. So
-    /// one replica handles all work for a key. Keys that differ only in their last characters, such as numbers, are
-    /// spread evenly.
+    /// Returns `true` if the object with this key belongs to this shard, for objects that are divided by key instead of
+    /// uid. The shard of a key is known before the object is created, and stays the same if the object is deleted or
+    /// recreated. Therefore, all work for a key is done by one replica. Keys that differ only in their last characters,
+    /// such as numbers, are distributed evenly.
     pub fn has_key(self, key: &ObjectKey) -> bool {
         self.has_hash(mixed(fnv1a(key.as_str().as_bytes())))
     }
@@ -69,7 +69,7 @@ impl Shard {
     }
 }
 
-/// Returns the value of the `shardSelector` parameter for list and watch requests.
+/// Returns the `shardSelector` parameter for list and watch requests.
 impl fmt::Display for Shard {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (start, end) = (self.bound(self.index), self.bound(self.index + 1));
@@ -82,13 +82,13 @@ pub(crate) fn fnv1a(bytes: &[u8]) -> u64 {
     fnv1a_from(0xcbf2_9ce4_8422_2325, bytes)
 }
 
-/// Returns the 64-bit FNV-1a hash of some bytes and the given bytes after them. `hash` is the hash of the first bytes.
+/// Extends the 64-bit FNV-1a hash of some bytes by the given bytes. `hash` is the hash of the bytes so far.
 pub(crate) fn fnv1a_from(hash: u64, bytes: &[u8]) -> u64 {
     bytes.iter().fold(hash, |hash, byte| (hash ^ u64::from(*byte)).wrapping_mul(0x100_0000_01b3))
 }
 
-/// Mixes the bits of a hash, as the SplitMix64 algorithm does. In an FNV-1a hash, the last bytes of the input change only
-/// few bits.
+/// Mixes the bits of a hash, like the SplitMix64 algorithm. In an FNV-1a hash, the last input bytes affect only a few
+/// bits.
 pub(crate) fn mixed(hash: u64) -> u64 {
     let mixed = (hash ^ (hash >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);

@@ -1,4 +1,4 @@
-//! Lists and watches that contain only the objects of one shard.
+//! Lists and watches of the objects of a single shard.
 
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
@@ -10,9 +10,9 @@ use pintle_meta::{
 
 use crate::shard::Shard;
 
-/// A source of lists and watches that contain only the objects of one [`Shard`]. The source asks the server to send
-/// only these objects. Kubernetes before 1.36, and servers without the feature gate `ShardedListAndWatch`, send all
-/// objects. With such servers, the source drops the objects of other shards itself.
+/// A source of lists and watches that contain only the objects of one [`Shard`]. The source asks the server to filter
+/// the objects. Kubernetes versions before 1.36, and servers without the feature gate `ShardedListAndWatch`, send all
+/// objects. With such servers, the source itself drops the objects of other shards.
 ///
 /// # Examples
 ///
@@ -64,7 +64,7 @@ pub struct OfShard<S> {
     shard: Shard,
 }
 
-/// An item of a list or watch stream. The item may contain an object.
+/// An item of a list or watch stream, which may contain an object.
 trait Carrier {
     fn object(&self) -> Option<&RawObject>;
 }
@@ -107,8 +107,8 @@ where
 }
 
 impl Shard {
-    /// Returns whether the object in the item belongs to another shard. For an object that cannot be decoded, this
-    /// method returns `false`, so that the stream returns the error.
+    /// Returns `true` if the item contains an object of another shard. Returns `false` for an object that cannot be
+    /// decoded, so that the stream returns the error.
     fn lacks(self, object: &RawObject) -> bool {
         match object {
             RawObject::Oversized(object) => !object.uid.is_empty() && !self.has_uid(&object.uid),

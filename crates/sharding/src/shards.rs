@@ -1,4 +1,4 @@
-//! One replica of a program that shares its work with others, so that each shard of the work has one leader.
+//! A replica of a program whose work is divided into shards, each with one leader.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -24,67 +24,64 @@ use crate::members::Members;
 use crate::shard::{Shard, fnv1a};
 use crate::status::ShardsStatus;
 
-/// Divides all objects into [shards](Shard), and assigns the shards to several replicas. One replica leads each shard.
-/// Each value of this type represents one replica.
+/// Divides all objects into [shards](Shard), and distributes the shards over several replicas. One replica leads each
+/// shard. A `Shards` value represents one replica.
 ///
-/// Each replica has a membership lease and contends for all shards. For each shard, rendezvous hashing determines an
-/// order of the members. The first member in this order is called the preferred replica of the shard. If a replica
-/// joins or leaves, only the shards of that replica move. If the leader of a shard is not the preferred replica, this
-/// leader ends its work and releases the shard. The preferred replica then takes the shard immediately.
+/// Each replica has a membership lease and contends for all shards. Rendezvous hashing orders the members for each
+/// shard. The first member in this order is the preferred replica of the shard. If a replica joins or leaves, only its
+/// own shards move. If the leader of a shard is not the preferred replica, it ends its work and releases the shard. The
+/// preferred replica then acquires the shard immediately.
 ///
 /// # What is guaranteed
 ///
 /// - Two replicas never work on the same shard at the same time. Every [`Leadership`] gives this guarantee. Only the
-///   holder of the shard's lease works on the shard. The assignment of shards only determines which replica tries to
-///   take a shard first.
-/// - Two replicas never work on the same object at the same time, even if they use different [numbers of
-///   shards](ShardsConfig::shards). The names of the leases contain the number of shards. After a replica has taken a
-///   shard, it lists all leases before it begins to work on the shard.
-/// - After a replica dies, other replicas work on its shards when the leases of these shards have expired. The delay,
-///   counted from the last renewal, is at most a `lease_duration`, plus 120 ms, plus the time for three requests. The
-///   three requests are a GET and a PUT that take the lease, and a LIST. The LIST finds replicas that use another
-///   number of shards.
-/// - After a replica releases a shard, the shard has no leader for up to 40 ms, plus the time for four requests. The
-///   four requests are a GET and a PUT that release the lease, and a PUT and a LIST by the next leader.
-/// - If the preferred replica does not take a free shard, the second replica in the order takes the shard after twice
-///   the `retry_period`. If the second replica does not take the shard either, the third replica takes it after four
-///   times the `retry_period`, and so on. The replica that takes the shard keeps it until another replica joins or
-///   leaves.
+///   holder of the lease of a shard works on it. The assignment of shards only affects which replica tries to acquire a
+///   shard first.
+/// - Two replicas never work on the same object at the same time, even if their [numbers of
+///   shards](ShardsConfig::shards) differ. The names of the leases contain the number of shards. After a replica has
+///   acquired a shard, it lists all leases before it starts to work on the shard.
+/// - After a replica has died, other replicas take over its shards when the leases expire. The takeover happens at most
+///   one `lease_duration`, 120 ms and the time of three requests after the last renewal. The three requests are a GET
+///   and a PUT to acquire the lease, and a LIST. The LIST finds replicas with a different number of shards.
+/// - After a replica has released a shard, the shard is without a leader for up to 40 ms plus the time of four
+///   requests. The four requests are a GET and a PUT to release the lease, and a PUT and a LIST of the next leader.
+/// - If the preferred replica does not acquire a free shard, the second replica acquires it after twice the
+///   `retry_period`. If the second replica does not acquire it either, the third replica acquires it after four times
+///   the `retry_period`, and so on. The new leader keeps the shard until a replica joins or leaves.
 ///
-/// In two cases, a shard can be without a leader for an unlimited time:
+/// A shard can be without a leader for an unlimited time in two cases:
 ///
 /// - Lists fail.
-/// - Two replicas with different numbers of shards take leases at the same time. Both replicas may then release their
-///   leases. Each of the two replicas tries again after a random pause. If watches are forbidden, the pause is up to a
-///   `lease_duration`.
+/// - Two replicas with different numbers of shards acquire leases at the same time. Both replicas may release their
+///   leases. Each of them then tries again after a random pause. The pause is up to a `lease_duration` if watches are
+///   forbidden.
 ///
-/// A replica needs permission to get, list, watch, create, update and delete leases. Without the permission to watch, a
-/// replica cannot find the other replicas. The guarantees still apply, but the first replica takes all shards, and the
-/// other replicas detect its death only by polling. Without the permission to list, a replica never leads a shard. If a
-/// replica loses the permission to list after it has taken a shard, it releases the shard after a `lease_duration`
-/// without work.
+/// A replica needs permission to get, list, watch, create, update and delete leases. Without permission to watch, a
+/// replica does not see the other replicas. The guarantees still hold, but the first replica acquires all shards, and
+/// its death is only detected by polling. Without permission to list, a replica never leads a shard. A replica that
+/// loses this permission while it leads a shard releases the shard, after a `lease_duration` without work.
 ///
 /// # Examples
 ///
-/// See the example of the [crate](crate).
+/// See the [crate documentation](crate) for an example.
 pub struct Shards<A: ObjectApi<Lease> + ListWatch<Object = Lease>> {
     fleet: Fleet<A>,
-    /// The elector for this replica's membership lease.
+    /// The elector for the membership lease of this replica.
     member: LeaderElector<LeaseLock<A>>,
-    /// One elector for each shard. The electors are kept after the future of `run` is dropped. The next `run` can
-    /// therefore wait for the permits of the previous `run`.
+    /// One elector for each shard. The electors outlive the future of `run`, so that the next `run` can wait for the
+    /// permits of the previous one.
     electors: Vec<LeaderElector<LeaseLock<A>>>,
 }
 
 impl<A: ObjectApi<Lease> + ListWatch<Object = Lease> + Clone> Shards<A> {
-    /// Joins the shards `name`. The elections begin when [`run`](Self::run) is called, on the runtime of that call. The
-    /// leases of the shards and of the replicas are in `namespace`. Each shard has a lease with a name such as
-    /// `{name}-0-of-16`, and each replica has a lease `{name}-member-…-of-16`.
+    /// Joins the shards `name`. The elections begin when [`run`](Self::run) is called, on the runtime of its caller.
+    /// All leases are in `namespace`. The lease of a shard has a name such as `{name}-0-of-16`, and the lease of a
+    /// replica has a name such as `{name}-member-…-of-16`.
     ///
     /// # Errors
     ///
-    /// Returns [`InvalidConfig`] with the first rule that `config` violates. Returns an error if `name` is not a valid
-    /// label value.
+    /// Returns [`InvalidConfig`] with the first rule that `config` violates. Also returns an error if `name` is not a
+    /// valid label value.
     pub fn start(api: A, namespace: &str, name: &str, config: ShardsConfig) -> Result<Self, InvalidConfig> {
         if config.electors.election.coordinated {
             return Err(InvalidConfig::CoordinatedShards);
@@ -122,7 +119,7 @@ impl<A: ObjectApi<Lease> + ListWatch<Object = Lease> + Clone> Shards<A> {
         Ok(Self { fleet, member, electors: of_shards })
     }
 
-    /// Returns a handle to read the state of all elections, for example for a status page.
+    /// Returns a handle to the state of all elections, for example for a status page.
     pub fn status(&self) -> ShardsStatus {
         let shards = Shard::all(self.fleet.config.shards).zip(&self.electors);
         ShardsStatus {
@@ -132,21 +129,20 @@ impl<A: ObjectApi<Lease> + ListWatch<Object = Lease> + Clone> Shards<A> {
         }
     }
 
-    /// Returns all shards, including those that this replica does not lead.
+    /// Returns all shards, including the shards that other replicas lead.
     pub fn all(&self) -> impl Iterator<Item = Shard> + use<A> {
         Shard::all(self.fleet.config.shards)
     }
 
-    /// Works on each shard that this replica leads. The method returns after `stop` is cancelled. The method also
-    /// returns if the work on one shard ends although the shard's elector did not ask the work to end. In the second
-    /// case, the method returns the shard, and how the leadership term of the shard ended. In both cases, the replica
-    /// first asks the work on all shards to end, and then releases the shards.
+    /// Works on each shard that this replica leads. Returns after `stop` has been cancelled. Also returns if the work
+    /// on a shard ends on its own. In this case, the return value contains the shard and how its leadership term ended.
+    /// Before it returns, the replica asks the work on all shards to finish, and releases the shards.
     ///
-    /// If the work on a shard has called [`Leadership::give_up`] before it ends, the replica releases only this shard. The
-    /// replica contends for the shard again after a `lease_duration`. Until then, another replica can take the shard.
+    /// If the work on a shard calls [`Leadership::give_up`] before it ends, the replica releases only this shard. The
+    /// replica contends for the shard again after a `lease_duration`, so that another replica can acquire it.
     ///
-    /// All work runs in the task that polls the future returned by this method. To use several threads, spawn tasks. In
-    /// each of these tasks, pass the work on a shard to [`Leadership::run`] of this shard's leadership.
+    /// All work runs in the task that polls the returned future. Spawn tasks to use more than one thread. In each task,
+    /// run the work on a shard inside [`Leadership::run`] of its leadership.
     ///
     /// # Panics
     ///
@@ -154,7 +150,7 @@ impl<A: ObjectApi<Lease> + ListWatch<Object = Lease> + Clone> Shards<A> {
     ///
     /// # Cancel safety
     ///
-    /// Dropping the future has the same effect as for [`LeaderElector::run`].
+    /// Dropping the future has the same effect as dropping the future of [`LeaderElector::run`].
     pub async fn run<W, Fut>(&mut self, stop: &CancellationToken, work: W) -> Option<(Shard, TermEnd<Fut::Output>)>
     where
         W: Fn(Shard, Leadership) -> Fut,
@@ -164,10 +160,10 @@ impl<A: ObjectApi<Lease> + ListWatch<Object = Lease> + Clone> Shards<A> {
         member.start_shared_shell();
         let (stop, work, rivals) = (stop.child_token(), &work, &fleet.rivals(member.list_outage()));
         let LeaderElectionConfig { clocks, lease_duration, retry_period, .. } = fleet.election();
-        // End the membership first, so that the other replicas compute a new assignment of the shards.
+        // End the membership first, so that the other replicas reassign the shards.
         let present = async {
-            // Become a member only after a list request has succeeded. If the replica became a member earlier, other
-            // replicas would wait for a replica that cannot list and therefore never works.
+            // Become a member only after a successful list request. Otherwise, other replicas would wait for a replica
+            // that cannot list leases and therefore never works.
             tokio::select! {
                 biased;
                 () = stop.cancelled() => return,
@@ -176,7 +172,7 @@ impl<A: ObjectApi<Lease> + ListWatch<Object = Lease> + Clone> Shards<A> {
             let stay = LeaderCallbacks::new(async |leadership: Leadership| leadership.cancelled().await);
             member.run(&stop, stay).await;
         };
-        // Until this replica knows all members, it does not know the preferred replicas, so it lets other replicas try
+        // This replica does not know the preferred replicas until it knows all members, so it lets other replicas try
         // first.
         let unknown = Preference { defer: *lease_duration, yield_to: None };
         fleet.preferences.iter().for_each(|preference| drop(preference.send_replace(unknown.clone())));
@@ -197,7 +193,7 @@ impl<A: ObjectApi<Lease> + ListWatch<Object = Lease> + Clone> Shards<A> {
                     () = free => {}
                 }
                 let callbacks = LeaderCallbacks::new(move |leadership: Leadership| async move {
-                    // If the list requests fail for too long, release the shard, because another replica may be able to
+                    // Release the shard if list requests fail for too long, because another replica may be able to
                     // list.
                     let late = Deadline::after(clocks.now(), *lease_duration);
                     let lead = tokio::select! {
@@ -213,15 +209,15 @@ impl<A: ObjectApi<Lease> + ListWatch<Object = Lease> + Clone> Shards<A> {
                     let output = work(shard, leadership.clone()).await;
                     Some((output, leadership.gives_up()))
                 });
-                // After a leadership term is lost, contend again without a list request. The list request after each
-                // acquisition finds replicas that use another number of shards.
+                // After a lost leadership term, contend again without a list request. The list request after each
+                // acquisition finds replicas with a different number of shards.
                 match elector.run(&stop, callbacks).await {
-                    // The work has not begun, because a replica that uses another number of shards leads a shard. The
-                    // pause is random, so one of two conflicting replicas tries again before the other.
+                    // The work has not started, because a replica with a different number of shards leads a shard. The
+                    // pause is random, so that one of two conflicting replicas tries again first.
                     Some(TermEnd { reason: EndReason::Completed, work: Some(Ok(None)) }) => {
                         pause = jitter.up_to(*retry_period);
                     }
-                    // The work gave the shard up, so another replica may take it first.
+                    // The leader's work gave up the shard, so let another replica acquire it first.
                     Some(TermEnd { reason: EndReason::Completed, work: Some(Ok(Some((_, true)))) }) => {
                         pause = *lease_duration;
                     }
@@ -243,7 +239,7 @@ impl<A: ObjectApi<Lease> + ListWatch<Object = Lease> + Clone> Shards<A> {
             while let Some(end) = shards.next().await {
                 ended = ended.or(end);
             }
-            // If there are no shards, the method returns immediately.
+            // Return immediately if there are no shards.
             stop.cancel();
             ended
         };

@@ -335,8 +335,8 @@ fn deleted_lock_counts_as_held_even_if_seen_free() {
     assert!(created.is_some_and(|second| (20..=25).contains(&second)), "{created:?}");
 }
 
-/// Before the server applies a late create request, another holder's lock was created and deleted. The other holder may
-/// not have observed the deletion.
+/// Another holder's lock was created and deleted before the server executes a late create request. The other holder may
+/// not have noticed the deletion.
 #[test]
 fn lock_created_after_foreign_deletion_counts_as_foreign() {
     for (answered, told_before) in [(true, false), (false, false), (true, true), (false, true)] {
@@ -356,14 +356,14 @@ fn lock_created_after_foreign_deletion_counts_as_foreign() {
             !instructions.iter().any(|instruction| matches!(instruction, Instruction::Send { .. })),
             "{instructions:?}"
         );
-        // The `Machine` takes the lock when the other leader must have stopped its work.
+        // The `Machine` acquires the lock at the time when the other leader must have stopped working.
         assert_eq!(sent(&machine.step(Signal::Tick, at(24, 24))), LockRequest::Read);
         let instructions = machine.step(Signal::Read(Ok(Some(created))), at(24, 24));
         assert!(matches!(sent(&instructions), LockRequest::Update { .. }));
     }
 }
 
-/// The leader of the second lock may not have observed the deletion of its lock either.
+/// The leader of the second lock may also not have noticed the deletion of its lock.
 #[test]
 fn lock_seen_during_drain_then_deleted_counts_as_held() {
     for lost in [true, false] {
@@ -388,7 +388,7 @@ fn lock_seen_during_drain_then_deleted_counts_as_held() {
     }
 }
 
-/// The other lock was created before the leader observed the deletion of its own lock.
+/// The other lock was created before the leader noticed the deletion of its own lock.
 #[test]
 fn lock_watched_before_term_loss_then_deleted_is_held() {
     let mut machine = renewing();
@@ -418,8 +418,8 @@ fn late_watch_event_of_own_term_causes_no_wait() {
     assert!(matches!(sent(&instructions), LockRequest::Create(_)), "{instructions:?}");
 }
 
-/// A read finds no lock, and the watch reports a lock. If the event may be newer than the read, the `Machine` must wait
-/// for the reported holder.
+/// A read finds no lock, and the watch reports a lock. The `Machine` must wait for the reported holder if the event may
+/// be newer than the read.
 #[test]
 fn read_older_than_watch_event_does_not_discard_it() {
     let mut machine = watching();
@@ -429,12 +429,12 @@ fn read_older_than_watch_event_does_not_discard_it() {
     let again = wake(&machine).unwrap();
     assert!((5_000..=7_400).contains(&again.as_millis()), "{again:?}");
     assert_eq!(sent(&machine.step(Signal::Tick, at(8, 8))), LockRequest::Read);
-    // The read was sent before the event, so the wait for the other holder starts at the event.
+    // The read was sent before the event, so the `Machine` waits for the other holder from the time of the event.
     let mut still = machine.clone();
     assert_eq!(still.step(Signal::Read(Ok(Some(held(1, "other")))), at(8, 8)), []);
     let expired = wake(&still).unwrap();
     assert!((16_000..=16_120).contains(&expired.as_millis()), "{expired:?}");
-    // The read was sent after the event, so the wait starts when the read observes the deletion.
+    // The read was sent after the event, so the wait begins when the read finds that the lock was deleted.
     assert_eq!(machine.step(Signal::Read(Ok(None)), at(8, 8)), [Instruction::NewLeader(String::new())]);
     let created = created(&mut machine, 9);
     assert!(created.is_some_and(|second| (23..=26).contains(&second)), "{created:?}");
@@ -460,7 +460,7 @@ fn candidate_keeps_watch_event_received_during_a_request() {
     }
 }
 
-/// Returns a `Machine` that has led since second 0. Its renewal at second 2 is in flight.
+/// Returns a `Machine` that became the leader at second 0, and whose renewal at second 2 is in flight. 0.
 fn renewing() -> Machine {
     let mut machine = watching();
     machine.step(Signal::Read(Ok(None)), at(0, 0));
@@ -509,7 +509,7 @@ fn leader_backs_off_when_others_write_the_lock() {
     assert!(machine.leads() && requests <= 250, "{requests} requests in ten seconds");
 }
 
-/// During the read, the control plane may have assigned the lock to another candidate.
+/// The control plane may have assigned the lock to another candidate during the read.
 #[test]
 fn assignment_that_expires_during_a_read_is_not_taken() {
     let config = LeaderElectionConfig { identity: "me".into(), coordinated: true, ..LeaderElectionConfig::default() };

@@ -1,4 +1,4 @@
-//! Tests of leader election, with `Machine`s and electors on simulated and paused clocks.
+//! Tests of leader election, for `Machine`s on a simulated clock and for electors on a paused clock.
 
 #![allow(clippy::unwrap_used)]
 

@@ -102,8 +102,8 @@ async fn hundred_leases_share_one_task_and_one_watch() {
         let renewals = renewals(&requests);
         assert_eq!(renewals.len(), 100);
         assert!(renewals.values().all(|count| (9..=11).contains(count)), "{renewals:?}");
-        // In two seconds, the group sends sixteen batches of renewals and no other requests. Each batch has fewer
-        // requests than the maximum in flight.
+        // The group sends sixteen batches of renewals in two seconds, and no other requests. Each batch is smaller than
+        // the limit of requests in flight.
         pass(0.120).await;
         server.take_requests();
         for _ in 0..16 {
@@ -136,7 +136,7 @@ async fn requests_in_flight_are_bounded() {
         let requests = || server.take_requests().iter().filter(|request| request.verb() != Verb::Watch).count();
         for round in 0..6 {
             let requests = requests();
-            // Each candidate reads, and then sends its create request without waiting in the queue again.
+            // Each candidate reads the lock, and then sends its create request without queueing again.
             assert!(
                 requests <= bound && (round > 1 || requests == bound),
                 "{requests} of {in_flight} {leases}, round {round}"
@@ -154,8 +154,7 @@ async fn renewals_precede_candidate_requests() {
     let _others: Vec<_> = (2..32).map(|index| other.contend(index)).collect();
     pass(1.0).await;
     let fleet = fleet(&server, "a", 1);
-    // Without a watch, the candidate must poll. Requests take so long that the candidate's polls always wait in the
-    // queue.
+    // Without a watch, candidates have to poll. The requests are so slow that every poll waits in the queue.
     fleet.client.faults().when(|request| match request.verb() {
         Verb::Watch => Some(Outcome::refused(403, Reason::Forbidden)),
         _ => Some(Outcome::AnswerSlow(Duration::from_millis(500))),
@@ -186,7 +185,7 @@ async fn releases_precede_polls() {
     pass(15.0).await;
     assert!(leader.status.is_leader());
     leader.stop.cancel();
-    // The release needs two requests. Each request waits until another request has ended.
+    // The release needs two requests. Each request waits for the end of an earlier request.
     pass(1.6).await;
     assert!(leader.run.is_finished());
     assert_eq!(leader.run.await.unwrap(), Some(EndReason::Cancelled));
@@ -246,7 +245,8 @@ async fn group_polls_where_watches_are_forbidden() {
     let of_b = b.contend_all(20);
     pass(30.0).await;
     assert_eq!((leaders(&of_a), leaders(&of_b)), (20, 0));
-    // A poll finds the released leases. The first poll after their expiry finds the abandoned leases.
+    // A poll finds the leases that were released, and the first poll after their expiry finds the leases that were
+    // abandoned.
     of_a[..10].iter().for_each(|contender| contender.stop.cancel());
     pass(4.6).await;
     assert_eq!((leaders(&of_a), leaders(&of_b)), (10, 10));

@@ -1,4 +1,4 @@
-//! Tests of an elector's metrics and their lifetime.
+//! Tests of the metrics of an elector, and of when the metrics disappear.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -67,7 +67,7 @@ async fn master_status_follows_the_guard() {
     pass(1.0).await;
     assert_eq!((status(&a.memory), status(&b.memory)), (Some(1.0), Some(0.0)));
     assert_eq!((a.count("terms_total"), b.count("terms_total")), (Some(1.0), Some(0.0)));
-    // While the clock advances, no task runs. Therefore, no task can report that the deadline has passed.
+    // No task runs while the clock advances, so no task can report that the deadline has passed.
     a.clock.0.advance(Duration::from_secs(60));
     assert_eq!(status(&a.memory), Some(0.0));
 }

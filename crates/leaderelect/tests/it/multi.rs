@@ -1,4 +1,4 @@
-//! Tests of `MultiLock`: leadership, requests, and writes that reach only one of its two locks, its halves.
+//! Tests of `MultiLock`: leadership, requests, and writes that reach only one of its two locks (its halves).
 
 use std::time::Duration;
 
@@ -22,7 +22,7 @@ struct Server {
 
 type Both = MultiLock<AnnotationLock<Client<DynamicObject>>, LeaseLock<Client<Lease>>>;
 
-/// The content of one half: no object, an object without a record, or a record with this holder.
+/// The content of one half: no object, an object without a record, or a record with the given holder.
 type Half = Option<Option<&'static str>>;
 
 impl Server {
@@ -108,7 +108,7 @@ fn contend(lock: Both, reuse_identity: bool) -> Contender {
     Contender { status, stop, run }
 }
 
-/// Checks that baz leads after its first attempt, and that it sends exactly these requests.
+/// Checks that baz leads after its first attempt and sends exactly the given requests.
 async fn takes(primary: Half, secondary: Half, verbs: [&[&str]; 2], transitions: i32) {
     let server = Server::new(primary, secondary);
     let elector = contend(server.lock("baz"), false);
@@ -119,7 +119,7 @@ async fn takes(primary: Half, secondary: Half, verbs: [&[&str]; 2], transitions:
     assert_eq!(server.holders(), [ours.clone(), ours]);
 }
 
-/// Checks that baz reads each half once, observes `leader`, and takes over after a lease duration.
+/// Checks that baz reads each half once, observes `leader`, and takes over after the lease duration.
 async fn waits(primary: Half, secondary: Half, leader: &str) {
     let server = Server::new(primary, secondary);
     let elector = contend(server.lock("baz"), false);
@@ -192,7 +192,7 @@ async fn changed_half_is_never_adopted() {
     let server = Server::new(EMPTY, EMPTY);
     let one = server.lock("one");
     let read = one.get().await.unwrap().unwrap();
-    // Between the read and the write, a program that uses only the Lease takes the Lease.
+    // A program that uses only the Lease acquires it between the read and the write.
     server.put_secondary(Some("bing"));
     let record = LeaderElectionRecord { holder_identity: "baz".into(), ..Default::default() };
     let error = one.update(&read.object, &record).await.unwrap_err();
@@ -211,7 +211,7 @@ async fn write_of_one_half_gives_no_leadership() {
     pass(1.0).await;
     assert!(!elector.status.is_leader());
     assert!(server.leases.object(&key()).is_none() && server.maps.object(&key()).is_some());
-    // A record in only one half may belong to any contender. baz waits for this possible contender.
+    // If only one half contains a record, any contender may be the holder, so baz waits for it.
     pass(8.9).await;
     assert!(!elector.status.is_leader());
     pass(10.0).await;
@@ -251,7 +251,7 @@ async fn stop_during_a_renewal_releases_both_halves() {
     }
 }
 
-/// The holder of the other half is unknown, so the release does not change the other half.
+/// The release leaves the other half unchanged, because its holder is unknown.
 #[tokio::test(start_paused = true)]
 async fn release_of_one_half_blocks_leadership_for_a_duration() {
     let server = Server::new(NOTHING, NOTHING);

@@ -46,7 +46,7 @@ async fn leaked_permit_holds_the_lock_only_until_deadline() {
     pass(1.0).await;
     let b = Setup { watch: true, ..Setup::new("b") }.start(&server);
     pass(1.5).await;
-    // The last renewal was sent at second 2.0, and a term lasts ten seconds.
+    // The last renewal was sent at second 2.0, and each term lasts ten seconds.
     let permit = a.guard().permit().unwrap();
     a.stop.cancel();
     pass(9.0).await;
@@ -104,8 +104,8 @@ async fn expired_term_never_becomes_valid_again() {
     let a = Setup::new("a").start(&server);
     pass(1.0).await;
     let first = a.guard();
-    // The time of day jumps forwards, and the work checks its leadership. Then the time of day jumps back, before the
-    // elector reads the clock and renews.
+    // The time of day is set forward, and the leader's work checks its leadership. Then the time of day is set back
+    // before the elector reads the clock and renews.
     a.clock.0.jump_wall(SignedDuration::from_secs(60));
     assert!(first.check().is_err());
     a.clock.0.jump_wall(SignedDuration::from_secs(-60));
@@ -146,13 +146,13 @@ async fn term_end_after_suspend_is_noticed_within_a_second() {
     assert!(a.story.take_deeds().contains(&"a rests".to_owned()));
 }
 
-/// A timeout from [`Permit::remaining`] stays valid when the time of day changes.
+/// A timeout from [`Permit::remaining`] stays valid if the time of day is changed.
 #[tokio::test(start_paused = true)]
 async fn permits_delay_term_end_when_wall_clock_jumps() {
     let server = server();
     let a = Setup::new("a").start(&server);
     pass(2.5).await;
-    // The last renewal was sent at second 2.0, so 9.5 s of the term remain.
+    // The last renewal was sent at second 2.0, so the term lasts for another 9.5 s.
     let permit = a.guard().permit().unwrap();
     assert_eq!(permit.remaining(), 19 * SECOND / 2);
     a.clock.0.jump_wall(SignedDuration::from_secs(60));
@@ -179,7 +179,8 @@ async fn leaked_permit_is_awaited_on_the_monotonic_clock() {
     assert!(permit.remaining().is_zero());
 }
 
-/// After the work was dropped, the elector reports the term's end exactly once, even if a callback panics.
+/// After the leader's work was dropped, the elector reports the end of the term exactly once, even if a callback
+/// panics.
 #[tokio::test(start_paused = true)]
 async fn term_end_is_reported_once_after_any_panic() {
     #[derive(Clone, Copy, Debug, PartialEq)]
@@ -254,7 +255,7 @@ async fn term_end_is_reported_once_after_any_panic() {
     }
 }
 
-/// A permit keeps its deadline even while the elector does not run.
+/// A permit keeps its deadline even while the elector is not running.
 #[tokio::test(start_paused = true)]
 async fn next_run_waits_for_permits_of_a_failed_run() {
     for (given_back, led_at, falls) in
@@ -369,7 +370,7 @@ async fn work_does_not_start_in_an_expired_term() {
     };
     let stop = CancellationToken::new();
     let mut run = pin!(elector.run(&stop, callbacks));
-    // The task that polls the work is blocked. The election still continues, because it runs in a separate task.
+    // The task that polls the leader's work is blocked. The election continues, because it runs in a separate task.
     assert!(run.as_mut().now_or_never().is_none());
     pass(1.0).await;
     assert_eq!(holder(&server), "a");

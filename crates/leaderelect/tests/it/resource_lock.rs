@@ -1,4 +1,4 @@
-//! Tests that each kind of `ResourceLock` uses the same objects as client-go.
+//! Tests that each kind of `ResourceLock` stores its record in the same objects as client-go.
 
 use std::sync::{Arc, Mutex};
 
@@ -64,7 +64,7 @@ async fn each_lock_kind_uses_its_own_resource() {
             let work = LeaderCallbacks::new(async |leadership: Leadership| leadership.cancelled().await);
             async move { drop(elector.run(&stop, work).await) }
         });
-        // Wait for several renewals. Each renewal replaces the object that was read before.
+        // Wait for several renewals. Each renewal replaces the object from the previous read.
         pass(15.0).await;
         assert!(status.is_leader(), "{name}");
         let baz = |there: bool| there.then(|| "baz".to_owned());

@@ -38,7 +38,7 @@ pub(crate) fn take_log(server: &Collection<Lease>) -> Vec<RecordedRequest> {
     log
 }
 
-/// Returns the verbs of the requests since the previous call, such as `get` and `update`.
+/// Returns the verbs of all requests since the last call, such as `get` and `update`.
 pub(crate) fn take_verbs(server: &Collection<Lease>) -> Vec<String> {
     take_log(server).iter().map(|request| format!("{:?}", request.verb()).to_lowercase()).collect()
 }

@@ -1,5 +1,5 @@
-//! Tests of fleets of electors with faults. The rules are checked at every step. After the faults have ended, exactly
-//! one contender must lead.
+//! Tests of fleets of electors under faults. The rules are checked after every step. Exactly one contender must lead
+//! once the faults have ended.
 
 use std::env;
 use std::panic::{RefUnwindSafe, catch_unwind};
@@ -9,7 +9,8 @@ use crate::world::seeds::many;
 use crate::world::weather::{BREEZE, NIGHT, QUIET, RULED, STORM, survive};
 use crate::world::{Chaos, Locks, Share, Tally, in_world};
 
-/// Simulates many clusters on all processors. The environment variable `PINTLE_WORLDS` overrides their number.
+/// Simulates many clusters on all processors. The environment variable `PINTLE_WORLDS` overrides the number of
+/// clusters.
 #[allow(clippy::print_stdout, reason = "prints the number of worlds")]
 fn survive_many(usual: u64, chaos: impl Fn(u64) -> Chaos + Sync) {
     let worlds = env::var("PINTLE_WORLDS").ok().map_or(usual, |worlds| worlds.parse().expect("PINTLE_WORLDS"));
@@ -45,8 +46,8 @@ fn deletions_and_foreign_writes_break_only_exclusion() {
     survive_many(20, |seed| Chaos { watches: seed % 2 == 0, tampering: true, ..STORM });
 }
 
-/// A contender that has observed a lock treats the lock as held for some time after its deletion. A new contender
-/// cannot know of the deletion, so no new contenders start in this test.
+/// A contender that has observed a lock treats it as held for some time after its deletion. A new contender cannot know
+/// that a lock was deleted, so this test starts no new contenders.
 #[test]
 fn one_leader_when_a_known_lock_is_deleted() {
     survive_many(20, |seed| {
@@ -58,7 +59,7 @@ fn one_leader_when_a_known_lock_is_deleted() {
 
 #[test]
 fn checker_finds_two_leaders_when_unknown_lock_is_deleted() {
-    // A restarted contender finds no lock and creates a lock, before the old leader has observed the deletion.
+    // A restarted contender finds no lock and creates a new one before the old leader has noticed the deletion.
     assert!(finds_two_leaders(2_000, |seed| survive(Chaos { deletions: true, ..STORM }, seed)));
 }
 
@@ -91,7 +92,7 @@ fn one_leader_in_coordinated_elections() {
 
 #[test]
 fn checker_finds_two_leaders_when_control_plane_clock_differs() {
-    // If the holder's clock was set back, the control plane treats the holder's lease as expired.
+    // The control plane treats the lease as expired if the clock of its holder was set back.
     assert!(finds_two_leaders(2_000, |seed| survive(Chaos { wall_jumps: true, ..RULED }, seed)));
 }
 
@@ -107,8 +108,8 @@ fn checker_finds_two_leaders_when_clock_rates_exceed_bound() {
     assert!(finds_two_leaders(2_000, |seed| survive(Chaos { rate_error: 0.45, ..STORM }, seed)));
 }
 
-/// Delays responses to the leader, and then disconnects the leader from the server. There are no other faults, and all
-/// clocks are correct.
+/// Delays responses to the leader, and then cuts the leader off from the server. No other faults occur, and all clocks
+/// are correct.
 fn cut_off_the_leader(client_go: Share, answers_late: Duration, seed: u64) {
     in_world(Chaos { nodes: 6, client_go, ..QUIET }, seed, async |world| {
         world.run(20).await;
@@ -120,12 +121,12 @@ fn cut_off_the_leader(client_go: Share, answers_late: Duration, seed: u64) {
     });
 }
 
-/// The longest response delay that client-go tolerates, which is half of the renew deadline.
+/// The longest response delay that client-go tolerates: half of the renew deadline.
 const LATE: Duration = Duration::from_millis(4_500);
 
 #[test]
 fn checker_finds_two_client_go_leaders_on_slow_responses() {
-    // client-go's leader counts its deadline from the response, but client-go's candidates count the end of the lease
+    // In client-go, the leader measures its deadline from the response, but candidates measure the end of the lease
     // from the write.
     assert!(finds_two_leaders(50, |seed| cut_off_the_leader(Share::All, LATE, seed)));
     (0..50).for_each(|seed| cut_off_the_leader(Share::All, Duration::ZERO, seed));
@@ -140,7 +141,7 @@ fn checker_finds_two_client_go_leaders_on_suspended_machines() {
 
 #[test]
 fn checker_finds_two_client_go_leaders_when_it_releases() {
-    // The work of client-go's elector ends only after the release. The release overwrites any record.
+    // In client-go, the leader's work ends only after the release. The release overwrites any record.
     let releasing = Chaos { client_go: Share::All, client_go_stops: true, ..BREEZE };
     assert!(finds_two_leaders(2_000, |seed| survive(releasing, seed)));
 }
@@ -176,10 +177,10 @@ fn same_seed_gives_the_same_world() {
     }
 }
 
-/// Returns the [`Tally`] of a hundred seconds, after the first thirty seconds of a simulation.
+/// Returns the [`Tally`] of a hundred seconds, measured after the first thirty seconds of a simulation.
 fn hundred_seconds(chaos: Chaos) -> Tally {
     in_world(chaos, 7, async |world| {
-        // All faults end before the measurement, because a slow watch would count as silent.
+        // All faults end before the measurement, because a slow watch would be treated as silent.
         world.calm_down();
         world.run(30).await;
         let before = world.tally();
@@ -209,7 +210,7 @@ fn release_is_noticed_by_watch_or_next_poll() {
                 world.calm_down();
                 world.run(20).await;
                 world.change(world.leader(), |node| node.stop.cancel());
-                // The work takes up to four seconds to end. The release takes a few messages.
+                // The leader's work takes up to four seconds to finish, and the release takes a few messages.
                 let stopped = tokio::time::Instant::now();
                 while world.leaders() == 1 && stopped.elapsed() < Duration::from_secs(5) {
                     tokio::time::sleep(Duration::from_millis(10)).await;

@@ -1,4 +1,4 @@
-//! Tests of one process that contends for many leases on a slow server.
+//! Tests of a process that contends for many leases on a slow server.
 
 use std::time::Duration;
 
@@ -24,7 +24,7 @@ struct Fleet {
 }
 
 impl Fleet {
-    /// Starts a group of electors with the default maximum number of requests in flight.
+    /// Starts a group of electors with the default limit of requests in flight.
     fn start(server: &Collection<Lease>, identity: &str, leases: std::ops::Range<usize>) -> Self {
         let election = LeaderElectionConfig {
             identity: identity.into(),
@@ -74,7 +74,7 @@ fn answer_after(client: &Client<Lease>, seconds: f64) {
 
 #[tokio::test(start_paused = true)]
 async fn hundred_terms_survive_a_slow_server() {
-    // A single elector tolerates response times of up to 3.3 s, which is a third of the renew deadline.
+    // A single elector tolerates response times of up to 3.3 s, a third of the renew deadline.
     for latency in [0.3, 0.5, 1.5, 3.0] {
         let server = Collection::default();
         let fleet = Fleet::start(&server, "a", 0..100);
@@ -102,8 +102,8 @@ async fn lost_leases_are_retaken_from_a_slow_server() {
         assert_eq!(fleet.leaders(), 0);
         fleet.client.faults().heal();
         answer_after(&fleet.client, latency);
-        // Each candidate needs a pause, a read and a write. Requests that wait behind these requests need the same time
-        // again.
+        // Each candidate needs the time of a pause, a read and a write. Requests that are queued behind them need the
+        // same time again.
         pass(4.4 + 3.4 + 4.0 * latency + 0.1).await;
         assert_eq!(fleet.leaders(), 100, "answers after {latency} s");
         let taken = fleet.terms();
@@ -134,8 +134,8 @@ async fn candidates_are_not_starved_by_renewals() {
     }
 }
 
-/// The candidates of some leases wait for responses that never arrive. The electors of the other leases must not lose
-/// their terms.
+/// For some of the leases, the candidates wait for responses that never arrive. Electors for the remaining leases must
+/// not lose their terms.
 #[tokio::test(start_paused = true)]
 async fn hanging_candidate_requests_cost_no_term() {
     let server = Collection::default();
@@ -171,13 +171,13 @@ async fn stop_releases_a_hundred_leases_on_slow_server() {
         assert!(ended.into_iter().all(|end| end.unwrap() == Some(EndReason::Cancelled)));
         let held = server.objects().iter().filter(|lease| !lease.spec.record().is_vacant()).count();
         assert_eq!(held, 0, "answers after {latency} s");
-        // Each release waits for the renewal in flight, and then needs a read and a write. A queued release waits for
-        // one more read and write.
+        // Each release waits for the renewal in flight, and then sends a read and a write. A queued release also waits
+        // for an earlier read and write.
         assert!(took <= 5.0 * latency + 0.1, "answers after {latency} s: {took} s");
     }
 }
 
-/// The deadline counts from the time at which a queued renewal is sent. The renewal's record contains this time.
+/// The deadline is measured from the time at which a queued renewal is sent, and the record contains this time.
 #[tokio::test(start_paused = true)]
 async fn deadline_counts_from_sending_a_queued_renewal() {
     let server = Collection::default();
@@ -189,8 +189,8 @@ async fn deadline_counts_from_sending_a_queued_renewal() {
         let index: usize = lease.metadata.name.strip_prefix("shard-").unwrap().parse().unwrap();
         let leadership = fleet.statuses[index].leadership().unwrap();
         let renewed = lease.spec.renew_time.unwrap().0;
-        // The response to the stored renewal may still be in flight. The deadline then counts from the previous
-        // renewal.
+        // The response to the stored renewal may still be in flight. In this case, the deadline is measured from the
+        // previous renewal.
         let counted = leadership.deadline().wall.duration_since(renewed).as_secs_f64();
         assert!((4.0..=10.001).contains(&counted), "{index}: the deadline is {counted} s after the renewal");
     }

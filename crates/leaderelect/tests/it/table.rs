@@ -1,4 +1,4 @@
-//! client-go's test cases: an elector's requests, and their results.
+//! client-go's test cases: the requests of an elector and their results.
 
 use std::time::Duration;
 
@@ -45,8 +45,8 @@ fn baz() -> Setup {
     setup
 }
 
-/// Starts the elector "baz" with the lock in the state `given`. After `wait` seconds, checks the requests, the holder
-/// and the number of transitions.
+/// Starts an elector "baz" when the lock is in the state `given`. After `wait` seconds, checks the requests, the holder
+/// and the transition count.
 async fn check(given: Given, wait: f64, verbs: &[&str], holder: &str, transitions: i32) {
     let server = server(&given);
     let elector = baz().start(&server);
@@ -69,7 +69,7 @@ async fn candidate_takes_a_free_lock() {
 async fn candidate_waits_for_the_stated_duration() {
     let polls = |count| [vec!["get"; count], vec!["update"]].concat();
     check(Given::Held { by: "bing", seconds: 10 }, 0.1, &["get"], "bing", 0).await;
-    // The second poll follows after the lease duration of three seconds.
+    // The second poll happens after the lease duration of three seconds.
     check(Given::Held { by: "bing", seconds: 3 }, 3.5, &polls(2), "baz", 1).await;
     check(Given::Held { by: "bing", seconds: 3 }, 2.9, &["get"], "bing", 0).await;
 }
@@ -92,7 +92,7 @@ async fn any_record_change_restarts_the_wait() {
     let elector = baz().start(&server);
     for number in 1..=10 {
         pass(9.0).await;
-        // Every second write restores the previous record.
+        // Every second write restores the record from before.
         let time = Timestamp::from_microsecond(1_000_000_000_000_000 + number % 2).unwrap();
         server.change(&key(), |lease| lease.spec.renew_time = Some(MicroTime(time)));
     }
@@ -267,7 +267,7 @@ async fn update_without_uid_or_version_is_never_sent() {
 async fn failed_create_keeps_the_observed_state() {
     let server = server(&Given::Nothing);
     let client = server.client("baz");
-    // Another contender creates the lock first, with fields that baz would not write.
+    // Another contender creates the lock first, with fields that baz would not set.
     client.faults().next([Outcome::Pass, Outcome::refused(409, Reason::AlreadyExists)]);
     let elector = baz().start_with(client);
     pass(0.1).await;
@@ -283,7 +283,7 @@ async fn failed_create_keeps_the_observed_state() {
     assert_eq!(verbs[..2], ["get", "create"], "{verbs:?}");
 }
 
-/// client-go's test case checks that `Check` and a running elector cause no data race.
+/// client-go's test case verifies that `Check` does not race with a running elector.
 #[test]
 fn status_is_readable_from_any_thread() {
     use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -298,7 +298,7 @@ fn status_is_readable_from_any_thread() {
     std::thread::scope(|scope| {
         for _ in 0..2 {
             scope.spawn(|| {
-                // Use the runtime's clock, which may advance by ten seconds at any step.
+                // Use the runtime's clock, which may jump by ten seconds in a step.
                 let _clock = runtime.enter();
                 while !over.load(Ordering::Relaxed) {
                     let _ = (status.is_leader(), status.leader(), status.check(Duration::ZERO));

@@ -1,4 +1,4 @@
-//! Tests of the log messages of an elector that cannot use its lock.
+//! Tests of what an elector logs when it cannot use its lock.
 
 use pintle_meta::Reason;
 use pintle_testing::Outcome;
@@ -20,7 +20,7 @@ async fn first_of_consecutive_failures_is_a_warning() {
     let (log, _here) = Log::here();
     let server = server();
     let client = server.client("a");
-    // The elector sends a write after each successful read.
+    // The elector writes after each successful read.
     client.faults().next([
         forbidden(),
         forbidden(),
@@ -52,7 +52,7 @@ async fn alternating_failures_warn_once_each_until_success() {
     let (log, _here) = Log::here();
     let server = server();
     let client = server.client("a");
-    // The elector sends a write after each successful read.
+    // The elector writes after each successful read.
     client.faults().next([
         forbidden(),
         unavailable(),
@@ -60,7 +60,7 @@ async fn alternating_failures_warn_once_each_until_success() {
         unavailable(),
         Outcome::Pass,
         forbidden(),
-        // A read has succeeded since the last failed read.
+        // A read has succeeded since the last failure.
         unavailable(),
         forbidden(),
         unavailable(),

@@ -1,7 +1,7 @@
-//! A simulated cluster of electors, called a world. A single seed determines everything that happens in a world. A
-//! world contains processes with their own clocks, a lock, which may be a `MultiLock`, and a network that loses, delays
-//! and repeats messages. A world runs the real elector, with its tasks, guards and timers. The world checks the
-//! [rules](rules) at each request, at each response, and at each step of the work.
+//! A simulated cluster of electors, which is called a world. A world is fully determined by its seed. A world consists
+//! of processes with their own clocks, a lock (possibly a `MultiLock`), and a network that loses, delays and duplicates
+//! messages. The simulation runs the real elector with its tasks, guards and timers. The [rules](rules) are checked at
+//! each request and response, and at each step of the leader's work.
 
 pub(crate) mod clock;
 mod control_plane;
@@ -22,7 +22,7 @@ use node::Node;
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Chaos {
     pub(crate) nodes: usize,
-    /// Each clock's rate is between `1 - rate_error` and `1 + rate_error`.
+    /// The rate of each clock is between `1 - rate_error` and `1 + rate_error`.
     pub(crate) rate_error: f64,
     pub(crate) loss: f64,
     pub(crate) slow: f64,
@@ -32,30 +32,31 @@ pub(crate) struct Chaos {
     pub(crate) partitions: bool,
     /// Whether processes are stopped for some time, as with SIGSTOP.
     pub(crate) pauses: bool,
-    /// Whether machines are suspended. Some of these machines are paused virtual machines, in which all clocks except
-    /// the wall clock stop.
+    /// Whether machines are suspended. Some of them are paused virtual machines, in which only the wall clock keeps
+    /// running.
     pub(crate) suspends: bool,
     pub(crate) crashes: bool,
     pub(crate) stops: bool,
-    /// Whether wall clocks are set to wrong times. Must not be combined with `suspends`, because a paused virtual
+    /// Whether wall clocks are set to the wrong time. Cannot be combined with `suspends`, because a paused virtual
     /// machine with a wrong wall clock has no correct clock.
     pub(crate) wall_jumps: bool,
     pub(crate) watches: bool,
     pub(crate) locks: Locks,
     /// The nodes that run the model of client-go's elector.
     pub(crate) client_go: Share,
-    /// Whether client-go's electors are stopped. A stopped elector releases the lock.
+    /// Whether client-go's electors are stopped. An elector that is stopped releases the lock.
     pub(crate) client_go_stops: bool,
-    /// Whether client-go's electors are older than 1.27 and have shorter durations than this crate's electors.
+    /// Whether client-go's electors have a version before 1.27, and shorter durations than this crate's electors.
     pub(crate) client_go_is_old: bool,
-    /// Whether another program deletes the lock and clears its record. Two nodes may then lead at the same time, but
-    /// all other rules apply.
+    /// Whether another program sometimes deletes the lock or clears its record. Two nodes may lead at the same time
+    /// after this, but all other rules apply.
     pub(crate) tampering: bool,
-    /// Whether the lock is deleted after all running contenders have observed it.
+    /// Whether the lock is deleted once all running contenders have observed it.
     pub(crate) deletions: bool,
-    /// Whether other programs write to the object without changing its record.
+    /// Whether other programs write the object without changing its record.
     pub(crate) touches: bool,
-    /// Whether the control plane chooses the leader. The machines' wall clocks then differ by at most two seconds.
+    /// Whether the control plane selects the leader. In this case, the wall clocks of the machines differ by at most
+    /// two seconds.
     pub(crate) coordinated: bool,
 }
 
@@ -66,18 +67,18 @@ pub(crate) enum Share {
     All,
 }
 
-/// The lock that the nodes use: a single lock, or one or both of the two locks of a `MultiLock`, its halves.
+/// The lock that the nodes use: a single lock, or one or both locks (halves) of a `MultiLock`.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Locks {
     One,
     Both,
-    /// The first rollout of a migration. Every second node uses only the primary half.
+    /// The first rollout of a migration, in which every second node uses only the primary half.
     PrimaryOrBoth,
-    /// The second rollout of a migration. Every second node uses only the secondary half.
+    /// The second rollout of a migration, in which every second node uses only the secondary half.
     BothOrSecondary,
 }
 
-/// The halves of the lock that one node uses.
+/// The halves of the lock that a node uses.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Holds {
     Half(usize),
@@ -98,7 +99,7 @@ impl Locks {
 pub(crate) struct World {
     chaos: Chaos,
     seed: u64,
-    /// Whether each half stores times in whole seconds only.
+    /// Whether each half stores only whole seconds.
     seconds_only: [bool; 2],
     start: Instant,
     state: Mutex<State>,
@@ -108,10 +109,10 @@ pub(crate) struct World {
 pub(crate) struct State {
     rng: fastrand::Rng,
     calm: bool,
-    /// Whether another program may cause two leaders. Terms may then begin in any order.
+    /// Whether another program is allowed to cause two leaders, and terms may therefore begin in any order.
     tampering: bool,
     coordinated: bool,
-    /// The node that the control plane has chosen.
+    /// The node that the control plane selected.
     eldest: usize,
     halves: [Option<Stored>; 2],
     last_uid: u64,
@@ -191,7 +192,7 @@ pub(crate) fn in_world<T>(chaos: Chaos, seed: u64, story: impl AsyncFnOnce(&Arc<
 
 impl World {
     fn lock(&self) -> MutexGuard<'_, State> {
-        // A violated rule panics under this lock. Ignore the poison, so that the other tasks can end.
+        // A violated rule panics while this lock is held. Ignore the poison flag so that the other tasks can finish.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -199,7 +200,7 @@ impl World {
     ///
     /// # Panics
     ///
-    /// Panics with the first violated rule, if the nodes have violated one of the [`rules`].
+    /// Panics with the first violation of a [rule](rules), if there was one.
     pub(crate) async fn run(self: &Arc<Self>, seconds: u64) {
         let end = Instant::now() + Duration::from_secs(seconds);
         loop {
@@ -335,7 +336,7 @@ impl World {
         }
         match action {
             1 => stored.record.holder_identity = String::new(),
-            // The record now belongs to a term that no elector has begun.
+            // No elector has begun the term of this record.
             2 => stored.record.leader_transitions += 1,
             _ => {}
         }

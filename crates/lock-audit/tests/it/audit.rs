@@ -16,8 +16,8 @@ use tokio_util::sync::CancellationToken;
 use crate::contender::{TestClock, pass};
 use crate::server::{NAME, NAMESPACE, put};
 
-/// A lock and an audit of this lock. The audit reads the lock every half second and, if `watched`, receives each write
-/// from a watch.
+/// A lock, and an audit of it. The audit reads the lock every half second. If `watched` is `true`, the audit also
+/// receives each write from a watch.
 struct Bench {
     audit: Audit,
     watched: bool,
@@ -64,13 +64,13 @@ impl Bench {
         }
     }
 
-    /// Returns the findings since the previous call, except the beginnings and ends of terms.
+    /// Returns the findings since the last call, without the beginnings and ends of terms.
     fn faults(&mut self) -> Vec<Finding> {
         let findings = std::mem::take(&mut self.findings).into_iter();
         findings.filter(|finding| !matches!(finding, Finding::Began { .. } | Finding::Ended { .. })).collect()
     }
 
-    /// Writes the records of a term of `holder`, with a renewal every two seconds. The last renewal is written now.
+    /// Writes the records of a term of `holder`, which is renewed every two seconds and for the last time now.
     fn lead(&mut self, holder: &str, transitions: i32, renewals: u32) {
         for renewal in 0..=renewals {
             let acquired = self.now.as_secs_f64() - f64::from(renewal) * 2.0;
@@ -124,7 +124,7 @@ fn auditor_reports_terms_ends_and_gaps() {
         );
         assert!(lines[2].starts_with("b leads, change 2, after 3."), "{lines:?}");
         assert!(lines[3].starts_with("b lost the lock to a successor after 20."), "{lines:?}");
-        // The time without a leader begins at the last renewal.
+        // The time without a leader is measured from the last renewal.
         assert!(lines[4].starts_with("c leads, change 3, after 20."), "{lines:?}");
         let seen = bench.audit.summary();
         assert_eq!((seen.terms, seen.unsafe_findings), (3, 0), "{seen:?}");
@@ -221,7 +221,7 @@ fn unusable_records_are_reported_once_per_term() {
     let findings = bench.faults();
     let kinds: Vec<_> =
         findings.iter().map(|finding| format!("{finding:?}")).map(|text| text[..8].to_owned()).collect();
-    // The first late renewal follows a minute after the previous renewal, because its time must be in a new second.
+    // The first late renewal happens a minute after the previous one, because its time must be in a new second.
     assert_eq!(kinds, ["NoDurati", "Skewed {", "Invisibl", "Miscount"], "{findings:?}");
 }
 

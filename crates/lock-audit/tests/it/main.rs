@@ -1,4 +1,4 @@
-//! Tests of the findings of an audit, with locks of all kinds.
+//! Tests of the findings of an audit, for all kinds of locks.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by a panic")]
 

@@ -13,7 +13,7 @@ use crate::wake::{call_all, pass_on};
 /// A clock that advances only when a test calls [`advance`](ManualClock::advance). Clones share the time.
 ///
 /// `advance` wakes all sleeping tasks and threads whose deadlines have passed. Deadlines are absolute. If the clock
-/// advances after a caller has computed a deadline and before the caller sleeps, the sleep still ends in time.
+/// advances after a caller has computed a deadline but before it sleeps, the sleep still ends on time.
 ///
 /// # Examples
 ///
@@ -41,7 +41,7 @@ struct State {
 #[derive(Debug)]
 struct Sleeper {
     id: u64,
-    /// `None` for a thread that is parked without a deadline, which `advance` does not wake.
+    /// `None` if a thread is parked without a deadline, and is therefore not woken by `advance`.
     deadline: Option<Instant>,
     wake: Wake,
 }
@@ -59,12 +59,13 @@ impl ManualClock {
         Self { state: Arc::new(Mutex::new(State { now: Instant::now(), next_id: 0, sleepers: Vec::new() })) }
     }
 
-    /// Advances the clock, and wakes all tasks and threads whose deadlines have passed, the earliest deadline first.
+    /// Advances the clock, and wakes all tasks and threads whose deadlines have passed, in the order of their
+    /// deadlines.
     ///
     /// # Panics
     ///
-    /// Panics if a waker panics, after calling all other wakers. Also panics if an [`Instant`] cannot represent the new
-    /// time. In that case, the clock's time does not change.
+    /// Panics if a waker panics, but only after all other wakers have been called. Also panics if the new time cannot
+    /// be represented as an [`Instant`]. In this case, the time does not change.
     pub fn advance(&self, by: Duration) {
         let mut due = {
             let mut state = self.state.lock();
@@ -82,14 +83,14 @@ impl ManualClock {
         pass_on(call_all(due.into_iter().map(wake)));
     }
 
-    /// Returns how many tasks and threads are waiting on this clock. A test can poll this number until the code under
-    /// test sleeps.
+    /// Returns the number of tasks and threads that are waiting on this clock. A test can poll this number until the
+    /// code under test is sleeping.
     pub fn sleepers(&self) -> usize {
         self.state.lock().sleepers.len()
     }
 
-    /// Returns the earliest deadline of all tasks and threads that wait on this clock. Returns `None` if no task or
-    /// thread waits until a deadline.
+    /// Returns the earliest deadline of all tasks and threads that are waiting on this clock. Returns `None` if none of
+    /// them has a deadline.
     pub fn next_deadline(&self) -> Option<Instant> {
         self.state.lock().sleepers.iter().filter_map(|s| s.deadline).min()
     }
@@ -109,7 +110,7 @@ impl ManualClock {
         let mut state = self.state.lock();
         let at = state.sleepers.iter().position(|sleeper| sleeper.id == id);
         let removed = at.map(|at| state.sleepers.swap_remove(at));
-        // Drop the waker outside the lock, because the waker may own a task that also sleeps on this clock.
+        // Drop the waker outside the lock, because it may own a task that is also sleeping on this clock.
         drop(state);
         drop(removed);
     }

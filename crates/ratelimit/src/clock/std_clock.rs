@@ -7,11 +7,11 @@ use super::{Clock, Sleep, ThreadTimer, Timer};
 
 /// The machine's monotonic clock.
 ///
-/// The [`Timer`] implementation works with every executor. One timer thread wakes all sleeping tasks in the process.
-/// The thread starts when a sleep is polled for the first time, and ends ten seconds after the last sleep.
-/// [`ThreadTimer`] is a similar clock with its own thread.
+/// As a [`Timer`], this clock works with every executor. A single timer thread wakes all sleeping tasks of the process.
+/// The thread starts when a sleep is first polled, and ends ten seconds after the last sleep. [`ThreadTimer`] is a
+/// similar clock with its own thread.
 ///
-/// `StdClock` does not follow tokio's paused time. Use `TokioClock` for tests with paused time.
+/// `StdClock` ignores tokio's paused time. Use `TokioClock` in tests that pause the time.
 ///
 /// # Panics
 ///

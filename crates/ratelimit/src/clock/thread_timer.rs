@@ -11,14 +11,15 @@ use std::time::{Duration, Instant};
 use super::{Clock, Sleep, Timer};
 use crate::wake::call_all;
 
-/// A clock like [`StdClock`](super::StdClock), but with its own timer thread. Clones share the thread.
+/// A clock like [`StdClock`](super::StdClock), but with a timer thread of its own. Clones share the thread.
 ///
 /// The thread starts when a sleep is first polled, and ends ten seconds after the last sleep.
 ///
-/// If a waker panics, the timer thread continues. The panic hook reports the panic, and other sleeps are not affected.
+/// If a waker panics, the timer thread keeps running. The panic hook reports the panic, and other sleeps are
+/// unaffected.
 ///
-/// If the operating system cannot start the thread, a poll of a sleep blocks for at most a millisecond and wakes its
-/// task. The next poll tries again to start the thread. Sleeps then still end in time, but use more CPU time.
+/// If the operating system cannot start the thread, polling a sleep blocks for up to a millisecond and then wakes the
+/// task. The next poll tries to start the thread again. In this case, sleeps still end on time, but use more CPU time.
 #[derive(Clone, Debug, Default)]
 pub struct ThreadTimer {
     shared: Arc<Shared>,
@@ -28,7 +29,7 @@ pub struct ThreadTimer {
 struct Shared {
     /// Starts a thread. Tests replace this function.
     spawn: Spawn,
-    /// The lock is held only for a few map operations, and never while a waker is called.
+    /// The lock is held only for a few map operations, and is never held while a waker is called.
     schedule: Mutex<Schedule>,
     changed: Condvar,
 }
@@ -49,14 +50,14 @@ fn spawn(run: Box<dyn FnOnce() + Send>) -> io::Result<()> {
 struct Schedule {
     next_id: u64,
     sleepers: BTreeMap<(Instant, u64), Waker>,
-    /// When the thread next checks the sleeps. `None` if the thread is not running.
+    /// The time at which the thread next checks the sleeps. `None` if the thread is not running.
     looks_at: Option<Instant>,
-    /// When the thread ends, unless a new sleep is registered before this time.
+    /// The time at which the thread ends if no new sleep is registered first.
     ends_at: Option<Instant>,
 }
 
-/// How long the thread waits for a new sleep before it ends. Restarting the thread would take longer than a short sleep
-/// lasts.
+/// How long the thread waits for a new sleep before it ends. Restarting the thread would take longer than a short
+/// sleep.
 const LINGER: Duration = Duration::from_secs(10);
 
 const RETRY: Duration = Duration::from_millis(1);
@@ -71,7 +72,7 @@ enum Next {
 #[derive(Debug, PartialEq, Eq)]
 enum Thread {
     Start,
-    /// The thread waits for a later deadline, so the new sleep must notify it.
+    /// The thread is waiting for a later deadline, so notify it of the new sleep.
     Notify,
     LooksInTime,
 }
@@ -82,7 +83,7 @@ impl Schedule {
         self.next_id
     }
 
-    /// Registers the waker that the thread calls when a sleep ends. Returns the sleep's previous waker.
+    /// Registers the waker that the thread calls when the sleep ends. Returns the sleep's previous waker.
     fn insert(&mut self, deadline: Instant, id: u64, waker: Waker) -> (Thread, Option<Waker>) {
         let replaced = self.sleepers.insert((deadline, id), waker);
         let thread = match self.looks_at {
@@ -100,7 +101,7 @@ impl Schedule {
     fn next(&mut self, now: Instant) -> Next {
         let until = match self.sleepers.first_entry() {
             Some(first) if first.key().0 <= now => {
-                // The thread is about to check all sleeps, so new sleeps need not notify it.
+                // The thread is about to check all sleeps, so it does not have to be notified of new sleeps.
                 self.looks_at = Some(now);
                 return Next::Wake(first.remove());
             }
@@ -142,7 +143,7 @@ impl Shared {
             match schedule.next(Instant::now()) {
                 Next::Wake(waker) => {
                     drop(schedule);
-                    // The panic hook has already reported the panic, and no code joins this thread.
+                    // The panic hook has already reported the panic, and nothing joins this thread.
                     drop(call_all([|| waker.wake()]));
                     schedule = self.lock();
                 }
@@ -175,7 +176,7 @@ impl Future for ThreadSleep {
         if self.deadline <= now {
             return Poll::Ready(());
         }
-        // Clone and drop wakers outside the lock, because both run executor code.
+        // Clone and drop wakers outside the lock, because both operations run executor code.
         let waker = cx.waker().clone();
         let shared = Arc::clone(&self.shared);
         let mut schedule = shared.lock();

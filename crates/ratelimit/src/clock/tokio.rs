@@ -10,10 +10,10 @@ use tokio::task::coop::{poll_proceed, unconstrained};
 
 use super::{Clock, Sleep, Timer};
 
-/// tokio's clock. The clock uses the current tokio runtime's timer, and follows the runtime's paused time in tests.
+/// tokio's clock. It uses the timer of the current tokio runtime, including the runtime's paused time in tests.
 ///
-/// Like [`tokio::time::sleep`], [`Timer::sleep_until`] panics outside of a tokio runtime, or if the runtime's time
-/// driver is not enabled.
+/// Like [`tokio::time::sleep`], [`Timer::sleep_until`] panics outside of a tokio runtime, or if the time driver of the
+/// runtime is not enabled.
 ///
 /// # Examples
 ///
@@ -39,8 +39,8 @@ impl Clock for TokioClock {
 
 impl Timer for TokioClock {
     fn sleep_until(&self, deadline: Instant) -> Sleep {
-        // A work queue polls its sleep in any task that adds a key to the queue. If that task has used up its
-        // cooperative budget, a sleep without `unconstrained` would not register with the timer.
+        // A work queue polls its sleep in any task that adds a key to the queue. Without `unconstrained`, the sleep
+        // would not register with the timer if that task has exhausted its cooperative budget.
         Box::pin(unconstrained(tokio::time::sleep_until(deadline.into())))
     }
 
@@ -54,7 +54,8 @@ impl Timer for TokioClock {
     }
 }
 
-/// A [`TokioClock`] for one tokio runtime. Usable on any thread, including threads outside of the runtime.
+/// A [`TokioClock`] of a specific tokio runtime. This clock can be used on any thread, including threads outside of the
+/// runtime.
 #[derive(Debug)]
 struct RuntimeClock(Handle);
 

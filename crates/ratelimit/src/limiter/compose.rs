@@ -1,4 +1,4 @@
-//! Limiters that combine other limiters, and a token bucket limiter.
+//! Limiters that combine other limiters, and a limiter based on a token bucket.
 
 use std::fmt;
 use std::time::{Duration, Instant};
@@ -6,11 +6,11 @@ use std::time::{Duration, Instant};
 use super::RateLimiter;
 use crate::bucket::TokenBucket;
 
-/// A limiter with one token bucket for all items. Each attempt reserves a token, and the delay of an attempt is the
-/// time until its token is available.
+/// A limiter with a single token bucket for all items. Each attempt reserves a token and is delayed until this token is
+/// available.
 ///
-/// The limiter never returns reserved tokens to the bucket. While there is a backlog, the delays therefore grow without
-/// bound. To limit the rate of a work queue, use the queue's dequeue limit instead.
+/// Reserved tokens are never returned to the bucket. Therefore, the delays grow without limit while there is a backlog.
+/// Use a work queue's dequeue limit instead if you need to limit its rate.
 #[derive(Clone, Debug)]
 pub struct BucketRateLimiter {
     bucket: TokenBucket,
@@ -37,8 +37,8 @@ impl<K: ?Sized> RateLimiter<K> for BucketRateLimiter {
     }
 }
 
-/// A limiter that returns the longest of several limiters' delays. [`charge`](RateLimiter::charge) charges all of these
-/// limiters.
+/// A limiter that returns the longest of the delays of several limiters. [`charge`](RateLimiter::charge) charges all of
+/// these limiters.
 ///
 /// # Examples
 ///
@@ -60,7 +60,7 @@ pub struct MaxOfRateLimiter<K: ?Sized> {
 }
 
 impl<K: ?Sized> MaxOfRateLimiter<K> {
-    /// Creates a limiter from `limiters`. If `limiters` is empty, all delays are zero.
+    /// Creates a limiter from `limiters`. All delays are zero if `limiters` is empty.
     pub fn new(limiters: Vec<Box<dyn RateLimiter<K>>>) -> Self {
         Self { limiters }
     }
@@ -94,7 +94,8 @@ impl<K: ?Sized> RateLimiter<K> for MaxOfRateLimiter<K> {
     }
 }
 
-/// A limiter that caps another limiter's delays at `max`. [`charge`](RateLimiter::charge) charges the other limiter.
+/// A limiter that limits the delays of another limiter to `max`. [`charge`](RateLimiter::charge) charges the other
+/// limiter.
 #[derive(Clone, Debug)]
 pub struct WithMaxWaitRateLimiter<L> {
     limiter: L,
@@ -102,7 +103,7 @@ pub struct WithMaxWaitRateLimiter<L> {
 }
 
 impl<L> WithMaxWaitRateLimiter<L> {
-    /// Creates a limiter that caps the delays of `limiter` at `max`.
+    /// Creates a limiter that limits the delays of `limiter` to `max`.
     pub fn new(limiter: L, max: Duration) -> Self {
         Self { limiter, max }
     }

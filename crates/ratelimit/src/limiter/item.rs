@@ -1,4 +1,4 @@
-//! A limiter that counts each item's failures.
+//! A limiter that counts the failures of each item.
 
 use std::fmt;
 use std::hash::{BuildHasher, Hash};
@@ -8,11 +8,11 @@ use hashbrown::{DefaultHashBuilder, HashTable};
 
 use super::RateLimiter;
 
-/// A [`RateLimiter`] that also stores how often each item has failed.
+/// A [`RateLimiter`] together with the number of failures of each item.
 ///
 /// This type corresponds to client-go's `TypedRateLimiter`, with the methods [`when`](Self::when),
-/// [`forget`](Self::forget) and [`num_requeues`](Self::num_requeues). A work queue does not need an `ItemRateLimiter`,
-/// because the queue already stores its items' failures.
+/// [`forget`](Self::forget) and [`num_requeues`](Self::num_requeues). A work queue does not need this type, because the
+/// queue counts the failures of its items itself.
 ///
 /// # Examples
 ///
@@ -34,35 +34,35 @@ pub struct ItemRateLimiter<K, L> {
     keep: KeepFailures,
     hasher: DefaultHashBuilder,
     items: HashTable<Item<K>>,
-    /// The number of stored items at which the next insert first removes the expired items.
+    /// When the number of stored items reaches this value, the next insert removes expired items first.
     sweep_at: usize,
 }
 
-/// How long a limiter remembers an item's failures.
+/// How long a limiter remembers the failures of an item.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum KeepFailures {
-    /// The limiter remembers failures until `forget` is called, as in client-go. If `forget` is never called for an
-    /// item, the item stays in memory.
+    /// Failures are remembered until `forget` is called, as in client-go. An item stays in memory forever if `forget`
+    /// is never called for it.
     UntilForgotten,
-    /// The limiter remembers failures until `forget` is called, or until this time has passed since the last delay
-    /// ended. When an item's failures expire, the limiter also calls `forget` of the wrapped limiter.
+    /// Failures are remembered until `forget` is called, or until this time has passed since the end of the last delay.
+    /// When the failures of an item expire, the limiter also calls `forget` on the wrapped limiter.
     For(Duration),
 }
 
 struct Item<K> {
     key: K,
     failures: u32,
-    /// `None` means that the failures never expire.
+    /// `None` if the failures never expire.
     expires: Option<Instant>,
 }
 
 impl<K: Hash + Eq + Clone, L: RateLimiter<K>> ItemRateLimiter<K, L> {
-    /// Creates a limiter without stored items. The limiter computes delays with `limiter`.
+    /// Creates a limiter without stored items, which computes delays with `limiter`.
     pub fn new(limiter: L, keep: KeepFailures) -> Self {
         Self { limiter, keep, hasher: DefaultHashBuilder::default(), items: HashTable::new(), sweep_at: 64 }
     }
 
-    /// Counts a failure of `item` and returns the time to wait before the retry.
+    /// Counts a failure of `item`, and returns how long to wait before the retry.
     pub fn when(&mut self, item: &K, now: Instant) -> Duration {
         if self.items.len() >= self.sweep_at {
             self.sweep(now);
@@ -95,8 +95,7 @@ impl<K: Hash + Eq + Clone, L: RateLimiter<K>> ItemRateLimiter<K, L> {
         delay
     }
 
-    /// Resets the number of failures of `item` to zero. Call this method after a success, or when `item` will not be
-    /// retried again.
+    /// Resets the failure count of `item` to zero. Call this method after a success, or if `item` will not be retried.
     pub fn forget(&mut self, item: &K) {
         self.limiter.forget(item);
         if let Ok(entry) = self.items.find_entry(self.hasher.hash_one(item), |i| i.key == *item) {
@@ -104,7 +103,7 @@ impl<K: Hash + Eq + Clone, L: RateLimiter<K>> ItemRateLimiter<K, L> {
         }
     }
 
-    /// Returns the number of failures of `item`, or 0 if they have expired at `now`.
+    /// Returns the failure count of `item`, or 0 if the failures have expired at `now`.
     pub fn num_requeues(&self, item: &K, now: Instant) -> u32 {
         let found = self.items.find(self.hasher.hash_one(item), |i| i.key == *item);
         found.map_or(0, |item| item.failures_at(now))
@@ -120,8 +119,8 @@ impl<K: Hash + Eq + Clone, L: RateLimiter<K>> ItemRateLimiter<K, L> {
         self.items.is_empty()
     }
 
-    /// Removes all expired items, releases their memory, and calls the wrapped limiter's `forget` for each of them. The
-    /// sweep runs only after the number of items has doubled, so `when` is cheap on average.
+    /// Removes all expired items, frees their memory, and calls `forget` on the wrapped limiter for each of them. The
+    /// sweep only runs after the number of items has doubled, so the amortized cost of `when` is low.
     fn sweep(&mut self, now: Instant) {
         let Self { limiter, hasher, items, sweep_at, .. } = self;
         items.retain(|item| {

@@ -1,13 +1,13 @@
-//! Limiters whose delays depend on a single item's failures.
+//! Limiters whose delays depend only on the failures of the item itself.
 
 use std::time::{Duration, Instant};
 
 use super::RateLimiter;
 
-/// A limiter that doubles the delay with each failure: `base * 2^failures`, but at most `max`.
+/// A limiter that doubles the delay with each failure: `base * 2^failures`, up to `max`.
 ///
-/// The default values come from controller-runtime: the delays grow from 5 ms to 1000 s. The integer arithmetic
-/// saturates, so even a large number of failures causes no overflow. If `base` is zero, all delays are zero.
+/// The defaults match controller-runtime: the delays grow from 5 ms to 1000 s. The arithmetic saturates, so even a
+/// large number of failures causes no overflow. All delays are zero if `base` is zero.
 ///
 /// # Examples
 ///
@@ -27,7 +27,7 @@ pub struct ExponentialFailureRateLimiter {
 }
 
 impl ExponentialFailureRateLimiter {
-    /// Creates a limiter whose delays grow from `base` to `max`. If `max` is less than `base`, all delays are `max`.
+    /// Creates a limiter whose delays grow from `base` to `max`. All delays are `max` if `max` is less than `base`.
     pub const fn new(base: Duration, max: Duration) -> Self {
         Self { base, max }
     }
@@ -45,7 +45,7 @@ impl<K: ?Sized> RateLimiter<K> for ExponentialFailureRateLimiter {
     }
 }
 
-/// A limiter with a short delay for the first few attempts, and a long delay for all later attempts.
+/// A limiter with a short delay for the first few attempts and a long delay for all later attempts.
 ///
 /// # Examples
 ///
@@ -66,8 +66,8 @@ pub struct FastSlowRateLimiter {
 }
 
 impl FastSlowRateLimiter {
-    /// Creates a limiter with the delay `fast` for the first `max_fast_attempts` attempts, and `slow` for all later
-    /// attempts.
+    /// Creates a limiter with the delay `fast` for the first `max_fast_attempts` attempts, and the delay `slow` for all
+    /// later ones.
     pub const fn new(fast: Duration, slow: Duration, max_fast_attempts: u32) -> Self {
         Self { fast, slow, max_fast_attempts }
     }
@@ -82,7 +82,7 @@ impl<K: ?Sized> RateLimiter<K> for FastSlowRateLimiter {
 pub(crate) fn exponential(base: Duration, max: Duration, doublings: u32) -> Duration {
     match 2u32.checked_pow(doublings).and_then(|factor| base.checked_mul(factor)) {
         Some(delay) => delay.min(max),
-        // The factor does not fit into 32 bits, or the product overflows. A zero base stays zero for any factor.
+        // The factor does not fit into 32 bits, or the product overflows. Zero times any factor is zero.
         None if base.is_zero() => base.min(max),
         None => exponential_slow(base, max, doublings),
     }
@@ -90,7 +90,7 @@ pub(crate) fn exponential(base: Duration, max: Duration, doublings: u32) -> Dura
 
 #[cold]
 fn exponential_slow(base: Duration, max: Duration, doublings: u32) -> Duration {
-    // The longest `Duration` is less than 2^94 ns, so even 1 ns exceeds it after 94 doublings.
+    // The longest `Duration` is below 2^94 ns, so even 1 ns exceeds it after 94 doublings.
     let nanos = base.as_nanos();
     if doublings >= 94 || nanos.leading_zeros() <= doublings {
         return max;

@@ -1,4 +1,4 @@
-//! client-go's tests for `wait.Backoff`, whose names contain `m11`, and additional cases.
+//! client-go's tests of `wait.Backoff` (with `m11` in their names), and additional cases.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! Tests of the `Timer` rules, and of wakers that panic.
+//! Tests of the rules for `Timer`, and of wakers that panic.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
@@ -156,7 +156,7 @@ fn stop_ends_the_wait_of_a_thread() {
     assert_eq!(receiver.recv_timeout(LIMIT), Ok(Err(ThrottleError::Stopped)));
 }
 
-/// Dropping the waiter during a panic wakes the next waiter, whose waker panics, too.
+/// Dropping the waiter during a panic wakes the next waiter, and its waker also panics.
 #[test]
 fn panicking_waker_does_not_abort_an_unwinding_thread() {
     let throttle = Throttle::new(0.001, 1, ManualClock::new());
@@ -191,8 +191,8 @@ mod on_tokio {
         Builder::new_multi_thread().worker_threads(1).enable_time().build().unwrap()
     }
 
-    /// The task in `Runtime::block_on` has used up its cooperative budget. Without `unconstrained`, tokio's sleep would
-    /// call the task's waker during the poll instead of registering with the timer.
+    /// The task in `Runtime::block_on` has exhausted its cooperative budget. Without `unconstrained`, tokio's sleep
+    /// would wake the task during the poll instead of registering with the timer.
     #[test]
     fn tokio_sleep_registers_without_cooperative_budget() {
         runtime().block_on(async {

@@ -1,4 +1,4 @@
-//! client-go's tests for `flowcontrol.Backoff` (rows B1 to B8 in `tests/ROWS.md`).
+//! client-go's tests of `flowcontrol.Backoff` (rows B1 to B8 in `tests/ROWS.md`).
 
 use std::time::Duration;
 
@@ -97,7 +97,7 @@ fn b6_is_in_backoff_since_update() {
     for second in 0..60 {
         let now = start + Duration::from_secs(second);
         clock.advance(now - clock.now());
-        // From second 36 to 55, the test reports no failure, so the entry expires.
+        // The entry expires, because the test reports no failure between second 36 and second 55.
         let quiet = (36..56).contains(&second);
         if !quiet && !backoff.is_in_backoff_since_update("id", now) {
             backoff.next("id", now, now);

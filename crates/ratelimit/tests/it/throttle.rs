@@ -1,4 +1,4 @@
-//! client-go's tests for its token bucket (rows T1 to T8 in `tests/ROWS.md`), in virtual time.
+//! client-go's tests of its token bucket (rows T1 to T8 in `tests/ROWS.md`), in virtual time.
 
 use std::pin::{Pin, pin};
 use std::sync::Arc;
@@ -29,7 +29,7 @@ fn t1_multithreaded_throttling() {
     thread::scope(|scope| {
         let threads: Vec<_> =
             (0..10).map(|_| scope.spawn(|| (0..10).for_each(|_| throttle.blocking_accept().unwrap()))).collect();
-        // When all threads are waiting, the clock jumps to the next deadline.
+        // The clock jumps to the next deadline when all threads are waiting.
         while threads.iter().any(|thread| !thread.is_finished()) {
             if let Some(until) = clock.next_deadline() {
                 clock.advance(until - clock.now());
@@ -78,8 +78,8 @@ fn t5_always_fake() {
     }
 }
 
-/// In client-go, a wait without an end blocks. Here, such a wait fails immediately, so the test uses a bucket with a
-/// low rate to show that `stop` ends a wait.
+/// In client-go, a wait that can never end blocks. Here, such a wait fails immediately, so this test uses a low rate to
+/// show that `stop` ends a wait.
 #[test]
 fn t6_never_fake() {
     let (never, _clock) = throttle(0.0, 0);
@@ -102,7 +102,7 @@ fn t6_never_fake() {
 fn t7_wait() {
     let (throttle, _clock) = throttle(0.0001, 1);
     assert_eq!(throttle.blocking_wait(SECOND), Ok(()));
-    // The clock does not advance in this test, so a wait that blocks would hang.
+    // The clock does not advance in this test, so a blocking wait would hang.
     let Err(ThrottleError::TooLong { wait }) = throttle.blocking_wait(SECOND) else {
         panic!("the next token is far away")
     };
@@ -176,7 +176,7 @@ fn first_waiter_wakes_the_next_when_it_leaves() {
     assert_eq!(called(&waiters[1..]), [1, 0, 0, 0, 0, 0, 0]);
 }
 
-/// The first waiter leaves the queue, so the second waiter gets a token earlier than the time computed at its arrival.
+/// The first waiter leaves the queue, so the second waiter gets its token earlier than computed at its arrival.
 #[test]
 fn waiter_that_moves_up_sets_an_earlier_timer() {
     let (throttle, clock) = throttle(1.0, 1);
@@ -232,7 +232,7 @@ fn wait_includes_earlier_waiters() {
     assert_eq!(throttle.blocking_wait(1500 * MS), Err(ThrottleError::TooLong { wait: 2 * SECOND }));
 }
 
-/// A task does not poll its wait while, for example, it runs another branch of its `select!`.
+/// For example, a task does not poll its wait while it runs another branch of its `select!`.
 #[test]
 fn unpolled_waiter_does_not_delay_others() {
     let (throttle, clock) = throttle(1.0, 1);
@@ -278,8 +278,8 @@ fn special_rates_behave_as_documented() {
 }
 
 proptest! {
-    /// For any sequence of calls, the bucket provides at most its burst plus the tokens that it has gained. The bucket
-    /// never returns a wait time that is too short.
+    /// For any sequence of calls, a bucket provides at most its burst plus the tokens that it has gained, and never
+    /// returns a wait that is too short.
     #[test]
     fn bucket_provides_only_earned_tokens(
         qps in 0.001f64..1e6,
@@ -302,8 +302,8 @@ proptest! {
         }
     }
 
-    /// For any arrivals, late polls and cancellations, a waiter never gets a token too early, and the throttle loses no
-    /// available token.
+    /// For any sequence of arrivals, late polls and cancellations, no waiter gets a token too early, and no available
+    /// token is lost.
     #[test]
     fn throttle_provides_earned_tokens_without_debt(
         burst in 1u32..4,
@@ -326,7 +326,7 @@ proptest! {
                             let Err(ThrottleError::TooLong { wait }) = throttle.blocking_wait(Duration::ZERO) else {
                                 panic!("a token was taken while another waiter waits")
                             };
-                            // The next waiter gets a token at most one second after this waiter.
+                            // The next waiter gets a token at most one second later.
                             waiters.push((clock.now() + wait - SECOND - start, waiter));
                         }
                     }

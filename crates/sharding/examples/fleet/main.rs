@@ -1,14 +1,14 @@
-//! Simulates replicas that share objects, and prints how much work each step takes. By default, ten replicas share 2,000
-//! objects. `docs/bench/scale.md` has the results of a large fleet:
+//! Simulates replicas that share objects, and prints the cost of each step. By default, ten replicas share 2,000
+//! objects. `docs/bench/scale.md` contains the results for a large fleet:
 //!
 //! ```text
 //! cargo run --release -p pintle-sharding --example fleet -- \
 //!     --replicas 100 --objects 1000000 --shards 400 --changes 1000 --seconds 20
 //! ```
 //!
-//! All replicas run in one thread, with tokio's paused clock. The leases are in an in-memory collection, and the objects
-//! are in a simulated server. Everything else is what an operator uses: shards, electors, informers and work queues. On
-//! the paused clock, requests and the decoding of lists take no time.
+//! All replicas run in one thread on tokio's paused clock. The leases are stored in memory, and the objects are in a
+//! simulated server. The shards, electors, informers and work queues are the ones that an operator uses. Requests and
+//! the decoding of lists take no time on the paused clock.
 #![allow(clippy::print_stdout, reason = "a command-line program")]
 
 mod source;
@@ -36,9 +36,9 @@ struct Setting {
     replicas: usize,
     objects: usize,
     shards: u32,
-    /// The number of changes per second, a multiple of 100.
+    /// The number of changes per second, which must be a multiple of 100. 100.
     changes: usize,
-    /// For how many seconds the idle fleet and the changes are measured.
+    /// How many seconds the idle phase and the phase with changes last.
     seconds: u64,
 }
 
@@ -81,11 +81,11 @@ impl Clocks for PausedClocks {
 /// What all replicas have done.
 #[derive(Default)]
 struct Work {
-    /// The number of objects that each replica works on.
+    /// The number of objects that each replica handles.
     owned: Mutex<Vec<usize>>,
     reconciled: AtomicUsize,
-    /// The work begins after the elections. Otherwise, each of the replicas, which share a thread, would join while the
-    /// others list objects, and each shard would move several times.
+    /// The leader's work begins after the elections. Otherwise, replicas would join while other replicas list objects
+    /// in the same thread, and each shard would move several times.
     begun: CancellationToken,
 }
 
@@ -149,7 +149,7 @@ impl Fleet {
         assert_eq!(owned, setting.objects, "each object belongs to one replica");
     }
 
-    /// Measures the fleet while nothing changes.
+    /// Measures the fleet without any changes.
     async fn idle(&self, setting: &Setting) {
         sleep(Duration::from_secs(30)).await;
         let owned = self.work.owned();
@@ -180,7 +180,7 @@ impl Fleet {
         print("CPU ms per second with changes", (process_cpu() - cpu) * 1e3 / seconds);
     }
 
-    /// Waits until there have been `count` reconciliations. Returns the simulated seconds.
+    /// Waits for `count` reconciliations. Returns the simulated seconds.
     async fn until_reconciled(&self, count: usize) -> f64 {
         let start = Instant::now();
         while self.work.reconciled.load(Ordering::Relaxed) < count {
@@ -221,7 +221,7 @@ impl Work {
     }
 }
 
-/// Counts the objects of a shard while a replica works on the shard.
+/// Counts the objects of a shard while a replica works on it.
 struct Owns<'a> {
     work: &'a Work,
     replica: usize,
@@ -241,14 +241,14 @@ impl Drop for Owns<'_> {
     }
 }
 
-/// Reconciles the objects of a shard, until this future is dropped.
+/// Reconciles the objects of a shard until this future is dropped.
 async fn reconcile(source: Source, work: &Work) {
     work.begun.cancelled().await;
     let shard = source.shard;
     let informer = SharedInformer::new(Sharded { source, shard }, InformerConfig::default());
     let mut events = informer.subscribe();
-    // tokio does not advance its clock while a blocking task runs. Without this task, the clock would run into the
-    // informer's timeouts while other threads decode the list.
+    // tokio does not advance its paused clock while a blocking task is running. Without this task, the informer's
+    // timeouts would expire while other threads decode the list.
     let (is_listed, listed) = mpsc::channel::<()>();
     tokio::task::spawn_blocking(move || listed.recv());
     informer.start();

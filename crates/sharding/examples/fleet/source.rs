@@ -1,4 +1,4 @@
-//! A simulated API server, which selects the objects of a shard like Kubernetes 1.36.
+//! A simulated API server that selects the objects of a shard like Kubernetes 1.36.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -13,10 +13,10 @@ use pintle_meta::{
 use pintle_sharding::Shard;
 use tokio::sync::broadcast;
 
-/// All objects of the server, by shard.
+/// All objects on the server, by shard.
 pub(super) struct Objects {
     revision: AtomicU64,
-    /// The shard and the index within the shard of each object.
+    /// The shard of each object, and its index in the shard.
     places: Vec<(u32, u32)>,
     shards: Vec<Contents>,
 }
@@ -26,14 +26,14 @@ struct Contents {
     changes: broadcast::Sender<WatchEvent<RawObject>>,
 }
 
-/// The lists and watches of one shard.
+/// The list and watch requests of a single shard.
 #[derive(Clone)]
 pub(super) struct Source {
     pub(super) objects: Arc<Objects>,
     pub(super) shard: Shard,
 }
 
-/// The number of changes that a watch may lag behind.
+/// The maximum number of changes by which a watch may lag behind.
 const WATCH_BUFFER: usize = 1 << 14;
 
 impl Objects {
@@ -65,7 +65,7 @@ impl Objects {
         let (shard, index) = self.places[object];
         let contents = &self.shards[shard as usize];
         let revision = self.revision.fetch_add(1, Ordering::Relaxed) + 1;
-        // Without a watch, the next list contains the change.
+        // If there is no watch, the next list returns the change.
         let _ = contents.changes.send(WatchEvent::Modified(json(&contents.uids[index as usize], revision)));
     }
 }
@@ -103,7 +103,7 @@ impl ListWatch for Source {
     async fn watch(&self, _: &WatchOptions) -> Result<Self::Events, ApiError> {
         let changes = self.objects.shards[self.shard.index() as usize].changes.subscribe();
         let events = stream::unfold(changes, async |mut changes| {
-            // A watch that lags behind ends, and the informer starts another.
+            // If a watch lags too far behind, it ends, and the informer starts a new one.
             changes.recv().await.ok().map(|event| (Ok(event), changes))
         });
         Ok(events.boxed())

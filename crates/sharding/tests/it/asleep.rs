@@ -1,4 +1,5 @@
-//! An API for a client on a machine that can be suspended. Responses are delayed while the machine is suspended.
+//! An API for a client on a machine that can be suspended. Responses to the client are delayed while its machine is
+//! suspended.
 
 use std::sync::Arc;
 
@@ -16,7 +17,7 @@ use crate::clock::NodeClock;
 #[derive(Clone)]
 pub(crate) struct Asleep {
     pub(crate) client: Client<Lease>,
-    /// The client's machine. `None` if it is never suspended.
+    /// The client's machine. `None` if the machine is never suspended.
     pub(crate) machine: Option<Arc<NodeClock>>,
 }
 

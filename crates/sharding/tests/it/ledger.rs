@@ -1,4 +1,4 @@
-//! A ledger of each replica's shards. The ledger checks the invariants at every step of the work.
+//! A ledger of the shards of each replica, which checks the invariants at every step of the work.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
@@ -10,16 +10,16 @@ use tokio::time::Instant;
 
 use crate::clock::NodeClock;
 
-/// Checks the leader's work on shards. The leadership must be valid at every step of the work. When work on a shard
-/// begins, all earlier workers of the shard must have stopped for good. After a suspended machine resumes, its work
-/// must be dropped before the work makes another step.
+/// Checks the leaders' work on shards. The leadership must be valid at every step of the work. All earlier workers of a
+/// shard must have stopped for good before work on the shard begins. After a suspended machine has resumed, its work
+/// must be dropped before it makes another step.
 #[derive(Clone, Default)]
 pub(crate) struct Ledger(Arc<Mutex<Book>>);
 
 #[derive(Default)]
 struct Book {
     entries: BTreeMap<u32, Vec<Worker>>,
-    /// The shards without a worker. Each entry contains the time at which the shard's last worker stopped.
+    /// The shards without a worker. Each entry contains the time at which the last worker of the shard stopped.
     free: BTreeMap<u32, Instant>,
     gaps: Vec<Duration>,
     starts: usize,
@@ -40,7 +40,7 @@ impl Worker {
     }
 }
 
-/// Returns `true` if the two shards overlap. The shards may come from replicas with different numbers of shards.
+/// Returns `true` if the two shards overlap. The two shards may belong to replicas with different numbers of shards.
 fn meet(one: Shard, other: Shard) -> bool {
     let before = |one: Shard, other: Shard| one.index() * other.count() < (other.index() + 1) * one.count();
     before(one, other) && before(other, one)
@@ -85,7 +85,7 @@ impl Ledger {
         works.collect()
     }
 
-    /// Returns the shards that currently have a worker.
+    /// Returns all shards that currently have a worker.
     pub(crate) fn shards(&self) -> Vec<Shard> {
         self.0.lock().unwrap().entries.values().flatten().map(|worker| worker.shard).collect()
     }
@@ -98,7 +98,7 @@ impl Ledger {
         self.0.lock().unwrap().gaps.clear();
     }
 
-    /// Returns the longest time that a shard had no worker.
+    /// Returns the longest time for which a shard had no worker.
     pub(crate) fn longest_gap(&self) -> Duration {
         self.check(0);
         self.0.lock().unwrap().gaps.iter().max().copied().unwrap_or_default()

@@ -1,4 +1,4 @@
-//! Tests of replicas that share shards, with in-memory Leases and on tokio's paused clock.
+//! Tests of replicas that share shards, with Leases in memory and on tokio's paused clock.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by a panic")]
 

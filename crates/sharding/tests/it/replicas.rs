@@ -1,4 +1,4 @@
-//! Tests of how shards are assigned to replicas and move between replicas, and of how long a shard has no worker.
+//! Tests of how shards are assigned to replicas and move between them, and of how long a shard has no worker.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -28,7 +28,7 @@ pub(crate) struct Replica {
     pub(crate) client: Client<Lease>,
     pub(crate) machine: Option<Arc<NodeClock>>,
     pub(crate) stop: CancellationToken,
-    /// Drops the replica's current run and starts another.
+    /// Drops the current run of the replica and starts a new one.
     pub(crate) again: Arc<Notify>,
     pub(crate) run: JoinHandle<Option<(Shard, EndReason)>>,
 }
@@ -37,15 +37,15 @@ pub(crate) struct Replica {
 pub(crate) struct Setup {
     pub(crate) shards: u32,
     pub(crate) clocks: Arc<dyn Clocks>,
-    /// The replica's machine, if it can be suspended. Its clocks replace `clocks`.
+    /// The machine of the replica, if it can be suspended. Its clocks replace `clocks`.
     pub(crate) machine: Option<Arc<NodeClock>>,
-    /// How long the work continues after the elector has asked it to end.
+    /// How long the work continues after the elector has asked it to finish.
     pub(crate) drain: Duration,
-    /// The shard whose work ends by itself after a second.
+    /// The shard on which the work ends on its own after a second.
     pub(crate) ends: Option<u32>,
     pub(crate) release_on_cancel: bool,
     pub(crate) reuse_identity: bool,
-    /// A label value on this replica's leases.
+    /// The value of a label on the leases of this replica.
     pub(crate) version: &'static str,
 }
 
@@ -127,7 +127,7 @@ async fn replicas_divide_all_shards_stably() {
     server.take_requests();
     pass(100.0).await;
     assert_eq!((ledger.starts_so_far(), ledger.owners()), (starts, owners));
-    // Each lease is written once per retry period. The replicas send no other requests.
+    // Each lease is written once per retry period, and the replicas send no other requests.
     let requests = server.take_requests();
     assert!(requests.iter().all(|request| request.verb() == Verb::Update));
     let even = (SHARDS as usize + 3) * 50;
@@ -168,7 +168,7 @@ async fn shard_is_handed_over_without_release_on_cancel() {
     assert!(ledger.longest_gap() <= Duration::from_millis(100), "{:?}", ledger.longest_gap());
 }
 
-/// The preferred replica is a member of the fleet, but cannot write the shards' leases.
+/// The preferred replica is a member of the fleet, but is not able to write the leases of the shards.
 #[tokio::test(start_paused = true)]
 async fn shard_is_yielded_once_if_successor_cannot_take_it() {
     let (server, ledger) = (Collection::default(), Ledger::default());

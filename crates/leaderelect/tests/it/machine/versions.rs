@@ -1,4 +1,4 @@
-//! Tests of which version of the lock a write replaces, and of which versions belong to a term.
+//! Tests of the version that a write replaces, and of the versions that belong to a term.
 
 use super::*;
 
@@ -7,7 +7,8 @@ fn version_of(uid: &str, number: u64, record: &LeaderElectionRecord) -> LockStat
     LockState::new(version, record.clone())
 }
 
-/// Another program deletes the lock and restores it with the same record. The restored lock belongs to no term.
+/// Another program deletes the lock and then restores it with the same record. The restored lock does not belong to any
+/// term.
 #[test]
 fn recreated_lock_with_own_record_is_not_released() {
     let mut machine = watching();
@@ -34,8 +35,8 @@ fn recreated_lock_with_own_record_is_not_released() {
     assert_eq!(machine.step(restored(), at(10, 10)), [Instruction::Finish]);
 }
 
-/// Before the server stores a late create request, another holder's lock was created and deleted. The other holder may
-/// not have observed the deletion.
+/// Another holder's lock was created and deleted before the server stores a late create request. The other holder may
+/// not have noticed the deletion.
 #[test]
 fn late_create_after_foreign_lock_begins_no_term() {
     for by_watch in [true, false] {
@@ -59,7 +60,7 @@ fn late_create_after_foreign_lock_begins_no_term() {
     }
 }
 
-/// Between the `Machine`'s read and its write, another program writes a label. The watch reports the label change
+/// Another program writes a label between the read and the write of the `Machine`. The watch reports the new label
 /// before the write.
 #[test]
 fn write_replaces_the_version_that_the_watch_reported() {

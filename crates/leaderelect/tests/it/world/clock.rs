@@ -1,4 +1,4 @@
-//! The clocks of a simulated machine, and the ways in which they stop.
+//! The clocks of a simulated machine, and the events that stop them.
 
 use std::pin::Pin;
 use std::sync::Mutex;
@@ -8,7 +8,7 @@ use jiff::Timestamp;
 use pintle_leaderelect::{Clocks, Deadline, Now};
 use tokio::time::Instant;
 
-/// The wall-clock time at the start of each simulation, in seconds.
+/// The wall-clock time at which each simulation starts, in seconds.
 pub(super) const DAWN: i64 = 1_800_000_000;
 
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -17,7 +17,7 @@ pub(crate) enum Halt {
     Stopped,
     /// The machine is suspended. Only the monotonic clock stops.
     Suspended,
-    /// The virtual machine is paused. All clocks stop, except the wall clock.
+    /// The virtual machine is paused. Only the wall clock keeps running.
     VmPaused,
 }
 
@@ -32,7 +32,7 @@ pub(crate) struct NodeClock {
 struct Halts {
     wall_offset: i64,
     present: Option<(Halt, Instant, Instant)>,
-    /// The total time for which the boot clock was stopped.
+    /// For how long the boot clock was stopped in total.
     boot_lag: Duration,
     monotonic_lag: Duration,
 }
@@ -47,20 +47,20 @@ impl NodeClock {
         self.rate
     }
 
-    /// Returns only the monotonic time of [`Clocks::now`].
+    /// Like [`Clocks::now`], but returns only the monotonic time.
     pub(crate) fn monotonic(&self) -> Duration {
         let now = Instant::now();
         let (_, lag) = self.state.lock().unwrap().lags(now);
         self.on_clock(now - self.born - lag)
     }
 
-    /// Converts a time to this clock's rate. The result is in whole microseconds, like the times in a Lease.
+    /// Converts a time to the rate of this clock, in whole microseconds like the times in a Lease.
     fn on_clock(&self, lived: Duration) -> Duration {
-        // Use floating-point numbers, because 128-bit integers would be ten times slower.
+        // Use floating-point numbers, because 128-bit integers are ten times slower.
         Duration::from_micros((lived.as_micros() as u64 as f64 * self.rate) as u64)
     }
 
-    /// Returns `false` if the process is already halted.
+    /// Returns `false` if the process has already been halted.
     pub(crate) fn halt(&self, how: Halt, until: Instant) -> bool {
         let runs = !self.is_halted();
         if runs {
@@ -96,7 +96,7 @@ impl NodeClock {
 }
 
 impl Halts {
-    /// Returns the total time for which the boot clock was stopped before `now`, and the same for the monotonic clock.
+    /// Returns for how long the boot clock and the monotonic clock were stopped in total before `now`.
     fn lags(&self, now: Instant) -> (Duration, Duration) {
         let stood = self.present.map_or(Duration::ZERO, |(_, since, until)| until.min(now) - since);
         let how = self.present.map(|(how, _, _)| how);
@@ -117,14 +117,14 @@ impl Clocks for NodeClock {
         let state = self.state.lock().unwrap();
         let (boot_lag, monotonic_lag) = state.lags(now);
         let on_clock = |lag| self.on_clock(now - self.born - lag);
-        // No time server corrects the wall clock, so the wall clock runs at the same rate as the other clocks.
+        // The wall clock runs at the same rate as the other clocks, because no time server corrects it.
         let wall = Timestamp::constant(DAWN + state.wall_offset, 0) + on_clock(Duration::ZERO);
         Now { boot: on_clock(boot_lag), monotonic: on_clock(monotonic_lag), wall }
     }
 
     fn sleep_until(&self, deadline: Deadline) -> Pin<Box<dyn Future<Output = ()> + Send + '_>> {
         Box::pin(async move {
-            // Timers may fire late, but never early. Setting the wall clock does not affect timers.
+            // Timers may fire late, but never fire early. Timers do not depend on the wall clock.
             let is_monotonic = deadline.wall == Timestamp::MAX;
             let longest = if is_monotonic { Duration::MAX } else { Duration::from_secs(1) };
             loop {

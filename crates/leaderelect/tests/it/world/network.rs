@@ -1,4 +1,4 @@
-//! The simulated lock, and the network between it and the electors.
+//! The simulated lock, and the network that connects it to the electors.
 
 use std::future::pending;
 use std::pin::Pin;
@@ -18,7 +18,7 @@ use super::clock::NodeClock;
 use super::node::Write;
 use super::{State, Stored, World};
 
-/// A process's connection to the lock, or to one half of the lock.
+/// The connection of a process to the lock, or to one half of the lock.
 pub(crate) struct Line {
     pub(crate) world: Arc<World>,
     pub(crate) key: ObjectKey,
@@ -38,7 +38,7 @@ pub(crate) enum Request {
 type Answer = Result<Option<LockState>, ApiError>;
 
 impl Line {
-    /// Sends a request. The request continues even if the caller drops the future.
+    /// Sends a request. The request continues even if the caller drops this future.
     pub(crate) async fn call(&self, request: Request) -> Answer {
         let (world, clock, node, incarnation) = (self.world.clone(), self.clock.clone(), self.node, self.incarnation);
         let half = self.half;
@@ -85,12 +85,12 @@ pub(crate) struct Sender {
     pub(crate) half: usize,
     /// The simulated time at which the write was sent.
     pub(crate) sent: Instant,
-    /// The same time on the node's clock.
+    /// The time at which the write was sent, on the node's clock.
     pub(crate) sent_locally: Duration,
 }
 
 impl World {
-    /// Returns the delay of a message, and whether the message is lost.
+    /// Returns how long a message is delayed and whether it is lost.
     fn way(&self, node: usize) -> (Duration, bool) {
         let mut state = self.lock();
         let quick = state.rng.u64(500..30_000);
@@ -103,7 +103,7 @@ impl World {
         (Duration::from_micros(delay), lost)
     }
 
-    /// Returns `true` if the network must send the request twice. The network repeats only writes.
+    /// Returns `true` if the network should send the request twice. The network repeats only writes.
     fn again(&self, request: &Request) -> bool {
         let mut state = self.lock();
         !state.calm && !matches!(request, Request::Get) && state.rng.f64() < self.chaos.resent
@@ -144,7 +144,7 @@ fn refusal(code: u16, reason: Reason) -> ApiError {
 }
 
 impl State {
-    /// Applies a write. The write is applied even if its process was restarted or the write has timed out.
+    /// Applies a write. The server executes the write even if the process was restarted or the write has timed out.
     fn store(&mut self, by: &Sender, record: &LeaderElectionRecord) -> LockState {
         self.writes += 1;
         self.check_write(by, record);

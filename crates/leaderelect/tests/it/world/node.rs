@@ -1,5 +1,5 @@
-//! A simulated process, with an elector and its work. The elector is this crate's elector, or a model of client-go's
-//! elector.
+//! A simulated process that runs an elector and the leader's work. The elector is either this crate's elector or a
+//! model of client-go's elector.
 
 use std::collections::BTreeMap;
 use std::pin::Pin;
@@ -37,22 +37,23 @@ pub(crate) struct Node {
     pub(crate) run: Option<JoinHandle<()>>,
     pub(crate) stored: Vec<Write>,
     pub(crate) guard: Option<Leadership>,
-    /// The time until which the model of client-go's elector believes that it leads.
+    /// The time until which the model of client-go's elector believes that it is the leader.
     pub(crate) belief: Option<Deadline>,
     pub(crate) works: bool,
-    /// The latest end of each action with a permit, on the node's clock.
+    /// For each action with a permit, the latest time at which it ends, on the node's clock.
     pub(crate) effects: Vec<Duration>,
-    /// The latest ends of the actions that were in progress when the machine was suspended. An action may outlast the
-    /// term, because its timeout uses a clock that stops during a suspend. Only a fencing token would stop the action.
-    /// Such actions are counted, but violate no rule.
+    /// For each action that was in progress when the machine was suspended, the latest time at which it ends. The
+    /// action may outlast the term, because its timeout uses a clock that stops during a suspend. Only a fencing token
+    /// could stop the action. These actions are counted, but are not treated as violations.
     pub(crate) slept: Vec<Duration>,
     pub(crate) last_leader: Option<String>,
     pub(crate) usurped: Option<Instant>,
-    /// The uid of the lock that this node last observed.
+    /// The uid of the lock when this node last observed it.
     pub(crate) knows: Option<u64>,
-    /// The observed versions of the lock. Each version has the time of its first observation on the node's clock.
+    /// The versions of the lock that this node has observed, with the time of each first observation on the node's
+    /// clock.
     pub(crate) observed: BTreeMap<u64, Duration>,
-    /// The time at which the node's last term ended, on the node's clock.
+    /// The time at which the last term of this node ended, on the node's clock.
     pub(crate) rested: Option<Duration>,
 }
 
@@ -65,8 +66,8 @@ pub(crate) struct Write {
 }
 
 impl Node {
-    /// Returns `true` if the write that was sent at time `sent` was stored. If the node uses both halves, both must
-    /// have stored the write.
+    /// Returns `true` if the write that was sent at `sent` was stored. A node that uses both halves must have stored
+    /// the write in both of them.
     pub(crate) fn has_stored(&self, sent: Duration) -> bool {
         let other_half = |write: &Write| {
             let is_other = |other: &&Write| other.half != write.half && other.record == write.record;
@@ -84,9 +85,8 @@ impl Node {
         self.observed.entry(version.resource_version.parse().unwrap()).or_insert(now);
     }
 
-    /// Returns `true` if a coordinated node may send a write at time `sent`. The write is allowed until the observed
-    /// version of the lock expires, and again after one more lease duration. The node records no versions during a term
-    /// or a release.
+    /// Returns `true` if a coordinated node may send a write at `sent`. A write is allowed until the observed version
+    /// of the lock expires, and again one lease duration later. No versions are recorded during a term or a release.
     pub(crate) fn has_in_time(&self, sent: Duration, stored: &Stored) -> bool {
         let Some(observed) = self.observed.get(&stored.version).copied() else { return false };
         let was_unaware = self.rested.is_some_and(|rested| observed < rested + self.renew_deadline);
@@ -97,7 +97,7 @@ impl Node {
 
     pub(crate) fn leads(&self) -> bool {
         let guarded = self.guard.as_ref().is_some_and(|guard| guard.check().is_ok());
-        // A halted process does nothing. When the process resumes, it acts on its last observed state.
+        // A halted process does nothing. When the process resumes, it acts on the state that it observed last.
         let believes = self.belief.is_some_and(|deadline| self.clock.monotonic() < deadline.monotonic);
         guarded || self.has_effects() || (believes && !self.clock.is_halted())
     }
@@ -109,7 +109,7 @@ impl Node {
         }
     }
 
-    /// Disconnects the node for `span`. During this time, no message from or to the node arrives.
+    /// Disconnects the node for `span`. No message from or to the node arrives during this time.
     pub(crate) fn cut_off_for(&mut self, span: Duration) {
         self.cut_off_until = Instant::now() + span;
         self.watchers.clear();
@@ -126,12 +126,12 @@ pub(crate) fn is_same_term(one: &LeaderElectionRecord, other: &LeaderElectionRec
 }
 
 impl World {
-    /// Starts a process on the machine `index`. The machine's previous process was killed at an await point.
+    /// Starts a new process on the machine `index`, whose previous process was killed at an await point.
     pub(crate) fn start(self: &Arc<Self>, index: usize, incarnation: u64) {
         let mut state = self.lock();
         let rate = 1.0 + self.chaos.rate_error * (2.0 * state.rng.f64() - 1.0);
         let offset = match self.chaos.coordinated {
-            // The clock starts within a second of the correct time.
+            // The clock is off by less than a second at the start.
             true => self.start.elapsed().as_secs() as i64 + state.rng.i64(-1..=1),
             false => state.rng.i64(-3_600..3_600),
         };
@@ -207,7 +207,7 @@ pub(crate) struct Process {
 }
 
 impl Process {
-    /// Updates the node's state, unless the node runs a newer process.
+    /// Updates the state of the node unless a newer process is running on it.
     fn update(&self, change: impl FnOnce(&mut super::State, usize)) {
         let mut state = self.world.lock();
         if state.nodes[self.index].incarnation == self.incarnation {
@@ -239,7 +239,7 @@ impl Process {
             };
             if effect && let Ok(permit) = leadership.permit() {
                 let (process, clock) = (self.clone(), clock.clone());
-                // Like a request with a timeout, the action takes at most the remaining time of its permit.
+                // The action takes at most the remaining time of its permit, like a request with a timeout.
                 let span = Duration::from_millis(drain).min(permit.remaining());
                 let end = clock.monotonic() + span;
                 self.update(|state, node| state.nodes[node].effects.push(end));
@@ -323,7 +323,7 @@ async fn exchange(line: Arc<Line>, request: LockRequest, timeout: Duration) -> S
     }
 }
 
-/// Records the end of the work when dropped, even if the work has not finished.
+/// Records the end of the leader's work when dropped, even if the work has not finished.
 struct Rest<'a>(&'a Process);
 
 impl Drop for Rest<'_> {

@@ -1,4 +1,5 @@
-//! The invariants of each simulated cluster. `tests/ROWS.md` lists the invariants with their numbers, such as S1.
+//! The invariants that are checked in each simulated cluster. `tests/ROWS.md` lists the invariants by number, such as
+//! S1.
 
 use std::time::Duration;
 
@@ -17,8 +18,8 @@ impl State {
         }
     }
 
-    /// Checks that at most one node leads, and that a node leads only after its write was stored. A node that uses both
-    /// halves leads only after both have stored its write (rules S1, S2, S3 and S17).
+    /// Checks that at most one node leads, and that its write was stored before it led. A node that uses both halves
+    /// must have stored its write in both of them (rules S1, S2, S3 and S17).
     pub(crate) fn exclusion(&mut self, world: &World) {
         if !world.chaos.tampering && self.nodes.iter().filter(|node| node.leads()).nth(1).is_some() {
             let leaders = self.nodes.iter().filter(|node| node.leads()).map(|node| &node.identity);
@@ -39,8 +40,8 @@ impl State {
         });
     }
 
-    /// Counts actions that were in progress at a suspend and that resume while another node leads. Counts each action
-    /// once.
+    /// Counts actions that were in progress during a suspend and that resume while another node is the leader. Counts
+    /// each action once.
     fn outlive(&mut self) {
         for index in 0..self.nodes.len() {
             let node = &self.nodes[index];
@@ -52,16 +53,16 @@ impl State {
         }
     }
 
-    /// Reports processes that have ended by themselves, because they have violated one of their own invariants.
+    /// Reports processes that ended unexpectedly because they violated one of their own invariants.
     pub(crate) fn see_panics(&mut self) {
         let fallen = self.nodes.iter().find(|node| node.has_ended() && !node.stop.is_cancelled());
         let fallen = fallen.map(|node| node.identity.clone());
         self.rule(fallen.is_none(), || format!("the process of {fallen:?} has ended by itself"));
     }
 
-    /// Checks a node's request. A node must not send a request after its election has ended (rule S14). A node must not
-    /// create the lock in a coordinated election (rule S18), and must not release the lock while its work may continue
-    /// (rule S4).
+    /// Checks a node's request. A node must not send requests after its election has ended (rule S14). A node must not
+    /// create the lock in a coordinated election (rule S18), and must not release the lock while its work may still be
+    /// running (rule S4).
     pub(crate) fn sending(&mut self, node: usize, incarnation: u64, request: &Request) {
         let sender = &self.nodes[node];
         if sender.incarnation != incarnation {
@@ -85,15 +86,15 @@ impl State {
         if let (true, Ok(Some(state))) = (node.incarnation == incarnation, answer) {
             node.observe(&state.version);
         }
-        // Skip nodes that use both halves, because they use the state of one half only after they have also read the
+        // Skip nodes that use both halves, because they do not use the state of one half before they have read the
         // other half.
         if node.incarnation == incarnation
             && node.holds != Holds::Both
             && let Ok(Some(state)) = answer
         {
             node.knows = state.version.uid.parse().ok();
-            // A record with the node's name that belongs to none of the node's terms counts as another holder's record
-            // (rule S13).
+            // A record with the node's name that does not belong to one of the node's terms is treated as another
+            // holder's record (rule S13).
             let term = node.guard.as_ref().filter(|_| node.works).map(|guard| &guard.term().record);
             let is_foreign = |term| !is_same_term(term, &state.record);
             if state.record.holder_identity != node.identity || term.is_some_and(is_foreign) {
@@ -110,11 +111,11 @@ impl State {
         }
     }
 
-    /// Checks the beginning of a term. The node's previous term must have ended (rule S11), and the fencing token must
-    /// be greater than all earlier tokens (rule S8).
+    /// Checks the beginning of a term. The previous term of the node must have ended (rule S11), and the fencing token
+    /// must be greater than all earlier tokens (rule S8).
     pub(crate) fn started(&mut self, node: usize, leadership: &Leadership) {
         let began = leadership.term().version.clone();
-        // If the lock has two halves, the fencing token is the version of the secondary half.
+        // If the lock consists of two halves, the fencing token is the version of the secondary half.
         let began = match (began.uid.split_once('+'), began.resource_version.split_once('+')) {
             (Some((_, uid)), Some((_, version))) => Version { uid: uid.into(), resource_version: version.into() },
             _ => began,
@@ -137,8 +138,8 @@ impl State {
         (node.guard, node.works, node.usurped) = (Some(leadership.clone()), true, None);
     }
 
-    /// Checks one step of the work. The leadership must be valid (rule S3), and the node must not have observed another
-    /// holder (rule S7).
+    /// Checks one step of the leader's work. The leadership must still be valid (rule S3), and the node must not have
+    /// observed another holder (rule S7).
     pub(crate) fn at_work(&mut self, node: usize) {
         let node = &self.nodes[node];
         let identity = node.identity.clone();
@@ -148,7 +149,7 @@ impl State {
         self.rule(!usurped, || format!("S7: {identity} works after it saw another holder"));
     }
 
-    /// Checks that the work has ended when the end of its term is reported (rule S11).
+    /// Checks that the leader's work has ended before the end of its term is reported (rule S11).
     pub(crate) fn stopped(&mut self, node: usize, reason: &EndReason) {
         let node = &mut self.nodes[node];
         node.rested = Some(node.clock.monotonic());
@@ -157,15 +158,15 @@ impl State {
         self.rule(over && !works, || format!("S11: {identity} was notified of {reason} before its work had ended"));
     }
 
-    /// Checks that the same leader is not reported twice in succession (rule S11).
+    /// Checks that the same leader is never reported twice in a row (rule S11).
     pub(crate) fn new_leader(&mut self, node: usize, leader: &str) {
         let last = self.nodes[node].last_leader.replace(leader.into());
         let identity = self.nodes[node].identity.clone();
         self.rule(last.as_deref() != Some(leader), || format!("S11: {leader:?} was reported twice to {identity}"));
     }
 
-    /// Checks that a write to an existing lock follows the rules for releases (S4), takeovers (S6 and S13), the number
-    /// of transitions (S9), the times in the record (S10) and coordinated elections (S18).
+    /// Checks a write to an existing lock against the rules for releases (S4), takeovers (S6 and S13), the transition
+    /// count (S9), the times in the record (S10) and coordinated elections (S18).
     pub(crate) fn check_write(&mut self, by: &Sender, new: &LeaderElectionRecord) {
         let Some(old) = self.halves[by.half].clone() else { return };
         let node = &self.nodes[by.node];
@@ -181,8 +182,8 @@ impl State {
             return self
                 .rule(of_both || counted == 0, || format!("S9: a release of {identity} changes the transitions"));
         }
-        // A record may contain the node's name although the node has not written the record. Such a record counts as
-        // another holder's record (rule S13 in `tests/ROWS.md`).
+        // A record with the node's name may have been written by another program. It is then treated as another
+        // holder's record (rule S13 in `tests/ROWS.md`).
         let foreign = was.holder_identity != identity || (!of_both && !node.has_written(was));
         if self.coordinated {
             let given = was.holder_identity == identity && was.preferred_holder.is_none();
@@ -190,8 +191,8 @@ impl State {
             self.rule(given, || format!("S18: {identity} takes or renews the lock of {was:?}"));
             self.rule(lasts, || format!("S18: {identity} takes an expired assignment"));
         } else if foreign && !was.holder_identity.is_empty() {
-            // The new leader must have observed the record unchanged for the record's lease duration, even if clocks
-            // were set (rules S6 and S15).
+            // The new leader must have observed an unchanged record for the lease duration in the record, even if
+            // clocks were set (rules S6 and S15).
             let seen = by.sent.saturating_duration_since(old.committed).mul_f64(rate);
             let needed = was.lease_duration(Duration::from_secs(15));
             let enough = seen + Duration::from_micros(5) >= needed;
@@ -206,8 +207,7 @@ impl State {
             let same = new.acquire_time == term.acquire_time;
             return self.rule(same, || format!("S10: the acquire time of {identity} moves within a term"));
         }
-        // Each half stores its own number of transitions. A write sets both numbers, based on the number of the primary
-        // half.
+        // Each half stores its own transition count. A write computes both counts from the count in the primary half.
         self.rule(of_both || counted == 1, || {
             format!("S9: a change to {identity} changes the transitions by {counted}")
         });
