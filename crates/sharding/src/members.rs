@@ -45,7 +45,7 @@ impl Known {
 enum Role {
     /// A membership lease.
     Member,
-    /// The membership lease of a rival. It is tracked only because it may have to be deleted later.
+    /// The membership lease of a rival. This lease is tracked only because it may have to be deleted later.
     Stranger,
     /// The shard lease of a rival. Its holder may be working on objects in this replica's shards.
     Rival,

@@ -5,41 +5,43 @@ use std::sync::Arc;
 
 use pintle_ratelimit::{Sleep, Timer};
 
-/// The timer that creates the alarm's sleeps. With `None`, the queue's clock creates the sleeps.
+/// The timer that creates the alarm's sleeps, or `None` if the queue's clock creates them.
 pub(crate) type Source = Option<Arc<dyn Timer>>;
 
-/// The queue's timer for waiting tasks. The timer fires when a key's delay ends, or when a notified task has not been polled within 1 ms.
+/// The queue's timer for waiting tasks, which fires when a key's delay ends or when a notified task has not been polled
+/// within 1 ms.
 ///
-/// The timer belongs to the queue instead of a waiting task, because the task may not be polled for a long time. For example, another
-/// branch of the task's `select!`, or another task on the same thread, may block the thread. The timer's waker locks the queue and notifies
-/// waiters.
+/// The timer belongs to the queue instead of a waiting task, because that task may not be polled for a long time. For
+/// example, its thread may be blocked by another task or by another branch of the task's `select!`. The waker of the
+/// timer locks the queue and notifies waiters.
 #[derive(Default)]
 pub(crate) struct Alarm {
-    /// One timer for each executor with a registered waiting task. The alarm uses the last timer in this list. The last timer stays in the
-    /// list after its executor's last task has stopped waiting, until a task of another executor waits. The list is empty if no task has
-    /// waited yet, or if the last timer failed.
+    /// One timer for each executor that has a registered waiting task. The alarm uses the last timer in this list. When
+    /// the last task of its executor has stopped waiting, this timer is kept until a task of another executor waits.
+    /// The list is empty if no task has ever waited, or after the last timer has failed.
     sources: Vec<Listed>,
-    /// The time at which the timer fires, in nanoseconds since the queue's creation.
+    /// The time at which the timer fires, in nanoseconds since the queue was created.
     at: Option<u64>,
     executor: u64,
-    /// Incremented for each new sleep, so that a thread can detect that another thread has replaced its sleep.
+    /// Incremented for each new sleep, so that a thread can detect that its sleep has been replaced.
     generation: u64,
     sleep: Option<Sleep>,
-    /// Whether the timer called the alarm's waker before the thread that created the new sleep stored the sleep.
+    /// Whether the timer called the alarm's waker before the new sleep was stored.
     has_rung: bool,
-    /// Executors without registered tasks. Their timers must be dropped outside the lock.
+    /// Executors without registered tasks. The timers of these executors must be dropped outside the lock.
     unused: Vec<Listed>,
 }
 
-/// An executor, its timer, and its number of registered tasks. A task is registered (*listed*) while it waits for a key.
+/// An executor, its timer, and the number of its registered tasks. A task is registered (*listed*) while it waits for a
+/// key.
 pub(crate) struct Listed {
     executor: u64,
     source: Source,
     tasks: usize,
 }
 
-/// A change of the alarm: the new time, and the timer that must create the new sleep. The caller must create the sleep outside the lock,
-/// because the timer may be user code.
+/// A change of the alarm: the new time, and the timer that must create the new sleep. The caller must create the sleep
+/// outside the lock, because the timer may be user code.
 pub(crate) struct Arm {
     pub(crate) at: u64,
     pub(crate) source: Source,
@@ -49,16 +51,16 @@ pub(crate) struct Arm {
 #[derive(Default)]
 pub(crate) struct Planned {
     pub(crate) arm: Option<Arm>,
-    /// The old sleep, and the timers of unused executors. The caller must drop them outside the lock.
+    /// The old sleep and the timers of unused executors, which the caller must drop outside the lock.
     pub(crate) unused: (Option<Sleep>, Vec<Listed>),
 }
 
-/// The result of storing a new sleep in the alarm. The caller has already polled the sleep once.
+/// The result of storing a new sleep in the alarm, after the caller has polled the sleep once.
 pub(crate) enum Installed {
     Done,
-    /// Another thread has changed the alarm since the caller created this sleep. The caller must drop the sleep outside the lock.
+    /// Another thread has changed the alarm in the meantime, and the caller must drop this sleep outside the lock.
     Outdated(Sleep),
-    /// The timer has called the alarm's waker since the caller polled this sleep. The caller must poll the sleep again.
+    /// The timer has called the alarm's waker in the meantime, and the caller must poll this sleep again.
     HasRung(Sleep),
 }
 
@@ -71,8 +73,8 @@ impl Alarm {
         self.at.filter(|at| *at <= time)
     }
 
-    /// Counts a newly registered task of an executor, and makes the alarm use this executor's timer. The caller must drop the returned
-    /// timer outside the lock.
+    /// Counts a newly registered task of an executor, and makes the alarm use the timer of this executor. The caller
+    /// must drop the returned timer outside the lock.
     pub(crate) fn join(&mut self, executor: u64, source: Source) -> Option<Source> {
         match self.sources.iter().position(|listed| listed.executor == executor) {
             Some(at) => {
@@ -112,8 +114,8 @@ impl Alarm {
         }
     }
 
-    /// Plans the change after which the alarm fires at `at` or earlier. With `None`, the alarm is switched off. A new sleep replaces the
-    /// current sleep if the alarm must now use another executor's timer.
+    /// Returns the change that makes the alarm fire no later than `at`, or that disables the alarm if `at` is `None`.
+    /// The current sleep is also replaced if the alarm must switch to the timer of another executor.
     pub(crate) fn plan(&mut self, at: Option<u64>) -> Planned {
         let unused = std::mem::take(&mut self.unused);
         let last = self.sources.last();
@@ -145,23 +147,24 @@ impl Alarm {
         Installed::Done
     }
 
-    /// Returns `true` if a thread is currently setting the alarm. After that thread has polled the new sleep, it handles this call of the
-    /// alarm's waker. The current thread can be that thread, because polling the sleep can call the waker.
+    /// Returns `true` if a thread is currently setting the alarm. This thread handles the call of the alarm's waker
+    /// after it has polled the new sleep. That thread may be the current thread, because polling the sleep can call the
+    /// waker.
     pub(crate) fn defer_ring(&mut self) -> bool {
         self.has_rung = self.at.is_some() && self.sleep.is_none();
         self.has_rung
     }
 
-    /// Clears the alarm after a call to its waker. A timer may call the waker too early. The caller must drop the returned sleep outside
-    /// the lock.
+    /// Clears the alarm after its waker was called. A timer may call the waker too early. The caller must drop the
+    /// returned sleep outside the lock.
     pub(crate) fn unset(&mut self) -> Option<Sleep> {
         self.at = None;
         self.has_rung = false;
         self.sleep.take()
     }
 
-    /// Removes all timers after the alarm's timer has failed. A timer fails if its executor has ended, or if it works only on other
-    /// threads. The caller must drop the returned timers outside the lock.
+    /// Removes all timers after the timer of the alarm has failed. A timer fails if its executor has ended or if it
+    /// works only on other threads. The caller must drop the returned timers outside the lock.
     pub(crate) fn fail(&mut self, arm: &Arm) -> Vec<Listed> {
         if arm.generation != self.generation {
             return Vec::new();

@@ -2,8 +2,9 @@
 
 use std::ops::{Index, IndexMut};
 
-/// A vector that stores its elements in chunks of bounded size. Growing the vector allocates at most one chunk. Therefore, the time for
-/// which a push holds the queue's lock does not depend on the vector's length. A short vector needs no more memory than a [`Vec`].
+/// A vector that stores its elements in chunks of limited size. Growing the vector allocates at most one chunk, so a
+/// push holds the queue's lock for the same time whatever the length of the vector. A short vector takes no more memory
+/// than a [`Vec`].
 #[derive(Debug)]
 pub(crate) struct Chunks<T> {
     chunks: Vec<Vec<T>>,
@@ -33,7 +34,7 @@ impl<T> Chunks<T> {
 }
 
 impl<T: Clone> Chunks<T> {
-    /// Grows the vector so that `index` exists. Chunks before `index` that were never accessed stay empty.
+    /// Grows the vector to include `index`. Earlier chunks that were never accessed stay empty.
     pub(crate) fn fill(&mut self, index: usize, with: T) {
         let (chunk, at) = (index / CHUNK, index % CHUNK);
         if self.chunks.len() <= chunk {

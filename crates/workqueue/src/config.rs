@@ -10,8 +10,8 @@ use pintle_ratelimit::{ExponentialFailureRateLimiter, RateLimiter, StdClock, Tok
 use crate::metrics::MetricsStyle;
 use crate::order::{Fifo, Order};
 
-/// The configuration of a [`WorkQueue`](crate::WorkQueue). With the default configuration, a queue behaves like client-go's queue. Only the
-/// retry delays are controller-runtime's.
+/// The configuration of a [`WorkQueue`](crate::WorkQueue). With the default configuration, a queue behaves like
+/// client-go's, except that the retry delays are controller-runtime's.
 ///
 /// # Examples
 ///
@@ -28,62 +28,66 @@ use crate::order::{Fifo, Order};
 /// assert_eq!(queue.name(), "websites");
 /// ```
 pub struct QueueConfig<K, C = StdClock> {
-    /// The queue's name in metrics and in `Debug` output. Empty by default.
+    /// The name of the queue in metrics and in `Debug` output. Empty by default.
     pub name: String,
-    /// The queue's clock. Async tasks can wait for a key only if the clock is a [`Timer`](pintle_ratelimit::Timer).
+    /// The queue's clock. Async tasks can wait for a key only if this clock is a [`Timer`](pintle_ratelimit::Timer).
     pub clock: C,
     /// The order in which workers receive queued keys. [`Fifo`] by default.
     pub order: Box<dyn Order<K>>,
-    /// The limiter that computes the delay before a retry.
+    /// The limiter that computes the delay of a retry.
     pub limiter: Box<dyn RateLimiter<K>>,
-    /// Determines whether a rate-limited add counts as a failure if the key already has an earlier retry or is already queued.
+    /// Whether a rate-limited add counts as a failure if the key already has an earlier retry or is already queued.
     pub charge: RetryAccounting,
-    /// How long the queue remembers an idle key's failures. A key is idle if it is not queued, delayed or in flight. With `None`, the queue
-    /// remembers failures until `forget` is called, as in client-go. The queue then keeps one record for each key that has failed and was
-    /// never forgotten. The default is one hour.
+    /// How long the queue remembers the failures of an idle key. A key is idle if it is not queued, delayed or in
+    /// flight. With `None`, failures are remembered until `forget` is called, as in client-go. The queue then keeps a
+    /// record of every key that has failed and was never forgotten. The default is one hour.
     ///
-    /// After this time, the next call to a queue method removes the failures and calls the limiter's `forget` for the key. If a worker
-    /// waits for a key, the queue does not wait for another call.
+    /// After this time, the next method call on the queue removes the failures and calls `forget` on the limiter. The
+    /// removal does not depend on another call while a worker waits for a key.
     pub keep_failures: Option<Duration>,
-    /// What happens to a pending retry (a delay after a failure) when its key is added without a delay.
+    /// What happens to a pending retry (a delay after a failure) if its key is added without a delay.
     pub pending_retry: DelayPolicy,
-    /// What happens to a pending reminder (a delay without a failure) when its key is added without a delay.
+    /// What happens to a pending reminder (a delay without a failure) if its key is added without a delay.
     pub pending_reminder: DelayPolicy,
-    /// Limits how many keys per second all workers together can dequeue. A key stays queued while it waits for a token. A worker that stops
-    /// waiting for a key consumes no token. `None` means no limit.
+    /// Limits how many keys all workers together can dequeue per second. A key stays queued while it waits for a token.
+    /// A worker that stops waiting for a key does not consume a token. `None` means no limit.
     pub dequeue_limit: Option<TokenBucket>,
-    /// The metrics provider. `None` disables metrics, and the queue then reads the clock less often. The metrics stay registered until the
-    /// queue and its last guard are dropped. Queues with the same name share metric series. [`MetricsStyle`] lists the metrics.
+    /// The metrics provider. With `None`, metrics are disabled, and the queue reads the clock less often. The metrics
+    /// stay registered until the queue and its last guard have been dropped. Queues with the same name share their
+    /// metric series. [`MetricsStyle`] lists the metrics.
     pub metrics: Option<Arc<dyn Provider>>,
-    /// The labels and buckets of the metrics.
+    /// The labels and histogram buckets of the metrics.
     pub metrics_style: MetricsStyle,
 }
 
-/// Determines what happens to a pending delay when its key is added without a delay.
+/// Determines what happens to a pending delay if its key is added without a delay.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum DelayPolicy {
-    /// Keeps both the add and the pending delay. The key is processed immediately, and again when the delay ends. client-go uses this rule.
+    /// Keeps both the add and the pending delay. The key is processed immediately, and again when the delay ends, as in
+    /// client-go.
     #[default]
     Keep,
-    /// Keeps only the earliest time at which the key must be processed. Adding the key without a delay cancels a pending delay, and a delay
-    /// that is requested while the key is queued is ignored. controller-runtime uses this rule.
+    /// Keeps only the earliest time at which the key must be processed. Adding the key without a delay cancels a
+    /// pending delay. A delay that is requested while the key is queued is ignored. This is the rule in
+    /// controller-runtime.
     Absorb,
-    /// Keeps only the pending delay. Adding the key has no effect while a delay is pending. The key is processed when the delay ends, so an
-    /// event does not shorten a key's back-off.
+    /// Keeps only the pending delay. Adding the key has no effect while a delay is pending. The key is processed when
+    /// the delay ends, so an event cannot shorten the back-off of a key.
     Respect,
 }
 
-/// Determines when a rate-limited add counts as a failure. If the limiter uses tokens, each failure also consumes a token.
+/// Determines when a rate-limited add counts as a failure. Each failure also consumes a token if the limiter uses
+/// tokens.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum RetryAccounting {
-    /// Counts a rate-limited add only if it reports a new failure. The add does not count if an earlier retry of the key is pending, or if
-    /// the queue drops the add because the key is queued. [`WorkItem::retry`](crate::WorkItem::retry) always counts, because the worker has
-    /// just failed.
+    /// Counts a rate-limited add only if it reports a new failure. The add does not count if an earlier retry of the
+    /// key is pending, or if the add is dropped because the key is queued. [`WorkItem::retry`](crate::WorkItem::retry)
+    /// always counts, because the worker has just failed.
     #[default]
     IfScheduled,
-    /// Counts every rate-limited add, even if the queue is shut down. client-go uses this rule.
+    /// Counts every rate-limited add, even during a shutdown, as in client-go.
     Always,
 }
 
@@ -94,7 +98,7 @@ impl<K, C: Default> Default for QueueConfig<K, C> {
 }
 
 impl<K, C> QueueConfig<K, C> {
-    /// Creates the default configuration with `clock`.
+    /// Creates the default configuration with the given clock.
     pub fn new(clock: C) -> Self {
         Self {
             name: String::new(),

@@ -1,4 +1,4 @@
-//! A handle that waits for a shutdown to end.
+//! A handle that waits for the end of a shutdown.
 
 use std::fmt;
 use std::future::Future;
@@ -16,29 +16,30 @@ use crate::sync::{Arc, thread};
 use crate::wait::Unpark;
 use crate::wakers::WaiterId;
 
-/// The state of a queue when its shutdown ended, or when waiting for the shutdown timed out.
+/// The state of a queue when its shutdown ended, or when the wait for its end timed out.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ShutdownReport<K> {
-    /// The shutdown mode when the report was made.
+    /// The shutdown mode at the time of the report.
     pub mode: ShutdownMode,
-    /// Whether the shutdown has ended. `false` only if the wait timed out first.
+    /// Whether the shutdown has ended. `false` only if the wait timed out.
     pub complete: bool,
-    /// The keys that are still queued, in no particular order. A key that was added again while in flight is also in `in_flight`.
+    /// The keys that are still queued, in no particular order. A key that was added again while in flight is also
+    /// listed in `in_flight`.
     pub queued: Vec<K>,
-    /// The keys with a pending delay.
+    /// The keys that have a pending delay.
     pub delayed: Vec<K>,
     /// The keys that workers are still processing.
     pub in_flight: Vec<K>,
-    /// The number of adds of any kind that were rejected since the shutdown began.
+    /// The number of adds of any kind that have been rejected since the shutdown began.
     pub refused: u64,
 }
 
-/// A handle that waits for a shutdown to end. Threads call [`wait`](Drain::wait), and tasks await the drain as a future. Any number
-/// of drains can wait for one queue.
+/// A handle that waits for the end of a shutdown. Threads call [`wait`](Drain::wait), and tasks await the drain as a
+/// future. Any number of drains can wait on the same queue.
 ///
-/// The queue's current shutdown mode determines when the wait ends. Therefore, a later call to [`shut_down`] with a stricter mode
-/// can end a wait that takes too long. Queued keys are processed only while workers keep calling `get`.
+/// When the wait ends depends on the current shutdown mode of the queue. Therefore, a later call of [`shut_down`] with
+/// a stricter mode can end a wait that takes too long. Queued keys are only processed while workers keep calling `get`.
 ///
 /// # Examples
 ///
@@ -74,7 +75,7 @@ impl<K: Clone, C: Clock> Drain<K, C> {
         Self { shared, deadline: None, id: None, sleep: None }
     }
 
-    /// Limits the wait to `timeout` from now. If the wait times out, the report lists the remaining keys. The timeout does not
+    /// Limits the wait to `timeout` from now. After a timeout, the report lists the remaining keys. A timeout does not
     /// affect the queue.
     #[must_use = "nothing waits until the drain is awaited"]
     pub fn with_timeout(mut self, timeout: Duration) -> Self {
@@ -83,7 +84,7 @@ impl<K: Clone, C: Clock> Drain<K, C> {
         self
     }
 
-    /// Blocks the thread until the shutdown ends or the timeout elapses.
+    /// Blocks the thread until the shutdown has ended or the timeout has elapsed.
     pub fn wait(mut self) -> ShutdownReport<K> {
         let waker = Waker::from(StdArc::new(Unpark(thread::current())));
         loop {
@@ -96,7 +97,7 @@ impl<K: Clone, C: Clock> Drain<K, C> {
 
     fn poll_report(&mut self, waker: &Waker) -> Option<ShutdownReport<K>> {
         let over = self.deadline.is_some_and(|deadline| deadline <= self.shared.clock.now());
-        // Clone the waker outside the lock, because cloning a waker runs executor code.
+        // Clone the waker outside the lock, because cloning runs executor code.
         let waker = waker.clone();
         let mut section = self.shared.section();
         let complete = section.engine.is_drained();

@@ -1,4 +1,4 @@
-//! The queue's state machine. The engine takes no locks, spawns no tasks and never waits. Callers pass the current time.
+//! The queue's state machine. The engine does not lock, spawn tasks or wait. Callers pass the current time.
 
 mod add;
 mod handout;
@@ -28,22 +28,24 @@ use crate::order::{Order, Queued, Ticket};
 use crate::panic::{Panic, catch};
 use crate::shutdown::ShutdownMode;
 
-/// A queue's keys, delays and retries, with one record per key. All times are in nanoseconds since the queue's creation. Callers pass a
-/// key's hash, because keys must be hashed outside the lock.
+/// The keys, delays and retries of a queue, with one record per key. All times are in nanoseconds since the queue was
+/// created. Callers pass the hash of each key, because keys must be hashed outside the lock.
 ///
-/// The engine queues a key whose delay has ended at the next `get`, or at the next call for the same key. Adding other keys does not queue
-/// the delayed key. While a `get` waits, the queue's alarm or the waiting thread calls the engine when a delay ends.
+/// When a delay ends, the key is queued at the next `get` or at the next call for the same key. Adding other keys does
+/// not queue the delayed key. While a `get` waits, the queue's alarm or the waiting thread calls the engine when a
+/// delay ends.
 ///
 /// # User code
 ///
-/// Keys, orders, limiters and metrics providers can panic. The engine calls this user code in one of two ways. Either the engine's state is
-/// consistent at the call, so that a panic can propagate immediately, or the engine makes the call through [`Trash::catch`].
+/// Keys, orders, limiters and metrics providers are user code that can panic. The engine calls user code in one of two
+/// ways. Either the engine is in a consistent state, so that a panic can propagate immediately, or the call goes
+/// through [`Trash::catch`].
 pub(crate) struct Engine<K> {
     table: Table<K>,
     order: Box<dyn Order<K>>,
     timed: bool,
-    /// Whether the order's last `pop` returned no key although the order contains keys. The engine calls `pop` again after the set of
-    /// queued keys or in-flight keys changes.
+    /// Whether the last `pop` of the order returned no key although the order contains keys. The engine calls `pop`
+    /// again after the set of queued keys or of in-flight keys has changed.
     is_withheld: bool,
     timers: TimerSet,
     limiter: Box<dyn RateLimiter<K>>,
@@ -59,7 +61,7 @@ pub(crate) struct Engine<K> {
     trash: Trash<K>,
 }
 
-/// Values that must be dropped outside the lock, because dropping them runs user code or takes a long time.
+/// Values that must be dropped outside the lock, because their drop runs user code or takes a long time.
 pub(crate) struct Trash<K> {
     key: Option<K>,
     rare: Option<Box<Rare<K>>>,
@@ -95,7 +97,7 @@ impl<K> Engine<K> {
         (engine, config.clock, config.name)
     }
 
-    /// Returns `true` if an operation in the inbox must record the time of its call.
+    /// Returns `true` if an operation in the inbox must record the time at which it was called.
     pub(crate) fn wants_time(&self) -> bool {
         self.timed || self.observer.is_some() || self.keep_failures.is_some()
     }
@@ -117,7 +119,8 @@ impl<K> Engine<K> {
         }
     }
 
-    /// Returns `true` if the queue is shutting down and has no more keys to dequeue. A guard that is dropped later can still queue its key.
+    /// Returns `true` if the queue is shutting down and has no more keys to dequeue. A guard that is dropped later can
+    /// still queue its key.
     pub(crate) fn is_exhausted(&self) -> bool {
         match self.mode {
             None => false,
@@ -126,8 +129,8 @@ impl<K> Engine<K> {
         }
     }
 
-    /// Returns the number of keys that can be dequeued now. The count excludes keys whose delay has ended but that the engine has not
-    /// queued yet.
+    /// Returns the number of keys that can be dequeued now. This number excludes keys whose delay has ended but that
+    /// have not been queued yet.
     pub(crate) fn available(&mut self, now: &Now<'_>) -> usize {
         let queued = self.counts.queued;
         if queued == 0 || self.is_withheld || self.is_exhausted() {
@@ -139,7 +142,8 @@ impl<K> Engine<K> {
         }
     }
 
-    /// Returns the next time at which a key may become available without a call to the queue, for example because a delay ends.
+    /// Returns the next time at which a key may become available without a call to the queue, for example because a
+    /// delay ends.
     pub(crate) fn next_wake(&mut self, now: &Now<'_>) -> Option<u64> {
         if self.is_exhausted() {
             return None;
@@ -162,8 +166,8 @@ impl<K> Engine<K> {
         self.observer.as_deref_mut().map_or_else(Vec::new, Observer::take_new_depths)
     }
 
-    /// Stores the gauge for a `depth` series, and returns the series' previous gauge. After a panic in the metrics provider, returns
-    /// `gauge` instead.
+    /// Stores the gauge of a `depth` series, and returns the previous gauge of this series. Returns `gauge` instead if
+    /// the metrics provider has panicked.
     pub(crate) fn keep_gauge(&mut self, depth: Depth, gauge: Pull) -> Option<Pull> {
         match self.observer.as_deref_mut() {
             Some(observer) => observer.keep_gauge(depth, gauge),
@@ -171,7 +175,8 @@ impl<K> Engine<K> {
         }
     }
 
-    /// Disables the metrics after a panic in the provider. The caller must drop the returned observer outside the lock.
+    /// Disables the metrics after the provider has panicked. The caller must drop the returned observer outside the
+    /// lock.
     pub(crate) fn take_observer(&mut self) -> Option<Box<Observer>> {
         self.observer.take()
     }
@@ -182,7 +187,7 @@ impl<K> Engine<K> {
         any.then(|| std::mem::take(&mut self.trash))
     }
 
-    /// Passes a state change to the observer. If the metrics provider panics, the engine does not call it again.
+    /// Reports a state change to the observer. If the metrics provider panics, it is not called again.
     fn observe(&mut self, update: impl FnOnce(&mut Observer)) {
         if let Some(observer) = &mut self.observer
             && self.trash.catch(|| update(observer)).is_none()
@@ -207,7 +212,7 @@ impl<K> Engine<K> {
         Added::ShutDown
     }
 
-    /// Removes an idle record if it has no failures. Otherwise, sets the time at which its failures expire.
+    /// Removes an idle record without failures. If the record has failures, sets the time at which they expire.
     fn rest(&mut self, ticket: Ticket, now: &Now<'_>) {
         let record = &self.table[ticket];
         if !record.state.is_idle() {
@@ -245,8 +250,8 @@ impl<K> Trash<K> {
         }
     }
 
-    /// Calls user code during an operation. If the user code panics, the operation continues, and the panic propagates when the operation
-    /// ends.
+    /// Calls user code in the middle of an operation. If the user code panics, the operation continues, and the panic
+    /// propagates at its end.
     fn catch<T>(&mut self, call: impl FnOnce() -> T) -> Option<T> {
         catch(call).map_err(|panic| self.rare().panic = Some(panic)).ok()
     }

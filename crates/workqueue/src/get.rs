@@ -1,4 +1,4 @@
-//! The futures and functions that dequeue a key.
+//! The futures and functions that dequeue keys.
 
 use std::cell::Cell;
 use std::fmt;
@@ -32,15 +32,16 @@ pub enum TryGetError {
 }
 
 impl<K: Clone, C: Clock> WorkItem<K, C> {
-    /// Marks the key as done and dequeues the next key, in one critical section. Blocks like
+    /// Marks the key as done and dequeues the next key, in a single critical section. Blocks like
     /// [`WorkQueue::blocking_get`](crate::WorkQueue::blocking_get) if no key is available.
     pub fn blocking_next(self) -> Option<Self> {
         let shared = Arc::clone(self.shared());
         Wait::new(&shared, Some(self)).block()
     }
 
-    /// Marks the key as done and dequeues the next key, in one critical section. Waits like [`WorkQueue::get`](crate::WorkQueue::get) if no
-    /// key is available. The key is marked as done even if the future is dropped before it is first polled.
+    /// Marks the key as done and dequeues the next key, in a single critical section. Waits like
+    /// [`WorkQueue::get`](crate::WorkQueue::get) if no key is available. The key is marked as done even if the future
+    /// is dropped before it is first polled.
     pub async fn next(self) -> Option<Self>
     where
         C: Timer,
@@ -80,7 +81,7 @@ impl<K: Clone, C: Timer> Future for Get<'_, K, C> {
         match step {
             Step::Item(item) => Poll::Ready(Some(item)),
             Step::ShutDown => Poll::Ready(None),
-            // This variant's timeout is for waiting threads. The queue's alarm wakes waiting tasks.
+            // The timeout applies to waiting threads. The queue's alarm wakes waiting tasks.
             Step::Wait(_) => {
                 READY_IN_A_ROW.set(0);
                 Poll::Pending
@@ -93,12 +94,12 @@ thread_local! {
     static READY_IN_A_ROW: Cell<u32> = const { Cell::new(0) };
 }
 
-/// The number of polls without waiting after which `get` yields to the other tasks on its thread. The limit equals tokio's cooperative
-/// budget.
+/// The number of polls that return a key without waiting before `get` yields to the other tasks on its thread. This
+/// number equals tokio's cooperative budget.
 const BUDGET: u32 = 128;
 
-/// Counts a poll of `get` that did not wait. Returns `false` if the poll must yield to other tasks. Under the model checkers loom and
-/// shuttle, a poll never yields.
+/// Counts a poll of `get` that returned a key without waiting. Returns `false` if this poll must yield to other tasks.
+/// Polls never yield in the model checkers loom and shuttle.
 fn has_budget() -> bool {
     let ready = READY_IN_A_ROW.get();
     let has_budget = ready < BUDGET || cfg!(any(pintle_loom, pintle_shuttle));
@@ -114,7 +115,8 @@ pub(crate) fn try_get<K: Clone, C: Clock>(shared: &Arc<Shared<K, C>>) -> Result<
     let mut handout = section.hand_out();
     let (state, now) = section.parts();
     if handout.is_none() && state.engine.next_wake(now).is_some_and(|at| at <= now.nanos()) {
-        // A critical section fires only a few of the due timers, and the timers that fired queued no key. Fire all due timers.
+        // One critical section fires only some of the due timers, and those that fired queued no key, so fire the rest.
+        // Fire all due timers.
         drop(section);
         section = shared.caught_up();
         handout = section.hand_out();
@@ -126,7 +128,7 @@ pub(crate) fn try_get<K: Clone, C: Clock>(shared: &Arc<Shared<K, C>>) -> Result<
     };
     let panic = section.end();
     if item.is_err() {
-        // [`Step::unless_panicked`] explains why a panic propagates only if no key was dequeued.
+        // See [`Step::unless_panicked`] for why a panic propagates only if no key was dequeued.
         pass_on(panic);
     }
     item

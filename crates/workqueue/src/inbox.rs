@@ -1,18 +1,18 @@
-//! The inbox for operations of callers that cannot take the queue's lock immediately.
+//! An inbox for the operations of callers that cannot acquire the queue's lock immediately.
 
 use crate::order::Ticket;
 use crate::sync::atomic::{AtomicBool, Ordering};
 use crate::sync::{Mutex, MutexGuard};
 
-/// Operations of callers that found the queue's lock taken and did not wait for it. The next thread that takes the lock first applies these
-/// operations. Therefore, no caller can observe that an operation was applied late.
+/// The operations of callers that found the queue locked and did not wait for the lock. The next thread that acquires
+/// the lock applies these operations first. Therefore, no caller can observe that an operation was applied late.
 ///
-/// The inbox makes concurrent producers and consumers fast, because an operation in the inbox does not move the queue's tables from one
-/// processor's cache to another's. The inbox is closed while a caller waits for a key or for the end of a shutdown. An operation in the
-/// inbox would not wake that caller.
+/// The inbox makes concurrent producers and consumers fast, because an operation in the inbox does not move the queue's
+/// tables from one processor cache to another. The inbox is closed while a caller waits for a key or for the end of a
+/// shutdown, because an operation in the inbox would not wake the caller.
 #[derive(Debug)]
 pub(crate) struct Inbox<K> {
-    /// Whether the inbox may have entries. If this flag is `false`, callers do not take the inbox's lock.
+    /// Whether the inbox may contain operations. If this flag is `false`, the lock of the inbox is not acquired.
     any: AtomicBool,
     inner: Mutex<Inner<K>>,
 }
@@ -23,7 +23,7 @@ struct Inner<K> {
     late: Vec<Late<K>>,
 }
 
-/// `at` is the time of the call, if the queue needs this time.
+/// `at` is the time of the call, if the queue needs it.
 #[derive(Debug)]
 pub(crate) struct Late<K> {
     pub(crate) step: LateStep<K>,
@@ -36,7 +36,7 @@ pub(crate) enum LateStep<K> {
     Done(Ticket),
 }
 
-/// The inbox's capacity, which bounds the additional work of the next thread that takes the lock.
+/// The capacity of the inbox, which limits the additional work for the next thread that acquires the lock.
 const ROOM: usize = 64;
 
 impl<K> Inbox<K> {
@@ -44,7 +44,7 @@ impl<K> Inbox<K> {
         Self { any: AtomicBool::new(false), inner: Mutex::new(Inner { is_open: true, late: Vec::new() }) }
     }
 
-    /// Pushes an operation. Returns the operation to the caller if the inbox is closed or full.
+    /// Pushes an operation. Returns the operation if the inbox is closed or full.
     pub(crate) fn leave(&self, late: Late<K>) -> Result<(), Late<K>> {
         let mut inner = self.inner.lock();
         if !inner.is_open || inner.late.len() >= ROOM {
@@ -60,7 +60,8 @@ impl<K> Inbox<K> {
         !self.any.load(Ordering::Acquire)
     }
 
-    /// Moves the operations to the empty vector `late`. The caller must hold the queue's lock, so that the operations keep their order.
+    /// Moves all operations to the empty vector `late`. The caller must hold the queue's lock, so that operations are
+    /// applied in order.
     pub(crate) fn take(&self, late: &mut Vec<Late<K>>) {
         self.swap(self.inner.lock(), late);
     }

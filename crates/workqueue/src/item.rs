@@ -1,4 +1,4 @@
-//! The guard of a key in flight.
+//! The guard of a key that is in flight.
 
 use std::fmt;
 use std::ops::Deref;
@@ -15,11 +15,12 @@ use crate::sync::Arc;
 
 /// A guard for a key that a worker is processing.
 ///
-/// No other worker gets the same key while this guard exists. Dropping the guard marks the key as done, like client-go's `Done`. The guard
-/// is also dropped if the worker panics or its task is cancelled. Only the guard's owner can mark the key as done, and only once.
+/// No other worker gets the same key while this guard exists. Dropping the guard marks the key as done, like
+/// client-go's `Done`. This also happens if the worker panics or if its task is cancelled. Only the owner of the guard
+/// can mark the key as done, and only once.
 ///
-/// The guard keeps its queue alive and can be dropped on any thread. Dropping the guard can propagate [a panic from user
-/// code](crate::WorkQueue#panics).
+/// The guard keeps its queue alive, and can be dropped on any thread. Dropping the guard can propagate [a panic from
+/// user code](crate::WorkQueue#panics).
 ///
 /// # Examples
 ///
@@ -41,7 +42,7 @@ use crate::sync::Arc;
 #[must_use = "dropping the guard marks the key as done"]
 pub struct WorkItem<K, C: Clock = StdClock> {
     shared: Arc<Shared<K, C>>,
-    /// `None` after the key was marked as done.
+    /// `None` once the key has been marked as done.
     ticket: Option<Ticket>,
     priority: i32,
     key: K,
@@ -62,7 +63,7 @@ impl<K, C: Clock> WorkItem<K, C> {
         self.priority
     }
 
-    /// Returns the number of the key's failures since the last call to `forget`, up to 65,535.
+    /// Returns the number of failures of the key since the last call to `forget`, up to 65,535.
     pub fn num_requeues(&self) -> u32 {
         let section = self.shared.section();
         self.ticket.map_or(0, |ticket| section.engine.failures(ticket, &section.now))
@@ -71,23 +72,24 @@ impl<K, C: Clock> WorkItem<K, C> {
     /// Marks the key as done, like dropping the guard.
     pub fn done(self) {}
 
-    /// Marks the key as done after success, and resets the key's failure count.
+    /// Marks the key as done after a success, and resets its failure count.
     pub fn forget(self) {
         self.finish(|engine, ticket, _| engine.succeed(ticket));
     }
 
-    /// Marks the key as done after a failure, counts the failure, and adds the key again with the same priority after the limiter's delay.
+    /// Marks the key as done after a failure, increments its failure count, and adds the key again with the same
+    /// priority after the limiter's delay.
     ///
-    /// The failure counts even if another add or a shorter pending delay makes the key available earlier. While the queue is shutting
-    /// down, the failure counts only with [`RetryAccounting::Always`](crate::RetryAccounting).
+    /// The failure counts even if the key becomes available earlier because of another add or a shorter pending delay.
+    /// During a shutdown, the failure counts only with [`RetryAccounting::Always`](crate::RetryAccounting).
     pub fn retry(self) -> Added {
         let priority = self.priority;
         self.finish(|engine, ticket, now| engine.retry(ticket, Failed::Held, None, priority, now))
             .unwrap_or(Added::ShutDown)
     }
 
-    /// Marks the key as done after success, resets the key's failure count, and adds the key again with the same priority after the delay
-    /// `after`.
+    /// Marks the key as done after a success, resets its failure count, and adds the key again with the same priority
+    /// after the delay `after`.
     pub fn requeue_after(self, after: Duration) -> Added {
         let priority = self.priority;
         let revisit = |engine: &mut Engine<K>, ticket, now: &Now<'_>| {
@@ -101,12 +103,13 @@ impl<K, C: Clock> WorkItem<K, C> {
         &self.shared
     }
 
-    /// Removes the ticket from the guard. The caller must then mark the key as done.
+    /// Takes the ticket out of the guard. The caller must then mark the key as done.
     pub(crate) fn release(&mut self) -> Option<Ticket> {
         self.ticket.take()
     }
 
-    /// Calls `step` and marks the key as done, in one critical section. The key is marked as done even if `step` panics.
+    /// Calls `step` and marks the key as done, in a single critical section. The key is marked as done even if `step`
+    /// panics.
     fn finish<T>(mut self, step: impl FnOnce(&mut Engine<K>, Ticket, &Now<'_>) -> T) -> Option<T> {
         let ticket = self.ticket?;
         let shared = Arc::clone(&self.shared);

@@ -1,4 +1,4 @@
-//! The state of a key, as callers can observe it.
+//! The state of a key, as seen by callers.
 
 use std::time::Instant;
 
@@ -8,7 +8,7 @@ use std::time::Instant;
 pub enum Added {
     /// The key was queued, or its delay was set or shortened.
     Scheduled,
-    /// The call had no effect, because the key already needed processing or had a delay.
+    /// The call had no effect, because the key was already queued or delayed.
     Merged,
     /// The call was rejected, because the queue is shutting down.
     ShutDown,
@@ -24,7 +24,7 @@ pub enum DelayKind {
     Reminder,
 }
 
-/// The number of keys in a queue, by state. A key with several states is counted once for each state.
+/// The number of keys in a queue, by state. A key that is in several states is counted once for each of them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Counts {
@@ -32,16 +32,15 @@ pub struct Counts {
     pub queued: usize,
     /// The number of keys that workers are processing.
     pub in_flight: usize,
-    /// The number of in-flight keys that were added again. When the worker marks an added key as done, the key is
-    /// queued.
+    /// The number of in-flight keys that were added again. Such a key is queued when its worker marks it as done.
     pub dirty_in_flight: usize,
-    /// The number of keys with a pending delay.
+    /// The number of keys that have a pending delay.
     pub delayed: usize,
-    /// The number of keys that are not queued, delayed or in flight, but still have remembered failures.
+    /// The number of keys that are not queued, delayed or in flight, but whose failures are still remembered.
     pub idle: usize,
 }
 
-/// The state of one key in a queue.
+/// The state of a single key in a queue.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct KeyState<K> {
@@ -61,7 +60,7 @@ pub struct KeyState<K> {
 
 impl Counts {
     /// Returns the number of dirty keys: queued keys, and keys that were added again while in flight. The `depth`
-    /// metric reports this number, as in client-go.
+    /// metric reports the same number, as in client-go.
     pub fn depth(&self) -> usize {
         self.queued + self.dirty_in_flight
     }

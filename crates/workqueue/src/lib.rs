@@ -26,14 +26,14 @@
 //!
 //! # Main types
 //!
-//! - [`WorkQueue`] dispatches each key to one worker at a time. A key can be queued immediately, after a delay, or as a retry. The queue
-//!   combines client-go's three queues: the base queue, the delaying queue and the rate-limiting queue.
-//! - [`WorkItem`] is a guard for a key that a worker processes. Dropping the guard marks the key as done.
+//! - [`WorkQueue`] gives each key to one worker at a time. A key can be queued immediately, after a delay, or as a
+//!   retry. The queue combines client-go's base queue, delaying queue and rate-limiting queue.
+//! - [`WorkItem`] is a guard for a key that a worker is processing. Dropping the guard marks the key as done.
 //! - [`QueueConfig`] configures the clock, the [`Order`], the rate limiter, the [`DelayPolicy`] and the metrics.
 //!   [`MetricsStyle`] lists the metrics.
 //! - [`Fifo`], [`Priority`] and [`Fair`] are the built-in orders.
-//! - [`ShutdownMode`] determines how a queue shuts down. [`Drain`] waits for the shutdown to end, and [`ShutdownReport`] lists the
-//!   remaining keys.
+//! - [`ShutdownMode`] determines how a queue shuts down. [`Drain`] waits for the end of the shutdown, and
+//!   [`ShutdownReport`] lists the remaining keys.
 //!
 //! # client-go's names
 //!
@@ -51,7 +51,7 @@
 //!
 //! # Which clock
 //!
-//! The queue reads time only through its [`ratelimit::Clock`], which is a type parameter.
+//! The queue gets the time only from its [`ratelimit::Clock`], which is a type parameter.
 //!
 //! | workers | clock | what wakes a worker when a delay ends |
 //! |---|---|---|
@@ -63,8 +63,8 @@
 //!
 //! # Differences from client-go
 //!
-//! In all other respects, the queue behaves like client-go's queue. `tests/it/` contains client-go's test cases, and `tests/ROWS.md` lists
-//! them.
+//! In all other respects, the queue behaves like client-go's queue. `tests/it/` contains client-go's test cases, which
+//! are listed in `tests/ROWS.md`.
 //!
 //! | What | client-go | here | Why | Test |
 //! |---|---|---|---|---|
@@ -106,7 +106,7 @@
 //! | Starvation | possible | impossible with [`Priority::with_ageing`] | | `with_ageing_nothing_starves` |
 //! | The 26th priority | all later changes to any priority go to one series | only changes to the additional priorities do | no series freezes or becomes negative | `x11_cardinality_latch_then_decrements` |
 //!
-//! The compiler rejects a second `done` for one guard. The following code compiles:
+//! The compiler rejects a second call of `done` for the same guard. The following code compiles:
 //!
 //! ```
 //! # let queue: pintle_workqueue::WorkQueue<&str> = pintle_workqueue::WorkQueue::default();
@@ -163,7 +163,7 @@ pub use parallelize::{PiecePanic, Unfinished, parallelize_until};
 pub use queue::{AddOptions, WorkQueue};
 pub use shutdown::ShutdownMode;
 
-// Runs the README's examples as doc tests.
+// Runs the examples in the README as doc tests.
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]
 struct Readme;

@@ -1,4 +1,4 @@
-//! The queue's metrics, with the names that client-go and controller-runtime use.
+//! The metrics of the queue, with the names that client-go and controller-runtime use.
 
 mod ages;
 mod depths;
@@ -14,7 +14,7 @@ use crate::key_state::Counts;
 
 pub(crate) use observer::{Observer, Stamps};
 
-/// The labels and buckets of a queue's metrics. Every variant uses the same metric names.
+/// The labels and histogram buckets of a queue's metrics. The metric names are the same in every variant.
 ///
 /// | name | kind | value |
 /// |---|---|---|
@@ -29,9 +29,9 @@ pub(crate) use observer::{Observer, Stamps};
 /// | `workqueue_delayed` | gauge | keys with a pending delay; not in client-go |
 /// | `workqueue_oldest_queued_seconds` | gauge | the age of the oldest queued key; not in client-go |
 ///
-/// Gauges are computed when they are scraped. Gauges include keys whose delay has ended, even if no worker has called the queue since the
-/// delay ended. Counters and histograms are updated under the queue's lock. If the provider panics, the queue does not call it again. The
-/// panic propagates from the queue method that called the provider, unless that method returns a key.
+/// Gauges are computed when they are scraped. Gauges include keys whose delay has ended, even if no worker has called
+/// the queue since then. Counters and histograms are updated under the queue's lock. If the provider panics, it is not
+/// called again. The panic propagates from the queue method that called the provider, unless this method returns a key.
 ///
 /// ```
 /// use pintle_metrics::InMemoryProvider;
@@ -54,15 +54,15 @@ pub enum MetricsStyle {
     /// Metrics have the label `name`. The largest histogram bucket is 10 s.
     #[default]
     ClientGo,
-    /// Metrics have the labels `name` and `controller`, with the same value. `workqueue_depth` also has the label `priority`. The largest
-    /// histogram bucket is 1000 s. `workqueue_retries_total` ignores adds with a zero delay.
+    /// Metrics have the labels `name` and `controller`, which have the same value. `workqueue_depth` also has the label
+    /// `priority`. The largest histogram bucket is 1000 s. `workqueue_retries_total` ignores adds without a delay.
     ///
-    /// A queue reports at most 25 values of `priority`. Keys with other priorities are counted under the value
+    /// A queue reports at most 25 values of `priority`. Keys with other priorities are reported under the value
     /// `exceeded_cardinality_limit`.
     ControllerRuntime,
 }
 
-/// The bounds of controller-runtime's histograms, in seconds. The first ten bounds are client-go's.
+/// The bounds of controller-runtime's histogram buckets, in seconds. The first ten bounds are also client-go's.
 const BUCKETS: [f64; 12] = [1e-8, 1e-7, 1e-6, 1e-5, 1e-4, 1e-3, 1e-2, 1e-1, 1e0, 1e1, 1e2, 1e3];
 
 /// The maximum number of `priority` label values per queue, as in controller-runtime.
@@ -157,8 +157,8 @@ pub(crate) struct Gauges {
     pub(crate) register: Box<dyn Fn(Depth) -> Pull + Send + Sync>,
 }
 
-/// A series of the `depth` metric. The series counts the dirty keys with one priority. The series without a priority counts the dirty keys
-/// of all priorities that have no separate series.
+/// A series of the `depth` metric. The series counts the dirty keys with one priority. The series without a priority
+/// counts the dirty keys of all priorities without a series of their own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Depth(Option<i32>);
 

@@ -7,10 +7,10 @@ use pintle_ratelimit::Clock;
 
 use crate::panic::{Panic, catch};
 
-/// The time of a queue operation. The clock is read on the first use, because most operations on a queue without delays do not need the
-/// time.
+/// The time of a queue operation. The clock is read lazily, because most operations on a queue without delays do not
+/// need the time.
 ///
-/// If the clock panics, the operation continues with the latest known time and propagates the panic at its end.
+/// If the clock panics, the operation continues with the latest known time, and the panic propagates at its end.
 pub(crate) struct Now<'a> {
     clock: &'a dyn Clock,
     epoch: Instant,
@@ -62,7 +62,7 @@ impl<'a> Now<'a> {
     }
 }
 
-/// Converts a duration to nanoseconds. A duration of more than 584 years becomes `u64::MAX`, which means "never".
+/// Converts a duration to nanoseconds. Durations of more than 584 years become `u64::MAX`, which means "never".
 pub(crate) fn nanos(duration: Duration) -> u64 {
     u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
 }

@@ -10,10 +10,10 @@ pub use fair::Fair;
 pub use fifo::Fifo;
 pub use priority::Priority;
 
-/// A number that identifies a queued key within one queue. Tickets are small and implement `Copy`.
+/// A number that identifies a queued key within its queue. Tickets are small and `Copy`.
 ///
-/// The queue passes a ticket to [`Order::push`]. The ticket identifies the pushed key until it is popped or removed. Afterwards, the queue
-/// may reuse the ticket for another key.
+/// The queue passes a ticket to [`Order::push`]. The ticket identifies the pushed key until it is popped or removed.
+/// The queue may reuse the ticket for another key afterwards.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Ticket(pub(crate) u32);
 
@@ -27,16 +27,17 @@ pub struct Queued<'a, K> {
     pub key: &'a K,
     /// The highest priority with which the key was added since it was last dequeued.
     pub priority: i32,
-    /// The time at which the key was added or its delay ended, in nanoseconds since the queue's creation. Always 0 if [`Order::needs_time`]
-    /// returns `false`. Times are not always ascending, because the queue may notice late that a delay has ended.
+    /// The time at which the key was added or its delay ended, in nanoseconds since the queue was created. Always 0 if
+    /// [`Order::needs_time`] returns `false`. These times may be out of order, because the queue may notice late that a
+    /// delay has ended.
     pub now: u64,
 }
 
-/// The order in which a queue returns its keys to workers, like client-go's `Queue` interface.
+/// The order in which a queue gives its keys to workers, like client-go's `Queue` interface.
 ///
-/// An order contains each ticket at most once. The queue calls all methods under its lock. Therefore, the methods must not use the queue or
-/// block, and should be fast. If a method panics, the panic propagates from the queue method that called it, and the affected key is not
-/// queued.
+/// An order contains each ticket at most once. The queue calls all methods under its lock. Therefore, the methods must
+/// not use the queue or block, and should be fast. If a method panics, the panic propagates from the queue method that
+/// called it, and the affected key is not queued.
 ///
 /// # Examples
 ///
@@ -72,21 +73,23 @@ pub struct Queued<'a, K> {
 /// assert_eq!(queue.blocking_get().as_deref(), Some(&"b"));
 /// ```
 pub trait Order<K>: Send + fmt::Debug {
-    /// Queues a key and returns its place. The place is any number that helps the order find the key. The queue passes this number to later
-    /// calls for the same key.
+    /// Queues a key and returns its place. The place is a number that helps the order to find the key, and can be
+    /// chosen freely. The queue passes this number to later calls for the same key.
     fn push(&mut self, key: Queued<'_, K>) -> u64;
 
     /// Removes the next key and returns its ticket.
     ///
-    /// A non-empty order can return `None` to withhold its keys. While a `get` waits, the queue calls `pop` again when the queued keys or
-    /// the keys in flight change: when a key is added or removed, when a guard is dropped, or when a delay ends.
+    /// An order can return `None` to withhold its keys. While a `get` waits, the queue calls `pop` again each time the
+    /// queued keys or the in-flight keys change: when a key is added or removed, when a guard is dropped, or when a
+    /// delay ends.
     fn pop(&mut self) -> Option<Ticket>;
 
-    /// Removes a queued key. `place` is the key's current place.
+    /// Removes a queued key. `place` is the current place of the key.
     fn remove(&mut self, key: Queued<'_, K>, place: u64);
 
-    /// Updates the place of a queued key that was added again, and returns the new place. `place` is the previous place. `priority` is the
-    /// highest priority with which the key was added since it was last dequeued. The default implementation keeps the place.
+    /// Updates the place of a queued key that was added again, and returns the new place. `place` is the previous
+    /// place. `priority` is the highest priority with which the key was added since it was last dequeued. The default
+    /// implementation returns the same place.
     fn touch(&mut self, key: Queued<'_, K>, place: u64, priority: i32) -> u64 {
         let _ = (key, priority);
         place
@@ -100,15 +103,16 @@ pub trait Order<K>: Send + fmt::Debug {
         self.len() == 0
     }
 
-    /// Returns `true` if this order uses [`Queued::now`]. If no part of the queue needs times, the queue reads the clock less often.
+    /// Returns `true` if this order uses [`Queued::now`]. The queue reads the clock less often if no part of it needs
+    /// the time.
     fn needs_time(&self) -> bool {
         false
     }
 }
 
 impl Ticket {
-    /// Returns the ticket's number. Keys that are in the queue at the same time have different numbers, which are small enough to serve as
-    /// indexes.
+    /// Returns the ticket's number. Keys that are in the queue at the same time have different numbers, which are small
+    /// enough to be used as indexes.
     pub fn index(self) -> usize {
         self.0 as usize
     }
@@ -149,7 +153,7 @@ pub(crate) mod tests {
         let (mut weights, mut next) = ([0; 4], 0);
         for step in 0..20_000 {
             if step % 2000 == 0 {
-                // Change the proportions of the operations over time, so that the order grows and shrinks.
+                // Change the mix of operations over time, so that the order grows and shrinks.
                 weights = [(); 4].map(|()| 1 + dice(&mut seed, 4));
             }
             now += 1 + dice(&mut seed, 3);

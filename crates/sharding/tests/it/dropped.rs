@@ -90,8 +90,8 @@ async fn run_after_dropped_run_moves_only_its_share() {
     pass(1.0).await;
     assert_eq!((ledger.owners(), ledger.starts_so_far()), (owners, starts + share));
     ledger.check(0);
-    // The new run lists the leases to find replicas with a different number of shards. It recognizes the leases of its
-    // own replica by their records.
+    // The new run lists the leases to find replicas with a different number of shards. The new run recognizes the
+    // leases of its own replica by their records.
     let requests = server.take_requests();
     assert!(requests.iter().any(|request| request.verb() == Verb::List));
     assert_eq!(ledger.owners().len(), SHARDS as usize);

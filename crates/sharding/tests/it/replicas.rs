@@ -226,7 +226,7 @@ async fn stopping_replica_drains_and_hands_over() {
 async fn next_replica_takes_an_unclaimed_shard() {
     let (server, ledger) = (Collection::default(), Ledger::default());
     let a = usual().start(&server, &ledger, "a");
-    // Replica "a" is a member of the fleet, but cannot take a shard.
+    // Replica "a" is a member of the fleet, but is not able to acquire a shard.
     a.client.faults().when(|request| {
         let member = request.key().is_none_or(|key| key.name().contains("member"));
         (!member && request.verb() == Verb::Create).then(|| Outcome::refused(403, Reason::Forbidden))
@@ -315,7 +315,7 @@ async fn shard_source_lists_only_its_own_objects() {
         let Call::List { options } = &request.call else { panic!("{request}") };
         assert_eq!(options.shard_selector, source.shard.to_string());
     }
-    // The watch of a shard's source reports only bookmarks and changes of objects in the shard.
+    // The watch of a shard's source only reports bookmarks and changes to objects of the shard.
     let options =
         WatchOptions { allow_bookmarks: true, resource_version: server.revision().to_string(), ..Default::default() };
     let mut events = sources[0].watch(&options).await.unwrap();

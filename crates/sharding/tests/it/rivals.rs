@@ -1,4 +1,4 @@
-//! Tests of replicas with different numbers of shards, as in a rollout that changes the number.
+//! Tests of replicas with different numbers of shards, as in a rollout that changes this number.
 
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -17,7 +17,7 @@ fn of(shards: u32) -> Setup {
     Setup { shards, ..usual() }
 }
 
-/// Starts two replicas with six shards, and later two replicas with nine shards.
+/// Starts two replicas with six shards, and two replicas with nine shards at a later time.
 async fn rollout(server: &Collection<Lease>, ledger: &Ledger) -> ([Replica; 2], [Replica; 2]) {
     let old = ["a", "b"].map(|identity| of(6).start(server, ledger, identity));
     pass(10.0).await;
@@ -60,8 +60,8 @@ async fn new_shard_count_waits_for_leases_of_dead_replicas() {
     assert!(ledger.longest_gap() <= Duration::from_millis(15_500), "{:?}", ledger.longest_gap());
 }
 
-/// The old replicas lose their connection to the server. When they reach the server again, the old leases are free, and
-/// replicas with another number of shards do the work.
+/// The old replicas are disconnected from the server. When they can reach the server again, their leases are free, and
+/// replicas with a different number of shards do the work.
 #[tokio::test(start_paused = true)]
 async fn returning_replicas_with_old_shard_count_wait() {
     let (server, ledger) = (Collection::default(), Ledger::default());
@@ -97,8 +97,8 @@ async fn replicas_with_different_shard_counts_do_not_deadlock() {
             let number = shards.first().map(|shard| shard.count() as usize);
             Some(shards.len()) == number
         };
-        // Without a watch, a replica waits for up to one lease duration after each conflict with a replica that has
-        // another number of shards.
+        // Without a watch, a replica waits for up to one lease duration after each conflict with a replica that has a
+        // different number of shards.
         let patience = if watched { 60 } else { 900 };
         let mut waited = 0;
         while !all_of_one_number() && waited < patience {
@@ -124,8 +124,8 @@ async fn replica_without_list_access_does_not_work() {
     assert_eq!(ledger.shards().len(), 6);
 }
 
-/// If a replica without list access were a member, other replicas would release shards for it. The member would then
-/// hold the leases of these shards without working.
+/// If a replica without permission to list were a member, other replicas would release shards for it, and it would hold
+/// their leases without working.
 #[tokio::test(start_paused = true)]
 async fn replica_without_list_access_is_not_a_member() {
     let (server, ledger) = (Collection::<Lease>::default(), Ledger::default());
@@ -177,7 +177,7 @@ async fn rivals_with_other_labels_are_detected() {
 #[tokio::test(start_paused = true)]
 async fn shard_taken_while_rivals_work_is_always_released() {
     let (server, ledger) = (Collection::<Lease>::default(), Ledger::default());
-    // Without a watch, a replica detects changes only in its first list and in the lists after it acquires leases.
+    // Without a watch, a replica only detects changes in its first list and in the lists after it has acquired a lease.
     server.faults().when(|request| (request.verb() == Verb::Watch).then(|| Outcome::refused(403, Reason::Forbidden)));
     let _a = Setup { release_on_cancel: false, ..of(6) }.start(&server, &ledger, "a");
     pass(5.0).await;
@@ -216,7 +216,7 @@ async fn unreadable_lease_counts_as_rival_for_its_duration() {
     assert_eq!(ledger.shards().len(), 6);
 }
 
-/// Two groups of replicas have the same name in different namespaces, and the API covers all namespaces.
+/// Two groups of replicas share a name but not a namespace, and the API covers all namespaces.
 #[tokio::test(start_paused = true)]
 async fn other_namespaces_are_ignored() {
     let (server, ledger) = (Collection::<Lease>::default(), Ledger::default());

@@ -1,4 +1,4 @@
-//! Tests of the sizes of futures. A future contains all futures that it awaits, and often contains them twice.
+//! Tests of the sizes of futures, because a future contains all futures that it awaits, often twice.
 
 use pintle_leaderelect::{Leadership, Lease};
 use pintle_sharding::{Shard, Shards, ShardsConfig};

@@ -1,4 +1,4 @@
-//! Tests of shards with all kinds of faults.
+//! Tests of shards under all kinds of faults.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -64,7 +64,7 @@ async fn survive(seed: u64, numbers: &[u32]) {
     }
     replicas.iter().for_each(|replica| replica.client.faults().heal());
     // Wait for the longest suspend, a retry pause without a watch, a lease duration on the slowest clock, and the time
-    // until the next replica takes a free shard.
+    // in which the next replica acquires a free shard.
     pass(30.0 + 87.0 + 19.0 + 13.0 + 10.0).await;
     let shards = ledger.shards();
     let number = shards.first().map(|shard| shard.count() as usize);
@@ -94,7 +94,7 @@ fn make_unlucky(client: &Client<Lease>, watched: bool, seed: u64) {
 
 #[test]
 fn each_shard_has_one_worker_and_recovers_after_faults() {
-    // Simulating a cluster with shards takes as long as simulating a hundred clusters with one lock.
+    // A cluster with shards takes as long to simulate as a hundred clusters with a single lock.
     let worlds = std::env::var("PINTLE_WORLDS").ok();
     let worlds = worlds.map_or(6, |worlds| worlds.parse::<u64>().expect("PINTLE_WORLDS").div_ceil(40));
     many(worlds, |seed| {

@@ -12,8 +12,8 @@ use crate::now::Now;
 use crate::order::Ticket;
 use crate::panic::catch;
 
-// The methods below receive the key in an `Option`. If a method does not store the key, for example because user code panics, the key stays
-// in the `Option`. The caller then drops the key outside the lock.
+// The methods below receive the key in an `Option`. If a method does not store the key, for example because user code
+// panics, the key stays in the `Option`. The caller then drops the key outside the lock.
 impl<K: Eq> Engine<K> {
     pub(crate) fn add(&mut self, hash: u32, key: &mut Option<K>, priority: i32, now: &Now<'_>) -> Added {
         if self.mode.is_some() {
@@ -93,8 +93,8 @@ impl<K: Eq> Engine<K> {
         later
     }
 
-    /// Returns the ticket of `key`. If the key's timer is due, fires the timer first. Returns `None` if the key has no record, or if the
-    /// record is idle and has no failures.
+    /// Returns the ticket of `key`. If the timer of the key is due, fires it first. Returns `None` if the key has no
+    /// record, or if its record is idle and has no failures.
     pub(super) fn find(&mut self, hash: u32, key: &K, now: &Now<'_>) -> Option<Ticket> {
         let ticket = self.table.find(hash, key)?;
         self.fire_if_due(ticket, now);
@@ -106,7 +106,8 @@ impl<K: Eq> Engine<K> {
         Some(ticket)
     }
 
-    /// Returns the ticket of `key`. If the key has no record, creates an idle record and moves the key out of the `Option`.
+    /// Returns the ticket of `key`. If the key has no record, creates an idle record and takes the key out of the
+    /// `Option`.
     #[inline]
     pub(super) fn entry(&mut self, hash: u32, key: &mut Option<K>, now: &Now<'_>) -> Ticket {
         let ticket = self.table.entry(hash, key);
@@ -174,8 +175,8 @@ impl<K> Engine<K> {
         Added::Scheduled
     }
 
-    /// Returns the kind of the delay that results from adding a delay of kind `kind` to a possibly delayed key. A pending retry stays a
-    /// retry, so that [`DelayPolicy::Respect`] still applies.
+    /// Returns the kind of delay that results from adding a delay of kind `kind` to a key that may already be delayed.
+    /// A pending retry remains a retry, so that [`DelayPolicy::Respect`] still applies.
     fn merged_kind(&self, ticket: Ticket, kind: DelayKind) -> DelayKind {
         let record = &self.table[ticket];
         if record.state.has(State::WAITING) && record.kind == DelayKind::Retry { DelayKind::Retry } else { kind }
@@ -213,8 +214,8 @@ impl<K> Engine<K> {
         Added::Scheduled
     }
 
-    /// Pushes a dirty key to the order. The key must not be in flight. If the `Order` panics, the key is no longer dirty, and its record
-    /// may be removed.
+    /// Pushes a dirty key to the order. The key must not be in flight. If the `Order` panics, the key is no longer
+    /// dirty, and its record may have been removed.
     pub(super) fn enqueue(&mut self, ticket: Ticket, now: &Now<'_>) {
         let undo_on_panic = UndoAdd { engine: self, ticket, now };
         let Engine { table, order, timed, .. } = &mut *undo_on_panic.engine;

@@ -1,4 +1,4 @@
-//! Dequeues keys, marks keys as done, and undoes adds.
+//! Operations that dequeue keys, mark keys as done, and undo adds.
 
 use super::record::State;
 use super::{Engine, queued};
@@ -14,8 +14,8 @@ pub(crate) struct Handout<K> {
 }
 
 impl<K: Clone> Engine<K> {
-    /// Dequeues the next key. Returns `None` if no key is queued, if the dequeue limit has no token now, or if the order withholds its
-    /// keys.
+    /// Dequeues the next key. Returns `None` if no key is queued, if the dequeue limit has no token, or if the order
+    /// withholds its keys.
     pub(crate) fn hand_out(&mut self, now: &Now<'_>) -> Option<Handout<K>> {
         self.fire_timers(now);
         if self.counts.queued == 0 || self.mode > Some(ShutdownMode::FinishBacklog) {
@@ -47,8 +47,8 @@ impl<K: Clone> Engine<K> {
     }
 }
 
-/// Marks a key as not dirty when dropped. This guard keeps the key's record consistent if user code panics between the removal of the key
-/// from the order and the update of its record.
+/// Marks a key as not dirty when dropped. This guard keeps the record of a key consistent if user code panics after the
+/// key was removed from the order and before its record is updated.
 pub(super) struct UndoAdd<'a, 'b, K> {
     pub(super) engine: &'a mut Engine<K>,
     pub(super) ticket: Ticket,
@@ -85,7 +85,7 @@ impl<K> Engine<K> {
         self.observe(|observer| observer.done(ticket, now.nanos()));
         if dirty {
             self.counts.dirty_in_flight -= 1;
-            // Catch a panic of the `Order`, because this thread may already be unwinding after a worker's panic.
+            // Catch a panic of the `Order`, because this thread may already be unwinding after a panic of the worker.
             if let Err(panic) = catch(|| self.enqueue(ticket, now)) {
                 self.trash.rare().panic = Some(panic);
             }

@@ -1,16 +1,16 @@
-//! A map from hashes to tickets.
+//! A map from key hashes to tickets.
 
 use hashbrown::HashTable;
 
 use crate::chunks::Chunks;
 use crate::order::Ticket;
 
-/// A hash table in segments of bounded size. The table grows by linear hashing: when the load is too high, the table splits a single
-/// segment. Therefore, an insertion moves at most one segment's entries.
+/// A hash table in segments of limited size. The table grows by linear hashing: if the load is too high, a single
+/// segment is split. Therefore, an insertion moves the entries of at most one segment.
 #[derive(Debug)]
 pub(super) struct Index {
-    /// The table has at least one segment. All hashes in segment `i` have the same low bits, and these bits equal `i`. The number of these
-    /// bits grows with the number of segments.
+    /// The segments of the table, at least one. The hashes in segment `i` all end in the same low bits, which equal
+    /// `i`. The number of these bits grows with the number of segments.
     segments: Chunks<HashTable<Entry>>,
     count: usize,
     len: usize,
@@ -22,8 +22,8 @@ struct Entry {
     ticket: Ticket,
 }
 
-/// The average number of entries per segment above which the table splits a segment. A segment is split when it has about twice this many
-/// entries.
+/// The average number of entries per segment above which the table splits a segment. A segment has about twice this
+/// number of entries when it is split.
 const LOAD: usize = 384;
 
 impl Index {
@@ -84,8 +84,8 @@ fn insert(segment: &mut HashTable<Entry>, entry: Entry) {
     segment.insert_unique(spread(entry.hash), entry, |entry| spread(entry.hash));
 }
 
-/// Mixes a hash's bits. All hashes in a segment have the same low bits, but the segment's hash table uses the lowest and the highest bits.
-/// After mixing, different hashes also differ in these bits.
+/// Mixes a hash's bits. All hashes in a segment have the same low bits, but the hash table of the segment uses the
+/// lowest and the highest bits. After mixing, different hashes also differ in the lowest bits.
 fn spread(hash: u32) -> u64 {
     let product = u64::from(hash).wrapping_mul(0x9e37_79b9_7f4a_7c15);
     product ^ (product >> 32)
@@ -106,7 +106,7 @@ pub(super) mod tests {
         }
     }
 
-    /// Returns a hash for `key`. Style 0 distributes the hashes well, and style 3 returns many equal hashes.
+    /// Returns a hash for `key`. Style 0 distributes the hashes well, and style 3 produces many equal hashes.
     pub(in crate::engine) fn hash(key: u32, style: u8) -> u32 {
         match style {
             0 => key.wrapping_mul(0x9e37_79b9).rotate_left(13),
@@ -146,7 +146,7 @@ pub(super) mod tests {
             for (key, ticket) in &expected {
                 prop_assert_eq!(index.find(hash(*key, style), |found| found == *ticket), Some(*ticket));
             }
-            // With a good hash function, all segments stay small, so no insertion moves many entries.
+            // With a good hash function, all segments stay small, and no insertion moves many entries.
             if style == 0 {
                 let largest = (0..index.count).map(|segment| index.segments[segment].len()).max();
                 prop_assert!(largest <= Some(3 * LOAD), "{:?} of {}", largest, index.len);

@@ -1,4 +1,4 @@
-//! Snapshots of the queue, for reports and debugging.
+//! Snapshots of the queue for reports and for debugging.
 
 use std::time::{Duration, Instant};
 
@@ -20,7 +20,7 @@ impl<K> Engine<K> {
 }
 
 impl<K: Clone> Engine<K> {
-    /// Appends the states of up to [`COPIED_AT_ONCE`] keys to `states`. Returns the index at which the next call must
+    /// Appends the states of up to [`COPIED_AT_ONCE`] keys to `states`. Returns the index at which the next call should
     /// continue, or `None` after the last record.
     pub(crate) fn snapshot(&self, from: usize, epoch: Instant, states: &mut Vec<KeyState<K>>) -> Option<usize> {
         let to = self.table.bound().min(from + COPIED_AT_ONCE);

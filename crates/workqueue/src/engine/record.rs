@@ -7,25 +7,28 @@ use crate::order::Ticket;
 pub(super) struct Record<K> {
     /// `None` if the record is vacant.
     pub(super) key: Option<K>,
-    /// The time at which the pending delay ends, or at which an idle key's failures expire. [`NEVER`] if the key has no pending delay and
-    /// no failures that can expire. The engine has a timer for each record whose deadline is not [`NEVER`].
+    /// The time at which the pending delay ends, or at which the failures of an idle key expire. [`NEVER`] if the key
+    /// has no pending delay and no failures that can expire. The engine has a timer for each record whose deadline is
+    /// not [`NEVER`].
     pub(super) deadline: u64,
-    /// The place that the order's `push` returned, if the key is queued.
+    /// The place returned by `push` of the order, if the key is queued.
     pub(super) place: u64,
     pub(super) priority: i32,
     pub(super) hash: u32,
-    /// The number of failures, at most `u16::MAX`. Every limiter reaches its longest delay before this limit.
+    /// The number of failures, up to `u16::MAX`. Every limiter reaches its maximum delay before this number of
+    /// failures.
     pub(super) failures: u16,
     pub(super) state: State,
     pub(super) kind: DelayKind,
-    /// The next record in the list of vacant records, if the record is [`LISTED`](State::LISTED).
+    /// The next record in the list of vacant records, if this record is [`LISTED`](State::LISTED).
     pub(super) next_vacant: Ticket,
 }
 
-/// A deadline that never passes, 584 years after the queue's creation.
+/// A deadline that never passes: 584 years after the queue was created.
 pub(super) const NEVER: u64 = u64::MAX;
 
-/// A key's state flags, in any combination. A key without flags is idle. The queue keeps an idle key's record only if the key has failures.
+/// The state flags of a key, in any combination. A key without flags is idle. The queue keeps the record of an idle key
+/// only if the key has failures.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct State(u8);
 
@@ -57,7 +60,8 @@ impl State {
     pub(super) const DIRTY: Self = Self(1);
     pub(super) const RUNNING: Self = Self(2);
     pub(super) const WAITING: Self = Self(4);
-    /// The record is in the list of vacant records. A listed record may be in use again. Only the table uses this flag.
+    /// The record is in the list of vacant records. A record in this list may have been reused since. Only the table
+    /// uses this flag.
     pub(super) const LISTED: Self = Self(8);
 
     pub(super) fn has(self, flag: Self) -> bool {

@@ -1,4 +1,4 @@
-//! Handles rate-limited adds and failure counts.
+//! Rate-limited adds and failure counts.
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use crate::order::Ticket;
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Failed {
-    /// The worker that processes the key called `retry`.
+    /// The worker that was processing the key called `retry`.
     Held,
     /// A caller added the key with a rate limit.
     Added,
@@ -23,7 +23,7 @@ struct Verdict {
 }
 
 impl<K: Eq> Engine<K> {
-    /// Adds `key` after the limiter's delay, or after the delay `before` if `before` is shorter.
+    /// Adds `key` after the delay of the limiter, or after `before` if this is shorter.
     pub(crate) fn add_rate_limited(
         &mut self,
         hash: u32,
@@ -59,7 +59,7 @@ impl<K: Eq> Engine<K> {
 }
 
 impl<K> Engine<K> {
-    /// Adds a key that already has a record. The delay is the limiter's delay, or `before` if `before` is shorter.
+    /// Adds a key that already has a record. The delay is the limiter's delay, or `before` if this is shorter.
     pub(crate) fn retry(
         &mut self,
         ticket: Ticket,
@@ -105,8 +105,8 @@ impl<K> Engine<K> {
         }
     }
 
-    /// Gets the delay from the limiter. If the failure is new, also calls the limiter's `charge`. This method does not change the record,
-    /// because the limiter is user code and may panic.
+    /// Gets the delay from the limiter. For a new failure, also calls `charge` on the limiter. The record stays
+    /// unchanged, because the limiter is user code and may panic.
     fn charge_limiter(
         &mut self,
         found: Result<Ticket, &K>,
@@ -146,8 +146,8 @@ impl<K> Engine<K> {
         Verdict { deadline, failures }
     }
 
-    /// Returns `true` if a rate-limited add reports a new failure. The failure is not new if the key already has a retry with an earlier
-    /// deadline, or if the queue will process the key without this retry.
+    /// Returns `true` if a rate-limited add reports a new failure. The failure is not new if the key already has a
+    /// retry with an earlier deadline, or if the key will be processed without this retry.
     fn is_new_failure(&self, ticket: Ticket, deadline: u64) -> bool {
         let record = &self.table[ticket];
         let joins_a_reminder = record.state.has(State::WAITING) && record.kind == DelayKind::Reminder;

@@ -7,22 +7,22 @@ use super::record::{Record, State};
 use crate::chunks::Chunks;
 use crate::order::Ticket;
 
-/// The records of all keys, by ticket and by key. A ticket identifies one key until the key is removed.
+/// The records of all keys, by ticket and by key. A ticket identifies a key until the key is removed.
 ///
-/// After a key is removed, its record is *vacant*. A vacant record stays in the index until the table reuses the record for another key,
-/// because the removed key is likely to be added again.
+/// The record of a removed key is *vacant*. A vacant record stays in the index until the table reuses it for another
+/// key, because the removed key is likely to be added again.
 #[derive(Debug)]
 pub(super) struct Table<K> {
     records: Chunks<Record<K>>,
     index: Index,
-    /// The first record in the list of vacant records. This record has been vacant for the longest time. If a vacant record's key is added
-    /// again, the record stays in the list until a search for a vacant record reaches it.
+    /// The first record in the list of vacant records, which has been vacant for the longest time. If the key of a
+    /// vacant record is added again, the record stays in the list until a search for a vacant record reaches it.
     first_vacant: Option<Ticket>,
     last_vacant: Option<Ticket>,
     len: usize,
 }
 
-/// The maximum number of listed records that one insertion skips because they are in use again.
+/// The maximum number of listed records that an insertion skips because they have been reused.
 const SEARCHED: usize = 8;
 
 impl<K> Table<K> {
@@ -46,7 +46,8 @@ impl<K> Table<K> {
         key
     }
 
-    /// Returns a large table without keys, and replaces it with a new table. The caller must free the old table's memory outside the lock.
+    /// Returns a large table without keys, and replaces it with a new one. The caller must drop the returned table
+    /// outside the lock.
     pub(super) fn take_burst(&mut self) -> Option<Self> {
         (self.len == 0 && self.records.is_large()).then(|| std::mem::replace(self, Self::new()))
     }

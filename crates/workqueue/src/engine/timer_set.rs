@@ -4,21 +4,21 @@ use std::collections::BTreeMap;
 
 use crate::order::Ticket;
 
-/// A deadline and the key that it belongs to.
+/// A deadline, and the key to which it belongs.
 pub(super) type Timer = (u64, Ticket);
 
-/// All timers, by deadline. A million random timers cause few cache misses, because only the groups are ordered. The timers of a group
-/// are sorted when the group is the next to fire.
+/// All timers, by deadline. Only the groups are ordered, so that even a million random timers cause few cache misses. A
+/// group is sorted when it is the next to fire.
 #[derive(Debug, Default)]
 pub(super) struct TimerSet {
     /// The earliest timers, in descending order. This vector is empty only if the set is empty.
     next: Vec<Timer>,
-    /// The other timers, in groups without an order. The key of a group is at most its earliest timer, and greater than all timers of the
-    /// groups before it.
+    /// All other timers, in unordered groups. The map key of a group is at most its earliest timer, and greater than
+    /// all timers of the previous groups.
     later: BTreeMap<Timer, Vec<Timer>>,
 }
 
-/// The maximum size of a group. An operation sorts, searches or splits at most one group.
+/// The maximum size of a group. Each operation sorts, searches or splits at most one group.
 const GROUP: usize = 128;
 
 impl TimerSet {
@@ -32,7 +32,7 @@ impl TimerSet {
         first
     }
 
-    /// Adds a timer that the set does not contain.
+    /// Adds a timer that is not in the set.
     pub(super) fn insert(&mut self, timer: Timer) {
         let Some((_, group)) = self.later.range_mut(..=timer).next_back() else {
             let at = self.next.partition_point(|other| *other > timer);
@@ -46,7 +46,7 @@ impl TimerSet {
         };
         group.push(timer);
         if group.len() == GROUP {
-            // Deadlines often increase. In this case, the lower group stays full.
+            // Deadlines often increase. If deadlines increase, the lower group stays full.
             let is_last = group.iter().max() == Some(&timer);
             let half = if is_last { GROUP - 1 } else { GROUP / 2 };
             group.select_nth_unstable(half);
@@ -55,7 +55,7 @@ impl TimerSet {
         }
     }
 
-    /// Removes a timer that the set contains.
+    /// Removes a timer that is in the set.
     pub(super) fn remove(&mut self, timer: Timer) {
         match self.later.range_mut(..=timer).next_back() {
             Some((start, group)) => {

@@ -5,14 +5,15 @@ use super::record::{NEVER, State};
 use crate::now::Now;
 use crate::order::Ticket;
 
-/// The maximum number of timers that one critical section fires, because each timer updates the timers and the table.
+/// The maximum number of timers that are fired in one critical section, because each timer updates the timers and the
+/// table.
 const FIRED_AT_ONCE: usize = 16;
 
 impl<K> Engine<K> {
-    /// Queues keys whose delay has ended, in deadline order, and removes expired failures. Fires at most [`FIRED_AT_ONCE`] timers. Returns
-    /// `true` if no more timers are due.
+    /// Queues keys whose delay has ended, in the order of their deadlines, and removes expired failures. Fires at most
+    /// [`FIRED_AT_ONCE`] timers. Returns `true` if no more timers are due.
     ///
-    /// For metrics and ageing, a key is queued at the time its delay ended, even if this method runs later.
+    /// For metrics and ageing, the key was queued when its delay ended, even if this method runs later.
     pub(crate) fn fire_timers(&mut self, now: &Now<'_>) -> bool {
         for _ in 0..FIRED_AT_ONCE {
             match self.timers.first() {
@@ -28,9 +29,9 @@ impl<K> Engine<K> {
         false
     }
 
-    /// Queues the key if its delay has ended, and removes the key's failures if they have expired. The timers of other keys do not fire.
-    /// Every operation on a key calls this method first, to update the key's state. After this call, the record may be idle and have no
-    /// failures.
+    /// Queues the key if its delay has ended, and removes its failures if they have expired. The timers of other keys
+    /// do not fire. Every operation on a key first calls this method to bring the state of the key up to date. The
+    /// record may be idle and without failures after this call.
     pub(super) fn fire_if_due(&mut self, ticket: Ticket, now: &Now<'_>) {
         let record = &self.table[ticket];
         if record.deadline == NEVER || record.deadline > now.nanos() {
@@ -61,8 +62,8 @@ impl<K> Engine<K> {
         self.trash.catch(|| limiter.forget(record.key()));
     }
 
-    /// Ends a pending delay without queuing the key. Returns `true` if a delay was pending. If the record becomes idle, the caller must
-    /// change its state or call `rest`.
+    /// Ends a pending delay without queuing the key. Returns `true` if a delay was pending. If the record becomes idle,
+    /// the caller must change its state or call `rest`.
     pub(super) fn stop_waiting(&mut self, ticket: Ticket) -> bool {
         let record = &mut self.table[ticket];
         let waiting = record.state.has(State::WAITING);

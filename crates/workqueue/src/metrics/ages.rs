@@ -1,19 +1,19 @@
-//! The start times of all keys in one state, from which the queue computes their ages.
+//! The start times of all keys in a state, from which the queue computes their ages.
 
 use std::collections::BTreeSet;
 
 use crate::chunks::Chunks;
 use crate::order::Ticket;
 
-/// The start times of all keys in one state. Most keys are in a linked list that is sorted by start time. A key that started earlier than
-/// the list's last key is stored in a tree instead.
+/// The start times of all keys in one state. Most keys are in a linked list that is sorted by start time. A key with an
+/// earlier start time than the last key of the list is stored in a tree instead.
 #[derive(Debug)]
 pub(crate) struct Ages {
     links: Chunks<Link>,
     first: u32,
     last: u32,
-    /// The keys that started earlier than the list's last key. A key starts earlier if the queue notices late that the key's delay has
-    /// ended.
+    /// The keys that started earlier than the last key of the list. This happens if the queue notices late that the
+    /// delay of a key has ended.
     early: BTreeSet<(u64, Ticket)>,
     count: usize,
     sum: u128,

@@ -1,4 +1,4 @@
-//! The number of dirty keys for each series of the metric `depth`.
+//! The number of dirty keys in each series of the metric `depth`.
 
 use std::collections::BTreeMap;
 
@@ -53,8 +53,8 @@ impl Depths {
         }
     }
 
-    /// Returns the series of `priority`. A priority that has a separate series keeps the series forever. Therefore, adding and removing a
-    /// key change the same series.
+    /// Returns the series of `priority`. A priority with its own series keeps this series forever, so that adding and
+    /// removing a key change the same series.
     fn of(&self, priority: i32) -> Depth {
         let own = Depth(Some(priority));
         let is_shared = self.style == MetricsStyle::ClientGo

@@ -1,4 +1,4 @@
-//! Observes keys' state changes and updates the metrics.
+//! Observes state changes of keys and updates the metrics.
 
 use std::fmt;
 use std::time::Duration;
@@ -8,7 +8,7 @@ use super::depths::Depths;
 use super::{Depth, Instruments, MetricsStyle, Pull};
 use crate::order::Ticket;
 
-/// Receives keys' state changes and updates the metrics. An observer exists only if metrics are enabled.
+/// Observes state changes of keys and updates the metrics. An observer exists only if metrics are enabled.
 pub(crate) struct Observer {
     instruments: Instruments,
     depths: Depths,
@@ -72,7 +72,7 @@ impl Observer {
         self.instruments.retry_delay.observe(delay.as_secs_f64());
     }
 
-    /// Removes and returns the stamps of an empty queue. The caller frees their memory outside the lock.
+    /// Removes and returns the stamps of an empty queue. The caller drops them outside the lock.
     pub(crate) fn take_stamps(&mut self) -> Stamps {
         std::mem::take(&mut self.stamps)
     }

@@ -7,9 +7,9 @@ use super::{Fifo, Order, Queued, Ticket};
 
 /// An [`Order`] that serves tenants round-robin, so that a tenant with many queued keys does not delay other tenants.
 ///
-/// If `n` tenants have queued keys, each tenant's next key is dequeued after at most `n - 1` keys of other tenants. Each tenant's keys are
-/// dequeued first in, first out, or in the order passed to [`with_lanes`](Fair::with_lanes). The tenant function may be called several
-/// times for a key, and must return the same tenant each time.
+/// If `n` tenants have queued keys, each tenant's next key is dequeued after at most `n - 1` keys of other tenants. The
+/// keys of a tenant are dequeued in FIFO order, or in the order passed to [`with_lanes`](Fair::with_lanes). The tenant
+/// function may be called several times for a key, and must return the same tenant each time.
 ///
 /// # Examples
 ///
@@ -28,10 +28,10 @@ use super::{Fifo, Order, Queued, Ticket};
 pub struct Fair<K, T> {
     tenant: Box<dyn Fn(&K) -> T + Send>,
     lane: Box<dyn Fn() -> Box<dyn Order<K>> + Send>,
-    /// The orders (*lanes*) of the tenants with queued keys. The map is a tree, because a growing hash table moves all its entries in one
-    /// operation.
+    /// The orders (*lanes*) of the tenants that have queued keys. The map is a tree, because a hash table would move
+    /// all its entries at once when it grows.
     lanes: BTreeMap<T, Lane<K>>,
-    /// The tenants with queued keys, by turn number. The tenant with the lowest number is served next.
+    /// The tenants that have queued keys, by turn number. The tenant with the lowest number is served next.
     turns: BTreeMap<u64, T>,
     last_turn: u64,
     len: usize,
@@ -44,14 +44,14 @@ struct Lane<K> {
 }
 
 impl<K, T: Ord + Clone> Fair<K, T> {
-    /// Creates an order that serves tenants round-robin. `tenant` returns a key's tenant. Each tenant's keys are dequeued first in, first
-    /// out.
+    /// Creates an order that serves tenants round-robin. `tenant` returns a key's tenant. The keys of a tenant are
+    /// dequeued in FIFO order.
     pub fn new(tenant: impl Fn(&K) -> T + Send + 'static) -> Self {
         Self::with_lanes(tenant, || Box::new(Fifo::default()))
     }
 
-    /// Creates an order that serves tenants round-robin. `lane` creates the order in which one tenant's keys are dequeued. The queue calls
-    /// `lane` when a key is queued for a tenant without queued keys.
+    /// Creates an order that serves tenants round-robin. `lane` creates the order in which the keys of a tenant are
+    /// dequeued. `lane` is called when a key is queued for a tenant that has no queued keys.
     pub fn with_lanes(
         tenant: impl Fn(&K) -> T + Send + 'static,
         lane: impl Fn() -> Box<dyn Order<K>> + Send + 'static,
@@ -84,7 +84,7 @@ impl<K, T: Ord + Clone + Send> Order<K> for Fair<K, T> {
     }
 
     fn pop(&mut self) -> Option<Ticket> {
-        // Try each lane once, because a lane can return `None` although it has keys.
+        // Try each lane once, because a lane can return `None` even if it contains keys.
         for _ in 0..self.turns.len() {
             let (_, tenant) = self.turns.pop_first()?;
             let Some(lane) = self.lanes.get_mut(&tenant) else { continue };
@@ -147,7 +147,7 @@ mod tests {
     use super::super::tests::{Naive, compare, config};
     use super::*;
 
-    /// The tenants in turn order, each with its queued keys, and the number of tenants.
+    /// The tenants in the order in which they are served, each with its queued keys, and the number of tenants.
     struct Tenants(VecDeque<(u32, Vec<Ticket>)>, u32);
 
     impl Naive for Tenants {

@@ -1,4 +1,4 @@
-//! The first in, first out order.
+//! First-in, first-out order.
 
 use std::collections::VecDeque;
 
@@ -7,15 +7,17 @@ use super::{Order, Queued, Ticket};
 /// The default [`Order`]: first in, first out. This order ignores priorities.
 #[derive(Debug, Default)]
 pub struct Fifo {
-    /// The tickets of the queued keys, in chunks that never move. A chunk is freed when all its tickets were popped or removed. All chunks
-    /// except the last chunk are full. A freed chunk between other chunks stays in the list, but uses no memory.
+    /// The tickets of the queued keys, in chunks that are never moved. A chunk is freed when all of its tickets have
+    /// been popped or removed. All chunks except the last one are full. A freed chunk between other chunks stays in the
+    /// list, but takes no memory.
     chunks: VecDeque<Vec<Ticket>>,
     /// The number of places in freed chunks that have left the list.
     gone: u64,
     /// The place of the ticket that the next `pop` returns.
     next: u64,
     len: usize,
-    /// The memory of the last freed chunk. The next chunk reuses this memory, so a queue with a stable size does not allocate.
+    /// The memory of the last freed chunk. The next chunk reuses this memory, so a queue of stable size does not
+    /// allocate.
     spare: Vec<Ticket>,
 }
 
@@ -72,8 +74,8 @@ impl<K> Order<K> for Fifo {
         self.len -= 1;
         let (at, last) = ((place - self.gone) as usize / CHUNK, self.chunks.len() - 1);
         let chunk = &mut self.chunks[at];
-        // Free a chunk as soon as all its tickets are removed. Then repeated adds and removals use no additional memory, and `pop` does not
-        // skip many removed tickets.
+        // Free a chunk as soon as all of its tickets have been removed. Therefore, repeated adds and removals use no
+        // additional memory, and `pop` does not skip many removed tickets.
         if chunk.iter().all(|ticket| *ticket == NONE) {
             if at == last {
                 chunk.clear()

@@ -182,7 +182,7 @@ impl State {
             return self
                 .rule(of_both || counted == 0, || format!("S9: a release of {identity} changes the transitions"));
         }
-        // A record with the node's name may have been written by another program. It is then treated as another
+        // A record with the node's name may have been written by another program. Such a record is treated as another
         // holder's record (rule S13 in `tests/ROWS.md`).
         let foreign = was.holder_identity != identity || (!of_both && !node.has_written(was));
         if self.coordinated {
