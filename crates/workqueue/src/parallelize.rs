@@ -1,4 +1,4 @@
-//! Runs a fixed number of work pieces on a few threads.
+//! Runs a fixed number of pieces of work on a few threads.
 
 use std::any::Any;
 use std::fmt;
@@ -8,15 +8,16 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 
-/// Calls `work` once for each index in `0..pieces`, on at most `workers` threads, and waits until all threads have finished. If the system
-/// cannot start enough threads, fewer threads share the work.
+/// Calls `work` once for each index in `0..pieces`, on at most `workers` threads, and waits for all threads to finish.
+/// Fewer threads do the work if the system cannot start enough threads.
 ///
-/// A thread claims `chunk` pieces at a time and runs them in order. Before each piece, the thread calls `is_cancelled`. If `is_cancelled`
-/// returns `true`, no further piece starts, and the function waits for the running pieces to finish.
+/// Each thread claims `chunk` pieces at a time and runs them in order. The thread calls `is_cancelled` before each
+/// piece. Once `is_cancelled` returns `true`, no further piece starts, and the function waits for the running pieces.
 ///
 /// # Errors
 ///
-/// Returns an [`Unfinished`] that lists the pieces that panicked and the pieces that did not start. A panic ends only its own piece.
+/// Returns an [`Unfinished`] that lists the pieces that panicked and the pieces that were not started. A panic in one
+/// piece does not affect other pieces.
 ///
 /// # Panics
 ///
@@ -49,7 +50,7 @@ pub fn parallelize_until(
     let run = || {
         let mut outcome = Unfinished::default();
         loop {
-            // The counter cannot wrap, because each worker counts past the last chunk at most once.
+            // The counter cannot wrap, because each worker goes past the last chunk at most once.
             let at = next.fetch_add(1, Ordering::Relaxed);
             if at >= chunks {
                 return outcome;
@@ -71,10 +72,10 @@ pub fn parallelize_until(
     let mut all = Unfinished::default();
     thread::scope(|scope| {
         let start = |_| thread::Builder::new().spawn_scoped(scope, run).ok();
-        // The caller's thread is one of the workers, or the only worker if no other thread can be started.
+        // The calling thread is also a worker. It is the only worker if no other thread can be started.
         let threads: Vec<_> = (1..workers.get().min(chunks)).map_while(start).collect();
         let mut outcomes = vec![run()];
-        // Panics in `work` are caught, so this panic comes from `is_cancelled`. Propagate it to the caller.
+        // Panics in `work` are caught, so this panic must come from `is_cancelled`. Propagate it to the caller.
         outcomes
             .extend(threads.into_iter().map(|t| t.join().unwrap_or_else(|payload| std::panic::resume_unwind(payload))));
         for outcome in outcomes {
@@ -86,17 +87,18 @@ pub fn parallelize_until(
     if all.panics.is_empty() && all.skipped.is_empty() { Ok(()) } else { Err(all) }
 }
 
-/// The pieces that [`parallelize_until`] did not finish.
+/// The pieces of work that [`parallelize_until`] did not finish.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Unfinished {
     /// The pieces that panicked, in ascending order.
     pub panics: Vec<PiecePanic>,
-    /// The pieces that were not started because of the cancellation, in ascending order. Adjacent ranges are merged.
+    /// The ranges of pieces that were not started because of the cancellation, in ascending order. Adjacent ranges are
+    /// merged.
     pub skipped: Vec<Range<usize>>,
 }
 
-/// A piece of work that has panicked.
+/// A piece of work that panicked.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct PiecePanic {

@@ -16,63 +16,68 @@ use crate::shutdown::ShutdownMode;
 use crate::sync::Arc;
 use crate::wait::Wait;
 
-/// A deduplicating work queue that dispatches each key to one worker at a time.
+/// A deduplicating work queue that gives each key to one worker at a time.
 ///
-/// A key that is added several times before it is dequeued is dispatched once. The queue corresponds to client-go's
-/// `RateLimitingInterface`. With a suitable [`QueueConfig`], the queue behaves like controller-runtime's `PriorityQueue`.
+/// A key that is added several times before it is dequeued is processed once. This type corresponds to client-go's
+/// `RateLimitingInterface`. A suitable [`QueueConfig`] makes the queue behave like controller-runtime's
+/// `PriorityQueue`.
 ///
-/// Cloning is cheap and returns a handle to the same queue. Threads ([`blocking_get`](WorkQueue::blocking_get)) and tasks of any executor
-/// ([`get`](WorkQueue::get)) can use a queue concurrently. The queue has no background task. A thread that waits for a key wakes up by
-/// itself when a delay ends. If only tasks wait for a key, the queue sets a timer for the end of the delay.
+/// Cloning is cheap and returns a handle to the same queue. Threads ([`blocking_get`](WorkQueue::blocking_get)) and
+/// async tasks on any executor ([`get`](WorkQueue::get)) can use the same queue concurrently. The queue does not spawn
+/// a background task. A thread that waits for a key wakes up on its own when a delay ends. If only tasks are waiting
+/// for a key, the queue sets a timer for the end of the delay.
 ///
 /// # Latency
 ///
-/// While any worker is idle and promptly polled, a key waits at most 1 ms in the queue. A worker is idle while it waits in `get`. A worker
-/// is promptly polled if its executor runs it soon after a wake-up.
+/// A key waits in the queue for at most 1 ms while any worker is idle and promptly polled. A worker is idle while it
+/// waits in `get`. A worker is promptly polled if its executor polls it soon after a wake-up.
 ///
-/// The queue wakes one waiting worker per available key, but at most as many workers at a time as there are processors. A worker that
-/// dequeues a key wakes the next worker. A woken task may not run, for example because another branch of its `select!`, or another task,
-/// blocks its thread. If a woken worker has not dequeued its key after 1 ms, the queue wakes all waiting workers. The queue's [`Clock`]
-/// measures this 1 ms. With an imprecise timer, the delay can be longer. tokio's timer adds up to 1 ms, and more if no runtime thread is
-/// free to run the timer.
+/// The queue wakes one waiting worker per available key, but no more workers at a time than there are processors. Each
+/// worker that dequeues a key wakes the next worker. A woken task may be unable to run, for example because its thread
+/// is blocked by another task or by another branch of its `select!`. Therefore, if a woken worker has not dequeued a
+/// key after 1 ms, the queue wakes all waiting workers. The queue's [`Clock`] measures this millisecond. The delay can
+/// be longer if the timer is imprecise. tokio's timer adds up to 1 ms, and more if no runtime thread is free to run it.
 ///
-/// If tasks on several tokio runtimes wait, the queue uses the timer of the runtime whose task began to wait last. When the last task of
-/// that runtime stops waiting, the queue switches to another runtime's timer.
+/// If tasks on several tokio runtimes are waiting, the queue uses the timer of the runtime whose task started to wait
+/// last. When the last task of this runtime stops waiting, the queue switches to the timer of another runtime.
 ///
-/// Memory use depends on the number of distinct keys. Adding a key that is already queued uses no memory.
+/// Memory use depends on the number of distinct keys in the queue. Adding a key that is already queued does not use any
+/// memory.
 ///
 /// # Under the lock
 ///
-/// One lock protects the queue. The lock is held only for a bounded amount of work, even if the queue has many keys or if many delays end
-/// at the same time. The following user code runs under the lock and must not use the queue: the keys' `Eq` and `Clone` implementations,
-/// the [`Order`](crate::Order), the limiter, the clock's `now`, and the metrics' counters and histograms. Outside the lock, the queue
-/// hashes and drops keys, clones and calls wakers, creates sleeps and registers gauges.
+/// One lock protects the queue. The lock is only held for a bounded amount of work, even if the queue contains many
+/// keys or many delays end at the same time. The following user code runs under the lock and must not use the queue:
+/// the `Eq` and `Clone` implementations of keys, the [`Order`](crate::Order), the limiter, the clock's `now`, and the
+/// counters and histograms of the metrics. The queue hashes and drops keys, clones and calls wakers, creates sleeps and
+/// registers gauges outside the lock.
 ///
 /// # Panics
 ///
-/// Methods, and the drop of a guard, propagate panics from wakers and from user code that runs under the lock. After a panic, the queue
-/// stays usable:
+/// Panics in wakers and in user code under the lock propagate from methods and from the drop of a guard. The queue
+/// stays usable after a panic:
 ///
-/// - A call that has dequeued a key returns the key instead of propagating the panic. Only the panic hook reports this panic.
-/// - A key whose `Clone` panicked is marked as done.
-/// - If the `Order`'s `push` panicked, the key is not queued.
-/// - If the metrics provider panicked, the queue does not call it again.
-/// - If the clock panicked, the operation uses the latest known time.
-/// - If a guard is dropped while the thread is already panicking, the drop does not propagate another panic.
+/// - A call that has already dequeued a key returns the key instead of propagating the panic. In this case, only the
+///   panic hook reports the panic.
+/// - If the `Clone` implementation of a key panics, the key is marked as done.
+/// - If `push` of the `Order` panics, the key is not queued.
+/// - If the metrics provider panics, it is not called again.
+/// - If the clock panics, the operation uses the latest known time.
+/// - If a guard is dropped while the thread is already panicking, no second panic propagates.
 /// - Other workers are still woken.
 /// - If a waker panics when a delay ends, only the panic hook reports the panic.
 ///
-/// A queue can have at most 4,294,967,295 keys at the same time. Adding another key panics.
+/// A queue can contain at most 4,294,967,295 keys at a time. Adding another key panics.
 ///
 /// # Known limits
 ///
-/// - While all threads of the tokio runtime whose timer the queue uses are busy, the latency is unbounded, even if another runtime is idle.
-///   For a queue that several runtimes share, use [`StdClock`] instead.
-/// - After a burst of keys, the queue frees its memory only when it becomes empty. A single delayed key keeps the memory of the whole burst
-///   allocated.
-/// - If the lock is contended, a thread spins for a few microseconds before it blocks.
-/// - If a queued key is added again with a delay and a higher priority, its priority is raised before the delay ends.
-/// - [`replace_after`](Self::replace_after) with a delay of zero queues the key, regardless of the
+/// - If all threads of the tokio runtime whose timer the queue uses are busy, the latency is unbounded, even if another
+///   runtime is idle. Use [`StdClock`] for a queue that several runtimes share.
+/// - After a burst of keys, the queue frees its memory only once it is empty. A single delayed key can keep the memory
+///   of a whole burst allocated.
+/// - A thread that finds the lock contended spins for a few microseconds before it blocks.
+/// - If a queued key is added again with a delay and a higher priority, its priority is raised immediately.
+/// - [`replace_after`](Self::replace_after) with a delay of zero queues the key, whatever the
 ///   [`DelayPolicy`](crate::DelayPolicy). [`add_after`](Self::add_after) with a delay of zero follows the policy, like
 ///   [`add`](Self::add).
 ///
@@ -114,42 +119,43 @@ pub struct WorkQueue<K, C = StdClock> {
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct AddOptions {
-    /// The delay after which the key is queued. If `rate_limited` is also set, the shorter of this delay and the limiter's delay applies.
+    /// The delay after which the key is queued. If `rate_limited` is also set, the shorter of the two delays applies.
     pub after: Option<Duration>,
-    /// Whether to count a failure of the key, and to add the key after the limiter's delay.
+    /// Whether to count a failure of the key and add the key after the limiter's delay.
     pub rate_limited: bool,
-    /// The key's priority. If the [`Order`](crate::Order) uses priorities, keys with larger values are dequeued first.
+    /// The key's priority. Keys with a larger value are dequeued first if the [`Order`](crate::Order) uses priorities.
     pub priority: i32,
 }
 
 impl<K: Eq + Send + 'static, C: Clock> WorkQueue<K, C> {
-    /// Creates an empty queue with `config`. [`default`](Self::default) uses the default configuration.
+    /// Creates an empty queue with the given configuration. [`default`](Self::default) uses the default configuration.
     pub fn new(config: QueueConfig<K, C>) -> Self {
         Self { shared: Shared::new(config) }
     }
 }
 
 impl<K, C: Clock> WorkQueue<K, C> {
-    /// Returns the number of queued keys. Delayed keys and keys in flight do not count, even if an in-flight key was added again.
+    /// Returns the number of queued keys. Delayed keys and in-flight keys are not counted, even if an in-flight key was
+    /// added again.
     ///
-    /// Like [`counts`](Self::counts), this method first queues all keys whose delays have ended.
+    /// Like [`counts`](Self::counts), this method first queues all keys whose delay has ended.
     pub fn len(&self) -> usize {
         self.counts().queued
     }
 
-    /// Returns `true` if no key is queued. This method first queues keys whose delays have ended, until one key is queued.
-    /// [`len`](Self::len) queues all of these keys.
+    /// Returns `true` if no key is queued. This method first queues keys whose delay has ended, and stops at the first
+    /// one. In contrast, [`len`](Self::len) queues all of them.
     pub fn is_empty(&self) -> bool {
         self.shared.is_empty()
     }
 
-    /// Returns the number of keys in each state. This method first queues all keys whose delays have ended. It releases the lock after
-    /// every few keys.
+    /// Returns the number of keys in each state. This method first queues all keys whose delay has ended. It processes
+    /// them in small batches, and releases the lock after each batch.
     pub fn counts(&self) -> Counts {
         self.shared.counts()
     }
 
-    /// Returns the queue's name, as set in [`QueueConfig`].
+    /// Returns the name of the queue, as set in [`QueueConfig`].
     pub fn name(&self) -> &str {
         &self.shared.name
     }
@@ -166,26 +172,27 @@ impl<K, C: Clock> WorkQueue<K, C> {
 }
 
 impl<K: Hash + Eq, C: Clock> WorkQueue<K, C> {
-    /// Adds `key` to the queue, like client-go's `Add`. To find out whether the key was queued, use [`add_with`](Self::add_with).
+    /// Adds `key` to the queue, like client-go's `Add`. Use [`add_with`](Self::add_with) to find out whether the key
+    /// was queued.
     ///
-    /// A key that is already queued keeps its position. A key that is in flight is queued when its guard is dropped.
-    /// A key that is added several times is still queued only once. After a shutdown has begun, this method only increments [a count in the
-    /// report](crate::ShutdownReport::refused).
+    /// A key that is already queued keeps its position. A key that is in flight is queued when its guard is dropped. A
+    /// key that is added several times is still queued only once. During a shutdown, this method only increments [a
+    /// count in the report](crate::ShutdownReport::refused).
     ///
-    /// If the lock is contended and no worker waits for a key, `add` pushes the key to an inbox of at most 64 entries and returns. The next
-    /// thread that takes the lock applies the operations in the inbox. Dropping a guard uses the inbox in the same way. The inbox does not
-    /// change any call's result. However, if a key's `Eq`, the order or the metrics panic, the panic propagates from the call that applies
-    /// the operations.
+    /// If the lock is contended and no worker is waiting for a key, `add` pushes the key to an inbox of at most 64
+    /// operations and returns. The next thread that acquires the lock applies the operations in the inbox. Dropping a
+    /// guard uses the inbox in the same way. The inbox does not change the result of any call. However, a panic in a
+    /// key's `Eq`, the order or the metrics propagates from the call that applies the operations.
     pub fn add(&self, key: K) {
         self.shared.add(key);
     }
 
-    /// Adds many keys in order, like [`add`](Self::add), but takes the lock less often.
+    /// Adds keys in order, like [`add`](Self::add), but acquires the lock less often.
     ///
-    /// The method releases the lock after each batch of 64 keys. The iterator runs without the lock.
+    /// The lock is released after each batch of 64 keys. The iterator runs outside the lock.
     ///
-    /// If the iterator, a key's `Eq` implementation, or the `Order` panics, keys from earlier batches stay in the queue. Keys from later
-    /// batches are not added.
+    /// If the iterator, the `Eq` implementation of a key, or the `Order` panics, the keys of earlier batches stay in
+    /// the queue. Later batches are not added.
     ///
     /// ```
     /// use pintle_workqueue::WorkQueue;
@@ -198,8 +205,8 @@ impl<K: Hash + Eq, C: Clock> WorkQueue<K, C> {
         self.shared.add_all(keys);
     }
 
-    /// Adds `key` with `options`, and returns the effect of the call. If a key is added several times, the highest of the requested
-    /// priorities applies.
+    /// Adds `key` with the given options, and returns the effect of the call. If a key is added several times, the
+    /// highest requested priority applies.
     pub fn add_with(&self, key: K, options: AddOptions) -> Added {
         let AddOptions { after, rate_limited, priority } = options;
         let hash = self.shared.hash(&key);
@@ -213,25 +220,25 @@ impl<K: Hash + Eq, C: Clock> WorkQueue<K, C> {
         }
     }
 
-    /// Adds `key` after a delay, as a [reminder](DelayKind::Reminder). If the key already has a delay, the earlier
-    /// deadline applies.
+    /// Adds `key` as a [reminder](DelayKind::Reminder) after a delay. The earlier deadline applies if the key already
+    /// has a delay.
     ///
-    /// If `after` is zero, adds the key immediately, like [`add`](Self::add). A delay that would end more than 584 years after the queue's
-    /// creation never ends.
+    /// If `after` is zero, adds the key immediately, like [`add`](Self::add). A delay that ends more than 584 years
+    /// after the queue was created never ends.
     pub fn add_after(&self, key: K, after: Duration) -> Added {
         self.add_with(key, AddOptions { after: Some(after), ..AddOptions::default() })
     }
 
-    /// Counts a failure of `key`, and adds the key after the limiter's delay, as a [retry](DelayKind::Retry).
+    /// Counts a failure of `key`, and adds the key as a [retry](DelayKind::Retry) after the limiter's delay.
     ///
-    /// By default, the call has no effect and counts no failure if the key already has a retry that is due at the same time or earlier.
-    /// [`RetryAccounting`](crate::RetryAccounting) changes this rule.
+    /// By default, this call is ignored and counts no failure if the key already has a retry that is due at the same
+    /// time or earlier. [`RetryAccounting`](crate::RetryAccounting) changes this rule.
     pub fn add_rate_limited(&self, key: K) -> Added {
         self.add_with(key, AddOptions { rate_limited: true, ..AddOptions::default() })
     }
 
-    /// Sets the delay of `key` to `after` from now, replacing any pending delay. If `after` is zero, cancels any pending delay and queues
-    /// the key.
+    /// Sets the delay of `key` to `after` from now, and replaces any pending delay. If `after` is zero, cancels any
+    /// pending delay and queues the key.
     pub fn replace_after(&self, key: K, after: Duration, kind: DelayKind) -> Added {
         let hash = self.shared.hash(&key);
         let key = &mut Some(key);
@@ -240,7 +247,8 @@ impl<K: Hash + Eq, C: Clock> WorkQueue<K, C> {
         state.engine.replace_after(hash, key, after, kind, now)
     }
 
-    /// Extends the pending delay of `key`, so that the delay ends no earlier than `after` from now. Returns `true` if the deadline changed.
+    /// Extends the pending delay of `key` to end no earlier than `after` from now. Returns `true` if the deadline
+    /// changed.
     pub fn postpone(&self, key: &K, after: Duration) -> bool {
         let hash = self.shared.hash(key);
         let mut section = self.shared.section();
@@ -248,7 +256,7 @@ impl<K: Hash + Eq, C: Clock> WorkQueue<K, C> {
         state.engine.postpone(hash, key, after, now)
     }
 
-    /// Cancels the pending delay of `key` and returns its deadline, or `None` if no delay was pending.
+    /// Cancels the pending delay of `key` and returns its deadline, or `None` if no delay is pending.
     pub fn cancel(&self, key: &K) -> Option<Instant> {
         let hash = self.shared.hash(key);
         let mut section = self.shared.section();
@@ -257,8 +265,9 @@ impl<K: Hash + Eq, C: Clock> WorkQueue<K, C> {
         deadline.map(|deadline| self.shared.instant(deadline))
     }
 
-    /// Removes `key` from the queue. A key in flight that was added again will not be queued when its guard is dropped. A pending delay
-    /// does not change. Returns `true` if the key was queued, or if it was in flight and had been added again.
+    /// Removes `key` from the queue. An in-flight key that was added again is no longer queued when its guard is
+    /// dropped. A pending delay stays in place. Returns `true` if the key was queued, or if it was in flight and had
+    /// been added again.
     pub fn remove(&self, key: &K) -> bool {
         let hash = self.shared.hash(key);
         let mut section = self.shared.section();
@@ -266,7 +275,7 @@ impl<K: Hash + Eq, C: Clock> WorkQueue<K, C> {
         state.engine.remove_queued(hash, key, now)
     }
 
-    /// Resets the failure count of `key`. A pending delay and a worker's guard do not change.
+    /// Resets the failure count of `key`. A pending delay and the guard of a worker are unaffected.
     pub fn forget(&self, key: &K) {
         let hash = self.shared.hash(key);
         self.shared.section().engine.forget(hash, key);
@@ -285,35 +294,36 @@ impl<K: Clone, C: Clock> WorkQueue<K, C> {
     ///
     /// # Errors
     ///
-    /// Returns [`TryGetError::Empty`] if no key is available now, and [`TryGetError::ShutDown`] if the queue is shutting down and has no
-    /// more keys to dequeue.
+    /// Returns [`TryGetError::Empty`] if no key is currently available, or [`TryGetError::ShutDown`] if the queue is
+    /// shutting down and has no more keys to dequeue.
     pub fn try_get(&self) -> Result<WorkItem<K, C>, TryGetError> {
         try_get(&self.shared)
     }
 
-    /// Dequeues the next key, blocking the thread until a key is available. Returns `None` when the queue is shutting down and has no more
-    /// keys to dequeue.
+    /// Dequeues the next key, and blocks the thread until one is available. Returns `None` when the queue is shutting
+    /// down and has no more keys to dequeue.
     ///
-    /// Workers are woken in the order in which they began to wait. If a key is available, the call dequeues it immediately. If many delays
-    /// end at the same time, each call queues a few of the due keys before it dequeues one key. Therefore, the [`Order`](crate::Order)
-    /// receives due keys in small batches.
+    /// Workers are woken in FIFO order. If a key is already available, the call dequeues it immediately. If many delays
+    /// end at the same time, each call queues only a few of the due keys before it dequeues a key. Therefore, the
+    /// [`Order`](crate::Order) receives due keys in small batches.
     pub fn blocking_get(&self) -> Option<WorkItem<K, C>> {
         Wait::new(&self.shared, None).block()
     }
 
-    /// Dequeues the next key, waiting until a key is available. This is the async version of [`blocking_get`](Self::blocking_get). The
-    /// future resolves to `None` when the queue is shutting down and has no more keys to dequeue.
+    /// Dequeues the next key, and waits until one is available. This is the async version of
+    /// [`blocking_get`](Self::blocking_get). The future resolves to `None` when the queue is shutting down and has no
+    /// more keys to dequeue.
     ///
     /// # Cancel safety
     ///
-    /// This method is cancel safe. A key is dequeued only by the poll that returns it. If a woken future is dropped before its next poll,
-    /// the queue wakes another waiter. A woken future that is not polled and not dropped can delay a key by up to one
-    /// [millisecond](WorkQueue#latency).
+    /// This method is cancel safe. A key is dequeued only by the poll that returns it. If the future is woken but
+    /// dropped before its next poll, the queue wakes another waiter. If the future is woken but then not polled and not
+    /// dropped, a key can be delayed by up to one [millisecond](WorkQueue#latency).
     ///
     /// # Fairness
     ///
-    /// A task that always finds a key yields to other tasks on its thread after at most 128 keys. With `TokioClock`, tokio's cooperative
-    /// budget determines when the task yields.
+    /// A task that always finds a key yields to the other tasks on its thread after at most 128 keys. With
+    /// `TokioClock`, the task yields according to tokio's cooperative budget.
     pub fn get(&self) -> Get<'_, K, C>
     where
         C: Timer,
@@ -321,8 +331,8 @@ impl<K: Clone, C: Clock> WorkQueue<K, C> {
         Get::new(Wait::new(&self.shared, None))
     }
 
-    /// Returns the state of `key` for debugging, or `None` if the queue has no record of `key`. The run time does not depend on the number
-    /// of keys.
+    /// Returns the state of `key` for debugging, or `None` if the queue has no record of `key`. This method takes the
+    /// same time for any number of keys.
     ///
     /// ```
     /// use std::time::Duration;
@@ -342,17 +352,17 @@ impl<K: Clone, C: Clock> WorkQueue<K, C> {
         self.shared.key_state(key)
     }
 
-    /// Returns the state of each key for debugging, in no particular order. This method releases the lock after every few keys, so the
-    /// result is not a consistent snapshot.
+    /// Returns the state of each key for debugging, in no particular order. The lock is released after every few keys,
+    /// so the result is not a consistent snapshot.
     pub fn snapshot(&self) -> Vec<KeyState<K>> {
         self.shared.snapshot()
     }
 
-    /// Begins a shutdown. If a shutdown has already begun, the stricter of the two modes applies. The returned [`Drain`] waits for the end
-    /// of the shutdown. Dropping the `Drain` does not affect the shutdown.
+    /// Begins a shutdown. If a shutdown is already in progress, the stricter of the two modes applies. The returned
+    /// [`Drain`] waits for the end of the shutdown. Dropping the `Drain` does not affect the shutdown.
     ///
-    /// After this call, the queue rejects all adds. Before the shutdown begins, this method queues the keys whose delay has already ended,
-    /// in small batches that never hold the lock for long. All other delayed keys are never queued.
+    /// The queue rejects all adds after this call. This method first queues the keys whose delay has already ended, in
+    /// small batches that never hold the lock for long. Keys whose delay ends later are never queued.
     pub fn shut_down(&self, mode: ShutdownMode) -> Drain<K, C> {
         self.shared.shut_down(mode);
         Drain::new(Arc::clone(&self.shared))

@@ -1,4 +1,4 @@
-//! Critical sections, in which a thread holds the queue's lock.
+//! Critical sections, during which a thread holds the queue's lock.
 
 use std::ops::{Deref, DerefMut};
 
@@ -17,27 +17,29 @@ pub(crate) struct State<K> {
     pub(crate) engine: Engine<K>,
     pub(crate) waiters: Waiters,
     pub(crate) drainers: Wakers,
-    /// A buffer for operations from the inbox. The buffer is empty between critical sections.
+    /// A buffer for operations from the inbox, which is empty between critical sections.
     late: Vec<Late<K>>,
     apply_late: fn(&mut Engine<K>, Late<K>, &Now<'_>),
     pub(crate) is_inbox_open: bool,
-    /// If the clock panics, operations use this time.
+    /// The time for operations after the clock has panicked.
     latest: u64,
 }
 
-/// A critical section, in which a thread holds the queue's lock. Dropping the section releases the lock, wakes waiters, and then drops
-/// unused values, even if the thread panics.
+/// A critical section, during which a thread holds the queue's lock. Dropping this value releases the lock, wakes
+/// waiters, and then drops unused values, even if the thread is panicking.
 pub(crate) struct Section<'a, K> {
-    /// `None` after the lock has been released.
+    /// `None` once the lock has been released.
     state: Option<MutexGuard<'a, State<K>>>,
     inbox: &'a Inbox<K>,
     pub(crate) now: Now<'a>,
     outside: &'a dyn Outside,
-    /// Whether the critical section belongs to a waiting task's poll. Only then does a timer's panic propagate to the caller.
+    /// Whether this critical section is part of the poll of a waiting task, so that a panic of the timer propagates to
+    /// the caller.
     pub(crate) is_poll: bool,
 }
 
-/// The actions that a critical section performs after releasing the lock. Each action catches and returns panics from user code.
+/// The actions that are executed after a critical section has released the lock. Each action catches panics from user
+/// code and returns them.
 pub(crate) trait Outside {
     fn arm(&self, arm: Arm) -> Option<Panic>;
 
@@ -74,10 +76,10 @@ impl<K> State<K> {
         self.late = late;
     }
 
-    /// Returns `true` only if there is no waiter to wake and the alarm is not set.
+    /// Returns `true` only if no waiter has to be woken and the alarm is not set.
     #[inline]
     fn is_settled(&self) -> bool {
-        // The inbox is open while no worker waits, and stays closed after a shutdown has begun.
+        // The inbox is open while no worker is waiting, and stays closed once a shutdown has begun.
         let nobody_waits = self.is_inbox_open || self.waiters.is_empty() && self.engine.mode().is_some();
         nobody_waits && self.drainers.is_empty() && !self.waiters.alarm.is_set()
     }
@@ -104,7 +106,7 @@ impl<K> State<K> {
     }
 }
 
-/// Wakes waiters, sets the alarm and registers gauges. The caller must not hold the lock. Returns the first panic.
+/// Wakes waiters, sets the alarm and registers gauges. The caller must have released the lock. Returns the first panic.
 #[cold]
 fn conclude(settled: Option<Settled>, depths: Vec<Depth>, outside: &dyn Outside, is_poll: bool) -> Option<Panic> {
     let panic = settled.and_then(|settled| settled.finish(outside, is_poll));
@@ -115,8 +117,9 @@ impl Settled {
     fn finish(self, outside: &dyn Outside, is_poll: bool) -> Option<Panic> {
         let Self { wakes, alarm: Planned { arm, unused } } = self;
         let panic = wakes.wake();
-        // A task that polls sets its own executor's timer, so the panic of this timer propagates from the task's poll. In other critical
-        // sections, the panic is dropped. If the alarm's timer cannot be set, all waiting tasks are woken.
+        // A task sets the timer of its own executor, so a panic of this timer propagates from the task's poll. In all
+        // other critical sections, the panic is discarded. All waiting tasks are woken if the alarm's timer cannot be
+        // set.
         let of_timer = arm.and_then(|arm| outside.arm(arm)).filter(|_| is_poll);
         panic.or(of_timer).or(catch(|| drop(unused)).err())
     }
@@ -145,7 +148,7 @@ impl<'a, K> Section<'a, K> {
         }
     }
 
-    /// Ends the critical section. Returns a panic from user code instead of propagating it.
+    /// Ends the critical section. Returns a panic in user code instead of propagating it.
     #[inline]
     pub(crate) fn end(mut self) -> Option<Panic> {
         self.close()
@@ -175,8 +178,8 @@ impl<'a, K> Section<'a, K> {
         state.engine.done(ticket, now);
     }
 
-    /// Registers a waiter that found no key. Returns the waiter's ID, the time until which a waiting thread may park, and a timer that the
-    /// caller must drop outside the lock.
+    /// Registers a waiter that found no key. Returns the ID of the waiter, the time until which a waiting thread may
+    /// park, and a timer that the caller must drop outside the lock.
     pub(crate) fn wait(&mut self, id: Option<WaiterId>, waiter: Waiter) -> (WaiterId, Option<u64>, Option<Source>) {
         match waiter {
             Waiter::Task { waker, source, executor } => {

@@ -1,4 +1,4 @@
-//! The state that all handles to a queue share.
+//! The state that is shared by all handles to a queue.
 
 mod ring;
 
@@ -27,25 +27,26 @@ use crate::sync::{Arc, Mutex, MutexGuard, Weak};
 use crate::wakers::WaiterId;
 
 pub(crate) struct Shared<K, C> {
-    /// The queue's state. A thread holds the lock for one operation, and never while it wakes waiters, waits, or drops a key.
+    /// The queue's state. A thread holds the lock for one operation, but never while it wakes waiters, waits, or drops
+    /// a key.
     state: Mutex<State<K>>,
     inbox: Inbox<K>,
-    /// Whether an operation in the inbox must record the time of its call.
+    /// Whether operations in the inbox must record the time at which they were called.
     timed: bool,
     hasher: DefaultHashBuilder,
     epoch: Instant,
     pub(crate) clock: C,
     pub(crate) name: String,
     gauges: Option<Gauges>,
-    /// A function that creates sleeps for the alarm from the queue's clock. Empty until a task waits for a key.
+    /// Creates sleeps for the alarm from the queue's clock. Empty until a task has waited for a key.
     pub(crate) sleep_until: OnceLock<fn(&C, Instant) -> Sleep>,
     ring: Waker,
 }
 
-/// The number of spins between two attempts to take a contended lock.
+/// The number of spins between two attempts to acquire a contended lock.
 const PAUSES: usize = 256;
 
-/// The number of attempts to take a contended lock before the thread blocks.
+/// The number of attempts to acquire a contended lock before the thread blocks.
 const LOOKS: usize = if cfg!(any(pintle_loom, pintle_shuttle)) { 0 } else { 4 };
 
 const ADDED_AT_ONCE: usize = 64;
@@ -90,8 +91,9 @@ impl<K, C: Clock> Shared<K, C> {
         self.state.try_lock().unwrap_or_else(|| self.lock_contended())
     }
 
-    /// Takes a contended lock. Spins for some microseconds before it blocks, so that the thread that holds the lock can run several
-    /// operations on cached data. With eight workers on two processors, spinning halves the total time.
+    /// Takes a contended lock. Spins for a few microseconds before it blocks, so that the thread that holds the lock
+    /// can execute several operations on cached data. Spinning halves the total time of eight workers on two
+    /// processors.
     #[cold]
     fn lock_contended(&self) -> MutexGuard<'_, State<K>> {
         for _ in 0..LOOKS {
@@ -112,8 +114,8 @@ impl<K, C: Clock> Shared<K, C> {
         nanos(self.clock.now().saturating_duration_since(self.epoch))
     }
 
-    /// Fires every timer that is due when the call begins, and then returns a new critical section. Releases the lock between batches of
-    /// timers, so that a single critical section stays short.
+    /// Fires every timer that was due at the beginning of the call, and then returns a new critical section. The lock
+    /// is released between batches of timers, so that each critical section is short.
     pub(crate) fn caught_up(&self) -> Section<'_, K> {
         let at_call = self.now();
         loop {
@@ -126,7 +128,7 @@ impl<K, C: Clock> Shared<K, C> {
         }
     }
 
-    /// Returns `true` if no key is queued. Fires due timers until a timer has queued a key.
+    /// Returns `true` if no key is queued. Fires due timers until one of them has queued a key.
     pub(crate) fn is_empty(&self) -> bool {
         let at_call = self.now();
         loop {
@@ -154,15 +156,15 @@ impl<K, C: Clock> Shared<K, C> {
         self.section().engine.mode()
     }
 
-    /// Begins a shutdown, after queuing the keys whose delay has already ended.
+    /// Begins a shutdown after queuing the keys whose delay has already ended.
     pub(crate) fn shut_down(&self, mode: ShutdownMode) {
         let mut section = self.caught_up();
         section.set_inbox_open(false);
         section.engine.shut_down(mode);
     }
 
-    /// Marks a dropped guard's key as done. If the lock is contended and no waiter is registered, pushes the operation to the inbox
-    /// instead of waiting for the lock.
+    /// Marks the key of a dropped guard as done. If the lock is contended and no waiter is registered, pushes the
+    /// operation to the inbox instead of waiting for the lock.
     #[inline]
     pub(crate) fn done(&self, ticket: Ticket) {
         match self.state.try_lock() {
@@ -177,8 +179,8 @@ impl<K, C: Clock> Shared<K, C> {
         let at = match self.timed.then(|| catch(|| self.now())) {
             None => None,
             Some(Ok(now)) => Some(now),
-            // The clock has panicked, so let the caller wait for the lock. The caller's critical section then reads the clock again, and
-            // propagates the clock's panic when the section ends.
+            // The clock has panicked, so the caller must wait for the lock. In the critical section, the caller reads
+            // the clock again, and the clock's panic propagates at the end of the section.
             Some(Err(_)) => return Some(step),
         };
         self.inbox.leave(Late { step, at }).err().map(|late| late.step)

@@ -1,9 +1,9 @@
 //! Shutdown modes.
 
-/// Determines how a queue shuts down. The variants are ordered from the most lenient to the strictest mode. During a shutdown, the mode
-/// can only become stricter.
+/// Determines how a queue shuts down. The variants are in order from the most lenient to the strictest mode. The mode
+/// can only become stricter during a shutdown.
 ///
-/// In every mode, the queue rejects adds. A key whose delay ends after the start of the shutdown is never queued.
+/// The queue rejects adds in every mode. A key whose delay ends after the beginning of the shutdown is never queued.
 ///
 /// # Examples
 ///
@@ -19,8 +19,8 @@
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum ShutdownMode {
-    /// Workers still receive all queued keys, including keys that were added again while in flight. The shutdown ends when no key is
-    /// queued or in flight. This mode corresponds to client-go's `ShutDown` and `ShutDownWithDrain`.
+    /// Workers still receive all queued keys, including keys that were added again while in flight. The shutdown ends
+    /// when no key is queued or in flight. This mode corresponds to client-go's `ShutDown` and `ShutDownWithDrain`.
     FinishBacklog,
     /// Workers receive no more keys. The shutdown ends when no key is in flight.
     FinishInFlight,

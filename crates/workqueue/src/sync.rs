@@ -1,5 +1,5 @@
-//! The queue's lock and thread types. The types come from std, from shuttle with `--cfg pintle_shuttle`, or from loom with `--cfg
-//! pintle_loom`.
+//! The lock and thread types of the queue. These types come from std, from shuttle with `--cfg pintle_shuttle`, or from
+//! loom with `--cfg pintle_loom`.
 
 #[cfg(pintle_loom)]
 mod loom_lock;
@@ -17,8 +17,9 @@ use std::sync::TryLockError;
 
 pub(crate) use imp::{Arc, MutexGuard, Weak, atomic};
 
-/// A mutex that ignores poisoning. Poisoning carries no information here, because the protected state is consistent whenever user code is
-/// called. Only user code can panic while the mutex is locked: a key's `Eq` or `Clone`, a limiter, an order, a metrics provider or a clock.
+/// A mutex that ignores poisoning. Poisoning can be ignored, because the protected state is consistent whenever user
+/// code is called. Only user code can panic while the mutex is locked: the `Eq` or `Clone` of a key, a limiter, an
+/// order, a metrics provider or a clock.
 #[derive(Debug)]
 pub(crate) struct Mutex<T>(imp::Mutex<T>);
 

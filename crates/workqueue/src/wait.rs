@@ -1,4 +1,4 @@
-//! Waiting for a key, in a thread or in a task.
+//! Code that waits for a key, in a thread or in a task.
 
 use std::sync::Arc as StdArc;
 use std::task::{Wake, Waker};
@@ -14,10 +14,10 @@ use crate::sync::{Arc, thread};
 use crate::waiters::Waiter;
 use crate::wakers::WaiterId;
 
-/// A caller that waits for a key. Dropping this value unregisters the waiter from the queue.
+/// A caller that is waiting for a key. Dropping this value unregisters the waiter from the queue.
 pub(crate) struct Wait<'a, K, C: Clock> {
     shared: &'a Arc<Shared<K, C>>,
-    /// The guard of the key that the caller has finished. The first poll marks this key as done.
+    /// The guard of the key that the caller has finished. The key is marked as done in the first poll.
     finished: Option<WorkItem<K, C>>,
     id: Option<WaiterId>,
 }
@@ -25,7 +25,7 @@ pub(crate) struct Wait<'a, K, C: Clock> {
 pub(crate) enum Step<K, C: Clock> {
     Item(WorkItem<K, C>),
     ShutDown,
-    /// No key is available yet. The caller must poll again at this time, if there is one.
+    /// No key is available yet. The caller must poll again at the given time, if there is one.
     Wait(Option<Instant>),
 }
 
@@ -63,10 +63,11 @@ impl<K: Clone, C: Clock> Wait<'_, K, C> {
 }
 
 impl<K: Clone, C: Clock> Shared<K, C> {
-    /// Polls a waiting `get`. `waiter` is the waiter's ID from the previous poll. If `finished` is set, its key is first marked as done.
+    /// Polls a waiting `get`. `waiter` is the ID of the waiter from the previous poll. If `finished` is set, its key is
+    /// marked as done first.
     ///
-    /// `waits` creates the waiter. For a task, `waits` runs executor code, so `poll_get` must call it outside the lock. Therefore, a task's
-    /// first poll takes the lock twice if it finds no key: once to look for a key, and once to register the waiter.
+    /// `waits` creates the waiter. For a task, `waits` runs executor code, so it must be called outside the lock.
+    /// Therefore, if the first poll of a task finds no key, it acquires the lock a second time to register the waiter.
     fn poll_get(
         self: &Arc<Self>,
         waiter: &mut Option<WaiterId>,
@@ -74,7 +75,7 @@ impl<K: Clone, C: Clock> Shared<K, C> {
         is_task: bool,
         mut waits: impl FnMut() -> Waiter,
     ) -> Step<K, C> {
-        // A task's later polls create the waiter before taking the lock, so that they take the lock only once.
+        // Later polls of the task create the waiter first, so that they acquire the lock only once.
         let mut ready = waiter.filter(|_| is_task).map(|_| waits());
         let id = waiter.take();
         let mut section = self.section();
@@ -95,7 +96,7 @@ impl<K: Clone, C: Clock> Shared<K, C> {
             }
         }
         if handout.is_none() && section.is_inbox_open {
-            // From here on, an add must wake a waiter.
+            // From now on, an add must wake a waiter.
             section.set_inbox_open(false);
             handout = section.hand_out();
         }
@@ -116,8 +117,8 @@ impl<K: Clone, C: Clock> Shared<K, C> {
 }
 
 impl<K, C: Clock> Step<K, C> {
-    /// Propagates a panic from user code, unless this step dequeued a key. If the panic replaced a dequeued key, no worker would process
-    /// the key. The panic hook has already reported the panic.
+    /// Propagates a panic in user code, unless this step has dequeued a key. Otherwise, no worker would process the
+    /// dequeued key. The panic hook has already reported the panic.
     #[inline]
     fn unless_panicked(self, panic: Option<Panic>) -> Self {
         if !matches!(self, Self::Item(_)) {

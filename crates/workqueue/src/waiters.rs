@@ -1,4 +1,4 @@
-//! A queue's registered waiters, and the rules for waking them.
+//! The registered waiters of a queue, and the rules for waking them.
 
 use std::collections::BTreeSet;
 use std::num::NonZeroUsize;
@@ -9,33 +9,36 @@ use std::thread::available_parallelism;
 use crate::alarm::{Alarm, Source};
 use crate::wakers::{WaiterId, Wakers, Wakes};
 
-/// The callers that wait in `get`.
+/// The callers that are waiting in `get`.
 ///
 /// # Why no wake-up is lost
 ///
-/// When a poll finds no key, its waiter becomes *listed*. The waiter stays listed until the queue notifies it, and is then *notified* until
-/// it is polled or dropped. [`settle`](Waiters::settle) runs at the end of each critical section with a listed waiter, and restores three
-/// invariants:
+/// If a poll finds no key, its waiter becomes *listed*. A listed waiter becomes *notified* when the queue notifies it,
+/// and stays notified until it is polled or dropped. At the end of each critical section with a listed waiter,
+/// [`settle`](Waiters::settle) restores three invariants:
 ///
-/// 1. There is one notified waiter per available key, but at most one per processor. There may be fewer only if no waiter is listed.
-/// 2. A notified task that is not polled within [`PATIENCE`] no longer counts as notified. If a key is available at that time, all listed
-///    waiters are notified, because any single waiter may also be delayed.
-/// 3. While a waiter is listed and no key is available, a thread or the alarm checks the queue again at the next deadline. If threads are
-///    listed, one thread becomes the *timekeeper*, which parks until this deadline and then checks the queue. If only tasks are listed, the
-///    [`Alarm`] checks the queue.
+/// 1. There is one notified waiter per available key, but no more than one per processor. If there are fewer, no waiter
+///    is listed.
+/// 2. A notified task that has not been polled within [`PATIENCE`] is no longer treated as notified. If a key is
+///    available at that time, all listed waiters are notified, because any single one might also be delayed.
+/// 3. While a waiter is listed and no key is available, a thread or the alarm checks the queue again at the next
+///    deadline. If threads are listed, one thread becomes the *timekeeper*, which parks until this deadline and then
+///    checks the queue. If all listed waiters are tasks, the [`Alarm`] checks the queue.
 ///
-/// When a notified waiter dequeues a key, its critical section notifies the next waiter (rule 1). When a notified waiter is dropped,
-/// another waiter is notified (rule 1). When the timekeeper stops waiting, another thread or the alarm takes over its task (rule 3). The
-/// alarm also fires when the time in rule 2 ends. Therefore, the invariants hold even if no other thread calls the queue.
+/// When a notified waiter dequeues a key, the next waiter is notified in the same critical section (rule 1). When a
+/// notified waiter is dropped, another waiter is notified (rule 1). When the timekeeper stops waiting, another thread
+/// or the alarm takes over (rule 3). The alarm also fires when the time in rule 2 has passed. Therefore, the invariants
+/// hold even if no other thread calls the queue.
 #[derive(Debug, Default)]
 pub(crate) struct Waiters {
     wakers: Wakers,
     threads: BTreeSet<WaiterId>,
-    /// The waiters that were notified less than [`PATIENCE`] ago and have not been polled since their notification. At most one per
+    /// The waiters that were notified less than [`PATIENCE`] ago and have not been polled since. At most one per
     /// processor.
     notified: Vec<Notified>,
     timekeeper: Option<(WaiterId, u64)>,
-    /// Whether the alarm's timer has failed. Each listed task must then be polled again to provide its executor's timer.
+    /// Whether the alarm's timer has failed. In this case, each listed task must be polled again to provide the timer
+    /// of its executor.
     has_alarm_failed: bool,
     pub(crate) alarm: Alarm,
 }
@@ -48,7 +51,7 @@ struct Notified {
 
 pub(crate) enum Waiter {
     Thread(Waker),
-    /// `source` is a timer that works on the task's executor.
+    /// `source` is a timer that works on the executor of the task.
     Task {
         waker: Waker,
         source: Source,
@@ -62,7 +65,7 @@ impl Notified {
     }
 }
 
-/// The time within which a notified waiter must be polled, in nanoseconds.
+/// How long a notified waiter may take to be polled, in nanoseconds.
 const PATIENCE: u64 = 1_000_000;
 
 #[derive(Clone, Copy, Debug, Default)]
@@ -86,8 +89,8 @@ impl Waiters {
         waker
     }
 
-    /// Lists a task whose poll found no key. A task that already has an ID keeps its position. The caller must drop the returned timer
-    /// outside the lock.
+    /// Lists a task whose poll found no key. A task with an ID keeps its position. The caller must drop the returned
+    /// timer outside the lock.
     pub(crate) fn join_task(
         &mut self,
         id: Option<WaiterId>,
@@ -98,8 +101,8 @@ impl Waiters {
         (self.wakers.join(id, Some(executor), waker).0, self.alarm.join(executor, source))
     }
 
-    /// Lists a thread that found no key. A thread that already has an ID keeps its position. If the returned flag is `true`, the thread is
-    /// the timekeeper and must not park beyond `next`.
+    /// Lists a thread that found no key. A thread with an ID keeps its position. If the returned flag is `true`, the
+    /// thread is the timekeeper and must wake up at `next`.
     pub(crate) fn join_thread(&mut self, id: Option<WaiterId>, waker: Waker, next: Option<u64>) -> (WaiterId, bool) {
         let (id, _) = self.wakers.join(id, None, waker);
         self.threads.insert(id);
@@ -116,11 +119,12 @@ impl Waiters {
         self.has_alarm_failed = true;
     }
 
-    /// Restores the invariants of [`Waiters`]. Returns the time at which the alarm must fire, if an alarm is needed. The caller must set
-    /// the alarm.
+    /// Restores the invariants of [`Waiters`]. Returns the time at which the alarm must fire, if the alarm is needed.
+    /// The caller must set the alarm.
     ///
-    /// An alarm that was set for a notified task stays set after the task was polled, because another task will soon be notified. The alarm
-    /// then fires unnecessarily at most once per millisecond, which is cheaper than setting the timer for each key.
+    /// An alarm for a notified task stays set after the task has been polled, because another task will be notified
+    /// soon. This causes at most one unnecessary wake-up per millisecond, which is cheaper than setting the timer for
+    /// each key.
     pub(crate) fn settle(&mut self, supply: Supply, now: u64, wakes: &mut Wakes) -> Option<u64> {
         let alarm = self.notify_for(supply, now, wakes);
         let set = self.alarm.rings_before(now.saturating_add(PATIENCE));
@@ -152,13 +156,13 @@ impl Waiters {
         self.timekeeper = None;
     }
 
-    /// Ensures that a thread or the alarm checks the queue at `next`. Returns `next` if the alarm must check the queue.
+    /// Makes sure that a thread or the alarm checks the queue at `next`. Returns `next` if the alarm must do it.
     fn keep_time(&mut self, next: u64, now: u64, wakes: &mut Wakes) -> Option<u64> {
         let Some(thread) = self.timekeeper.map(|(id, _)| id).or(self.threads.first().copied()) else {
             return Some(next);
         };
         let is_kept = self.timekeeper.is_some_and(|(_, deadline)| deadline <= next);
-        // If a notified thread finds no key, it parks until the next deadline.
+        // A notified thread that finds no key parks until the next deadline.
         let is_coming = self.notified.iter().any(|notified| !notified.is_task());
         if !is_kept && !is_coming {
             self.notify(thread, now, wakes);
@@ -166,7 +170,8 @@ impl Waiters {
         None
     }
 
-    /// Removes the waiters that were notified [`PATIENCE`] ago or earlier from `notified`. Returns `true` if a removed waiter is a task.
+    /// Removes the waiters that were notified [`PATIENCE`] ago or earlier from `notified`. Returns `true` if one of the
+    /// removed waiters is a task.
     fn drop_late(&mut self, now: u64) -> bool {
         let is_late = |notified: &Notified| now.saturating_sub(notified.at) >= PATIENCE;
         let any = self.notified.iter().any(|notified| notified.is_task() && is_late(notified));
@@ -194,8 +199,8 @@ impl Waiters {
         wakes.push(waker);
     }
 
-    /// Removes the remaining data of a waiter whose waker was already removed. A task is removed from the alarm's counts. A thread is
-    /// removed from `threads`, and stops being the timekeeper.
+    /// Removes the remaining data of a waiter after its waker was removed. For a task, updates the task counts of the
+    /// alarm. A thread is removed from `threads`, and is no longer the timekeeper.
     fn forget(&mut self, id: WaiterId) {
         if let Some(executor) = id.executor {
             self.alarm.leave(executor);
@@ -208,7 +213,8 @@ impl Waiters {
     }
 }
 
-/// Returns the maximum number of notified waiters, which is the number of processors. More waiters could not run at the same time.
+/// Returns the maximum number of notified waiters: the number of processors, because more waiters could not run at the
+/// same time.
 fn processors() -> usize {
     static PROCESSORS: OnceLock<usize> = OnceLock::new();
     if cfg!(any(pintle_loom, pintle_shuttle)) {

@@ -1,18 +1,18 @@
-//! Wakers that are stored under the lock and called outside the lock.
+//! Wakers that are stored under the lock but called outside the lock.
 
 use std::collections::BTreeMap;
 use std::task::Waker;
 
 use crate::panic::{Panic, call_all};
 
-/// The registered waiters, in order of arrival.
+/// The registered waiters in FIFO order.
 #[derive(Debug, Default)]
 pub(crate) struct Wakers {
     listed: BTreeMap<WaiterId, Waker>,
     next_place: u64,
 }
 
-/// A waiter's ID. IDs are ordered by arrival time.
+/// A waiter's ID. IDs increase with the time of arrival.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct WaiterId {
     place: u64,
@@ -20,7 +20,7 @@ pub(crate) struct WaiterId {
     pub(crate) executor: Option<u64>,
 }
 
-/// Wakers that must be called outside the lock. The first waker is stored without an allocation.
+/// Wakers to be called outside the lock. The first waker is stored without an allocation.
 #[derive(Debug, Default)]
 pub(crate) struct Wakes {
     first: Option<Waker>,
@@ -32,8 +32,8 @@ impl Wakers {
         self.listed.is_empty()
     }
 
-    /// Registers a waiter and returns its ID. A waiter that already has an ID keeps its position. The caller must drop
-    /// the waiter's previous waker, which is also returned, outside the lock.
+    /// Registers a waiter and returns its ID. A waiter with an ID keeps its position. Also returns the previous waker
+    /// of the waiter, which the caller must drop outside the lock.
     pub(crate) fn join(
         &mut self,
         id: Option<WaiterId>,
@@ -74,7 +74,7 @@ impl Wakes {
         }
     }
 
-    /// Calls all wakers, even if a waker panics. Returns the first panic. The caller must not hold the lock.
+    /// Calls all wakers, even if one of them panics. Returns the first panic. The caller must have released the lock.
     pub(crate) fn wake(self) -> Option<Panic> {
         call_all(self.first.into_iter().chain(self.rest).map(|waker| || waker.wake()))
     }

@@ -6,7 +6,7 @@ use std::time::Duration;
 use super::{Order, Queued, Ticket};
 use crate::now::nanos;
 
-/// An [`Order`] that dequeues the highest priority first, and keys with equal priority first in, first out. With
+/// An [`Order`] that dequeues the highest priority first, and keys of equal priority in FIFO order. With
 /// [ageing](Priority::with_ageing), no key starves.
 ///
 /// # Examples
@@ -22,34 +22,37 @@ use crate::now::nanos;
 /// ```
 #[derive(Debug)]
 pub struct Priority {
-    /// The waiting time that raises a key's priority by one level.
+    /// How long a key must wait for its priority to rise by one level.
     step: Option<i64>,
-    /// The smallest rank is dequeued first.
+    /// The key with the smallest rank is dequeued first.
     queued: BTreeMap<Rank, Ticket>,
-    /// The smallest unused place. Places are unique. With ageing, places are times. Without ageing, they are consecutive numbers.
+    /// The smallest unused place. Places are unique. With ageing, places are times. Without ageing, places are
+    /// consecutive numbers.
     next: u64,
-    /// The times at which keys were queued, by place, for keys whose place is not this time. With ageing, a key's place is usually the time
-    /// at which the key was queued. The place differs if the key became due before a key that was pushed earlier.
+    /// For each key whose place is not the time at which it was queued, that time, by place. With ageing, the place of
+    /// a key is usually the time at which it was queued. The place differs if the key became due before another key
+    /// that was pushed earlier.
     since: BTreeMap<u64, u64>,
 }
 
-/// A key's rank. With ageing, the first number is the time at which the key was queued, minus one `step` per priority level. Without
-/// ageing, it is the negated priority. The second number is the place. All keys age at the same rate, so the relative order of two keys
-/// never changes, and ranks need no updates.
+/// A key's rank. With ageing, the first number is the time at which the key was queued, minus one `step` per priority
+/// level. Without ageing, the first number is the negated priority. The second number is the place of the key. All keys
+/// age at the same rate, so two keys never change their relative order, and ranks never have to be updated.
 type Rank = (i64, u64);
 
 impl Priority {
-    /// Creates an order without ageing. While keys with a higher priority keep arriving, lower-priority keys are never dequeued, as in
-    /// controller-runtime. A queued key whose priority is raised moves behind the keys that already have the new priority.
+    /// Creates an order without ageing. Keys are never dequeued while keys with a higher priority keep arriving, as in
+    /// controller-runtime. If the priority of a queued key is raised, the key moves behind all keys that already have
+    /// the new priority.
     pub fn strict() -> Self {
         Self { step: None, queued: BTreeMap::new(), next: 0, since: BTreeMap::new() }
     }
 
-    /// Creates an order with ageing. A key gains one priority level for each `step` that it waits. The key keeps the
-    /// gained levels when its priority is raised.
+    /// Creates an order with ageing. A key gains one priority level for each `step` of waiting. The key keeps these
+    /// levels if its priority is raised.
     ///
-    /// Let `t` be the time at which a key of priority `p` was queued or its delay ended. The key is dequeued before every key of priority
-    /// `q > p` that is queued after `t + (q - p) * step`.
+    /// Let `t` be the time at which a key of priority `p` was queued or at which its delay ended. This key is dequeued
+    /// before any key of priority `q > p` that is queued after `t + (q - p) * step`.
     pub fn with_ageing(step: Duration) -> Self {
         Self { step: Some(i64::try_from(nanos(step)).unwrap_or(i64::MAX)), ..Self::strict() }
     }
@@ -127,7 +130,8 @@ mod tests {
         since: u64,
     }
 
-    /// The queued keys, in the order in which they were pushed or got their current priority, and the `step` of an order with ageing.
+    /// The queued keys, in the order in which they were pushed or got their current priority, and the `step` of an
+    /// order with ageing.
     struct List(Vec<Queued>, Option<u64>);
 
     impl Naive for List {

@@ -1,4 +1,4 @@
-//! Sets a queue's alarm and handles its wake-ups.
+//! Sets the alarm of a queue, and handles its wake-ups.
 
 use std::cell::Cell;
 use std::sync::Arc;
@@ -27,21 +27,21 @@ impl<K: Send + 'static, C: Clock> Wake for Ring<K, C> {
         self.wake_by_ref();
     }
 
-    /// Handles the timer's wake-up on the timer's thread. Catches panics from user code, because they must not end that thread. The panic
-    /// hook has already reported such a panic.
+    /// Handles a wake-up on the timer's thread. Panics in user code are caught, because they must not end the timer's
+    /// thread. The panic hook has already reported the panic.
     fn wake_by_ref(self: &Arc<Self>) {
         drop(catch(|| self.0.upgrade().map(|shared| shared.ring())));
     }
 }
 
-/// The maximum number of times that a new sleep is polled if each poll calls the waker.
+/// The maximum number of times that a new sleep is polled while each poll calls the waker.
 const POLLS: usize = 8;
 
 enum Armed {
-    /// The alarm is set, or another thread has changed the alarm.
+    /// The alarm has been set, by this thread or by another one.
     Set,
     IsDue,
-    /// The timer ended the sleep too early, or the sleep called its waker in every poll.
+    /// The timer ended the sleep too early, or every poll of the sleep called its waker.
     Failed,
 }
 
@@ -63,8 +63,8 @@ impl<K, C: Clock> Shared<K, C> {
         panic.or(catch(|| drop(old)).err())
     }
 
-    /// Sets the alarm. Polls the new sleep again if polling it calls the waker. Either the sleep is due, or the executor has made the task
-    /// yield.
+    /// Sets the alarm. If polling the new sleep calls the waker, polls the sleep again. The sleep is already due, or
+    /// the executor forces the task to yield.
     fn set_alarm(&self, arm: &Arm) -> Armed {
         let at = self.instant(arm.at);
         let mut sleep = match (&arm.source, self.sleep_until.get()) {
@@ -89,7 +89,8 @@ impl<K, C: Clock> Shared<K, C> {
         Armed::Failed
     }
 
-    /// Wakes all waiting tasks after the alarm could not be set. When these tasks poll, they provide a working timer.
+    /// Wakes all waiting tasks after an attempt to set the alarm has failed. These tasks provide a working timer when
+    /// they are polled.
     fn on_alarm_failure(&self, arm: &Arm, mut section: Section<'_, K>) -> Option<Panic> {
         let old = section.waiters.alarm.fail(arm);
         section.waiters.on_alarm_failure();
@@ -99,8 +100,8 @@ impl<K, C: Clock> Shared<K, C> {
 }
 
 impl<K, C: Clock> Outside for Shared<K, C> {
-    /// Sets the alarm. If the alarm is due immediately, handles it and sets the next alarm. The method uses a loop instead of recursion, to
-    /// bound the stack depth.
+    /// Sets the alarm. If the alarm is already due, handles it and sets the next one. This method uses a loop instead
+    /// of recursion to limit the stack depth.
     fn arm(&self, arm: Arm) -> Option<Panic> {
         let (mut next, mut panic) = (Some(arm), None);
         while let Some(arm) = next {

@@ -1,17 +1,17 @@
-//! Loom's locks with a `try_lock` that also fails in a model if another thread holds the lock.
+//! Loom's locks, with a `try_lock` that can also fail in a model because another thread holds the lock.
 
 use std::ops::{Deref, DerefMut};
 use std::sync::{LockResult, TryLockError, TryLockResult};
 
-// The models do not depend on the memory ordering of `Arc`, and loom has no `Weak`.
+// The models do not depend on the memory ordering of `Arc`, and loom does not provide `Weak`.
 pub(crate) use std::sync::{Arc, Weak};
 
 pub(crate) use loom::sync::atomic;
 
 use atomic::{AtomicBool, Ordering};
 
-/// A mutex whose `try_lock` can fail in a loom model. Loom's own unlock is not a scheduling point, so loom would never run `try_lock`
-/// between another thread's lock and unlock. The flag adds this scheduling point.
+/// A mutex with a `try_lock` that can fail in a loom model. Loom does not switch threads at an unlock, so it would
+/// never run `try_lock` while another thread holds the lock. The flag adds this scheduling point.
 #[derive(Debug)]
 pub(crate) struct Mutex<T> {
     is_held: AtomicBool,
@@ -35,7 +35,8 @@ impl<T> Mutex<T> {
         Ok(MutexGuard { is_held: &self.is_held, inner })
     }
 
-    /// Tries to take the lock. If another thread takes the lock after this method has read the flag, waits for that thread.
+    /// Tries to take the lock. If another thread acquires the lock after this method has read the flag, waits for that
+    /// thread.
     pub(crate) fn try_lock(&self) -> TryLockResult<MutexGuard<'_, T>> {
         if self.is_held.load(Ordering::Relaxed) {
             Err(TryLockError::WouldBlock)

@@ -15,8 +15,8 @@ use crate::watch::Wakes;
 
 const SECOND: Duration = Duration::from_secs(1);
 
-/// A clock and timer that panic on demand: reading the time panics while `has_no_time` is set, and creating a sleep panics while
-/// `has_no_timer` is set.
+/// A clock and timer that panic on demand: reading the time panics while `has_no_time` is set, and creating a sleep
+/// panics while `has_no_timer` is set.
 #[derive(Clone)]
 struct Bad {
     clock: ManualClock,
@@ -125,8 +125,8 @@ fn panicking_clock_does_not_abort_drops_during_unwinding() {
     assert_eq!(wakes.count(), 1, "the other waiter is woken");
 }
 
-/// In this test, the alarm's timer can be set only in a waiting task's poll. On other threads, setting the timer fails, and the failure
-/// wakes all waiting tasks. Each task sets the timer when it is polled.
+/// In this test, the alarm's timer can only be set in the poll of a waiting task. Setting the timer fails on other
+/// threads, which wakes all waiting tasks. Each task then sets the timer in its poll.
 #[test]
 fn waiting_tasks_set_the_timer_when_another_thread_cannot() {
     let (queue, bad) = Bad::queue();
@@ -173,7 +173,7 @@ fn panicking_alarm_waiter_does_not_end_the_timer() {
     drop(queue.shut_down(ShutdownMode::Abandon));
 }
 
-/// When a dequeue ends, the queue reads the clock to compute when a waiter must wake up for a delay.
+/// At the end of a dequeue, the queue reads the clock to compute when a waiter must wake up for a delay.
 #[test]
 fn clock_panic_during_dequeue_does_not_lose_the_key() {
     let (queue, bad) = Bad::queue();
@@ -185,12 +185,12 @@ fn clock_panic_during_dequeue_does_not_lose_the_key() {
     assert_eq!(item.map(|item| *item), Ok(1));
 }
 
-/// A timer whose sleeps violate the timer contract: they call the waker while they are polled, or panic when they are dropped.
+/// A timer with sleeps that violate the contract: they call the waker during a poll, or panic when dropped.
 #[derive(Clone)]
 struct BadSleeps {
     clock: ManualClock,
     drop_panics: Arc<AtomicBool>,
-    /// How many polls of a sleep call the waker instead of storing it.
+    /// The number of polls that call the waker instead of storing it.
     eager_polls: usize,
     hook: Arc<Mutex<Option<Hook>>>,
 }
@@ -257,7 +257,7 @@ fn sleep_that_panics_in_drop_keeps_the_alarm() {
     assert_eq!(wakes.count(), 1);
 }
 
-/// A real sleep also calls its waker during the poll if the executor forces the task to yield.
+/// A real sleep also calls its waker during a poll if the executor forces the task to yield.
 #[test]
 fn sleep_that_calls_its_waker_is_polled_again() {
     let (queue, bad) = BadSleeps::queue(3);
@@ -271,7 +271,7 @@ fn sleep_that_calls_its_waker_is_polled_again() {
     assert!(matches!(get.as_mut().poll(&mut Context::from_waker(&waker)), Poll::Ready(Some(_))));
 }
 
-/// The queue wakes the waiting tasks, because another executor's timer may work.
+/// The queue wakes the waiting tasks, because the timer of another executor may work.
 #[test]
 fn sleep_that_always_calls_its_waker_wakes_tasks() {
     let (queue, _bad) = BadSleeps::queue(usize::MAX);
@@ -282,8 +282,8 @@ fn sleep_that_always_calls_its_waker_wakes_tasks() {
     assert_eq!(wakes.count(), 1);
 }
 
-/// While the timer creates a sleep for the alarm, the timer's hook adds a key with a shorter delay. The hook's add sets the alarm to an
-/// earlier time with a newer sleep.
+/// While the timer creates a sleep for the alarm, its hook adds a key with a shorter delay. This add sets the alarm to
+/// an earlier time, with a newer sleep.
 #[test]
 fn outdated_sleep_does_not_replace_a_newer_one() {
     let (queue, bad) = BadSleeps::queue(0);

@@ -1,4 +1,4 @@
-//! Tests that one operation processes a limited number of keys and records, and wakes a limited number of workers.
+//! Tests that a single operation processes a limited number of keys and records, and wakes a limited number of workers.
 
 use std::hash::{Hash, Hasher};
 use std::pin::pin;
@@ -21,7 +21,7 @@ fn queue<K: Eq + Send + 'static>() -> (WorkQueue<K, ManualClock>, ManualClock) {
     (WorkQueue::new(QueueConfig::new(clock.clone())), clock)
 }
 
-/// Each `try_get` queues at most 16 due keys, and returns the due key with the earliest deadline.
+/// Each `try_get` queues up to 16 due keys, and returns the due key with the earliest deadline.
 #[test]
 fn due_keys_are_queued_in_small_batches() {
     let (queue, clock) = queue();
@@ -40,7 +40,7 @@ fn due_keys_are_queued_in_small_batches() {
     assert_eq!(rest, (1..16).chain([5000]).chain(16..1000).collect::<Vec<_>>());
 }
 
-/// A key that counts its clones. The first clone blocks until the test continues.
+/// A key that counts its clones and blocks in the first clone until the test continues.
 #[derive(Debug)]
 struct Copied {
     number: u32,
@@ -72,7 +72,7 @@ impl Hash for Copied {
     }
 }
 
-/// A snapshot does not block a concurrent add, and contains the added key.
+/// Taking a snapshot does not block a concurrent add, and the snapshot contains the added key.
 #[test]
 fn snapshot_copies_keys_in_small_batches() {
     let (queue, _clock) = queue();
@@ -110,7 +110,7 @@ fn expired_failures_are_forgotten_during_a_wait() {
     let mut get = pin!(queue.get());
     assert!(get.as_mut().poll(&mut cx).is_pending());
     clock.advance(2 * SECOND);
-    // The waiter is woken repeatedly until all expired records are removed. Each poll removes a few records.
+    // The waiter keeps being woken until all expired records have been removed. Each poll removes a few records.
     let mut polls = 0;
     while wakes.count() > polls {
         polls += 1;
@@ -120,8 +120,8 @@ fn expired_failures_are_forgotten_during_a_wait() {
     assert!((20..100).contains(&polls), "{polls} polls for 1000 records");
 }
 
-/// A timer for expired failures or for a key in flight makes no key available. The queue must fire more timers to find
-/// the due key.
+/// Timers for expired failures or for in-flight keys do not make a key available, so the queue must fire more timers to
+/// find the due key.
 #[test]
 fn due_key_is_found_behind_other_due_keys() {
     let clock = ManualClock::new();
@@ -142,8 +142,8 @@ fn due_key_is_found_behind_other_due_keys() {
     assert_eq!((queue.counts().idle, queue.counts().dirty_in_flight, held.len()), (0, 100, 100));
 }
 
-/// Another worker has taken this waiter's key. The waiter then waits again, and keeps its position before later
-/// waiters.
+/// Another worker has dequeued the key for which this waiter was woken. The waiter waits again, and keeps its position
+/// in front of later waiters.
 #[test]
 fn repolled_waiter_keeps_its_position() {
     let (queue, _clock) = queue();

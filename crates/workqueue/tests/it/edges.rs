@@ -1,4 +1,4 @@
-//! Tests of the cases that client-go does not test: rows X1 to X10 in tests/ROWS.md. Rows X11 and X12 are in metrics.rs.
+//! Tests of cases that client-go does not test: rows X1 to X10 in tests/ROWS.md. Rows X11 and X12 are in metrics.rs.
 
 use std::num::NonZeroUsize;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -29,8 +29,8 @@ fn poll<F: Future>(future: &mut Pin<&mut F>) -> Poll<F::Output> {
     future.as_mut().poll(&mut Context::from_waker(Waker::noop()))
 }
 
-/// The queue has no method `done(key)`. Only a guard's owner can mark a key as done, and only once. The crate documentation shows that a
-/// second `done` does not compile.
+/// The queue has no `done(key)` method. Only the owner of a guard can mark the key as done, and only once. The crate
+/// documentation shows that a second `done` does not compile.
 #[test]
 fn x1_only_the_guard_can_finish_a_key() {
     let (queue, _) = queue();
@@ -74,7 +74,7 @@ fn x3_drain_with_queued_and_none_in_flight() {
     assert!(report.complete && report.queued.is_empty());
 }
 
-/// When the shutdown begins, a `get` that waits for a delay returns immediately, and the queue's timer is dropped.
+/// When the shutdown begins, a `get` that is waiting for a delay returns immediately, and the queue's timer is dropped.
 #[test]
 fn x4_drain_on_a_delaying_queue_releases_the_timer() {
     let (queue, clock) = queue();
@@ -124,7 +124,7 @@ fn x6_collapsed_retry_counts_only_when_configured() {
     assert_eq!(failures(RetryAccounting::Always), 3);
 }
 
-/// An add never blocks, because the queue has no channel that could be full.
+/// An add never blocks, because there is no channel that could be full.
 #[test]
 fn x7_shutdown_with_thousands_of_delayed_adds() {
     let clock = ManualClock::new();
@@ -212,7 +212,8 @@ impl Timer for Hasty {
     }
 }
 
-/// Deadlines are absolute. If the clock has already passed a deadline, the sleep ends immediately and the waiter is woken.
+/// Deadlines are absolute. If the clock has already passed the deadline, the sleep ends immediately and the waiter is
+/// woken.
 #[test]
 fn x10_the_clock_moves_between_deadline_and_timer() {
     let queue: Queue<Hasty> = WorkQueue::new(QueueConfig::new(Hasty(ManualClock::new())));
@@ -255,7 +256,7 @@ fn drain_reports_remaining_keys_at_its_deadline() {
     assert_eq!((report.complete, report.in_flight), (false, vec!["a"]));
 }
 
-/// One timer serves all waiting tasks, even after the task that began to wait first was dropped.
+/// One timer serves all waiting tasks, even after the first task to wait was dropped.
 #[test]
 fn one_timer_serves_all_tasks_and_outlives_the_first() {
     let (queue, clock) = queue();

@@ -1,4 +1,4 @@
-//! Tests of orders that violate the contract of [`Order`]. The queue either panics with a message or continues.
+//! Tests of orders that violate the contract of [`Order`]. The queue must panic with a message or continue.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -32,7 +32,7 @@ impl<K> Order<K> for Stuck {
     }
 }
 
-/// If the queue did not panic, two workers could get the same key, or a worker could get a key that was never added.
+/// Without the panic, two workers could get the same key, or a worker could get a key that was never added.
 #[test]
 fn order_returning_an_unqueued_ticket_panics() {
     let order = Box::new(Stuck::default());
@@ -75,7 +75,7 @@ fn key_lost_by_the_order_is_not_queued() {
     assert_drains(&queue);
 }
 
-/// An order that withholds its keys while its flag is set. The counter counts the calls of `pop`.
+/// An order that withholds its keys while its flag is set, and that counts calls of `pop`.
 #[derive(Debug, Default)]
 struct Paused(Fifo, Arc<AtomicBool>, Arc<AtomicUsize>);
 
@@ -98,7 +98,7 @@ impl<K> Order<K> for Paused {
     }
 }
 
-/// If the queue called `pop` again without a change, a waiting `get` would loop forever.
+/// If the queue called `pop` again before anything has changed, a waiting `get` would loop forever.
 #[test]
 fn withholding_order_is_polled_again_after_a_change() {
     let (order, clock) = (Paused::default(), ManualClock::new());
@@ -134,7 +134,7 @@ fn withholding_order_is_polled_again_after_a_change() {
     assert_eq!(poll(), Poll::Ready(Some(1)), "no token was lost");
 }
 
-/// The order withholds one tenant's keys. The queue dequeues the other tenants' keys in turn.
+/// The order withholds the keys of one tenant. The keys of the other tenants are dequeued in turn.
 #[test]
 fn withholding_lane_does_not_delay_other_tenants() {
     ends(|| {

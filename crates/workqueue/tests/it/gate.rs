@@ -1,4 +1,4 @@
-//! Helpers that keep a queue locked until the test releases the lock.
+//! Helpers that keep a queue locked until the test unlocks it.
 
 use std::fmt;
 use std::hash::Hash;
@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use pintle_workqueue::ratelimit::{Clock, ManualClock, RateLimiter, Sleep, Timer};
 use pintle_workqueue::{Order, Queued, Ticket, WorkQueue};
 
-/// The maximum time for an operation that must not wait for the lock.
+/// The time limit for operations that must not wait for the lock.
 const LIMIT: Duration = Duration::from_secs(10);
 
 /// Opens a [`Bar`], which blocks user code.
@@ -35,12 +35,12 @@ struct Gated<K> {
     bar: Bar,
 }
 
-/// A limiter whose `forget` blocks. A `forget` makes no key available, so it wakes no waiter when it continues.
+/// A limiter whose `forget` blocks. `forget` makes no key available, so no waiter is woken when it continues.
 pub(crate) struct GatedLimiter(pub(crate) Bar);
 
-/// A clock that can open a gate when it is read. In a queue with metrics, an operation that finds the lock contended first reads the clock.
-/// The operation then pushes to the inbox or waits. With this clock, the lock therefore stays held until another operation has found it
-/// contended.
+/// A clock that can open a gate when it is read. If the queue has metrics, an operation that finds the lock contended
+/// reads the clock before it pushes to the inbox or waits. Therefore, this clock keeps the queue locked until another
+/// operation has found the lock contended.
 #[derive(Clone)]
 pub(crate) struct Opener {
     pub(crate) clock: ManualClock,
@@ -63,7 +63,8 @@ pub(crate) fn gated<K: fmt::Debug + 'static>(
 }
 
 impl Gate {
-    /// Runs `steps` while another thread that adds the gate key holds the queue's lock. The test fails if `steps` waits for the lock.
+    /// Runs `steps` while another thread adds the gate key and therefore holds the queue's lock. The test fails if
+    /// `steps` waits for the lock.
     pub(crate) fn hold<K: Hash + Eq + Send, C: Clock>(&self, queue: &WorkQueue<K, C>, gate: K, steps: impl FnOnce()) {
         let steps = || {
             steps();

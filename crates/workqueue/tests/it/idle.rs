@@ -1,4 +1,4 @@
-//! Tests that a key waits at most a millisecond while a worker is idle and its executor polls it.
+//! Tests that no key waits for more than a millisecond while a worker is idle and polled by its executor.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -70,7 +70,7 @@ fn wakeups_are_limited_by_keys_and_processors() {
     }
 }
 
-/// During the millisecond, no other operation uses the queue.
+/// No other operation uses the queue during the millisecond.
 #[test]
 fn another_task_gets_the_key_after_a_millisecond() {
     let (queue, clock) = queue();
@@ -87,7 +87,7 @@ fn another_task_gets_the_key_after_a_millisecond() {
     assert_eq!(tasks[0].wakes.count(), 2, "the first task keeps its position");
 }
 
-/// Each key waits at most a millisecond, although more tasks than there are processors are woken but never polled.
+/// Each key waits at most a millisecond, although more tasks than processors are woken but never polled.
 #[test]
 fn many_unpolled_tasks_do_not_delay_a_key() {
     let (queue, clock) = queue();
@@ -111,7 +111,7 @@ fn delay_ends_in_time_when_first_waiter_is_unpolled() {
     assert!(stuck.is_woken() && !other.is_woken());
     clock.advance(MS);
     assert_eq!(other.poll(), Poll::Ready(Some(1)));
-    // A task that began to wait later must also be polled within a millisecond after its notification.
+    // A task that began to wait later must also be polled within a millisecond after it was notified.
     queue.add_after(2, SECOND);
     let mut third = Task::waits(&queue);
     clock.advance(SECOND);
@@ -130,7 +130,8 @@ fn late_task_without_a_key_wakes_no_other_task() {
     assert_eq!(clock.sleepers(), 0, "no deadline is pending");
 }
 
-/// The dequeue limit allows only one key. Another task gets this key, because the task that was woken first is never polled.
+/// The dequeue limit permits only one key. Another task gets this key, because the task that was woken first is never
+/// polled.
 #[test]
 fn unpolled_task_does_not_lose_a_token() {
     let clock = ManualClock::new();
@@ -182,7 +183,7 @@ fn get_yields_after_128_keys_without_waiting() {
     assert_eq!(gave_way, 10);
 }
 
-/// A thread dequeues a key, adds more keys, and then blocks until other workers have dequeued the added keys.
+/// A thread dequeues a key, adds more keys, and blocks until other workers have dequeued the added keys.
 #[test]
 fn keys_do_not_wait_for_a_busy_thread() {
     for keys in [1, 100] {
@@ -214,7 +215,7 @@ fn keys_do_not_wait_for_a_busy_thread() {
     }
 }
 
-/// Threads and tasks wait for keys of one queue. The task that is woken first is never polled.
+/// Both threads and tasks wait for keys of the same queue, and the task that is woken first is never polled.
 #[test]
 fn thread_dequeues_the_key_of_an_unpolled_task() {
     let (queue, clock) = queue();
@@ -231,7 +232,8 @@ fn thread_dequeues_the_key_of_an_unpolled_task() {
     });
 }
 
-/// Waits until the timekeeper has parked until `deadline`. The timekeeper is the waiting thread that wakes up at the next deadline.
+/// Waits until the timekeeper has parked until `deadline`. The timekeeper is the waiting thread that wakes up at the
+/// next deadline.
 fn wait_for_timekeeper(clock: &ManualClock, deadline: Instant) {
     while clock.next_deadline() != Some(deadline) {
         thread::yield_now();
@@ -255,8 +257,8 @@ fn earlier_delay_wakes_the_thread_that_keeps_time() {
     });
 }
 
-/// The thread that was notified finds no key, and parks until the next deadline. The queue cannot rely on a notified task in this way,
-/// because the task may never be polled again.
+/// The notified thread finds no key and parks until the next deadline. The queue cannot rely on a notified task in the
+/// same way, because the task may never be polled again.
 #[test]
 fn notified_task_does_not_keep_the_time() {
     ends(|| {
@@ -265,8 +267,8 @@ fn notified_task_does_not_keep_the_time() {
         let stuck = Task::waits(&queue);
         thread::scope(|scope| {
             let thread = scope.spawn(|| queue.blocking_get().map(|item| *item));
-            // Wait until the thread has parked without a deadline. Otherwise, the test could not distinguish the thread's own wake-up from
-            // the alarm.
+            // Wait until the thread has parked without a deadline. Otherwise, the alarm could not be distinguished from
+            // a wake-up of the thread itself.
             while clock.sleepers() == 0 {
                 thread::yield_now();
             }

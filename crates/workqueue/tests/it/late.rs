@@ -1,5 +1,5 @@
-//! Tests of adds and dropped guards that find the lock contended and go to the inbox. The queue applies these operations later, but callers
-//! cannot observe the delay.
+//! Tests of adds and dropped guards that find the lock contended and are pushed to the inbox. These operations are
+//! applied later, but callers cannot observe the delay.
 
 use std::pin::pin;
 use std::sync::Arc;
@@ -30,8 +30,9 @@ fn take(queue: &Queue) -> Vec<&'static str> {
     std::iter::from_fn(|| queue.try_get().ok()).map(|item| *item).collect()
 }
 
-/// While the queue is locked, the test adds a key with a pending delay and marks another key as done. Both operations go to the inbox.
-/// Every later call sees both effects: the first key is queued behind earlier keys without a delay, and no key is in flight.
+/// While the queue is locked, the test adds a key with a pending delay and marks another key as done. Both operations
+/// are pushed to the inbox. Every later call sees both effects: the first key is queued behind earlier keys and has no
+/// delay, and no key is in flight.
 #[test]
 fn late_add_is_not_observable() {
     for look in LOOKS {
@@ -103,7 +104,8 @@ const LOOKS: &[fn(&Queue)] = &[
     },
 ];
 
-/// The inbox contains several adds of a key in flight and the drop of its guard. The queue applies these operations in call order.
+/// The inbox contains several adds of an in-flight key and the drop of its guard. These operations are applied in call
+/// order.
 #[test]
 fn late_operations_keep_their_order() {
     let (queue, _clock, gate) = queue(Box::new(Fifo::default()), None);
@@ -117,7 +119,7 @@ fn late_operations_keep_their_order() {
     assert_eq!(take(&queue), ["gate", "a", "b", "held", "c"]);
 }
 
-/// Creates a queue in which a call to `forget` holds the lock until another operation has found the lock contended.
+/// Creates a queue in which `forget` holds the lock until another operation has found the lock contended.
 fn contended<K: Eq + Send + 'static>() -> (WorkQueue<K, Opener>, Opener, Gate, InMemoryProvider) {
     let (memory, (gate, bar)) = (InMemoryProvider::new(), gate());
     let (clock, limiter) = (gate.opener(), Box::new(GatedLimiter(bar)));
@@ -126,8 +128,8 @@ fn contended<K: Eq + Send + 'static>() -> (WorkQueue<K, Opener>, Opener, Gate, I
     (queue, clock, gate, memory)
 }
 
-/// The next call applies at most 64 operations from the inbox. When the inbox is full, an operation waits for the lock and then applies the
-/// operations in the inbox.
+/// The next call applies up to 64 operations from the inbox. If the inbox is full, an operation waits for the lock and
+/// then applies the operations in the inbox.
 #[test]
 fn inbox_is_limited_to_64_operations() {
     let (queue, clock, gate, memory) = contended();
@@ -146,7 +148,7 @@ fn inbox_is_limited_to_64_operations() {
     assert_eq!(taken, (0..65).collect::<Vec<_>>());
 }
 
-/// While a worker waits, an add waits for the lock, because it must wake the worker.
+/// An add waits for the lock while a worker is waiting for a key, because the add must wake this worker.
 #[test]
 fn no_worker_sleeps_while_an_add_is_late() {
     let (queue, clock, gate, _) = contended();
@@ -169,7 +171,7 @@ fn no_worker_sleeps_while_an_add_is_late() {
     assert!(matches!(get.as_mut().poll(&mut cx), Poll::Ready(Some(item)) if *item == "a"));
 }
 
-/// While a drain waits, dropping a guard waits for the lock, because the drop may end the drain.
+/// Dropping a guard waits for the lock while a drain is waiting, because the drop may end the drain.
 #[test]
 fn no_drain_waits_while_a_done_is_late() {
     let (queue, clock, gate, _) = contended();
@@ -215,7 +217,7 @@ fn inbox_reopens_after_the_last_waiter_leaves() {
     }
 }
 
-/// Durations are measured from the call, even if the queue applies the operation later.
+/// Durations are measured from the time of the call, even if the operation is applied later.
 #[test]
 fn metrics_use_the_original_times_of_late_operations() {
     let memory = InMemoryProvider::new();
@@ -245,8 +247,8 @@ fn metrics_use_the_original_times_of_late_operations() {
     assert_eq!(durations("workqueue_queue_duration_seconds"), (3, 4 * SECOND));
 }
 
-/// A key's ageing starts when it is added. If ageing started later, another key with a priority one level higher would overtake the first
-/// key, although the second key is added more than one step later.
+/// A key begins to age when it is added. Otherwise, a second key with a priority one level higher would overtake the
+/// first key, although it is added more than one step later.
 #[test]
 fn ageing_of_a_late_add_starts_at_the_call() {
     let (queue, clock, gate) = queue(Box::new(Priority::with_ageing(SECOND)), None);
@@ -258,7 +260,7 @@ fn ageing_of_a_late_add_starts_at_the_call() {
     assert_eq!(take(&queue), ["gate", "old", "new"]);
 }
 
-/// The failures expire a fixed time after the guard was dropped, even if the queue applies the drop much later.
+/// Failures expire a fixed time after the guard was dropped, even if the drop is applied much later.
 #[test]
 fn failures_of_a_late_done_expire_afterwards() {
     let clock = ManualClock::new();

@@ -1,5 +1,6 @@
-//! Tests of the queue's guarantees. `tests/loom.rs` and `tests/shuttle` test the locking and wake-up code with other lock implementations.
-//! `tests/memory.rs` tests memory use in a separate program, because that test's allocator counts the memory of the whole process.
+//! Tests of the queue's guarantees. `tests/loom.rs` and `tests/shuttle` test the code for locking and wake-ups with
+//! other lock implementations. `tests/memory.rs` is a separate program, because its allocator counts the memory of the
+//! whole process.
 
 #![allow(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
 

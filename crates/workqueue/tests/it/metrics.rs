@@ -1,5 +1,5 @@
-//! Tests of metrics: client-go's and controller-runtime's tests (rows M1, M2, C27, X11 and X12 in tests/ROWS.md), and tests of when metric
-//! series are removed.
+//! Tests of metrics: the tests of client-go and controller-runtime (rows M1, M2, C27, X11 and X12 in tests/ROWS.md),
+//! and tests of when metric series are removed.
 
 use std::any::Any;
 use std::iter::zip;
@@ -46,8 +46,8 @@ fn durations(memory: &InMemoryProvider, name: &str) -> (u64, Duration) {
     (found.count(), Duration::from_secs_f64(found.sum()))
 }
 
-/// client-go stops its metrics ticker at shutdown. Pintle's queue computes gauges when they are read, and removes them when the queue is
-/// dropped.
+/// client-go stops its metrics ticker at shutdown. In contrast, Pintle computes gauges when they are read, and removes
+/// them when the queue is dropped.
 #[test]
 fn m1_metrics_end_with_the_queue() {
     let (queue, _clock, memory) = queue();
@@ -70,7 +70,7 @@ fn m2_metrics() {
 
     let item = queue.try_get().unwrap();
     assert_eq!((durations(&memory, "queue_duration_seconds"), counts()), ((1, 50 * US), [1.0, 0.0]));
-    // Five adds of a key in flight count as one add. `depth` counts this key, but `len` does not.
+    // Five adds of an in-flight key count as one add. This key is counted in `depth`, but not in `len`.
     for _ in 0..5 {
         queue.add("foo");
     }
@@ -119,7 +119,8 @@ fn delays_and_ages_are_reported() {
     assert_eq!(value(&memory, "delayed"), Some(1.0));
 }
 
-/// The removal of a burst's last key frees the burst's memory, but only after the key's metrics are reported.
+/// Removing the last key of a burst frees the memory of the burst, but only after the metrics of this key have been
+/// updated.
 #[test]
 fn removal_after_a_burst_updates_the_metrics() {
     let memory = InMemoryProvider::new();
@@ -132,7 +133,7 @@ fn removal_after_a_burst_updates_the_metrics() {
     assert_eq!((value(&memory, "depth"), value(&memory, "adds_total")), (Some(1.0), Some(2001.0)));
 }
 
-/// After a shutdown, the gauges are still updated. client-go's gauges keep their last value.
+/// Gauges are still updated after a shutdown. client-go's gauges keep their last value.
 #[test]
 fn x12_gauges_after_shutdown() {
     let (queue, clock, memory) = queue();
@@ -155,7 +156,7 @@ impl Clock for CountedClock {
     }
 }
 
-/// The queue does not read the clock, and does not report metrics to the provider of another queue with the same name.
+/// The queue does not read the clock, and does not use the metrics provider of another queue with the same name.
 #[test]
 fn no_metrics_without_a_provider() {
     let (memory, clock) = (InMemoryProvider::new(), CountedClock::default());
@@ -242,8 +243,8 @@ fn controller_runtime_style_ignores_zero_delays() {
     }
 }
 
-/// The histogram `workqueue_retry_delay_seconds` contains the limiter's delay, even if the caller requested a shorter delay. The counter of
-/// retries uses the shorter delay.
+/// The histogram `workqueue_retry_delay_seconds` records the limiter's delay, even if the caller requested a shorter
+/// one. The retry counter uses the shorter delay.
 #[test]
 fn limiter_delay_is_reported_unchanged() {
     for (after, delayed) in [(Duration::ZERO, 0.0), (2 * MS, 1.0)] {
@@ -327,7 +328,7 @@ fn c27b_same_priority_many_adds() {
     assert_eq!(memory.value("workqueue_depth", &[("priority", "1")]), Some(200.0));
 }
 
-/// Adding and dequeuing a key change the same series. Therefore, no series keeps an outdated value or becomes negative.
+/// Adding and dequeuing a key change the same series, so no series keeps an outdated value or becomes negative.
 #[test]
 fn x11_cardinality_latch_then_decrements() {
     let (queue, memory) = by_priority();
@@ -341,7 +342,7 @@ fn x11_cardinality_latch_then_decrements() {
     }
 }
 
-/// All workers are busy when three delays end, so no call uses the queue at that time.
+/// All workers are busy when three delays end, so the queue is not called at that time.
 #[test]
 fn key_due_during_busy_workers_ages_from_its_deadline() {
     for style in [MetricsStyle::ClientGo, MetricsStyle::ControllerRuntime] {
@@ -356,7 +357,7 @@ fn key_due_during_busy_workers_ages_from_its_deadline() {
             clock.advance(20_000 * MS);
             queue.add_with("now", at(7));
             clock.advance(40_000 * MS);
-            // The result does not depend on which gauge is read first.
+            // The result does not depend on the order in which the gauges are read.
             _ = value(&memory, first);
             assert_eq!((value(&memory, "depth"), value(&memory, "delayed")), (Some(4.0), Some(0.0)), "{first}");
             assert_eq!(seconds(&memory, "oldest_queued_seconds"), 59_000 * MS);
@@ -372,7 +373,7 @@ fn key_due_during_busy_workers_ages_from_its_deadline() {
     }
 }
 
-/// The queue notices that the delay has ended when the key is added again.
+/// The queue notices the end of the delay when the key is added again.
 #[test]
 fn key_added_after_its_delay_ages_from_the_deadline() {
     let (queue, clock, memory) = queue();

@@ -1,4 +1,4 @@
-//! Compares the whole queue with a simple model, operation by operation, in virtual time.
+//! Compares every operation of the whole queue with a simple model, in virtual time.
 
 use std::pin::pin;
 use std::sync::Arc;
@@ -59,7 +59,7 @@ fn op() -> impl Strategy<Value = Op> {
         2 => any::<usize>().prop_map(Op::Retry),
         3 => any::<usize>().prop_map(Op::Next),
         4 => millis.prop_map(Op::Advance),
-        // Shutdowns are rare, because most operations have no effect after a shutdown.
+        // Shutdowns are rare, because most operations have no effect afterwards.
         1 => (0..10u8, mode).prop_map(|(dice, mode)| if dice == 0 { Op::ShutDown(mode) } else { Op::Get }),
     ]
 }
@@ -104,7 +104,7 @@ proptest! {
         let queue = WorkQueue::new(config);
         let mut model = Model { by_priority, always_charge, retry, reminder, base, max, keep_failures, ..Model::default() };
         let start = clock.now();
-        // Only a large queue frees its records in batches. These additional keys make the queue large.
+        // Only a large queue frees its records in batches, so add more keys.
         for key in 0..crowd {
             queue.add_after(1000 + key, Duration::from_secs(3600));
         }
@@ -112,7 +112,7 @@ proptest! {
 
         let after = Duration::from_millis;
         for op in ops {
-            // Advance the clock so that no two deadlines are equal, because the order of keys with equal deadlines is
+            // Advance the clock so that no two deadlines are equal, because the order of keys with the same deadline is
             // unspecified.
             clock.advance(Duration::from_nanos(1));
             model.go_to(clock.now() - start);

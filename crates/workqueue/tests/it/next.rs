@@ -1,4 +1,4 @@
-//! Tests of `next`, which marks a key as done and dequeues the next key.
+//! Tests of `next`, which marks a key as done and dequeues the next one.
 
 use std::pin::pin;
 use std::sync::Arc;
@@ -17,8 +17,8 @@ fn queue(keys: &[&'static str]) -> Queue {
     queue
 }
 
-/// The key was added again while in flight. `next` marks the key as done, and the queue queues and returns the same key. No other waiter is
-/// woken for this key.
+/// The key was added again while in flight. `next` marks the key as done, queues it again, and returns it. No other
+/// waiter is woken for this key.
 #[test]
 fn next_is_done_and_get_in_one() {
     let queue = queue(&["a"]);

@@ -1,4 +1,4 @@
-//! Tests of the queue with tokio and its paused clock.
+//! Tests of the queue with tokio's paused clock.
 
 use std::future::poll_fn;
 use std::pin::{Pin, pin};
@@ -20,7 +20,7 @@ type Queue = WorkQueue<&'static str, TokioClock>;
 
 const SECOND: Duration = Duration::from_secs(1);
 
-/// On tokio's multi-threaded runtime, tasks may only contain `Send` values.
+/// Tasks on tokio's multi-threaded runtime must be `Send`.
 #[test]
 fn handles_guards_and_futures_are_send() {
     fn is_send<T: Send>(_: &T) {}
@@ -93,8 +93,8 @@ type Taken = mpsc::Sender<u32>;
 
 type AllTaken = Arc<Mutex<mpsc::Receiver<()>>>;
 
-/// Runs a worker that finishes each key immediately, except the key `busy`. For `busy`, the worker adds `keys` more keys, and blocks its
-/// thread until other workers have dequeued these keys.
+/// Runs a worker that finishes each key immediately, except for the key `busy`. For `busy`, the worker adds `keys` more
+/// keys, and blocks its thread until other workers have dequeued them.
 async fn work<C: Timer>(queue: WorkQueue<u32, C>, taken: Taken, busy: u32, keys: u32, all_taken: AllTaken) {
     while let Some(item) = queue.get().await {
         if *item != busy {
@@ -106,7 +106,7 @@ async fn work<C: Timer>(queue: WorkQueue<u32, C>, taken: Taken, busy: u32, keys:
     }
 }
 
-/// The woken task is in the LIFO slot of a blocked runtime thread. Other threads cannot steal a task from this slot.
+/// The woken task is in the LIFO slot of a blocked runtime thread, from which other threads cannot steal tasks.
 fn keys_do_not_wait_for_the_worker_that_computes<C: Timer + Default>() {
     for keys in [1, 2, 100] {
         ends(move || {
@@ -136,7 +136,7 @@ fn blocked_worker_delays_no_keys_with_default_clock() {
     keys_do_not_wait_for_the_worker_that_computes::<StdClock>();
 }
 
-/// The first waiter's `get` is not polled, because the other branch of its `select!` blocks the thread.
+/// The `get` of the first waiter is not polled, because another branch of its `select!` blocks the thread.
 #[test]
 fn keys_do_not_wait_for_a_blocked_select() {
     ends(|| {
@@ -177,7 +177,7 @@ fn keys_do_not_wait_for_a_blocked_select() {
     });
 }
 
-/// The first worker's runtime was shut down. Its timer was the queue's timer.
+/// The runtime of the first worker, whose timer the queue was using, was shut down.
 #[test]
 fn delay_ends_although_its_runtime_has_shut_down() {
     ends(|| {
@@ -201,7 +201,7 @@ fn delay_ends_although_its_runtime_has_shut_down() {
     });
 }
 
-/// A thread outside any runtime adds a key with a shorter delay, so the waiting task's timer must fire earlier.
+/// A thread outside of any runtime adds a key with a shorter delay, so the timer of the waiting task must fire earlier.
 #[test]
 fn thread_outside_the_runtime_sets_its_timer() {
     ends(|| {
@@ -263,8 +263,8 @@ async fn poll_once<'a>(get: &mut Pin<&mut Get<'a, u32, TokioClock>>) -> Poll<Opt
     poll_fn(|cx| Poll::Ready(get.as_mut().poll(cx).map(|item| item.map(|item| *item)))).await
 }
 
-/// A task in a multi-threaded runtime's `block_on` has used up its cooperative budget. Without budget, a tokio sleep calls its waker while
-/// it is polled. Here, this waker is the queue's alarm.
+/// A task in `block_on` of a multi-threaded runtime has exhausted its cooperative budget. Without any budget left, a
+/// tokio sleep calls its waker while it is being polled. In this test, the waker is the queue's alarm.
 #[test]
 fn add_after_without_budget_in_block_on_works() {
     ends(|| {
@@ -278,8 +278,8 @@ fn add_after_without_budget_in_block_on_works() {
     });
 }
 
-/// The woken task is in the LIFO slot of the blocked thread, so only the alarm can wake another worker. The task that sets the alarm has no
-/// cooperative budget left.
+/// The woken task is in the LIFO slot of the blocked thread, so only the alarm can wake another worker. The task that
+/// sets the alarm has no cooperative budget left.
 #[test]
 fn keys_do_not_wait_for_a_worker_without_budget() {
     ends(|| {
@@ -298,7 +298,7 @@ fn single_threaded_runtime() -> Runtime {
     Builder::new_current_thread().enable_time().build().unwrap()
 }
 
-/// Starts a task that waits for a key and is polled again only after it was woken.
+/// Starts a task that waits for a key and that is polled again only after it was woken.
 fn waiting_task(runtime: &Runtime, queue: &WorkQueue<u32, TokioClock>) -> JoinHandle<Option<u32>> {
     let queue = queue.clone();
     let waits = runtime.spawn(async move { queue.get().await.map(|item| *item) });
@@ -306,8 +306,8 @@ fn waiting_task(runtime: &Runtime, queue: &WorkQueue<u32, TokioClock>) -> JoinHa
     waits
 }
 
-/// A task on one runtime has set the alarm, but another task blocks the thread of this runtime. Then a task on another runtime begins to
-/// wait.
+/// A task on one runtime has set the alarm, but another task blocks the thread of this runtime. Then a task on another
+/// runtime starts to wait.
 #[test]
 fn delay_ends_while_another_runtime_is_not_driven() {
     ends(|| {
@@ -320,7 +320,8 @@ fn delay_ends_while_another_runtime_is_not_driven() {
     });
 }
 
-/// The task that began to wait last has set the alarm. Its `get` is cancelled, and its runtime's thread is blocked.
+/// The task that started to wait last has set the alarm. Then its `get` is cancelled, and the thread of its runtime is
+/// blocked.
 #[test]
 fn cancelled_get_passes_the_alarm_to_another_runtime() {
     ends(|| {
@@ -336,7 +337,7 @@ fn cancelled_get_passes_the_alarm_to_another_runtime() {
     });
 }
 
-/// Tasks on both runtimes wait. Then another task on the idle runtime begins to wait.
+/// Tasks on both runtimes wait. Then another task on the idle runtime starts to wait.
 #[test]
 fn alarm_moves_to_the_runtime_that_waited_last() {
     ends(|| {
@@ -351,7 +352,8 @@ fn alarm_moves_to_the_runtime_that_waited_last() {
     });
 }
 
-/// The added key wakes the task on the busy runtime. A millisecond later, the idle runtime's timer wakes the task on the idle runtime.
+/// The added key wakes the task on the busy runtime. A millisecond later, the timer of the idle runtime wakes the task
+/// on the idle runtime.
 #[test]
 fn key_does_not_wait_for_a_runtime_not_driven() {
     ends(|| {

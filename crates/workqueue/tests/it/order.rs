@@ -1,5 +1,4 @@
-//! Tests of features that client-go's and controller-runtime's orders do not have: ageing, and fairness between
-//! tenants.
+//! Tests of features beyond the orders of client-go and controller-runtime: ageing, and fairness between tenants.
 
 use std::time::Duration;
 
@@ -10,7 +9,7 @@ use crate::support::at;
 
 const SECOND: Duration = Duration::from_secs(1);
 
-/// Checks the documented bound of [`Priority::with_ageing`] while keys with a higher priority keep arriving.
+/// Checks the documented limit of [`Priority::with_ageing`] while keys with a higher priority keep arriving.
 #[test]
 fn with_ageing_nothing_starves() {
     let clock = ManualClock::new();
@@ -30,8 +29,8 @@ fn with_ageing_nothing_starves() {
         handed_out += 1;
         assert!(handed_out <= 2000, "starved");
     }
-    // The priorities differ by 100, a key gains one level per second, and 20 keys are added per second. Therefore, only keys that are added
-    // at most 100 s later can overtake the first key.
+    // The priorities differ by 100, a key gains one level per second, and 20 keys are added per second. Therefore, the
+    // first key can only be overtaken by keys that are added within 100 s.
     assert!((1990..=2000).contains(&handed_out), "{handed_out}");
 }
 
@@ -65,7 +64,7 @@ fn tenant_with_many_keys_does_not_delay_others() {
     assert_eq!(queue.len(), 997);
 }
 
-/// When the delay ended, no call used the queue.
+/// The queue was not called when the delay ended.
 #[test]
 fn ageing_starts_at_the_end_of_a_delay() {
     let clock = ManualClock::new();

@@ -1,4 +1,4 @@
-//! Tests of user code that panics or calls the queue. After a panic, no key is stuck, and no caller waits forever.
+//! Tests of user code that panics or that calls the queue. After a panic, no key is stuck, and no caller waits forever.
 
 use std::fmt::{self, Write};
 use std::hash::{Hash, Hasher};
@@ -27,7 +27,8 @@ pub(crate) fn panics(call: impl FnOnce()) -> String {
     }
 }
 
-/// A test key. `Clone` panics while `bad_clone` is set, `Eq` panics while `bad_eq` is set, and `Drop` calls the callback `dropped`.
+/// A test key. `Clone` panics while `bad_clone` is set, `Eq` panics while `bad_eq` is set, and `Drop` calls the
+/// callback `dropped`.
 struct Key {
     number: u32,
     bad_clone: Arc<AtomicBool>,
@@ -86,7 +87,7 @@ impl Drop for Key {
     }
 }
 
-/// Checks that a drain ends. A drain ends only if every key in flight has a guard that marks the key as done.
+/// Checks that a drain ends. The drain ends only if every in-flight key has a guard that marks it as done.
 pub(crate) fn assert_drains<K: Clone>(queue: &WorkQueue<K, ManualClock>) {
     let mut drain = pin!(queue.shut_down(ShutdownMode::FinishBacklog));
     let mut cx = Context::from_waker(Waker::noop());
@@ -141,7 +142,8 @@ fn add_whose_eq_panics_has_no_effect() {
     assert_drains(&queue);
 }
 
-/// The add is in the inbox, and its call has already returned. The panic therefore propagates from the call that applies the add.
+/// The add is in the inbox, and its call has already returned, so the panic propagates from the call that applies the
+/// add.
 #[test]
 fn late_add_panic_propagates_from_the_applying_call() {
     let keys = Keys::default();
@@ -157,7 +159,8 @@ fn late_add_panic_propagates_from_the_applying_call() {
     assert_drains(&queue);
 }
 
-/// A key's `Drop` may use the queue. In this test, the queue drops keys that were merged, rejected, expired, removed or marked as done.
+/// The `Drop` implementation of a key may use the queue. This test makes the queue drop keys that were merged,
+/// rejected, expired, removed or marked as done.
 #[test]
 fn no_key_is_dropped_under_the_lock() {
     let (keys, clock) = (Keys::default(), ManualClock::new());
@@ -208,7 +211,7 @@ impl Drop for Curious {
     }
 }
 
-/// The waiter is polled again with another waker, is dropped, or is woken.
+/// The waiter is polled again with another waker, dropped, or woken.
 #[test]
 fn no_waker_is_called_or_dropped_under_the_lock() {
     ends(|| {
@@ -252,8 +255,8 @@ fn no_waker_is_called_or_dropped_under_the_lock() {
     });
 }
 
-/// If user code panics, the queue may have to drop a key. In this test, the key's `Drop` uses the queue, and would deadlock if the queue
-/// were still locked.
+/// The queue may have to drop a key after user code has panicked. In this test, dropping the key uses the queue, which
+/// would deadlock if the queue were still locked.
 #[test]
 fn panic_drops_no_key_under_the_lock() {
     let keys = Keys::default();
@@ -401,8 +404,8 @@ fn key_of_a_panicking_order_is_in_no_depth() {
     assert_eq!(memory.value("workqueue_depth", &[]), Some(0.0));
 }
 
-/// The order panics while the thread unwinds after the limiter's panic, when the guard is dropped. The second panic must not abort the
-/// process.
+/// When the guard is dropped, the order panics while the thread is unwinding after a panic in the limiter. The second
+/// panic must not abort the process.
 #[test]
 fn limiter_and_order_can_panic_in_one_call() {
     let bad = Arc::new(AtomicBool::new(false));
@@ -497,7 +500,8 @@ fn panicking_provider_is_not_called_again() {
     assert_drains(&queue);
 }
 
-/// If the panic propagated, the guard would be dropped. The drop would mark the key as done, although no worker has processed the key.
+/// If the panic propagated, the guard would be dropped, and the key would be marked as done before a worker has
+/// processed it.
 #[test]
 fn panicking_histogram_does_not_lose_the_dequeued_key() {
     for blocks in [false, true] {
@@ -510,7 +514,7 @@ fn panicking_histogram_does_not_lose_the_dequeued_key() {
     }
 }
 
-/// A worker dequeues its key and wakes the next worker. The waker of the next worker panics.
+/// A worker dequeues its key and wakes the next worker, whose waker panics.
 #[test]
 fn panicking_waker_does_not_lose_the_dequeued_key() {
     let queue = WorkQueue::<usize, _>::new(QueueConfig::new(ManualClock::new()));
@@ -527,7 +531,7 @@ fn panicking_waker_does_not_lose_the_dequeued_key() {
     assert_eq!((queue.len(), queue.counts().in_flight), (processors, 0));
 }
 
-/// The finished key is dropped after the next key was dequeued. The finished key's drop panics.
+/// The finished key is dropped after the next key has been dequeued. The finished key's drop panics.
 #[test]
 fn key_panicking_in_drop_does_not_lose_the_next() {
     let keys = Keys::default();

@@ -1,5 +1,5 @@
-//! controller-runtime's tests of the priority queue: rows C1 to C26 in tests/ROWS.md. Row C27 is in metrics.rs, and the benchmarks in row
-//! C28 are in shapes.rs.
+//! controller-runtime's tests of the priority queue: rows C1 to C26 in tests/ROWS.md. Row C27 is in metrics.rs, and the
+//! benchmarks of row C28 are in shapes.rs.
 
 use std::collections::HashMap;
 use std::pin::{Pin, pin};
@@ -85,8 +85,8 @@ fn c2_does_not_return_an_item_that_is_held() {
     assert_eq!(metrics.counts(), (3, 0, vec![(0, 1)]));
 }
 
-/// In this case, the queue behaves like client-go and unlike controller-runtime: a key that is added while in flight gets its position only
-/// when its guard is dropped.
+/// The queue behaves like client-go and unlike controller-runtime here: a key that is added while in flight gets its
+/// position when its guard is dropped.
 #[test]
 fn c3_returns_an_item_once_it_is_free() {
     let (queue, _, metrics) = queue();
@@ -109,7 +109,7 @@ fn c4_de_duplicates() {
     assert_eq!((queue.len(), queue.counts().in_flight, metrics.counts().0), (1, 0, 1));
 }
 
-/// `len` counts only keys that can be dequeued, as in client-go. controller-runtime also counts dirty keys in flight.
+/// `len` counts only keys that can be dequeued, as in client-go. controller-runtime also counts dirty in-flight keys.
 #[test]
 fn c5_enqueues_an_item_that_is_held() {
     let (queue, _, metrics) = queue();
@@ -240,7 +240,7 @@ fn c14_first_in_first_out_on_raise() {
     assert_eq!([take(&queue), take(&queue)], [Some(("bar", 1)), Some(("foo", 1))]);
 }
 
-/// One of 10 writers. Adds 50 keys 1000 times with random priorities, and half of the times with a delay.
+/// One of 10 writers. The writer adds 50 keys 1000 times with random priorities, and half of the time with a delay.
 fn c15_writer(seed: u64, mut add: impl FnMut(u64, AddOptions)) {
     let mut seed = seed;
     for _ in 0..1000 {
@@ -250,7 +250,7 @@ fn c15_writer(seed: u64, mut add: impl FnMut(u64, AddOptions)) {
     }
 }
 
-/// Waits until all delays have ended, because a delay that ends during a shutdown queues no key.
+/// Waits until all delays have ended, because a delay that ends during a shutdown does not queue its key.
 fn c15_end(queue: &WorkQueue<u64>) {
     while queue.counts().delayed > 0 {
         thread::yield_now();
