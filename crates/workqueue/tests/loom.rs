@@ -1,11 +1,12 @@
-//! Tests of the inbox and the wake-ups under loom. loom tries every interleaving with a few preemptions, in Rust's memory model:
+//! Tests of the inbox and of wake-ups under loom. loom tries every interleaving with a few preemptions, in Rust's
+//! memory model:
 //!
 //! ```text
 //! RUSTFLAGS="--cfg pintle_loom" cargo test -p pintle-workqueue --test loom
 //! ```
 //!
-//! loom reports a deadlock if every thread sleeps, so a lost wake-up fails the test. In these tests, time is constant, except that the
-//! clock [`Bell`] advances once. The tests in `shuttle` check all other time-dependent cases.
+//! loom reports a deadlock when all threads sleep, so a lost wake-up fails the test. The time is constant in these
+//! tests, except that the clock [`Bell`] advances once. All other time-dependent cases are tested in `shuttle`.
 #![allow(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
 #![cfg(pintle_loom)]
 
@@ -23,7 +24,7 @@ use pintle_workqueue::{QueueConfig, ShutdownMode, WorkQueue};
 
 type Queue = WorkQueue<usize, Still>;
 
-/// A clock that never advances. A parked thread waits until it is woken.
+/// A clock that never advances. A parked thread sleeps until it is woken.
 struct Still(Instant);
 
 impl Clock for Still {
@@ -42,8 +43,8 @@ impl Timer for Still {
     }
 }
 
-/// Runs the test in all interleavings with at most `preemptions` preemptions. The environment variable `LOOM_MAX_PREEMPTIONS` overrides
-/// this number.
+/// Runs the test in all interleavings with up to `preemptions` preemptions. The environment variable
+/// `LOOM_MAX_PREEMPTIONS` overrides this number.
 fn explore(preemptions: usize, test: impl Fn(&Queue) + Send + Sync + 'static) {
     let mut model = loom::model::Builder::new();
     model.preemption_bound.get_or_insert(preemptions);
@@ -80,7 +81,7 @@ fn keys_of_two_producers_are_dequeued() {
     });
 }
 
-/// The first waiter dequeues its key and does not finish it. Its poll wakes the second waiter.
+/// The first waiter dequeues its key but does not finish it. The poll of the first waiter wakes the second waiter.
 #[test]
 fn two_keys_wake_two_waiters() {
     explore(2, |queue| {
@@ -105,7 +106,7 @@ fn dropped_get_passes_its_wakeup_on() {
     });
 }
 
-/// The first add notifies the waiter, and the waiter is dropped during the second add. Both keys must be dequeued.
+/// The first add notifies the waiter, which is dropped during the second add. Both keys must be dequeued.
 #[test]
 fn get_dropped_between_two_adds_delays_neither_key() {
     explore(2, |queue| {
@@ -121,7 +122,7 @@ fn get_dropped_between_two_adds_delays_neither_key() {
     });
 }
 
-/// If the dropped `get` has dequeued the first key, this key is already done. The test then adds another key.
+/// If the dropped `get` has dequeued the first key, the key is already marked as done, and the test adds another key.
 #[test]
 fn dropped_get_that_can_have_a_key_wakes_another() {
     explore(2, |queue| {
@@ -194,7 +195,7 @@ fn shutdown_processes_or_rejects_each_add() {
     });
 }
 
-/// A clock that advances once, by one minute, and then wakes its sleepers.
+/// A clock that advances once, by a minute, and then wakes its sleepers.
 #[derive(Clone)]
 struct Bell {
     epoch: Instant,
@@ -260,8 +261,8 @@ fn block_on<F: Future + Unpin>(mut future: F) -> F::Output {
     }
 }
 
-/// Two tasks wait. The first task is woken but never polled, and the second task is polled. `act` makes a key available, either immediately
-/// or when the clock advances.
+/// Two tasks wait. The first task is woken but never polled. The second task is polled. `act` makes a key available,
+/// immediately or when the clock advances.
 fn unpolled_task_delays_no_other(preemptions: usize, act: fn(&WorkQueue<usize, Bell>)) {
     let mut model = loom::model::Builder::new();
     model.preemption_bound.get_or_insert(preemptions);

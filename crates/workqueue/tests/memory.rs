@@ -1,5 +1,5 @@
-//! Tests that a queue's memory is limited, and that an empty queue frees its memory. The program has only one test, because its allocator
-//! counts the memory of the whole process.
+//! Tests that the memory of a queue is limited and that an empty queue frees it. This program contains a single test,
+//! because its allocator counts the memory of the whole process.
 #![allow(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
 
 use std::alloc::System;
@@ -28,12 +28,12 @@ fn drain(queue: &WorkQueue<u32, ManualClock>) {
 
 #[test]
 fn memory_is_small_returned_and_stable_per_cycle() {
-    // For each order: the maximum number of bytes per queued key, and the maximum number of allocations while one key is added to an empty
-    // queue and processed.
+    // For each order: the maximum number of bytes per queued key, and the maximum number of allocations for adding a
+    // key to an empty queue and processing it.
     let orders: [(Box<dyn Order<u32>>, f64, usize); 3] = [
         (Box::new(Fifo::default()), 80.0, 0),
         (Box::new(Priority::strict()), 112.0, 0),
-        // A tenant's first queued key allocates the tenant's order, with one chunk.
+        // The first queued key of a tenant allocates the order of the tenant, with one chunk.
         (Box::new(Fair::new(|key| key % 1000)), 112.0, 4),
     ];
     for (order, most, allocations) in orders {
@@ -71,8 +71,8 @@ fn memory_is_small_returned_and_stable_per_cycle() {
         let change = region.change();
         assert!(change.allocations + change.reallocations <= 1000 * allocations, "{name}: {change:?}");
 
-        // Add and remove keys, first in an otherwise empty queue, and then in a queue with one other key. In the second queue, each key is
-        // removed immediately, or after 1 or 200 other keys were added.
+        // Add and remove keys, first in an otherwise empty queue, and then in a queue with one other key. In the second
+        // queue, each key is removed immediately or after 1 or 200 more adds.
         let region = Region::new(ALLOCATOR);
         for (stays, overlap) in [(None, 0), (Some(KEYS), 0), (Some(KEYS), 1), (Some(KEYS), 200)] {
             stays.into_iter().for_each(|key| queue.add(key));

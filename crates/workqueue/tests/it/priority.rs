@@ -255,11 +255,11 @@ fn c15_end(queue: &WorkQueue<u64>) {
     while queue.counts().delayed > 0 {
         thread::yield_now();
     }
-    // If a key is added while in flight, its consumer gets the key again, even if all other consumers have ended.
+    // A consumer that adds a key while the key is in flight gets the key again, even if all other consumers have ended.
     drop(queue.shut_down(ShutdownMode::FinishBacklog));
 }
 
-/// Checks the priorities of dequeued keys. The test holds a lock during each add and each dequeue, so that it knows the order of these
+/// Checks the priorities of dequeued keys. The test holds a lock during each add and dequeue to know the order of these
 /// calls.
 #[test]
 fn c15_fuzz_priority_queue() {
@@ -314,7 +314,7 @@ fn c15_fuzz_priority_queue() {
 struct Racing {
     is_held: AtomicBool,
     highest: AtomicI32,
-    /// The number of adds that have begun so far. `seen` is the value of `added` when the key was last dequeued.
+    /// The number of adds that have started so far. `seen` is the value of `added` when the key was last dequeued.
     added: AtomicU32,
     seen: AtomicU32,
 }

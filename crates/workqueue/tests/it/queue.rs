@@ -1,4 +1,4 @@
-//! client-go's tests of the base queue: rows Q1 to Q11 in `tests/ROWS.md`. Row Q12 is a benchmark and is not included.
+//! client-go's tests of the base queue: rows Q1 to Q11 in `tests/ROWS.md`. Row Q12 is a benchmark, and is not included.
 
 use std::collections::HashSet;
 use std::pin::pin;
@@ -83,7 +83,7 @@ fn q2(drain: bool) {
                 }
             });
         }
-        // Each key is processed twice, because the worker adds it again while it is in flight.
+        // Each key is processed twice, because its worker adds it again while it is in flight.
         while taken.load(Ordering::SeqCst) < 100 {
             thread::yield_now();
         }

@@ -1,4 +1,4 @@
-//! client-go's test of the rate-limiting queue (row R1 in tests/ROWS.md), and tests of further cases.
+//! client-go's test of the rate-limiting queue (row R1 in tests/ROWS.md), and additional tests.
 
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
@@ -25,7 +25,8 @@ fn delay(queue: &WorkQueue<&'static str, ManualClock>, clock: &ManualClock, key:
 #[test]
 fn r1_rate_limiting_queue() {
     let (mut config, clock) = config();
-    // Count every call as a failure, as client-go does. client-go also counts a second call whose delay ends later than the first delay.
+    // Count every call as a failure, like client-go. client-go also counts a second call whose delay ends later than
+    // the first one.
     config.charge = RetryAccounting::Always;
     let queue = WorkQueue::new(config);
     queue.add_rate_limited("one");
@@ -102,8 +103,8 @@ impl RateLimiter<&'static str> for Forgetful {
     }
 }
 
-/// In client-go, only the limiter stores failures. Therefore, the limiter may have counted failures of a key for which the queue has no
-/// record.
+/// In client-go, failures are stored only in the limiter. Therefore, the limiter may have counted failures of a key for
+/// which the queue has no record.
 #[test]
 fn forget_is_called_on_the_limiter() {
     type Queue = WorkQueue<&'static str, ManualClock>;
@@ -126,7 +127,7 @@ fn forget_is_called_on_the_limiter() {
     }
 }
 
-/// Each test case calls another queue method after the failures have expired.
+/// Each test case calls a different queue method after the failures have expired.
 #[test]
 fn expired_failures_never_count_again() {
     type Queue = WorkQueue<&'static str, ManualClock>;
@@ -240,7 +241,7 @@ fn every_kind_of_rejected_add_is_counted() {
     }
 }
 
-/// A limiter that counts no failures, like a token bucket.
+/// A limiter without failure counts, like a token bucket.
 struct Bucket;
 
 impl<K> RateLimiter<K> for Bucket {
@@ -253,8 +254,8 @@ impl<K> RateLimiter<K> for Bucket {
     }
 }
 
-/// After a shutdown, a rate-limited add can still count as a failure. The queue then creates a record for the key only if the limiter
-/// counts failures, and this record expires.
+/// A rate-limited add can count as a failure even after a shutdown. The queue creates a record for the key only if the
+/// limiter counts failures, and this record expires.
 #[test]
 fn record_of_a_charge_after_shutdown_expires() {
     let (mut bucket, _clock) = config();
@@ -313,8 +314,8 @@ fn rate_limited_add_counts_unless_a_retry_is_pending() {
     assert_eq!((queue.add_rate_limited("a"), queue.num_requeues(&"a")), (Added::Merged, 1));
 }
 
-/// A reminder is merged with a retry, in all orders of calls and deadlines. In each order, adding the key without a delay must not end the
-/// back-off.
+/// A reminder is merged with a retry, for all orders of calls and deadlines. In each case, adding the key without a
+/// delay must not end the back-off.
 #[test]
 fn reminder_merged_with_a_retry_is_respected() {
     for (reminder, before) in [(MS / 2, true), (MS / 2, false), (100 * MS, true), (100 * MS, false)] {

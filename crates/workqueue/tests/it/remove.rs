@@ -77,7 +77,7 @@ fn remove_undoes_an_add_of_an_in_flight_key() {
     assert!(queue.snapshot().is_empty());
 }
 
-/// The removal also keeps the failure count.
+/// The failure count survives the removal.
 #[test]
 fn remove_keeps_a_pending_delay() {
     let (queue, clock) = queue(Box::new(Fifo::default()));
@@ -104,7 +104,7 @@ fn removal_of_the_last_key_ends_the_drain() {
     assert!(queue.blocking_get().is_none());
 }
 
-/// No queue duration is reported, because the key was removed before it was dequeued.
+/// No queue duration is reported, because the key was removed and not dequeued.
 #[test]
 fn removal_lowers_the_depth() {
     let (memory, clock) = (InMemoryProvider::new(), ManualClock::new());

@@ -32,7 +32,7 @@ pub(crate) struct Model {
     pub(crate) idle: BTreeMap<Key, Duration>,
     pub(crate) priorities: BTreeMap<Key, i32>,
 
-    /// The expected values of the metrics: the number of unmerged adds, of dequeued keys, and of finished keys.
+    /// The expected metrics: the number of adds without merged ones, of dequeued keys, and of finished keys.
     pub(crate) adds: u64,
     pub(crate) gets: u64,
     pub(crate) dones: u64,
@@ -56,8 +56,8 @@ impl Model {
         }
     }
 
-    /// Records the current time for each key with failures that has become idle, because its failures expire a fixed time later. Must be
-    /// called after each operation.
+    /// Records the current time for each key that has become idle with failures, because these failures expire a fixed
+    /// time later. Must be called after each operation.
     pub(crate) fn rest(&mut self) {
         let busy = |key: &Key| self.dirty.contains(key) || self.running.contains(key) || self.waiting.contains_key(key);
         for key in self.failures.keys().filter(|key| !busy(key)) {
@@ -135,7 +135,7 @@ impl Model {
         Added::Merged
     }
 
-    /// Adds a key after a failure. `is_held` is `true` if the worker that processes the key reports the failure.
+    /// Adds a key after a failure. `is_held` is `true` if the failure is reported by the worker that processes the key.
     pub(crate) fn add_rate_limited(
         &mut self,
         key: Key,
@@ -237,7 +237,7 @@ impl Model {
             return;
         }
         self.priorities.insert(key, priority);
-        // A raised key moves behind the keys that already have its new priority.
+        // A key whose priority is raised moves behind all keys with the new priority.
         if self.by_priority
             && let Some(at) = self.queue.iter().position(|queued| *queued == key)
         {

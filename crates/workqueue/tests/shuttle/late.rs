@@ -1,5 +1,5 @@
-//! Tests of adds and dropped guards that find the lock contended. The queue applies these operations later, but callers cannot observe the
-//! delay.
+//! Tests of adds and dropped guards that find the lock contended. These operations are applied later, but callers
+//! cannot observe the delay.
 
 use pintle_workqueue::{AddOptions, Added, ShutdownMode};
 use shuttle::sync::Arc;
@@ -43,7 +43,7 @@ fn finished_add_is_visible_to_later_calls() {
     });
 }
 
-/// If a key is added while a shutdown begins, the queue either rejects the add or processes the key, even if the add goes to the inbox.
+/// A key that is added while a shutdown begins is either rejected or processed, even if the add goes through the inbox.
 #[test]
 fn accepted_add_is_processed_during_shutdown() {
     explore(|| {
@@ -77,13 +77,13 @@ fn keys_keep_the_order_of_their_producer_thread() {
     });
 }
 
-/// Two threads add keys, two threads process keys, and one thread calls `counts`. Every key that was added before the call to `counts` must
-/// be queued, in flight or finished.
+/// Two threads add keys, two threads process keys, and one thread calls `counts`. Every key that was added before the
+/// call of `counts` must be queued, in flight or finished.
 #[test]
 fn access_sees_every_finished_operation() {
     explore(|| {
         let (queue, _) = queue();
-        // The number of adds that have completed, of drops of guards that have begun, and of drops that have completed.
+        // The numbers of completed adds, of drops of guards that have begun, and of drops that have completed.
         let [added, ending, ended] = [(); 3].map(|()| Arc::new(AtomicUsize::new(0)));
         let adders = [0, 10].map(|first| {
             let added = Arc::clone(&added);
@@ -153,7 +153,7 @@ fn dropped_guards_end_two_drains() {
     });
 }
 
-/// Three waiters arrive while an add is in progress. Two waiters keep waiting, and one stops waiting.
+/// Three waiters arrive during an add. Two of the waiters keep waiting, and the third one stops waiting.
 #[test]
 fn new_waiter_is_woken_by_a_late_add() {
     explore(|| {

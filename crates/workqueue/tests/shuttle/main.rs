@@ -4,10 +4,10 @@
 //! RUSTFLAGS="--cfg pintle_shuttle" cargo test -p pintle-workqueue --test shuttle
 //! ```
 //!
-//! shuttle reports a deadlock if every thread sleeps, so a lost wake-up fails the test. But while another thread runs, a parked thread may
-//! wake spuriously. Therefore, a test thread must not spin while other threads wait. Instead, the test thread waits for a [`Count`].
-//! shuttle treats all atomic operations as sequentially consistent, and does not try all interleavings. loom does not have these limits.
-//! `loom.rs` tests the inbox and the wake-ups with loom.
+//! shuttle reports a deadlock when all threads sleep, so a lost wake-up fails the test. However, a parked thread may
+//! wake up spuriously while another thread is running. Therefore, a test thread must not spin while other threads wait.
+//! Instead, it waits for a [`Count`]. shuttle treats all atomic operations as sequentially consistent, and does not try
+//! all interleavings. loom does not have these limitations. `loom.rs` tests the inbox and wake-ups with loom.
 #![allow(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
 #![cfg(pintle_shuttle)]
 

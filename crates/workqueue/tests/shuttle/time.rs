@@ -37,7 +37,7 @@ fn delays_end_no_matter_which_waiter_leaves() {
     });
 }
 
-/// The timekeeper, which is the waiter that wakes up at the deadline, stops waiting before the deadline.
+/// The timekeeper, which is the waiter that wakes up at the next deadline, stops waiting before this deadline.
 #[test]
 fn leaving_waiter_passes_the_timer_on() {
     explore(|| {
@@ -63,8 +63,8 @@ fn earlier_delay_wakes_a_sleeping_waiter() {
     });
 }
 
-/// Tests a reminder, a retry and an add without a delay. Each key fails at first, so each key is processed twice. The thread that sets a
-/// delay advances the clock.
+/// Tests a reminder, a retry, and an add without a delay. Each key fails once, and is therefore processed twice. The
+/// thread that sets a delay also advances the clock.
 #[test]
 fn delays_and_retries_end_for_threads_and_tasks() {
     explore(|| {
@@ -143,8 +143,9 @@ fn waiting_thread_forgets_expired_failures() {
     });
 }
 
-/// One priority level is worth one second of waiting. A key that has waited more than a second longer than another key is dequeued first,
-/// even if the other key's priority is one level higher. The add can go through the inbox.
+/// One priority level is equivalent to one second of waiting. A key that has waited more than a second longer than
+/// another key is dequeued first, even if the other key's priority is one level higher. The add may go through the
+/// inbox.
 #[test]
 fn ageing_starts_at_the_add() {
     explore(|| {
@@ -231,8 +232,8 @@ fn metrics_are_consistent() {
     });
 }
 
-/// The metrics measure the time from the add to the dequeue, and from the dequeue to the drop of the guard, even if the add and the drop go
-/// through the inbox.
+/// The metrics measure the time from the add to the dequeue, and from the dequeue to the drop of the guard, even if the
+/// add and the drop go through the inbox.
 #[test]
 fn durations_are_measured_between_calls() {
     explore(|| {
@@ -284,8 +285,8 @@ fn unpolled_task_does_not_delay_others() {
         let adder = spawn(&queue, |queue| queue.add(2));
         clock.advance(SECOND);
         adder.join().unwrap();
-        // The queue may have woken the task that is never polled when the delay ended or the key was added. A millisecond later, the queue
-        // must wake the other tasks.
+        // When the delay ended or the key was added, the queue may have woken the task that is never polled. The queue
+        // must wake the other tasks a millisecond later.
         clock.advance(SECOND);
         let mut taken = join(steady);
         taken.sort_unstable();

@@ -1,4 +1,4 @@
-//! Tests that the queue wakes every waiter for a key or for the end of a shutdown.
+//! Tests that the queue wakes every caller that waits for a key or for the end of a shutdown.
 
 use pintle_workqueue::ShutdownMode;
 use shuttle::sync::Arc;
@@ -37,7 +37,8 @@ fn cancelled_get_passes_its_wakeup_on() {
         queue.add(1);
         let taken = fickle.join().unwrap();
         if taken {
-            // This `get` has returned the key, and the key is already done. Add another key for the other worker.
+            // This `get` has returned the key, which is already marked as done, so add another key for the other
+            // worker.
             queue.add(2);
         }
         assert!(steady.join().unwrap());
@@ -74,8 +75,8 @@ fn workers_using_next_finish_the_backlog() {
     });
 }
 
-/// The `next` future is dropped, with or without a poll. In both cases, the worker's finished key is marked as done, and no wake-up is
-/// lost.
+/// The `next` future is dropped, with or without a poll. In both cases, the worker's finished key is marked as done,
+/// and no wake-up is lost.
 #[test]
 fn cancelled_next_marks_its_key_as_done() {
     explore(|| {
