@@ -1,5 +1,5 @@
-//! The decisions of the auditor, as a state machine. Its inputs are observations of the lock, and its outputs are
-//! findings. The state machine does no I/O and reads no clock.
+//! The decisions of the auditor, as a state machine. The inputs of the state machine are observations of the lock, and
+//! its outputs are findings. The state machine does no I/O and reads no clock.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -136,8 +136,8 @@ impl Audit {
         findings
     }
 
-    /// Reports that the halves of a `MultiLock` have different holders. The first observation of such a version is not
-    /// reported, because every write changes one half before the other.
+    /// Reports that the halves of a `MultiLock` have different holders. Every write changes one half before the other,
+    /// so the first observation of different holders is not reported.
     fn halves(&mut self, found: Option<&LockState>) -> Vec<Finding> {
         let Some(found) = found.filter(|found| found.record.holder_identity == UNKNOWN_LEADER) else {
             self.disagrees = None;

@@ -16,8 +16,8 @@ pub struct ShardsConfig {
     /// shard.
     pub shards: u32,
     /// The configuration of the electors. All leases also have the label [`SHARDS_LABEL`], which is the only label that
-    /// is used to select them. The other labels may have different values in different replicas. In this case, each
-    /// lease has the values of the replica that wrote it last.
+    /// is used to select them. The other labels may have different values in different replicas. If the values differ,
+    /// each lease has the values of the replica that wrote it last.
     pub electors: LeaseGroupConfig,
 }
 

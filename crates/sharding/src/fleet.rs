@@ -14,7 +14,7 @@ use crate::config::ShardsConfig;
 use crate::members::{Members, preference};
 use crate::rivals::Rivals;
 
-/// The replicas that share the shards, as seen by one of them.
+/// The replicas that share the shards, as seen by one replica.
 pub(crate) struct Fleet<A> {
     pub(crate) api: A,
     pub(crate) namespace: String,

@@ -47,7 +47,7 @@ enum Role {
     Member,
     /// The membership lease of a rival. This lease is tracked only because it may have to be deleted later.
     Stranger,
-    /// The shard lease of a rival. Its holder may be working on objects in this replica's shards.
+    /// The shard lease of a rival. The holder of this lease may be working on objects in this replica's shards.
     Rival,
 }
 

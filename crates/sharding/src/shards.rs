@@ -35,8 +35,8 @@ use crate::status::ShardsStatus;
 /// # What is guaranteed
 ///
 /// - Two replicas never work on the same shard at the same time. Every [`Leadership`] gives this guarantee. Only the
-///   holder of the lease of a shard works on it. The assignment of shards only affects which replica tries to acquire a
-///   shard first.
+///   holder of a shard's lease works on the shard. The assignment of shards only affects which replica tries to acquire
+///   a shard first.
 /// - Two replicas never work on the same object at the same time, even if their [numbers of
 ///   shards](ShardsConfig::shards) differ. The names of the leases contain the number of shards. After a replica has
 ///   acquired a shard, it lists all leases before it starts to work on the shard.
@@ -53,8 +53,8 @@ use crate::status::ShardsStatus;
 ///
 /// - Lists fail.
 /// - Two replicas with different numbers of shards acquire leases at the same time. Both replicas may release their
-///   leases. Each of them then tries again after a random pause. The pause is up to a `lease_duration` if watches are
-///   forbidden.
+///   leases. Each of the two replicas tries again after a random pause. The pause is up to a `lease_duration` if
+///   watches are forbidden.
 ///
 /// A replica needs permission to get, list, watch, create, update and delete leases. Without permission to watch, a
 /// replica does not see the other replicas. The guarantees still hold, but the first replica acquires all shards, and
@@ -135,8 +135,9 @@ impl<A: ObjectApi<Lease> + ListWatch<Object = Lease> + Clone> Shards<A> {
     }
 
     /// Works on each shard that this replica leads. Returns after `stop` has been cancelled. Also returns if the work
-    /// on a shard ends on its own. In this case, the return value contains the shard and how its leadership term ended.
-    /// Before it returns, the replica asks the work on all shards to finish, and releases the shards.
+    /// on a shard ends on its own. If the work on a shard ends on its own, the return value contains the shard and how
+    /// its leadership term ended. Before it returns, the replica asks the work on all shards to finish, and releases
+    /// the shards.
     ///
     /// If the work on a shard calls [`Leadership::give_up`] before it ends, the replica releases only this shard. The
     /// replica contends for the shard again after a `lease_duration`, so that another replica can acquire it.

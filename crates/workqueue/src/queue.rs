@@ -57,8 +57,8 @@ use crate::wait::Wait;
 /// Panics in wakers and in user code under the lock propagate from methods and from the drop of a guard. The queue
 /// stays usable after a panic:
 ///
-/// - A call that has already dequeued a key returns the key instead of propagating the panic. In this case, only the
-///   panic hook reports the panic.
+/// - A call that has already dequeued a key returns the key instead of propagating the panic. Only the panic hook then
+///   reports the panic.
 /// - If the `Clone` implementation of a key panics, the key is marked as done.
 /// - If `push` of the `Order` panics, the key is not queued.
 /// - If the metrics provider panics, it is not called again.
@@ -144,13 +144,13 @@ impl<K, C: Clock> WorkQueue<K, C> {
     }
 
     /// Returns `true` if no key is queued. This method first queues keys whose delay has ended, and stops at the first
-    /// one. In contrast, [`len`](Self::len) queues all of them.
+    /// one. In contrast, [`len`](Self::len) queues all keys whose delay has ended.
     pub fn is_empty(&self) -> bool {
         self.shared.is_empty()
     }
 
-    /// Returns the number of keys in each state. This method first queues all keys whose delay has ended. It processes
-    /// them in small batches, and releases the lock after each batch.
+    /// Returns the number of keys in each state. This method first queues all keys whose delay has ended. The keys are
+    /// queued in small batches, and the lock is released after each batch.
     pub fn counts(&self) -> Counts {
         self.shared.counts()
     }

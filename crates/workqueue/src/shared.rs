@@ -128,7 +128,7 @@ impl<K, C: Clock> Shared<K, C> {
         }
     }
 
-    /// Returns `true` if no key is queued. Fires due timers until one of them has queued a key.
+    /// Returns `true` if no key is queued. Fires due timers until a timer has queued a key.
     pub(crate) fn is_empty(&self) -> bool {
         let at_call = self.now();
         loop {

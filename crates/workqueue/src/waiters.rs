@@ -37,8 +37,8 @@ pub(crate) struct Waiters {
     /// processor.
     notified: Vec<Notified>,
     timekeeper: Option<(WaiterId, u64)>,
-    /// Whether the alarm's timer has failed. In this case, each listed task must be polled again to provide the timer
-    /// of its executor.
+    /// Whether the alarm's timer has failed. If so, each listed task must be polled again to provide the timer of its
+    /// executor.
     has_alarm_failed: bool,
     pub(crate) alarm: Alarm,
 }
@@ -156,7 +156,8 @@ impl Waiters {
         self.timekeeper = None;
     }
 
-    /// Makes sure that a thread or the alarm checks the queue at `next`. Returns `next` if the alarm must do it.
+    /// Makes sure that a thread or the alarm checks the queue at `next`. Returns `next` if the alarm must check the
+    /// queue.
     fn keep_time(&mut self, next: u64, now: u64, wakes: &mut Wakes) -> Option<u64> {
         let Some(thread) = self.timekeeper.map(|(id, _)| id).or(self.threads.first().copied()) else {
             return Some(next);

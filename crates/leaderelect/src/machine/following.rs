@@ -210,8 +210,8 @@ impl Machine {
     }
 
     /// Forgets each write whose result is unknown and that the server can no longer store, because the version that it
-    /// replaces is no longer current. If such a write nevertheless creates the lock after a deletion, the new lock is
-    /// treated as another contender's lock.
+    /// replaces is no longer current. If a forgotten write nevertheless creates the lock after a deletion, the new lock
+    /// is treated as another contender's lock.
     fn forget_undone(&mut self, found: &LockState) {
         self.in_doubt.retain(|doubt| doubt.record == found.record || doubt.base.as_ref() == Some(&found.version));
     }

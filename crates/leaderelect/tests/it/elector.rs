@@ -381,8 +381,8 @@ async fn work_returning_after_term_end_does_not_end_election() {
             let (term, clock) = (terms, clock.clone());
             async move {
                 if term == 1 {
-                    // The process is paused for longer than the deadline. In this case, the leader's work notices the
-                    // end of the term before the elector does.
+                    // The process is paused for longer than the deadline. The leader's work notices the end of the term
+                    // before the elector does.
                     clock.0.advance(Duration::from_secs(30));
                     return leadership.check().map(|_| ()).map_err(|lost| lost.reason == EndReason::Deadline);
                 }

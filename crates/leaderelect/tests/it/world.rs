@@ -32,8 +32,8 @@ pub(crate) struct Chaos {
     pub(crate) partitions: bool,
     /// Whether processes are stopped for some time, as with SIGSTOP.
     pub(crate) pauses: bool,
-    /// Whether machines are suspended. Some of them are paused virtual machines, in which only the wall clock keeps
-    /// running.
+    /// Whether machines are suspended. Some of the suspended machines are paused virtual machines, in which only the
+    /// wall clock keeps running.
     pub(crate) suspends: bool,
     pub(crate) crashes: bool,
     pub(crate) stops: bool,
@@ -55,8 +55,8 @@ pub(crate) struct Chaos {
     pub(crate) deletions: bool,
     /// Whether other programs write the object without changing its record.
     pub(crate) touches: bool,
-    /// Whether the control plane selects the leader. In this case, the wall clocks of the machines differ by at most
-    /// two seconds.
+    /// Whether the control plane selects the leader. With coordinated elections, the wall clocks of the machines differ
+    /// by at most two seconds.
     pub(crate) coordinated: bool,
 }
 

@@ -65,7 +65,7 @@ impl ManualClock {
     /// # Panics
     ///
     /// Panics if a waker panics, but only after all other wakers have been called. Also panics if the new time cannot
-    /// be represented as an [`Instant`]. In this case, the time does not change.
+    /// be represented as an [`Instant`]. The clock's time does not change if the new time cannot be represented.
     pub fn advance(&self, by: Duration) {
         let mut due = {
             let mut state = self.state.lock();
@@ -89,8 +89,8 @@ impl ManualClock {
         self.state.lock().sleepers.len()
     }
 
-    /// Returns the earliest deadline of all tasks and threads that are waiting on this clock. Returns `None` if none of
-    /// them has a deadline.
+    /// Returns the earliest deadline of all tasks and threads that are waiting on this clock. Returns `None` if no task
+    /// or thread is waiting for a deadline.
     pub fn next_deadline(&self) -> Option<Instant> {
         self.state.lock().sleepers.iter().filter_map(|s| s.deadline).min()
     }

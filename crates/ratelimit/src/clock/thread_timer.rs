@@ -19,7 +19,8 @@ use crate::wake::call_all;
 /// unaffected.
 ///
 /// If the operating system cannot start the thread, polling a sleep blocks for up to a millisecond and then wakes the
-/// task. The next poll tries to start the thread again. In this case, sleeps still end on time, but use more CPU time.
+/// task. The next poll tries to start the thread again. Without the thread, sleeps still end on time, but use more CPU
+/// time.
 #[derive(Clone, Debug, Default)]
 pub struct ThreadTimer {
     shared: Arc<Shared>,

@@ -10,7 +10,7 @@ use tokio::task::coop::{poll_proceed, unconstrained};
 
 use super::{Clock, Sleep, Timer};
 
-/// tokio's clock. It uses the timer of the current tokio runtime, including the runtime's paused time in tests.
+/// tokio's clock. The clock uses the timer of the current tokio runtime, including the runtime's paused time in tests.
 ///
 /// Like [`tokio::time::sleep`], [`Timer::sleep_until`] panics outside of a tokio runtime, or if the time driver of the
 /// runtime is not enabled.

@@ -66,8 +66,8 @@ pub(crate) struct Write {
 }
 
 impl Node {
-    /// Returns `true` if the write that was sent at `sent` was stored. A node that uses both halves must have stored
-    /// the write in both of them.
+    /// Returns `true` if the write that was sent at `sent` was stored. If the node uses both halves, both halves must
+    /// have stored the write.
     pub(crate) fn has_stored(&self, sent: Duration) -> bool {
         let other_half = |write: &Write| {
             let is_other = |other: &&Write| other.half != write.half && other.record == write.record;
