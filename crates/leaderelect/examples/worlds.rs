@@ -56,7 +56,7 @@ impl Args {
 
 #[derive(Default)]
 struct Seen {
-    /// The number of worlds in which two leaders were active at the same time.
+    /// The number of worlds in which two contenders led at the same time.
     overlaps: usize,
     /// The number of partitions and suspends in worlds without overlapping leaders.
     cuts: usize,

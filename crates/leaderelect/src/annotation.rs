@@ -1,4 +1,4 @@
-//! Locks that are stored in an annotation of a ConfigMap or Endpoints object.
+//! Locks in an annotation of a ConfigMap or Endpoints object.
 
 use pintle_meta::{
     ApiError, ApiResource, DynamicObject, ListWatch, Object, ObjectApi, ObjectKey, ObjectMeta, Scope, Time, TypeMeta,

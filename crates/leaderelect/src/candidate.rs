@@ -19,9 +19,9 @@ use crate::clocks::{Clocks, Deadline, SystemClocks};
 use crate::record::TimePrecision;
 use crate::watching::{Events, WatchMessage, follow, watch_one};
 
-/// Kubernetes' built-in strategy. This strategy prefers the candidate with the lowest emulation version, then the
-/// lowest binary version, and then the oldest candidate. Therefore, the replicas keep the old behavior during an
-/// upgrade until all of them support the new behavior.
+/// Kubernetes' built-in strategy. The strategy prefers the candidate with the lowest emulation version, then the lowest
+/// binary version, and then the oldest candidate. Therefore, the replicas keep the old behavior during an upgrade until
+/// all of them support the new behavior.
 pub const OLDEST_EMULATION_VERSION: &str = "OldestEmulationVersion";
 
 /// A `LeaseCandidate` of `coordination.k8s.io/v1beta1`. The API version `v1alpha2` has the same fields. The name of the
@@ -229,7 +229,7 @@ impl<A: ObjectApi<LeaseCandidate> + ListWatch<Object = LeaseCandidate>> Candidat
         }
     }
 
-    /// Returns the LeaseCandidate to write. Its renew time acknowledges the last ping.
+    /// Returns the LeaseCandidate to write, with a renew time that acknowledges the last ping.
     fn renewed(&self, found: Option<LeaseCandidate>) -> LeaseCandidate {
         let kind = self.api.api_resource();
         let found = found.unwrap_or_else(|| LeaseCandidate {

@@ -112,9 +112,10 @@ pub trait Clocks: fmt::Debug + Send + Sync + 'static {
     /// Waits until any clock has reached `deadline`. The wait may end late, but must not end early. The elector reads
     /// the clocks again after the wait.
     ///
-    /// The default implementation sleeps with tokio's timer and reads the clocks once a second. Therefore, it detects a
-    /// suspend or a change of the time of day within a second. For a [monotonic](Deadline::monotonic) deadline, it
-    /// reads the clocks every ten seconds. Override this method if `monotonic` is not based on tokio's clock.
+    /// The default implementation sleeps with tokio's timer and reads the clocks once a second. Therefore, the default
+    /// implementation detects a suspend or a change of the time of day within a second. For a
+    /// [monotonic](Deadline::monotonic) deadline, the default implementation reads the clocks every ten seconds.
+    /// Override this method if `monotonic` is not based on tokio's clock.
     ///
     /// # Cancel safety
     ///

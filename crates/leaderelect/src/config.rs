@@ -55,7 +55,7 @@ pub struct LeaderElectionConfig {
     pub release_on_cancel: bool,
     /// Whether the elector adopts every record with its own identity. The default is `false`, because the record may
     /// have been written by another process that is still running. If `true`, a process with a fixed identity can lead
-    /// immediately after a restart. It does not wait for its old record to expire. The new elector also does not wait
+    /// immediately after a restart, without waiting for its old record to expire. The new elector also does not wait
     /// for permits of other electors in the same process.
     pub reuse_identity: bool,
     /// Whether a candidate waits for a lease duration after a lock that it has observed was deleted or replaced. The
@@ -238,7 +238,7 @@ impl LeaderElectionConfig {
         self.seed.unwrap_or_else(|| fastrand::u64(..))
     }
 
-    /// Returns the request timeout. It is short enough that one unanswered request never ends a term.
+    /// Returns the request timeout, which is so short that one unanswered request never ends a term.
     #[doc(hidden)]
     pub fn request_timeout(&self) -> Duration {
         self.renew_deadline / 3

@@ -292,7 +292,7 @@ impl<L: Lock> fmt::Debug for LeaderElector<L> {
 
 /// Awaits `work`, and meanwhile reports new leaders. Returns `None` if the `Contest` ends before `work`, which happens
 /// only after a panic. If `new_leader` panics, drops `work` first and then returns the panic. Otherwise, a second panic
-/// while `work` is dropped would abort the process.
+/// in the drop of `work` would abort the process.
 async fn meanwhile<F: Future>(
     work: F,
     notices: &mut mpsc::UnboundedReceiver<Notice>,
@@ -400,8 +400,8 @@ mod tests {
         }
     }
 
-    /// The callback has panicked, and dropping the work panics too. A second panic during unwinding would abort the
-    /// process.
+    /// The callback has already panicked, and dropping the work also panics. A second panic during unwinding would
+    /// abort the process.
     #[tokio::test]
     async fn work_panic_after_callback_panic_does_not_abort() {
         let (sender, mut notices) = mpsc::unbounded_channel();

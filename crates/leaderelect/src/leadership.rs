@@ -129,8 +129,8 @@ impl Leadership {
         }
     }
 
-    /// Waits until the elector asks the leader's work to finish. This happens when the elector is stopped, when a
-    /// preferred holder should lead, when the callback's work has ended, or when the term is over.
+    /// Waits until the elector asks the leader's work to finish. The elector asks the work to finish when it is
+    /// stopped, when a preferred holder should lead, when the callback's work has ended, or when the term is over.
     ///
     /// During a graceful shutdown, the elector keeps renewing the lock until the leader's work has ended.
     ///
@@ -148,8 +148,8 @@ impl Leadership {
     }
 
     /// Makes the elector release the lock after the leader's work has ended, so that another replica can lead. Call
-    /// this method if this replica is unable to do the leader's work. This method does not end the leader's work. For
-    /// the effect on shards, see `Shards::run` in the crate `pintle-sharding`.
+    /// this method if this replica cannot do the leader's work. This method does not end the leader's work. For the
+    /// effect on shards, see `Shards::run` in the crate `pintle-sharding`.
     pub fn give_up(&self) {
         self.shared.gives_up.store(true, Ordering::Release);
     }

@@ -58,9 +58,9 @@
 //! In a [coordinated](LeaderElectionConfig::coordinated) election, the control plane uses its wall clock to decide
 //! whether a lease has expired. Therefore, the wall clocks of all machines must also be roughly in sync.
 //!
-//! The holder of a deleted lock stops working less than `renew_deadline` after the deletion. A candidate that knew the
-//! lock waits for a lease duration after it has observed the deletion. A new candidate that finds no lock leads
-//! immediately.
+//! The holder of a deleted lock stops working less than `renew_deadline` after the deletion. A candidate that has
+//! observed the lock waits for a lease duration after it has noticed the deletion. A new candidate that finds no lock
+//! leads immediately.
 //!
 //! An election cannot prevent delayed requests. A server may execute a request after the sender's term has ended,
 //! because the request was delayed or because the sender was frozen after it had checked its leadership. To reject

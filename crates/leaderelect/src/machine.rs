@@ -301,7 +301,7 @@ impl Machine {
             let unreported =
                 |seen: &Observation| found.as_ref().is_none_or(|found| found.version != seen.state.version);
             if self.observed.as_ref().is_some_and(unreported) {
-                // The watch missed this change, so it is no longer trusted.
+                // The watch missed this change, so the `Machine` stops relying on the watch.
                 self.watching = false;
             }
             self.vacancy = None;

@@ -13,8 +13,8 @@ use crate::leadership::Leadership;
 
 /// The state of an election, for health checks, logs and status pages.
 ///
-/// The status may be outdated, so do not use it to decide whether the leader's work may run. Use the [`Leadership`] for
-/// this decision.
+/// The status may be outdated, so do not use it to decide whether the leader's work may run. Use the [`Leadership`] to
+/// decide whether to act as the leader.
 ///
 /// # Examples
 ///

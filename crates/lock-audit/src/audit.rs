@@ -1,5 +1,5 @@
-//! The decisions of the auditor, as a state machine. The inputs of the state machine are observations of the lock, and
-//! its outputs are findings. The state machine does no I/O and reads no clock.
+//! A state machine that makes the auditor's decisions. The inputs of the state machine are observations of the lock,
+//! and its outputs are findings. The state machine does no I/O and reads no clock.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -12,7 +12,7 @@ use crate::finding::{AuditedEnd, Finding};
 /// Follows the history of a lock, and reports leadership terms and unsafe events. The history consists of the writes of
 /// all contenders.
 ///
-/// An audit is fed with the results of all [reads](Audit::read) of the lock and all events of a [watch](Audit::told).
+/// Pass the results of all [reads](Audit::read) of the lock and all events of a [watch](Audit::told) to the audit.
 /// Unsafe events are detected with the auditor's own clock, whatever the contenders' clocks show. The audit computes a
 /// lower and an upper bound for the time of each write. Each write happened after the last read that was sent before
 /// it, and before the written record was first observed. Without a watch, the audit misses changes between two reads.
@@ -114,8 +114,8 @@ impl Audit {
         if self.is_watched { Vec::new() } else { self.saw(found, after, now) }
     }
 
-    /// Records a watch event. `found` is `None` if the lock was deleted. From now on, the audit expects the watch to
-    /// report each version of the lock, until [`watch_is_down`](Self::watch_is_down) is called.
+    /// Records a watch event. `found` is `None` if the lock was deleted. After this call, the audit expects the watch
+    /// to report each version of the lock, until [`watch_is_down`](Self::watch_is_down) is called.
     pub fn told(&mut self, found: Option<&LockState>, now: Now) -> Vec<Finding> {
         let after = match (&self.last_read, found) {
             (Some(read), Some(found)) if read.version.as_ref() == Some(&found.version) => self.read_before,

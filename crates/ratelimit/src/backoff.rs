@@ -10,8 +10,8 @@ use crate::jitter::{Jitter, scale};
 /// computes delays. It does not sleep or read a clock.
 ///
 /// Callers [reset](Backoff::reset) the backoff after a success. In contrast, client-go's manager resets itself after
-/// some time without a failure, such as two minutes. Until this time has passed, its delays stay long even after a
-/// success. If each attempt takes longer than this time, client-go's delays never increase.
+/// some time without a failure, such as two minutes. Until this time has passed, client-go's delays stay long even
+/// after a success. If each attempt takes longer than this time, client-go's delays never increase.
 ///
 /// # Examples
 ///

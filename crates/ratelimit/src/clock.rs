@@ -21,12 +21,13 @@ pub use self::tokio::TokioClock;
 
 use crate::sync::thread;
 
-/// A future that completes once its deadline has passed. This future is cancel safe.
+/// A future that completes once its deadline has passed. `Sleep` futures are cancel safe.
 pub type Sleep = Pin<Box<dyn Future<Output = ()> + Send>>;
 
 /// A source of time that can also park threads until a deadline. To wait in async code, use a [`Timer`].
 ///
-/// - [`StdClock`] is the default and uses the machine's monotonic clock. As a [`Timer`], it works with any executor.
+/// - [`StdClock`] is the default and uses the machine's monotonic clock. The [`Timer`] implementation of `StdClock`
+///   works with any executor.
 /// - [`ManualClock`] is for tests and simulations, and advances only when [`advance`](ManualClock::advance) is called.
 /// - [`ThreadTimer`] is like `StdClock`, but has its own timer thread.
 /// - `TokioClock` (feature `tokio`) uses tokio's clock and timer, including tokio's paused time.

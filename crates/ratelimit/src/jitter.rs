@@ -33,7 +33,7 @@ impl Jitter {
     }
 }
 
-/// Returns `duration * factor`, saturating at [`Duration::MAX`]. Treats a negative or NaN factor as 0. 0.
+/// Returns `duration * factor`, saturating at [`Duration::MAX`]. Treats a negative or NaN factor as 0.
 pub(crate) fn scale(duration: Duration, factor: f64) -> Duration {
     if factor > 0.0 && !duration.is_zero() {
         Duration::try_from_secs_f64(duration.as_secs_f64() * factor).unwrap_or(Duration::MAX)

@@ -61,11 +61,12 @@ struct Place(u64);
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ThrottleError {
-    /// No token will ever become available: the burst is 0, or the burst is exhausted and the rate is 0. 0.
+    /// No token will ever become available: the burst is 0, or the burst is exhausted and the rate is 0.
     Never,
     /// The throttle was stopped.
     Stopped,
-    /// The wait would exceed the caller's timeout. This error is returned immediately, without waiting for the timeout.
+    /// The wait would exceed the caller's timeout. The throttle returns this error immediately, without waiting for the
+    /// timeout.
     TooLong {
         /// The time until a token would become available.
         wait: Duration,

@@ -8,12 +8,12 @@ pub const SHARDS_LABEL: &str = "pintle-shards";
 /// Configuration of [`Shards`](crate::Shards).
 #[derive(Clone, Debug)]
 pub struct ShardsConfig {
-    /// The number of shards. Default: 16. The work is distributed more evenly if each replica has several shards. For
-    /// 10 replicas, the largest share is about twice the average with 4 shards per replica, and 1.3 times the average
-    /// with 16 shards per replica (1.8 times for 100 replicas). 100. Each shard costs one request per `retry_period`.
-    /// The number of shards can be changed in a rollout. Replicas with the old number and replicas with the new number
-    /// never work at the same time. Replicas with the new number wait until no replica with the old number leads a
-    /// shard.
+    /// The number of shards. Default: 16. The work is distributed more evenly if each replica has several shards. With
+    /// 4 shards per replica, the largest share is about twice the average. With 16 shards per replica, the largest
+    /// share is 1.3 times the average for 10 replicas, and 1.8 times the average for 100 replicas. Each shard costs one
+    /// request per `retry_period`. The number of shards can be changed in a rollout. Replicas with the old number and
+    /// replicas with the new number never work at the same time. Replicas with the new number wait until no replica
+    /// with the old number leads a shard.
     pub shards: u32,
     /// The configuration of the electors. All leases also have the label [`SHARDS_LABEL`], which is the only label that
     /// is used to select them. The other labels may have different values in different replicas. If the values differ,

@@ -93,10 +93,10 @@ impl<A: ListWatch<Object = Lease>> Rivals<'_, A> {
             }
             has_changed
         });
-        // A rival is treated as a leader if its lease expires after the time at which the list request was sent. A
-        // lease that expired earlier was not renewed in time, because the list would contain the renewal. A lease that
-        // expired later may have been renewed after the server read it. Therefore, its holder is still treated as a
-        // leader.
+        // A rival is treated as a leader if its lease expires after the time at which the list request was sent. If a
+        // lease expired earlier, it was not renewed in time, because the list would otherwise contain the renewal. A
+        // lease that expired later may have been renewed after the server read it. Therefore, its holder is still
+        // treated as a leader.
         Ok(self.members.borrow().rivals_until(sent.monotonic).is_some())
     }
 

@@ -40,9 +40,10 @@ use crate::status::ShardsStatus;
 /// - Two replicas never work on the same object at the same time, even if their [numbers of
 ///   shards](ShardsConfig::shards) differ. The names of the leases contain the number of shards. After a replica has
 ///   acquired a shard, it lists all leases before it starts to work on the shard.
-/// - After a replica has died, other replicas take over its shards when the leases expire. The takeover happens at most
-///   one `lease_duration`, 120 ms and the time of three requests after the last renewal. The three requests are a GET
-///   and a PUT to acquire the lease, and a LIST. The LIST finds replicas with a different number of shards.
+/// - After a replica has died, other replicas take over its shards when the leases expire. The takeover takes at most
+///   one `lease_duration`, plus 120 ms, plus the time of three requests, measured from the last renewal. The three
+///   requests are a GET and a PUT to acquire the lease, and a LIST. The LIST finds replicas with a different number of
+///   shards.
 /// - After a replica has released a shard, the shard is without a leader for up to 40 ms plus the time of four
 ///   requests. The four requests are a GET and a PUT to release the lease, and a PUT and a LIST of the next leader.
 /// - If the preferred replica does not acquire a free shard, the second replica acquires it after twice the
@@ -136,7 +137,7 @@ impl<A: ObjectApi<Lease> + ListWatch<Object = Lease> + Clone> Shards<A> {
 
     /// Works on each shard that this replica leads. Returns after `stop` has been cancelled. Also returns if the work
     /// on a shard ends on its own. If the work on a shard ends on its own, the return value contains the shard and how
-    /// its leadership term ended. Before it returns, the replica asks the work on all shards to finish, and releases
+    /// its leadership term ended. Before `run` returns, the replica asks the work on all shards to finish, and releases
     /// the shards.
     ///
     /// If the work on a shard calls [`Leadership::give_up`] before it ends, the replica releases only this shard. The

@@ -16,8 +16,8 @@ pub(crate) type Source = Option<Arc<dyn Timer>>;
 /// timer locks the queue and notifies waiters.
 #[derive(Default)]
 pub(crate) struct Alarm {
-    /// One timer for each executor that has a registered waiting task. The alarm uses the last timer in this list. When
-    /// the last task of its executor has stopped waiting, this timer is kept until a task of another executor waits.
+    /// One timer for each executor that has a registered waiting task. The alarm uses the last timer in this list. The
+    /// last timer is kept after its executor's last task has stopped waiting, until a task of another executor waits.
     /// The list is empty if no task has ever waited, or after the last timer has failed.
     sources: Vec<Listed>,
     /// The time at which the timer fires, in nanoseconds since the queue was created.
@@ -147,9 +147,9 @@ impl Alarm {
         Installed::Done
     }
 
-    /// Returns `true` if a thread is currently setting the alarm. This thread handles the call of the alarm's waker
-    /// after it has polled the new sleep. That thread may be the current thread, because polling the sleep can call the
-    /// waker.
+    /// Returns `true` if a thread is currently setting the alarm. The thread that is setting the alarm handles the call
+    /// of the alarm's waker after it has polled the new sleep. The current thread may be the thread that is setting the
+    /// alarm, because polling the sleep can call the waker.
     pub(crate) fn defer_ring(&mut self) -> bool {
         self.has_rung = self.at.is_some() && self.sleep.is_none();
         self.has_rung

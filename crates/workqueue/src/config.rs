@@ -42,8 +42,8 @@ pub struct QueueConfig<K, C = StdClock> {
     /// flight. With `None`, failures are remembered until `forget` is called, as in client-go. The queue then keeps a
     /// record of every key that has failed and was never forgotten. The default is one hour.
     ///
-    /// After this time, the next method call on the queue removes the failures and calls `forget` on the limiter. The
-    /// removal does not depend on another call while a worker waits for a key.
+    /// Once this time has passed, the next method call on the queue removes the failures and calls `forget` on the
+    /// limiter. While a worker waits for a key, the queue removes expired failures even without another call.
     pub keep_failures: Option<Duration>,
     /// What happens to a pending retry (a delay after a failure) if its key is added without a delay.
     pub pending_retry: DelayPolicy,
@@ -69,8 +69,7 @@ pub enum DelayPolicy {
     #[default]
     Keep,
     /// Keeps only the earliest time at which the key must be processed. Adding the key without a delay cancels a
-    /// pending delay. A delay that is requested while the key is queued is ignored. This is the rule in
-    /// controller-runtime.
+    /// pending delay. A delay that is requested while the key is queued is ignored, as in controller-runtime.
     Absorb,
     /// Keeps only the pending delay. Adding the key has no effect while a delay is pending. The key is processed when
     /// the delay ends, so an event cannot shorten the back-off of a key.

@@ -129,7 +129,7 @@ impl<K> Engine<K> {
         }
     }
 
-    /// Returns the number of keys that can be dequeued now. This number excludes keys whose delay has ended but that
+    /// Returns the number of keys that can be dequeued now. The number excludes keys whose delay has ended but that
     /// have not been queued yet.
     pub(crate) fn available(&mut self, now: &Now<'_>) -> usize {
         let queued = self.counts.queued;

@@ -115,8 +115,8 @@ pub(crate) fn try_get<K: Clone, C: Clock>(shared: &Arc<Shared<K, C>>) -> Result<
     let mut handout = section.hand_out();
     let (state, now) = section.parts();
     if handout.is_none() && state.engine.next_wake(now).is_some_and(|at| at <= now.nanos()) {
-        // One critical section fires only some of the due timers, and those that fired queued no key, so fire the rest.
-        // Fire all due timers.
+        // A critical section fires only some of the due timers. Fire the remaining timers if no key was queued. Fire
+        // all due timers.
         drop(section);
         section = shared.caught_up();
         handout = section.hand_out();

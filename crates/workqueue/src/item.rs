@@ -16,8 +16,8 @@ use crate::sync::Arc;
 /// A guard for a key that a worker is processing.
 ///
 /// No other worker gets the same key while this guard exists. Dropping the guard marks the key as done, like
-/// client-go's `Done`. This also happens if the worker panics or if its task is cancelled. Only the owner of the guard
-/// can mark the key as done, and only once.
+/// client-go's `Done`. The guard is also dropped if the worker panics or if its task is cancelled. Only the owner of
+/// the guard can mark the key as done, and only once.
 ///
 /// The guard keeps its queue alive, and can be dropped on any thread. Dropping the guard can propagate [a panic from
 /// user code](crate::WorkQueue#panics).

@@ -32,7 +32,8 @@ pub struct Counts {
     pub queued: usize,
     /// The number of keys that workers are processing.
     pub in_flight: usize,
-    /// The number of in-flight keys that were added again. Such a key is queued when its worker marks it as done.
+    /// The number of in-flight keys that were added again. An in-flight key that was added again is queued when its
+    /// worker marks it as done.
     pub dirty_in_flight: usize,
     /// The number of keys that have a pending delay.
     pub delayed: usize,

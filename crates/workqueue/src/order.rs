@@ -28,8 +28,8 @@ pub struct Queued<'a, K> {
     /// The highest priority with which the key was added since it was last dequeued.
     pub priority: i32,
     /// The time at which the key was added or its delay ended, in nanoseconds since the queue was created. Always 0 if
-    /// [`Order::needs_time`] returns `false`. These times may be out of order, because the queue may notice late that a
-    /// delay has ended.
+    /// [`Order::needs_time`] returns `false`. Times may be out of order, because the queue may notice late that a delay
+    /// has ended.
     pub now: u64,
 }
 
@@ -103,7 +103,7 @@ pub trait Order<K>: Send + fmt::Debug {
         self.len() == 0
     }
 
-    /// Returns `true` if this order uses [`Queued::now`]. The queue reads the clock less often if no part of it needs
+    /// Returns `true` if this order uses [`Queued::now`]. The queue reads the clock less often if no component needs
     /// the time.
     fn needs_time(&self) -> bool {
         false

@@ -72,7 +72,7 @@ pub fn parallelize_until(
     let mut all = Unfinished::default();
     thread::scope(|scope| {
         let start = |_| thread::Builder::new().spawn_scoped(scope, run).ok();
-        // The calling thread is also a worker. It is the only worker if no other thread can be started.
+        // The calling thread is also a worker, and is the only worker if no other thread can be started.
         let threads: Vec<_> = (1..workers.get().min(chunks)).map_while(start).collect();
         let mut outcomes = vec![run()];
         // Panics in `work` are caught, so this panic must come from `is_cancelled`. Propagate it to the caller.

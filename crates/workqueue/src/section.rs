@@ -21,7 +21,7 @@ pub(crate) struct State<K> {
     late: Vec<Late<K>>,
     apply_late: fn(&mut Engine<K>, Late<K>, &Now<'_>),
     pub(crate) is_inbox_open: bool,
-    /// The time for operations after the clock has panicked.
+    /// The time that operations use if the clock panics.
     latest: u64,
 }
 

@@ -20,7 +20,7 @@ use crate::wakers::{WaiterId, Wakers, Wakes};
 /// 1. There is one notified waiter per available key, but no more than one per processor. If there are fewer, no waiter
 ///    is listed.
 /// 2. A notified task that has not been polled within [`PATIENCE`] is no longer treated as notified. If a key is
-///    available at that time, all listed waiters are notified, because any single one might also be delayed.
+///    available at that time, all listed waiters are notified, because any single waiter might also be delayed.
 /// 3. While a waiter is listed and no key is available, a thread or the alarm checks the queue again at the next
 ///    deadline. If threads are listed, one thread becomes the *timekeeper*, which parks until this deadline and then
 ///    checks the queue. If all listed waiters are tasks, the [`Alarm`] checks the queue.
@@ -123,8 +123,8 @@ impl Waiters {
     /// The caller must set the alarm.
     ///
     /// An alarm for a notified task stays set after the task has been polled, because another task will be notified
-    /// soon. This causes at most one unnecessary wake-up per millisecond, which is cheaper than setting the timer for
-    /// each key.
+    /// soon. The alarm then fires unnecessarily at most once per millisecond, which is cheaper than setting the timer
+    /// for each key.
     pub(crate) fn settle(&mut self, supply: Supply, now: u64, wakes: &mut Wakes) -> Option<u64> {
         let alarm = self.notify_for(supply, now, wakes);
         let set = self.alarm.rings_before(now.saturating_add(PATIENCE));

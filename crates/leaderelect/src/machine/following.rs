@@ -55,8 +55,8 @@ impl Machine {
                 {
                     return self.begin(found.version, found.record, written, now, instructions);
                 }
-                // A coordinated candidate must not acquire an expired lock. Use the later time, because the lock may
-                // have expired after the read was sent.
+                // A coordinated candidate must not acquire an expired lock. Use the current time for a coordinated
+                // candidate, because the lock may have expired after the read was sent.
                 let looked_at = if self.config.coordinated { now } else { sent.at }.monotonic;
                 let transitions = self.takeover(&found, looked_at);
                 self.forget_undone(&found);

@@ -33,9 +33,9 @@ pub enum Signal {
 pub struct Preference {
     /// How long this contender waits before it acquires a free lock, so that other contenders can acquire it first.
     pub defer: Duration,
-    /// The identity of the contender to which this contender should hand over the lock. The `Machine` asks the leader's
-    /// work to finish, renews the lock until the work has ended, and then releases the lock. If no other contender
-    /// acquires the lock within `defer`, this contender acquires it again and keeps it.
+    /// The identity of the contender to which this contender should hand over the lock. To hand over the lock, the
+    /// `Machine` asks the leader's work to finish, renews the lock until the work has ended, and then releases the
+    /// lock. If no other contender acquires the lock within `defer`, this contender acquires it again and keeps it.
     pub yield_to: Option<String>,
 }
 

@@ -57,8 +57,8 @@ impl Machine {
     }
 
     /// Returns the time to write in a renewal. If `second_passed`, the returned time is at least in the second after
-    /// `last`, so that the renewal extends the term. This applies even if the time of day does not advance or was set
-    /// back slightly.
+    /// `last`, so that the renewal extends the term. The returned time is later even if the time of day does not
+    /// advance or was set back slightly.
     pub(super) fn renewal_time(&mut self, last: &LeaderElectionRecord, second_passed: bool, now: Now) -> MicroTime {
         let mut moment = self.fresh_time(now);
         let shown = whole_second(last);

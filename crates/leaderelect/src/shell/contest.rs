@@ -189,8 +189,8 @@ impl<L: Lock> Contest<L> {
         self.request = Some((request, timeout, Deadline::after(now, timeout)));
     }
 
-    /// Records that a queued request is being sent. Returns `false` if it is too late for the request. The caller must
-    /// call [`step`](Contest::step) in this case.
+    /// Records that a queued request is being sent. Returns `false` if it is too late for the request. If the method
+    /// returns `false`, the caller must call [`step`](Contest::step).
     pub(super) fn depart(&mut self) -> bool {
         let now = self.clocks.now();
         self.request = None;

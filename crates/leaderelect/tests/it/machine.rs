@@ -460,7 +460,7 @@ fn candidate_keeps_watch_event_received_during_a_request() {
     }
 }
 
-/// Returns a `Machine` that became the leader at second 0, and whose renewal at second 2 is in flight. 0.
+/// Returns a `Machine` that became the leader at second 0, and whose renewal at second 2 is in flight.
 fn renewing() -> Machine {
     let mut machine = watching();
     machine.step(Signal::Read(Ok(None)), at(0, 0));

@@ -102,8 +102,8 @@ async fn lost_leases_are_retaken_from_a_slow_server() {
         assert_eq!(fleet.leaders(), 0);
         fleet.client.faults().heal();
         answer_after(&fleet.client, latency);
-        // Each candidate needs the time of a pause, a read and a write. Requests that are queued behind them need the
-        // same time again.
+        // Each candidate needs the time of a pause, a read and a write. Requests that are queued behind these requests
+        // need the same time again.
         pass(4.4 + 3.4 + 4.0 * latency + 0.1).await;
         assert_eq!(fleet.leaders(), 100, "answers after {latency} s");
         let taken = fleet.terms();

@@ -92,7 +92,7 @@ async fn any_record_change_restarts_the_wait() {
     let elector = baz().start(&server);
     for number in 1..=10 {
         pass(9.0).await;
-        // Every second write restores the record from before.
+        // Every second write restores the previous record.
         let time = Timestamp::from_microsecond(1_000_000_000_000_000 + number % 2).unwrap();
         server.change(&key(), |lease| lease.spec.renew_time = Some(MicroTime(time)));
     }

@@ -49,7 +49,7 @@ pub(crate) struct Chaos {
     /// Whether client-go's electors have a version before 1.27, and shorter durations than this crate's electors.
     pub(crate) client_go_is_old: bool,
     /// Whether another program sometimes deletes the lock or clears its record. Two nodes may lead at the same time
-    /// after this, but all other rules apply.
+    /// after such a write, but all other rules apply.
     pub(crate) tampering: bool,
     /// Whether the lock is deleted once all running contenders have observed it.
     pub(crate) deletions: bool,
@@ -109,7 +109,7 @@ pub(crate) struct World {
 pub(crate) struct State {
     rng: fastrand::Rng,
     calm: bool,
-    /// Whether another program is allowed to cause two leaders, and terms may therefore begin in any order.
+    /// Whether another program may cause two leaders, so that terms may begin in any order.
     tampering: bool,
     coordinated: bool,
     /// The node that the control plane selected.

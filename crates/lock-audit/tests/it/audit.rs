@@ -16,8 +16,8 @@ use tokio_util::sync::CancellationToken;
 use crate::contender::{TestClock, pass};
 use crate::server::{NAME, NAMESPACE, put};
 
-/// A lock, and an audit of it. The audit reads the lock every half second. If `watched` is `true`, the audit also
-/// receives each write from a watch.
+/// A lock and its audit. The audit reads the lock every half second. If `watched` is `true`, the audit also receives
+/// each write from a watch.
 struct Bench {
     audit: Audit,
     watched: bool,
@@ -70,7 +70,7 @@ impl Bench {
         findings.filter(|finding| !matches!(finding, Finding::Began { .. } | Finding::Ended { .. })).collect()
     }
 
-    /// Writes the records of a term of `holder`, which is renewed every two seconds and for the last time now.
+    /// Writes the records of a term of `holder`, with a renewal every two seconds. The last renewal is written now.
     fn lead(&mut self, holder: &str, transitions: i32, renewals: u32) {
         for renewal in 0..=renewals {
             let acquired = self.now.as_secs_f64() - f64::from(renewal) * 2.0;

@@ -94,7 +94,7 @@ impl<K: ?Sized> RateLimiter<K> for MaxOfRateLimiter<K> {
     }
 }
 
-/// A limiter that limits the delays of another limiter to `max`. [`charge`](RateLimiter::charge) charges the other
+/// A limiter that caps the delays of another limiter at `max`. [`charge`](RateLimiter::charge) charges the other
 /// limiter.
 #[derive(Clone, Debug)]
 pub struct WithMaxWaitRateLimiter<L> {
@@ -103,7 +103,7 @@ pub struct WithMaxWaitRateLimiter<L> {
 }
 
 impl<L> WithMaxWaitRateLimiter<L> {
-    /// Creates a limiter that limits the delays of `limiter` to `max`.
+    /// Creates a limiter that caps the delays of `limiter` at `max`.
     pub fn new(limiter: L, max: Duration) -> Self {
         Self { limiter, max }
     }

@@ -31,8 +31,8 @@ pub struct WithJitterRateLimiter<L> {
 
 impl<L> WithJitterRateLimiter<L> {
     /// Creates a limiter that subtracts a random part, at most `fraction`, from the delays of `limiter`. A fraction of
-    /// 1 is "full jitter", and 0.5 is "equal jitter". A fraction outside `0..=1` is clamped, and NaN is treated
-    /// as 0. 0. Equal seeds produce equal delays.
+    /// 1 is "full jitter", and 0.5 is "equal jitter". A fraction outside `0..=1` is clamped, and NaN is treated as 0.
+    /// Equal seeds produce equal delays.
     pub fn new(limiter: L, fraction: f64, seed: u64) -> Self {
         let fraction = if fraction > 0.0 { fraction.min(1.0) } else { 0.0 };
         Self { limiter, fraction, jitter: Jitter::new(seed) }

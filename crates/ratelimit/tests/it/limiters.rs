@@ -15,8 +15,8 @@ fn remember<L: RateLimiter<&'static str>>(limiter: L) -> (ItemRateLimiter<&'stat
     (ItemRateLimiter::new(limiter, KeepFailures::UntilForgotten), ManualClock::new().now())
 }
 
-/// Checks the delays of two items: "one" fails five times, and "two" fails twice. Then the test forgets "one", which
-/// fails once more.
+/// Checks the delays of two items: "one" fails five times, and "two" fails twice. Then the failures of "one" are
+/// forgotten, and "one" fails again.
 fn five_two_forget<L: RateLimiter<&'static str>>(limiter: L, one: [Duration; 5], two: [Duration; 2]) {
     let (mut limiter, now) = remember(limiter);
     assert_eq!(one.map(|_| limiter.when(&"one", now)), one);

@@ -36,7 +36,7 @@ struct Setting {
     replicas: usize,
     objects: usize,
     shards: u32,
-    /// The number of changes per second, which must be a multiple of 100. 100.
+    /// The number of changes per second, which must be a multiple of 100.
     changes: usize,
     /// How many seconds the idle phase and the phase with changes last.
     seconds: u64,

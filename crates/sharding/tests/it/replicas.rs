@@ -168,7 +168,7 @@ async fn shard_is_handed_over_without_release_on_cancel() {
     assert!(ledger.longest_gap() <= Duration::from_millis(100), "{:?}", ledger.longest_gap());
 }
 
-/// The preferred replica is a member of the fleet, but is not able to write the leases of the shards.
+/// The preferred replica is a member of the fleet, but cannot write the leases of the shards.
 #[tokio::test(start_paused = true)]
 async fn shard_is_yielded_once_if_successor_cannot_take_it() {
     let (server, ledger) = (Collection::default(), Ledger::default());
@@ -226,7 +226,7 @@ async fn stopping_replica_drains_and_hands_over() {
 async fn next_replica_takes_an_unclaimed_shard() {
     let (server, ledger) = (Collection::default(), Ledger::default());
     let a = usual().start(&server, &ledger, "a");
-    // Replica "a" is a member of the fleet, but is not able to acquire a shard.
+    // Replica "a" is a member of the fleet, but cannot acquire a shard.
     a.client.faults().when(|request| {
         let member = request.key().is_none_or(|key| key.name().contains("member"));
         (!member && request.verb() == Verb::Create).then(|| Outcome::refused(403, Reason::Forbidden))

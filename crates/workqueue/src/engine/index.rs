@@ -85,7 +85,7 @@ fn insert(segment: &mut HashTable<Entry>, entry: Entry) {
 }
 
 /// Mixes a hash's bits. All hashes in a segment have the same low bits, but the hash table of the segment uses the
-/// lowest and the highest bits. After mixing, different hashes also differ in the lowest bits.
+/// lowest and the highest bits. After mixing, different hashes also differ in the lowest and the highest bits.
 fn spread(hash: u32) -> u64 {
     let product = u64::from(hash).wrapping_mul(0x9e37_79b9_7f4a_7c15);
     product ^ (product >> 32)

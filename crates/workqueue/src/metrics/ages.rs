@@ -12,8 +12,8 @@ pub(crate) struct Ages {
     links: Chunks<Link>,
     first: u32,
     last: u32,
-    /// The keys that started earlier than the last key of the list. This happens if the queue notices late that the
-    /// delay of a key has ended.
+    /// The keys that started earlier than the last key of the list. A key starts earlier than the last key of the list
+    /// if the queue notices late that its delay has ended.
     early: BTreeSet<(u64, Ticket)>,
     count: usize,
     sum: u128,

@@ -72,7 +72,7 @@ impl Observer {
         self.instruments.retry_delay.observe(delay.as_secs_f64());
     }
 
-    /// Removes and returns the stamps of an empty queue. The caller drops them outside the lock.
+    /// Removes and returns the stamps of an empty queue. The caller drops the stamps outside the lock.
     pub(crate) fn take_stamps(&mut self) -> Stamps {
         std::mem::take(&mut self.stamps)
     }

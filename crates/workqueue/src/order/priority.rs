@@ -29,15 +29,16 @@ pub struct Priority {
     /// The smallest unused place. Places are unique. With ageing, places are times. Without ageing, places are
     /// consecutive numbers.
     next: u64,
-    /// For each key whose place is not the time at which it was queued, that time, by place. With ageing, the place of
-    /// a key is usually the time at which it was queued. The place differs if the key became due before another key
-    /// that was pushed earlier.
+    /// The time at which each key was queued, by place, for keys whose place differs from this time. With ageing, the
+    /// place of a key is usually the time at which it was queued. The place differs if the key became due before
+    /// another key that was pushed earlier.
     since: BTreeMap<u64, u64>,
 }
 
-/// A key's rank. With ageing, the first number is the time at which the key was queued, minus one `step` per priority
-/// level. Without ageing, the first number is the negated priority. The second number is the place of the key. All keys
-/// age at the same rate, so two keys never change their relative order, and ranks never have to be updated.
+/// A key's rank. With ageing, the first number of a rank is the time at which the key was queued, minus one `step` per
+/// priority level. Without ageing, the first number of a rank is the negated priority. The second number of a rank is
+/// the place of the key. All keys age at the same rate, so two keys never change their relative order, and ranks never
+/// have to be updated.
 type Rank = (i64, u64);
 
 impl Priority {
@@ -48,10 +49,10 @@ impl Priority {
         Self { step: None, queued: BTreeMap::new(), next: 0, since: BTreeMap::new() }
     }
 
-    /// Creates an order with ageing. A key gains one priority level for each `step` of waiting. The key keeps these
-    /// levels if its priority is raised.
+    /// Creates an order with ageing. A key gains one priority level for each `step` of waiting. The key keeps the
+    /// gained levels if its priority is raised.
     ///
-    /// Let `t` be the time at which a key of priority `p` was queued or at which its delay ended. This key is dequeued
+    /// Let `t` be the time at which a key of priority `p` was queued or at which its delay ended. The key is dequeued
     /// before any key of priority `q > p` that is queued after `t + (q - p) * step`.
     pub fn with_ageing(step: Duration) -> Self {
         Self { step: Some(i64::try_from(nanos(step)).unwrap_or(i64::MAX)), ..Self::strict() }

@@ -11,7 +11,7 @@ pub(crate) use loom::sync::atomic;
 use atomic::{AtomicBool, Ordering};
 
 /// A mutex with a `try_lock` that can fail in a loom model. Loom does not switch threads at an unlock, so it would
-/// never run `try_lock` while another thread holds the lock. The flag adds this scheduling point.
+/// never run `try_lock` while another thread holds the lock. The flag adds a scheduling point at each lock and unlock.
 #[derive(Debug)]
 pub(crate) struct Mutex<T> {
     is_held: AtomicBool,

@@ -282,8 +282,8 @@ fn sleep_that_always_calls_its_waker_wakes_tasks() {
     assert_eq!(wakes.count(), 1);
 }
 
-/// While the timer creates a sleep for the alarm, its hook adds a key with a shorter delay. This add sets the alarm to
-/// an earlier time, with a newer sleep.
+/// While the timer creates a sleep for the alarm, its hook adds a key with a shorter delay. The add in the hook sets
+/// the alarm to an earlier time, with a newer sleep.
 #[test]
 fn outdated_sleep_does_not_replace_a_newer_one() {
     let (queue, bad) = BadSleeps::queue(0);

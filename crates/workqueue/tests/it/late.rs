@@ -1,5 +1,5 @@
-//! Tests of adds and dropped guards that find the lock contended and are pushed to the inbox. These operations are
-//! applied later, but callers cannot observe the delay.
+//! Tests of adds and dropped guards that find the lock contended and are pushed to the inbox. Operations in the inbox
+//! are applied later, but callers cannot observe the delay.
 
 use std::pin::pin;
 use std::sync::Arc;
@@ -104,8 +104,8 @@ const LOOKS: &[fn(&Queue)] = &[
     },
 ];
 
-/// The inbox contains several adds of an in-flight key and the drop of its guard. These operations are applied in call
-/// order.
+/// The inbox contains several adds of an in-flight key and the drop of its guard. Operations in the inbox are applied
+/// in call order.
 #[test]
 fn late_operations_keep_their_order() {
     let (queue, _clock, gate) = queue(Box::new(Fifo::default()), None);

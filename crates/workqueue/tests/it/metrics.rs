@@ -70,7 +70,7 @@ fn m2_metrics() {
 
     let item = queue.try_get().unwrap();
     assert_eq!((durations(&memory, "queue_duration_seconds"), counts()), ((1, 50 * US), [1.0, 0.0]));
-    // Five adds of an in-flight key count as one add. This key is counted in `depth`, but not in `len`.
+    // Five adds of an in-flight key count as one add. The key is counted in `depth`, but not in `len`.
     for _ in 0..5 {
         queue.add("foo");
     }

@@ -314,7 +314,7 @@ fn rate_limited_add_counts_unless_a_retry_is_pending() {
     assert_eq!((queue.add_rate_limited("a"), queue.num_requeues(&"a")), (Added::Merged, 1));
 }
 
-/// A reminder is merged with a retry, for all orders of calls and deadlines. In each case, adding the key without a
+/// A reminder is merged with a retry, for all orders of calls and deadlines. For every order, adding the key without a
 /// delay must not end the back-off.
 #[test]
 fn reminder_merged_with_a_retry_is_respected() {

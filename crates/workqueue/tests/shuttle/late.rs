@@ -1,5 +1,5 @@
-//! Tests of adds and dropped guards that find the lock contended. These operations are applied later, but callers
-//! cannot observe the delay.
+//! Tests of adds and dropped guards that find the lock contended. Operations in the inbox are applied later, but
+//! callers cannot observe the delay.
 
 use pintle_workqueue::{AddOptions, Added, ShutdownMode};
 use shuttle::sync::Arc;

@@ -6,8 +6,9 @@
 //!
 //! shuttle reports a deadlock when all threads sleep, so a lost wake-up fails the test. However, a parked thread may
 //! wake up spuriously while another thread is running. Therefore, a test thread must not spin while other threads wait.
-//! Instead, it waits for a [`Count`]. shuttle treats all atomic operations as sequentially consistent, and does not try
-//! all interleavings. loom does not have these limitations. `loom.rs` tests the inbox and wake-ups with loom.
+//! Instead, test threads wait for a [`Count`]. shuttle treats all atomic operations as sequentially consistent, and
+//! does not try all interleavings. loom does not have these limitations. `loom.rs` tests the inbox and wake-ups with
+//! loom.
 #![allow(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
 #![cfg(pintle_shuttle)]
 

@@ -17,7 +17,7 @@ pub(crate) enum Halt {
     Stopped,
     /// The machine is suspended. Only the monotonic clock stops.
     Suspended,
-    /// The virtual machine is paused. Only the wall clock keeps running.
+    /// The virtual machine is paused. While the virtual machine is paused, only its wall clock keeps running.
     VmPaused,
 }
 

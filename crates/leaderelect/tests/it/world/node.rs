@@ -44,7 +44,7 @@ pub(crate) struct Node {
     pub(crate) effects: Vec<Duration>,
     /// For each action that was in progress when the machine was suspended, the latest time at which it ends. The
     /// action may outlast the term, because its timeout uses a clock that stops during a suspend. Only a fencing token
-    /// could stop the action. These actions are counted, but are not treated as violations.
+    /// could stop the action. Actions that outlast the term are counted, but are not treated as violations.
     pub(crate) slept: Vec<Duration>,
     pub(crate) last_leader: Option<String>,
     pub(crate) usurped: Option<Instant>,
