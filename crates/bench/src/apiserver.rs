@@ -1,5 +1,5 @@
-//! The workloads of the benchmark area `apiserver`, in which Pintle's client sends requests to a server. `go/apiserver`
-//! runs the same workloads with client-go.
+//! Workloads of the `apiserver` benchmark, which measure a server with Pintle's client. `go/apiserver` runs the same
+//! workloads with client-go.
 
 mod idle;
 mod in_process;
@@ -20,10 +20,10 @@ use tokio::runtime::Runtime;
 
 use crate::meter::{Sample, resident_of};
 
-/// The server and the size of a workload.
+/// The configuration of a workload: its server and its size.
 #[derive(Clone, Debug, Default)]
 pub struct Setting {
-    /// The kubeconfig of the server. Workloads that start their own server do not need a kubeconfig.
+    /// The kubeconfig of the server. `None` for workloads that start their own server.
     pub kubeconfig: Option<PathBuf>,
     /// The process ids of the server.
     pub processes: Vec<String>,
@@ -61,7 +61,7 @@ impl Setting {
 /// Runs a workload once.
 pub type Work = fn(&Setting) -> Sample;
 
-/// The workloads, by name on the command line.
+/// The workloads by command-line name.
 pub const WORKS: &[(&str, Work)] = &[
     ("start", start::start),
     ("writes", verbs::writes),
@@ -78,7 +78,7 @@ fn runtime() -> Runtime {
     tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().expect("cannot create a runtime")
 }
 
-/// Sends `n` requests, with at most `at_once` requests in flight. Returns the durations of all requests.
+/// Sends `n` requests, with at most `at_once` requests in flight, and returns the duration of each request.
 async fn each<F>(n: usize, at_once: usize, request: impl Fn(usize) -> F + Clone + Send + 'static) -> Vec<Duration>
 where
     F: Future<Output = ()> + Send,
@@ -113,7 +113,7 @@ fn quantile_ms(took: &mut [Duration], q: f64) -> f64 {
     took.select_nth_unstable(rank - 1).1.as_secs_f64() * 1e3
 }
 
-/// Returns an object of the size that most written objects have.
+/// Returns an object of typical size.
 fn config_map(name: &str, value: &str) -> serde_json::Value {
     serde_json::json!({
         "apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name}, "data": {"key": value},

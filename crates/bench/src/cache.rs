@@ -1,8 +1,8 @@
-//! The workloads of the benchmark area `cache`. `go/cache` runs the
-//! same workloads on client-go, and `kube` runs them on kube-rs.
+//! Workloads of the `cache` benchmark. `go/cache` runs the same workloads with client-go, and `kube` runs them with
+//! kube-rs.
 //!
-//! A load server on the same processors sends the pods to the measured program. The comment of each workload says which
-//! part is measured.
+//! A load server on the same CPUs sends the pods to the measured program. The comment on each workload says what is
+//! measured.
 
 mod events;
 mod held;
@@ -55,7 +55,7 @@ const WORKS: &[(&str, Work)] = &[
     ("stall", |setting, _| stall::stall(setting)),
 ];
 
-/// Runs the workload that the command line names.
+/// Runs the workload named on the command line.
 pub fn main() -> ExitCode {
     answer(run(), "cache WORK --server URL [--quick]", WORKS.iter().map(|(work, _)| *work))
 }
@@ -82,7 +82,7 @@ impl Setting {
         if self.quick { full / 50 } else { full }
     }
 
-    /// Waits for background work after the first list, for example until memory is freed or garbage is collected.
+    /// Waits for background work after the first list, such as freeing memory or garbage collection.
     async fn settle(&self) {
         tokio::time::sleep(std::time::Duration::from_secs(if self.quick { 0 } else { 4 })).await;
     }

@@ -1,7 +1,7 @@
-//! The workloads of the benchmark area `cel`. `go/cel` runs the same workloads on cel-go.
+//! Workloads of the `cel` benchmark. `go/cel` runs the same workloads with cel-go.
 //!
-//! The rules resemble the validation rules of Gateway API and of autoscalers.
-//! The object satisfies all rules, so each evaluation runs to its end.
+//! The rules resemble the validation rules of the Gateway API and of autoscalers. The object satisfies all rules, so no
+//! evaluation stops early.
 
 mod writes;
 
@@ -13,7 +13,7 @@ use crate::meter::{Sample, Tally, measure};
 
 const RULES: &str = include_str!("cel/rules.txt");
 const OBJECT: &str = include_str!("cel/object.json");
-/// How often each rule is compiled and evaluated.
+/// The number of times each rule is compiled and evaluated.
 const COMPILED: usize = 500;
 const EVALUATED: usize = 20_000;
 
@@ -24,7 +24,7 @@ const EVALUATED: usize = 20_000;
 /// Panics if a rule cannot be compiled or the object does not satisfy a rule.
 pub type Work = fn(quick: bool) -> Sample;
 
-/// The workloads by name. Workloads on the crate `cel` begin with `peer-`.
+/// The workloads by name. The names of workloads that use the crate `cel` begin with `peer-`.
 pub const WORKS: &[(&str, Work)] = &[
     ("compile", |quick| compile(quick, ours)),
     ("peer-compile", |quick| compile(quick, theirs)),
@@ -64,7 +64,7 @@ fn environment() -> Environment {
     Environment::new().variable("self", Type::Dyn)
 }
 
-/// Compiles all rules. One operation is the parsing, type-checking and planning of one rule.
+/// Compiles all rules. One operation parses, type-checks and plans one rule.
 fn compile(quick: bool, compile: impl Fn(&str)) -> Sample {
     RULES.lines().for_each(&compile);
     let rounds = rounds(quick, COMPILED);
@@ -80,7 +80,7 @@ fn object() -> Value {
     serde_json::from_str(OBJECT).unwrap_or_else(|error| panic!("{error}"))
 }
 
-/// Evaluates compiled rules over JSON. One operation is the evaluation of one rule, including its cost.
+/// Evaluates compiled rules over JSON. One operation evaluates one rule with cost tracking.
 fn evaluate(quick: bool, chosen: impl Fn(&str) -> bool) -> Sample {
     let environment = environment();
     let compiled = RULES.lines().filter(|rule| chosen(rule)).map(|rule| environment.compile(rule));
@@ -90,7 +90,7 @@ fn evaluate(quick: bool, chosen: impl Fn(&str) -> bool) -> Sample {
     run(quick, &programs, |program| program.test(&activation, CALL_LIMIT) == Ok(true))
 }
 
-/// Evaluates the rules with the crate `cel`. The object is converted to values of that crate before the measurement.
+/// Evaluates the rules with the crate `cel`. The object is converted to the crate's values before the measurement.
 fn evaluate_peer(quick: bool, chosen: impl Fn(&str) -> bool) -> Sample {
     let compiled = RULES.lines().filter(|rule| chosen(rule)).map(cel::Program::compile);
     let programs: Vec<cel::Program> = compiled.collect::<Result<_, _>>().unwrap_or_else(|error| panic!("{error}"));

@@ -1,12 +1,14 @@
-//! The workloads of the benchmark area `controller`. `go/controller` runs the
-//! same workloads on controller-runtime, and `kube` runs them on kube-rs.
+//! Workloads of the `controller` benchmark. `go/controller` runs the same workloads with controller-runtime, and `kube`
+//! runs them with kube-rs.
 //!
-//! A controller reconciles the ConfigMaps from [`fill`]. In the workload `noop`, a reconciliation only reads the object
-//! from the cache. In the workload `write`, the first reconciliation of an object sends a merge patch that sets an
-//! annotation. The object is done when a later reconciliation reads the annotation. The wall time starts when the
-//! process starts, and ends when all objects are done. CPU time and memory are measured for the whole process.
+//! A controller reconciles the ConfigMaps created by [`fill`]. In the workload `noop`, a reconciliation only reads the
+//! object from the cache. In the workload `write`, the first reconciliation of an object sends a merge patch that sets
+//! an annotation. An object is done when a later reconciliation reads the annotation from the cache. Wall time is
+//! measured from the start of the process until all objects are done. CPU time and memory are measured for the whole
+//! process.
 //!
-//! The workload `hold` is `noop`, and then measures the controller for twenty seconds, while the server changes objects.
+//! The workload `hold` first runs `noop`, and then measures the controller for twenty seconds while the server changes
+//! objects.
 
 mod maps;
 mod progress;
@@ -37,10 +39,10 @@ struct Setting {
     workers: usize,
 }
 
-/// For how long the workload `hold` measures the controller after all objects are done.
+/// How long the workload `hold` measures the controller after all objects are done.
 const HELD: Duration = Duration::from_secs(20);
 
-/// Runs the workload that the command line names.
+/// Runs the workload named on the command line.
 pub fn main() -> ExitCode {
     let start = Instant::now();
     const USAGE: &str = "controller WORK --objects N --workers N --server KUBECONFIG [--quick]";
@@ -87,7 +89,7 @@ fn run(setting: Setting, start: Instant) -> Sample {
             sample = measured(&progress, holds) => sample,
         }
     });
-    // Do not measure the stop of the controller.
+    // The measurement excludes the controller's shutdown.
     std::mem::forget(runtime);
     sample
 }

@@ -1,5 +1,5 @@
-//! The workloads of the benchmark area `election`. All libraries use one server. As in Kubernetes' core
-//! components, the lease duration is 15 s, the renew deadline is 10 s and the retry period is 2 s.
+//! Workloads of the `election` benchmark. All libraries use the same server. The lease duration is 15 s, the renew
+//! deadline is 10 s and the retry period is 2 s, as in the Kubernetes control plane.
 
 mod contender;
 mod shards;
@@ -32,7 +32,7 @@ pub struct Setting {
 }
 
 impl Setting {
-    /// Creates the setting for the server in a kubeconfig.
+    /// Creates the setting from a kubeconfig.
     ///
     /// # Panics
     ///
@@ -50,11 +50,11 @@ impl Setting {
 /// Runs a workload once.
 pub type Work = fn(&Setting) -> Sample;
 
-/// The workloads, by name on the command line.
+/// The workloads by command-line name.
 pub const WORKS: &[(&str, Work)] =
     &[("release", release), ("crash", crash), ("standbys", standbys), ("many", many), ("shards", shards::shards)];
 
-/// Repeatedly stops the leader of three contenders, and measures the time until the new leader starts.
+/// Repeatedly stops the leader of three candidates, and measures the time until a new leader starts.
 fn release(setting: &Setting) -> Sample {
     let (sample, seconds) =
         vacancies(setting, "release", setting.of(10, 2), setting.of(10, 2), |leader| leader.stop.cancel());
@@ -63,7 +63,7 @@ fn release(setting: &Setting) -> Sample {
         .with("ms, p99 of the hand-over", quantile(&seconds, 0.99) * 1e3)
 }
 
-/// Repeatedly aborts the leader of three contenders, and measures the time until the next leader starts.
+/// Repeatedly aborts the leader of three candidates, and measures the time until a new leader starts.
 fn crash(setting: &Setting) -> Sample {
     let (sample, seconds) =
         vacancies(setting, "crash", setting.of(12, 2), setting.of(2, 1), |leader| leader.run.abort());
@@ -72,14 +72,13 @@ fn crash(setting: &Setting) -> Sample {
         .with("s, longest", quantile(&seconds, 1.0))
 }
 
-/// Returns a quantile of sorted values. For example, the `share` 0.5 selects the median.
+/// Returns a quantile of sorted values. A `share` of 0.5 selects the median.
 fn quantile(sorted: &[f64], share: f64) -> f64 {
     sorted[((sorted.len() as f64 * share).ceil() as usize).clamp(1, sorted.len()) - 1]
 }
 
-/// Returns the sorted periods without a leader, in seconds. A period begins when `end` stops the leader. The
-/// measurement uses `leases` leases at the same time, each with two standbys. The leader of each lease is stopped
-/// `times` times.
+/// Returns the sorted periods without a leader, in seconds. A period begins when `end` stops the leader. `leases`
+/// leases are measured concurrently, each with two standbys. The leader of each lease is stopped `times` times.
 fn vacancies(
     setting: &Setting,
     work: &str,
@@ -98,8 +97,8 @@ fn vacancies(
             let mut leader = next(&mut starts).await.0;
             let mut seconds = Vec::new();
             for round in 0..times {
-                // Vary the pause, so that leaders are stopped at different times after their last renewal, and the
-                // rounds of different leases do not coincide.
+                // Vary the pause to stop leaders at different times after their last renewal, and to spread the stops
+                // of different leases.
                 sleep(Duration::from_millis(3_000 + (round * 337 + index * 189) % 2_000)).await;
                 let index = contenders.iter().position(|contender| contender.number == leader).expect("a leader");
                 let ended = Instant::now();
@@ -118,7 +117,7 @@ fn vacancies(
     (sample, seconds)
 }
 
-/// Measures the requests of a hundred standbys while another contender leads.
+/// Counts the requests of a hundred standbys while another candidate leads.
 fn standbys(setting: &Setting) -> Sample {
     let runtime = runtime();
     let span = Duration::from_secs(setting.of(30, 5));
@@ -156,8 +155,7 @@ fn many(setting: &Setting) -> Sample {
         (cluster(setting, &memory).electors("default", config).expect("a valid configuration"), tasks)
     });
     let stopped = stop.clone();
-    // All callbacks run in one task. This task does not count, because a program without leader election also needs a
-    // task.
+    // All callbacks run in one task. This task is not counted, because a program without leader election also needs it.
     let run = runtime.spawn(async move {
         let mut electors: Vec<_> = (0..LEASES).map(|index| electors.elector(&format!("{lease}-{index}"))).collect();
         let runs = electors.iter_mut().map(|elector| {
@@ -203,7 +201,7 @@ fn many(setting: &Setting) -> Sample {
     sample
 }
 
-/// The permanent tasks of a connection. One task drives HTTP/2, and the other task drives the requests of all callers.
+/// The permanent tasks of a connection: one task drives HTTP/2, and one task drives the requests of all callers.
 const TASKS_OF_CONNECTION: f64 = 2.0;
 
 fn runtime() -> Runtime {

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use serde::Deserialize;
 
 /// Sends control requests to the load server, on connections without lists or watches. Each call opens a connection and
-/// blocks the thread.
+/// blocks the calling thread.
 #[derive(Clone, Debug)]
 pub(crate) struct Feed {
     pub(crate) server: String,
@@ -37,8 +37,8 @@ impl Feed {
         }
     }
 
-    /// Makes the server send `n` updates. Returns the time of the request. `first` must be the number of updates that
-    /// were sent before.
+    /// Makes the server send `n` updates and returns the time of the request. `first` must be the number of updates
+    /// sent so far.
     pub(crate) fn events(&self, first: usize, n: usize) -> Instant {
         let begin = Instant::now();
         self.get(&format!("/control/events?first={first}&n={n}"));
@@ -61,7 +61,7 @@ impl Feed {
             write!(stream, "GET {path} HTTP/1.1\r\nConnection: close\r\n\r\n")?;
             let mut answer = String::new();
             stream.read_to_string(&mut answer)?;
-            // The response has one chunk. Only its JSON line starts with `{`.
+            // The response has one chunk. Only the JSON line of the output starts with `{`.
             Ok(answer.lines().find(|line| line.starts_with('{')).unwrap_or_default().to_owned())
         });
         answer.expect("the server has an HTTP address").expect("the load server answers")

@@ -1,4 +1,4 @@
-//! Workloads with FIFO queues and without an informer. `go/cache` runs the same workloads with the same objects on
+//! Workloads on the FIFO queues, without an informer. `go/cache` runs the same workloads with the same objects on
 //! client-go's queues.
 
 use std::process::ExitCode;
@@ -23,7 +23,7 @@ type Work = fn(Vec<Object>) -> Sample;
 
 const PODS: usize = 1_000_000;
 
-/// The maximum number of items in a batch. client-go has the same maximum.
+/// The maximum number of items in a batch, as in client-go.
 const BATCH: usize = 1000;
 
 const WORKS: &[(&str, Work)] = &[
@@ -35,7 +35,7 @@ const WORKS: &[(&str, Work)] = &[
     ("fifo-store-update", |pods| through(&pods, true)),
 ];
 
-/// Runs the workload that the command line names.
+/// Runs the workload named on the command line.
 pub fn main() -> ExitCode {
     let mut args = std::env::args().skip(1);
     let name = args.next().unwrap_or_default();
@@ -56,8 +56,8 @@ fn known() -> Option<Known> {
     Some(Box::new(MemoryStore::new(key_of)))
 }
 
-/// Creates a queue. Without `known_objects`, the queue behaves like an informer's queue: it delivers a whole list as
-/// one item, and releases its lock while the consumer processes a batch.
+/// Creates a queue. Without `known_objects`, the queue behaves like an informer's queue. It delivers a list as one
+/// item, and releases its lock while the consumer processes a batch.
 fn real_fifo(known_objects: Option<Known>) -> SharedFifo<RealFifo<ObjectKey, Object>> {
     shared(RealFifo::new(key_of, RealFifoConfig { known_objects, ..RealFifoConfig::default() }))
 }
@@ -67,8 +67,7 @@ fn delta_fifo() -> SharedFifo<DeltaFifo<ObjectKey, Object>> {
     shared(DeltaFifo::new(key_of, config))
 }
 
-/// Creates a queue with a lock. client-go's queues always have a lock. Each call takes the lock and wakes the waiting
-/// threads.
+/// Creates a queue behind a lock, as in client-go. Each call takes the lock and wakes the waiting threads.
 fn shared<Q: Queue>(queue: Q) -> SharedFifo<Q> {
     SharedFifo::new(queue, SharedFifoConfig::default())
 }
@@ -79,7 +78,7 @@ fn put<Q: Queue>(fifo: &SharedFifo<Q>, add: Add<Q>, pod: &Object) {
     add(&mut *fifo.lock(), pod.clone()).expect("each pod has a key");
 }
 
-/// Pops an item and drops it. The handler runs under the lock, as in client-go's `Pop`.
+/// Pops and drops an item. The handler runs under the lock, as in client-go's `Pop`.
 fn pop<Q: Queue>(fifo: &SharedFifo<Q>) {
     fifo.process(Queue::pop, |_, popped| drop(popped)).wait().expect("the queue stays open");
 }
@@ -111,9 +110,9 @@ fn add_and_pop<Q: Queue>(pods: &[Object], fifo: &SharedFifo<Q>, add: Add<Q>) -> 
     })
 }
 
-/// Adds all pods to an atomic queue and pops them in batches. Writes each batch to an informer's store in one
-/// transaction, which returns the previous objects. For updates, the store already contains all pods. Pintle's store
-/// has an index by namespace, and client-go's store has no index.
+/// Adds all pods to an atomic queue and pops them in batches. Writes each batch to an informer's store in a transaction
+/// that returns the previous objects. For updates, the store already contains all pods. Pintle's store has an index by
+/// namespace, and client-go's store has no index.
 fn through(pods: &[Object], is_update: bool) -> Sample {
     let (store, fifo) = (Cache::new(), real_fifo(None));
     if is_update {
@@ -138,7 +137,7 @@ fn pass(
     pods.iter().for_each(|pod| put(fifo, add, pod));
     let mut popped = 0;
     while popped < pods.len() {
-        // `taken` contains a guard. Until the guard is dropped, the queue treats the batch as being processed.
+        // `taken` contains a guard. The queue considers the batch in progress until the guard is dropped.
         let taken = fifo.take(|fifo| fifo.pop_batch(BATCH)).wait().expect("the queue stays open");
         let items = taken.popped.items;
         popped += items.len();

@@ -1,4 +1,4 @@
-//! The load server for the benchmark area `cache`, which sends prepared pods over plain HTTP/1.1.
+//! The load server for the `cache` benchmark, which sends prepared pods over plain HTTP/1.1.
 //!
 //! | request | response |
 //! |---|---|
@@ -24,7 +24,7 @@ use serde_json::json;
 use crate::pods::Pods;
 use http::{Answer, Request};
 
-/// Serves an API with `pods` pods until the process ends.
+/// Serves an API with `pods` pods until the process exits.
 pub fn serve(pods: usize, listener: &TcpListener) -> io::Result<()> {
     let server = Server {
         pods: RwLock::new(Pods::new(pods)),
@@ -45,7 +45,7 @@ pub fn serve(pods: usize, listener: &TcpListener) -> io::Result<()> {
 
 struct Server {
     pods: RwLock<Pods>,
-    /// The last order from a control request, with the number of the order. All watches execute this order.
+    /// The order from the last control request, with its sequence number. All watches execute this order.
     order: Mutex<(u64, Order)>,
     ordered: Condvar,
     watches: AtomicUsize,
@@ -185,7 +185,7 @@ impl Server {
     }
 }
 
-/// Sends a watch event with the given version for each of these pods.
+/// Sends a watch event with the given version for each pod.
 fn put_events(
     pods: &Pods,
     kind: &str,

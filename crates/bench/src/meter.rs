@@ -8,7 +8,7 @@ use rustix::time::{ClockId, clock_gettime};
 use serde::Serialize;
 use stats_alloc::{INSTRUMENTED_SYSTEM, Stats};
 
-/// The result of a measurement. Each program prints its result as one line of JSON.
+/// The result of a measurement. The result of a benchmark program, which the program prints as one line of JSON.
 #[derive(Clone, Debug, Serialize)]
 pub struct Sample {
     /// The elapsed wall time.
@@ -16,7 +16,7 @@ pub struct Sample {
     /// The CPU time of all threads.
     pub cpu_ns: f64,
     /// The number of heap allocations, including reallocations. `None` if the program does not count allocations.
-    /// Counting makes a program slower, so not all programs count.
+    /// Counting slows a program down, so only some programs count.
     pub allocations: Option<f64>,
     /// The peak resident memory during the measurement, minus the resident memory at its start.
     pub peak_bytes: f64,
@@ -26,7 +26,7 @@ pub struct Sample {
     pub adds: f64,
     /// The number of keys that the queue gave to workers.
     pub gets: f64,
-    /// The other results of the workload, by unit.
+    /// Further results of the workload, keyed by unit.
     pub figures: BTreeMap<&'static str, f64>,
 }
 
@@ -43,29 +43,30 @@ impl Tally {
         Self { operations, adds: 0, gets: 0 }
     }
 
-    /// Returns the counts for a workload that adds and takes each of `n` keys once. An add and its get are one operation.
+    /// Returns the counts for a workload that adds and gets each of `n` keys once. An add and its get are one
+    /// operation.
     pub(crate) fn keys(n: usize) -> Self {
         Self { operations: n, adds: n, gets: n }
     }
 
-    /// Returns counts in which each add is one operation, and each get with its `done` is one further operation.
+    /// Returns counts in which each add is one operation, and each get together with its `done` is another.
     pub(crate) fn calls(adds: usize, gets: usize) -> Self {
         Self { operations: adds + gets, adds, gets }
     }
 }
 
 impl Sample {
-    /// Adds a figure. NaN becomes an empty table cell.
+    /// Adds a figure. NaN is shown as an empty table cell.
     pub(crate) fn with(mut self, unit: &'static str, value: f64) -> Self {
         self.figures.insert(unit, value);
         self
     }
 }
 
-/// Runs `work` and measures it. Earlier work of the caller is not measured.
+/// Runs `work` and measures it. Work that the caller did before this call is not measured.
 pub(crate) fn measure(work: impl FnOnce() -> Tally) -> Sample {
-    // Reset the kernel's peak of resident memory. If the kernel does not allow the reset, the peak includes the
-    // preparation of the workload.
+    // Reset the kernel's record of the peak resident memory. If the kernel does not allow the reset, the peak includes
+    // the workload's setup.
     let _ = fs::write("/proc/self/clear_refs", "5");
     let base = resident();
     let before = counted();
@@ -109,7 +110,7 @@ pub(crate) fn sockets() -> f64 {
     links.filter(|link| link.to_string_lossy().starts_with("socket:")).count() as f64
 }
 
-/// Returns the number of allocated bytes that were not freed. Returns NaN if the program does not count allocations.
+/// Returns the number of allocated bytes, or NaN if the program does not count allocations.
 pub(crate) fn live() -> f64 {
     counted().map_or(f64::NAN, |stats| stats.bytes_allocated as f64 - stats.bytes_deallocated as f64)
 }

@@ -1,7 +1,7 @@
-//! Runs the scenarios of docs/OPERATORS.md. The operator is a separate process. Faults are injected into the embedded
-//! API server.
+//! Runs the scenarios of docs/OPERATORS.md. Runs an operator as a separate process against an embedded API server with
+//! injected faults.
 //!
-//! `operators COMMAND…` starts the operator once per scenario, with the environment variable `KUBECONFIG`. The program
+//! `operators COMMAND…` starts the operator once per scenario, with the environment variable `KUBECONFIG` set, and
 //! prints one line per scenario.
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "this module writes to the terminal")]
 
@@ -16,8 +16,8 @@ use tokio::runtime::Runtime;
 
 use world::World;
 
-/// Runs all scenarios with the operator's command from the command line.
-/// `--only NAME` runs only the scenarios whose names contain `NAME`.
+/// Runs all scenarios with the operator command from the command line. `--only NAME` runs only the scenarios whose
+/// names contain `NAME`.
 pub fn main() -> ExitCode {
     let mut args = std::env::args().skip(1).peekable();
     let only = args.next_if(|arg| arg == "--only").map(|_| args.next().unwrap_or_default());

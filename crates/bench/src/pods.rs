@@ -1,14 +1,14 @@
 //! The pods of the load server. Each pod has about 8 KB of JSON and resembles a pod of a Deployment in a real cluster.
 //!
 //! Each replica set has 20 pods, each node has 100 pods, and there are 200 namespaces. The resource versions are in
-//! random order. The random seed is constant, so a given number of pods always produces the same pods.
+//! random order. The random seed is fixed, so the same number of pods always results in the same pods.
 
 use std::fmt::Write as _;
 use std::ops::Range;
 
 use fastrand::Rng;
 
-/// The JSON texts of the pods, in the form of list items.
+/// The JSON of the pods, formatted as list items.
 pub(crate) struct Pods {
     json: Vec<u8>,
     places: Vec<Place>,
@@ -16,7 +16,7 @@ pub(crate) struct Pods {
     version: u64,
 }
 
-/// The position of a pod in the JSON text, as a byte range.
+/// The byte range of a pod in the JSON text.
 struct Place {
     pod: Range<usize>,
     /// The offset of the pod's resourceVersion in the JSON text.
@@ -59,7 +59,7 @@ impl Pods {
         self.version
     }
 
-    /// Returns the JSON texts of a range of pods, separated by commas.
+    /// Returns the comma-separated JSON of a range of pods.
     pub(crate) fn list(&self, range: Range<usize>) -> &[u8] {
         match self.places.get(range) {
             Some([first, .., last]) => &self.json[first.pod.start..last.pod.end],
@@ -68,7 +68,7 @@ impl Pods {
         }
     }
 
-    /// Writes a pod with `kind` and `apiVersion`, as in watch events. If `version` is not `None`, it replaces the pod's
+    /// Writes a pod with `kind` and `apiVersion`, as in watch events. If `version` is set, it replaces the pod's
     /// resourceVersion.
     pub(crate) fn put(&self, pod: usize, version: Option<u64>, out: &mut Vec<u8>) {
         let place = &self.places[pod];
@@ -81,7 +81,7 @@ impl Pods {
         }
     }
 
-    /// Assigns new resource versions to `changed` pods, which are evenly distributed over the list.
+    /// Assigns new resource versions to `changed` pods, spread evenly over the list.
     pub(crate) fn change(&mut self, changed: usize) {
         for i in 0..changed {
             self.version += 1;
@@ -95,18 +95,18 @@ fn put_version(place: &mut [u8], version: u64) {
     place[..DIGITS].copy_from_slice(format!("{version:0DIGITS$}").as_bytes());
 }
 
-/// The values that all pods of a replica set share.
+/// The values shared by all pods of a replica set.
 struct ReplicaSet {
     name: String,
     /// The creation time of the first pod, in seconds since the start of the year.
     since: u64,
-    /// A pod template with slots for the fields that differ between pods.
+    /// A pod template with placeholders for the fields that differ between pods.
     pod: String,
 }
 
 impl ReplicaSet {
     fn new(rng: &mut Rng, namespaces: &[String], digests: &[String]) -> Self {
-        // Remove the line ends, which only make the template readable.
+        // Remove the line breaks, which only make the template readable.
         let template: String = include_str!("pods/pod.json").lines().collect();
         let app = format!("{}-{}", word(rng), word(rng));
         let hash = letters(rng, 10);
@@ -252,8 +252,8 @@ fn env_json(env: &[(String, Value)]) -> String {
     env.join(",")
 }
 
-/// Copies the template, and calls `put` to write each `<slot>`. If `put` returns `false`, the text of the slot is
-/// copied.
+/// Copies the template and calls `put` to write the value of each `<slot>`. If `put` returns `false`, the placeholder
+/// is copied unchanged.
 fn fill(template: &str, out: &mut String, mut put: impl FnMut(&str, &mut String) -> bool) {
     let mut rest = template;
     while let Some((before, after)) = rest.split_once('<') {
@@ -267,7 +267,7 @@ fn fill(template: &str, out: &mut String, mut put: impl FnMut(&str, &mut String)
     out.push_str(rest);
 }
 
-/// Writes the time `seconds` after the start of the year. For simplicity, every month has 28 days.
+/// Writes the timestamp `seconds` after the start of the year. For simplicity, every month has 28 days.
 fn put_time(out: &mut String, seconds: u64) -> std::fmt::Result {
     let (day, second) = (seconds / 86_400, seconds % 86_400);
     let (month, day, hour, minute) = (1 + day / 28 % 12, 1 + day % 28, second / 3600, second / 60 % 60);
@@ -283,7 +283,7 @@ fn hex(rng: &mut Rng, digits: usize) -> String {
     (0..digits / 16).map(|_| format!("{:016x}", rng.u64(..))).collect()
 }
 
-/// Returns random letters without vowels, like the suffixes of Kubernetes' generated names.
+/// Returns random letters without vowels, like the suffixes that Kubernetes generates for names.
 fn letters(rng: &mut Rng, n: usize) -> String {
     (0..n).map(|_| char::from(*any(rng, b"bcdfghjklmnpqrstvwxz2456789"))).collect()
 }

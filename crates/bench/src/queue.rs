@@ -1,6 +1,7 @@
-//! The workloads of the benchmark area `queue`. `go/queue` runs the same workloads on client-go and controller-runtime.
+//! Workloads of the `queue` benchmark. `go/queue` runs the same workloads with client-go and controller-runtime.
 //!
-//! In each workload, the closure for `measure` is the measured part. The comment of the workload describes this part.
+//! Each workload measures the closure that it passes to `measure`. The comment on the workload says what the closure
+//! does.
 
 mod busy;
 mod crew;
@@ -33,10 +34,10 @@ pub struct Setting {
     pub keys: Keys,
     /// Whether the queue reports metrics.
     pub metrics: bool,
-    /// Whether workers and producers are tokio tasks in the default runtime instead of threads.
+    /// Whether workers and producers are tokio tasks on the default runtime instead of threads.
     pub tasks: bool,
-    /// Whether workers finish a key and take the next key in one call. This applies only to workers that do no work for
-    /// their keys.
+    /// Whether workers finish a key and get the next key in one call. Applies only to workers that do no work for their
+    /// keys.
     pub next: bool,
     /// Whether to run one fiftieth of the workload, as a smoke test.
     pub quick: bool,
@@ -48,13 +49,13 @@ pub enum Keys {
     /// `Arc<str>`.
     #[default]
     Arc,
-    /// `&'static str`, whose clones cost nothing, as for a Go string.
+    /// `&'static str` keys, which are as cheap to clone as Go strings.
     Static,
     /// `String`, whose clones allocate memory.
     String,
 }
 
-/// Runs a workload once. Returns `None` if the workload lacks the requested variant.
+/// Runs a workload once. Returns `None` if the workload does not support the requested variant.
 pub type Work = fn(Setting) -> Option<Sample>;
 
 macro_rules! threads {
@@ -80,7 +81,7 @@ macro_rules! crews {
     };
 }
 
-/// The workloads, by the name that the Go program and `cargo xtask bench` use.
+/// The workloads by name. The Go program and `cargo xtask bench` use the same names.
 pub const WORKS: &[(&str, Work)] = &[
     ("add-drain-1", crews!(drain::add_then_drain, 1)),
     ("add-drain-8", crews!(drain::add_then_drain, 8)),

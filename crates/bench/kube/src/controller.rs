@@ -1,5 +1,4 @@
-//! The kube-rs workloads of the benchmark area `controller`.
-//! `src/controller.rs` in pintle-bench describes the workloads.
+//! The `controller` benchmark with kube-rs. The workloads are documented in `src/controller.rs` of pintle-bench.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -24,7 +23,7 @@ struct Context {
     progress: Progress,
 }
 
-/// Runs the workload that the command line names.
+/// Runs the workload named on the command line.
 pub fn main() {
     let start = Instant::now();
     let args: Vec<String> = std::env::args().skip(1).collect();
@@ -61,7 +60,6 @@ pub fn main() {
         }
     });
     println!("{}", serde_json::to_string(&sample).expect("a sample is JSON"));
-    // The measurement ends here, before the controller stops.
     std::process::exit(0);
 }
 

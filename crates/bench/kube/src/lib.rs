@@ -1,4 +1,4 @@
-//! The kube-rs workloads of the area `cache`. `src/cache.rs` in pintle-bench describes the workloads.
+//! The `cache` benchmark with kube-rs. The workloads are documented in `src/cache.rs` of pintle-bench.
 //!
 //! A workload with one handler uses a reflector and its store. A workload with several handlers uses kube-rs's shared
 //! store.
@@ -34,7 +34,7 @@ use tokio::runtime::Runtime;
 use feed::Feed;
 use meter::{Sample, Tally, live, measure, peak, resident};
 
-/// Runs the workload that the command line names.
+/// Runs the workload named on the command line.
 pub fn main() {
     let args: Vec<String> = std::env::args().skip(1).collect();
     let args: Vec<&str> = args.iter().map(String::as_str).collect();
@@ -65,7 +65,7 @@ struct Setting {
     quick: bool,
 }
 
-/// The numbers of updates and lists. The task that polls the reflector increments these numbers.
+/// The numbers of updates and lists, incremented by the task that polls the reflector.
 #[derive(Default)]
 struct Counts {
     updates: AtomicUsize,
@@ -129,8 +129,8 @@ impl Setting {
         self.round(runtime, 200_000, &[counts])
     }
 
-    /// Each handler subscribes to a shared reflector. A task polls the reflector's stream and drops the items. Handlers
-    /// cannot subscribe after the reflector has started, so this workload has no first round with only one handler.
+    /// Subscribes each handler to a shared reflector. A task polls the reflector's stream and drops the items. Handlers
+    /// cannot subscribe after the reflector has started, so the initial round with a single handler is skipped.
     fn events_to(&self, runtime: &Runtime, handlers: usize) -> Sample {
         let in_runtime = runtime.enter();
         let (store, writer) = reflector::store_shared::<Pod>(1024);
@@ -218,7 +218,7 @@ fn start(api: Api<Pod>, strip: bool, config: watcher::Config) -> (Store<Pod>, Ar
             match event {
                 Ok(Event::Apply(_)) => shared.updates.fetch_add(1, Ordering::AcqRel),
                 Ok(Event::InitDone) => shared.lists.fetch_add(1, Ordering::AcqRel),
-                // Ignore errors such as 410 Expired. After an error, the watcher lists again.
+                // Ignore errors such as 410 Expired: the watcher re-lists after an error.
                 Ok(_) | Err(_) => 0,
             };
         }

@@ -1,4 +1,4 @@
-//! The kube-rs workloads of the benchmark area `rest`. `src/rest.rs` in pintle-bench describes the workloads.
+//! The `rest` benchmark with kube-rs. The workloads are documented in `src/rest.rs` of pintle-bench.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -18,7 +18,7 @@ use crate::crates::crates;
 use crate::meter::{Sample, Tally, measure, resident, sockets};
 use crate::stopwatch::Stopwatch;
 
-/// Runs the workload that the command line names.
+/// Runs the workload named on the command line.
 pub fn main() {
     let args: Vec<String> = std::env::args().skip(1).collect();
     let args: Vec<&str> = args.iter().map(String::as_str).collect();

@@ -7,11 +7,10 @@ use pintle_restreq::RestClient;
 use super::{Setting, config_map, make_maps, make_namespace, runtime};
 use crate::meter::{Sample, Tally, measure};
 
-/// The number of watches that share a connection.
+/// The number of watches per connection.
 const SHARED: usize = 50;
 
-/// Sends writes one after another, with 0, 100 and 1,000 watchers. Each watcher watches its own namespace, in which no
-/// object changes.
+/// Sends writes one after another, with 0, 100 and 1,000 idle watchers. Each watcher watches its own namespace.
 pub(super) fn idle(setting: &Setting) -> Sample {
     let runtime = runtime();
     let client = runtime.block_on(setting.client());

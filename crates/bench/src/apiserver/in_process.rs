@@ -1,4 +1,4 @@
-//! Measures writes and reads per second in one process, without sockets.
+//! Measures the throughput of writes and reads within one process, without sockets.
 
 use bytes::Bytes;
 use http::{Method, Request};

@@ -1,4 +1,4 @@
-//! Workloads with many large objects, which measure memory, lists of all objects, and concurrent writes.
+//! Workloads with many large objects. They measure memory use, full lists and concurrent writes.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -13,11 +13,11 @@ use crate::pods::Pods;
 
 const ALL: &str = "/api/v1/pods";
 const PROTOBUF: &str = "application/vnd.kubernetes.protobuf";
-/// The fields that are removed from pods before the pods are created. The server sets most of these fields. Owner
-/// references are removed because the garbage collector deletes pods whose owner does not exist.
+/// The fields to remove from a pod before it is created. The server sets most of these fields. Owner references are
+/// removed because the garbage collector deletes pods whose owner does not exist.
 const SERVERS_OWN: [&str; 5] = ["namespace", "uid", "resourceVersion", "creationTimestamp", "ownerReferences"];
 
-/// Runs the measurement with a number of pods that a real server can also store.
+/// Uses few enough pods that a real server can store them.
 pub(super) fn some(setting: &Setting) -> Sample {
     pods(setting, setting.size(10_000))
 }
@@ -37,10 +37,10 @@ fn pods(setting: &Setting, n: usize) -> Sample {
         runtime.block_on(each(n, 16, move |i| make(client.clone(), pods.clone(), i)));
         Tally::operations(n)
     });
-    // Report the server's total memory, including the memory of a server without pods.
+    // Report the total memory of the server process, not only the memory of its pods.
     let made = setting.server_bytes();
     runtime.block_on(async {
-        // Report the JSON size of the create requests. Pods in responses are larger, because they contain managed
+        // Report the JSON size of the pods in the create requests. The stored pods are larger because of their managed
         // fields.
         let json = pods.list(0..n).len();
         let mut first = Vec::new();

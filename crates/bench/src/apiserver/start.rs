@@ -10,7 +10,7 @@ use pintle_kubeconfig::{Environment, Overrides};
 use super::{Setting, quantile_ms};
 use crate::meter::{Sample, Tally, measure, resident_of};
 
-/// Repeatedly starts a process with the embedded server over plain HTTP, and requests the version of the server.
+/// Repeatedly starts an embedded server in a new process and requests its version over plain HTTP.
 pub(super) fn start(setting: &Setting) -> Sample {
     let times = setting.size(1_000).min(20);
     let mut took = Vec::new();
@@ -30,7 +30,7 @@ pub(super) fn start(setting: &Setting) -> Sample {
         .with("MB at the first answer", bytes / 1e6 / times as f64)
 }
 
-/// A process with the embedded server. Dropping this value kills the process.
+/// A process that runs the embedded server. The process is killed on drop.
 struct Server(Child, String);
 
 impl Server {

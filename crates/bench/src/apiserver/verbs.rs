@@ -1,4 +1,4 @@
-//! Measures writes and reads per second with Pintle's client over HTTP/2.
+//! Measures the throughput of writes and reads with Pintle's client over HTTP/2.
 
 use super::{Setting, config_map, each, make_namespace, runtime};
 use crate::meter::{Sample, Tally, measure};

@@ -1,5 +1,4 @@
-//! Workloads with many watchers of the same resource, which measure the cost of the watchers and the number of lost
-//! changes.
+//! Workloads with many watchers of one resource. They measure the cost per watcher and count lost events.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -10,12 +9,12 @@ use tokio::sync::Semaphore;
 use super::{Setting, config_map, each, make_maps, make_namespace, runtime};
 use crate::meter::{Sample, Tally, measure};
 
-/// The number of watches that share a connection.
+/// The number of watches per connection.
 const SHARED: usize = 50;
 const NAMESPACE: &str = "watched";
 
-/// The server sends 1,000 changes to 1,000 watchers. Each watcher must receive all changes. Then 100 further watchers
-/// connect and read nothing while another 1,000 changes are made.
+/// Makes 1,000 changes that each of 1,000 watchers must receive. Then connects 100 more watchers that do not read, and
+/// makes another 1,000 changes.
 pub(super) fn watchers(setting: &Setting) -> Sample {
     let runtime = runtime();
     let (watchers, changes) = (setting.size(1_000), setting.size(1_000));
@@ -60,8 +59,8 @@ pub(super) fn watchers(setting: &Setting) -> Sample {
         .with("s", seconds)
 }
 
-/// Returns the server's memory in bytes for each watcher that does not read. Each watched object has 1 KB, so the
-/// changes do not fit into the socket buffers.
+/// Returns the server memory per watcher that does not read, in bytes. Each watched object has a size of 1 KB, so the
+/// events do not fit into the socket buffers.
 async fn unread(setting: &Setting, client: &RestClient, changes: usize) -> f64 {
     const WATCHERS: usize = 100;
     change(client, changes, &"x".repeat(1_000)).await;
@@ -94,8 +93,7 @@ fn client_of(tasks: &[Watching]) -> RestClient {
     tasks.last().expect("the first watcher has its own client").0.clone()
 }
 
-/// Receives changes until `changes` changes have arrived or the watch has ended. Returns the number of received
-/// changes.
+/// Waits until the watch has received `changes` events or has ended. Returns the number of received events.
 async fn receive(client: RestClient, changes: usize, ready: Arc<Semaphore>) -> usize {
     let watch = client.get().abs_path(["/api/v1"]).namespace(NAMESPACE).resource("configmaps").param("watch", "true");
     let list: serde_json::Value = {

@@ -1,6 +1,6 @@
 //! Runs the embedded API server over TLS, or over plain HTTP with `--http`. Prints the path of a kubeconfig for the
-//! server. With `--maps N`, first creates the ConfigMaps for the benchmark area `controller`. With `--changes N`, changes
-//! `N` of them per second. The program ends when its standard input is closed.
+//! server. `--maps N` creates `N` ConfigMaps for the `controller` benchmark at startup. `--changes N` updates `N` of
+//! these ConfigMaps per second. Exits when its standard input is closed.
 #![allow(clippy::print_stdout, reason = "the caller reads the output")]
 
 use std::error::Error;

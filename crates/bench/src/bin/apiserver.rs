@@ -1,5 +1,4 @@
-//! Runs one workload of the benchmark area `apiserver` once: `apiserver WORK [--server KUBECONFIG --processes ID,…]
-//! [--quick]`.
+//! Runs one workload of the `apiserver` benchmark: `apiserver WORK [--server KUBECONFIG --processes ID,…] [--quick]`.
 
 use std::process::ExitCode;
 

@@ -1,4 +1,4 @@
-//! Runs one workload of the benchmark area `cache` once: `cache WORK --server URL [--quick]`.
+//! Runs one workload of the `cache` benchmark: `cache WORK --server URL [--quick]`.
 
 use std::process::ExitCode;
 

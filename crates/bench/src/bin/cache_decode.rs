@@ -25,7 +25,7 @@ use rustix::time::{ClockId, clock_gettime};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 
-/// The pod fields that a program needs to find out which pods exist.
+/// The pod fields needed to track which pods exist.
 #[derive(Deserialize)]
 struct Slim {
     metadata: Identity,
@@ -82,8 +82,8 @@ fn main() -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// Splits a response body into watch frames. Returns the CPU time per frame in microseconds. If `reads` is true, the
-/// time includes the search for the object in each frame.
+/// Splits a response body into watch frames and returns the CPU time per frame in microseconds. If `reads` is true,
+/// also locates the object in each frame.
 fn frames(pods: &[Bytes], reads: bool) -> f64 {
     let frame = |pod: &Bytes| [br#"{"type":"MODIFIED","object":"#, &**pod, b"}\n"].concat();
     let body = Bytes::from(pods.iter().flat_map(frame).collect::<Vec<u8>>());
@@ -99,8 +99,8 @@ fn frames(pods: &[Bytes], reads: bool) -> f64 {
     (cpu() - begun).as_secs_f64() * 1e6 / found as f64
 }
 
-/// Processes a list of all pods and then one change of each pod, and prints the cost. If `ticks` is true, also prints
-/// how long a concurrent task that is always ready waited for the thread.
+/// Processes a list of all pods and one update of each pod, and prints the cost. If `ticks` is true, also prints how
+/// long a concurrent task that is always ready waited for the thread.
 fn whole<T: Object + DeserializeOwned>(
     pods: &[Bytes],
     what: &str,
@@ -132,8 +132,8 @@ fn whole<T: Object + DeserializeOwned>(
     })
 }
 
-/// Measures how long a task that is always ready waits for the thread. The unit is CPU time of the thread, because
-/// other programs may run on the machine.
+/// Measures how long a task that is always ready waits for the thread. The wait is measured in CPU time of the thread,
+/// which excludes time used by other programs.
 struct Ticks {
     wants_to_run: bool,
     last: Duration,
@@ -183,7 +183,7 @@ fn clock(id: ClockId) -> Duration {
 /// The version of the list. All resource versions in the file have the same number of digits.
 const VERSION: usize = 2_000_000_000;
 
-/// A source of pods. A list returns all pods. When `gate` receives a message, the watch sends each pod once again.
+/// A source of pods. A list returns all pods. When `gate` receives a message, the watch sends one update per pod.
 struct Source<T> {
     pods: Vec<Bytes>,
     gate: Mutex<Option<tokio::sync::oneshot::Receiver<()>>>,
@@ -222,7 +222,7 @@ impl<T: 'static> ListWatch for Source<T> {
     }
 }
 
-/// Returns the pod with another resource version of the same number of digits.
+/// Returns the pod with resource version `version`, which must have ten digits.
 fn at_version(pod: &Bytes, version: usize) -> Bytes {
     const FIELD: &[u8] = br#""resourceVersion":""#;
     let mut pod = pod.to_vec();

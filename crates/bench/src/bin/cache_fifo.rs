@@ -1,4 +1,4 @@
-//! Runs one workload of the FIFO queues once: `cache_fifo WORK [--quick]`.
+//! Runs one workload on the FIFO queues: `cache_fifo WORK [--quick]`.
 
 use std::process::ExitCode;
 

@@ -1,4 +1,4 @@
-//! Runs one workload on the informers' cache type once, without an informer: `cache_micro WORK [--quick]`.
+//! Runs one workload on the informers' cache type, without an informer: `cache_micro WORK [--quick]`.
 
 use std::process::ExitCode;
 

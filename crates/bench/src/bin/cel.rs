@@ -1,4 +1,4 @@
-//! Runs one workload of the benchmark area `cel` once: `cel WORK [--quick]`.
+//! Runs one workload of the `cel` benchmark: `cel WORK [--quick]`.
 
 use std::alloc::System;
 use std::process::ExitCode;

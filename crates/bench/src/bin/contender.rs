@@ -1,7 +1,8 @@
-//! A process that contends for a lease: `contender --server KUBECONFIG --lease NAME --identity NAME --log FILE`.
+//! A leader election candidate as a separate process: `contender --server KUBECONFIG --lease NAME --identity NAME --log
+//! FILE`.
 //!
 //! While the process leads, it logs its actions. Each line contains the time at which the leadership guard allowed an
-//! action, in nanoseconds since 1970. When the standard input is closed, the process releases the lease and ends.
+//! action, in nanoseconds since 1970. When standard input is closed, the process releases the lease and exits.
 
 use std::error::Error;
 use std::fs::OpenOptions;
@@ -32,7 +33,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
     let stop = CancellationToken::new();
     let stopping = stop.clone();
     std::thread::spawn(move || {
-        // Treat a read error like the end of the input.
+        // Treat a read error as end of file.
         let _ = std::io::stdin().read_to_end(&mut Vec::new());
         stopping.cancel();
     });
@@ -40,8 +41,8 @@ async fn main() -> Result<(), Box<dyn Error>> {
         let mut log = OpenOptions::new().create(true).append(true).open(&log).expect("cannot open the log");
         writeln!(log, "term").expect("cannot write the log");
         while !leadership.is_cancelled() {
-            // Read the time before the check of the guard. If the guard is valid at the check, the guard was also valid
-            // at the logged time, even if the process paused between the two steps.
+            // Read the time before checking the guard. A guard that is valid at the check was also valid at the logged
+            // time, even if the process paused in between.
             let allowed = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_nanos();
             if leadership.check().is_ok() {
                 writeln!(log, "{allowed}").expect("cannot write the log");

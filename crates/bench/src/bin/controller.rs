@@ -1,4 +1,4 @@
-//! Runs one workload of the benchmark area `controller` once: `controller WORK --objects N --workers N --server KUBECONFIG
+//! Runs one workload of the `controller` benchmark: `controller WORK --objects N --workers N --server KUBECONFIG
 //! [--quick]`.
 
 use std::process::ExitCode;

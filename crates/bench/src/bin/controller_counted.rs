@@ -1,4 +1,4 @@
-//! Runs the workloads of `controller` and counts allocations, which makes the program slower.
+//! Runs the workloads of `controller` with a slower allocator that counts allocations.
 
 use std::alloc::System;
 use std::process::ExitCode;

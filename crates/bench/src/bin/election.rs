@@ -1,4 +1,4 @@
-//! Runs one workload of the benchmark area `election` once: `election WORK [--polling] --server KUBECONFIG [--quick]`.
+//! Runs one workload of the `election` benchmark: `election WORK [--polling] --server KUBECONFIG [--quick]`.
 
 use std::process::ExitCode;
 

@@ -1,4 +1,4 @@
-//! Runs an operator in the scenarios of docs/OPERATORS.md: `operators [--only SCENARIO] COMMAND [ARGUMENT]…`.
+//! Runs an operator through the scenarios in docs/OPERATORS.md: `operators [--only SCENARIO] COMMAND [ARGUMENT]…`.
 
 use std::process::ExitCode;
 

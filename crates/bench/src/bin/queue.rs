@@ -1,4 +1,4 @@
-//! Runs one workload of the benchmark area `queue` once: `queue WORK [--keys static|string] [--metrics] [--tasks] [--next]
+//! Runs one workload of the `queue` benchmark: `queue WORK [--keys static|string] [--metrics] [--tasks] [--next]
 //! [--quick]`.
 
 use std::alloc::System;

@@ -1,4 +1,4 @@
-//! Runs one workload of the benchmark area `rest` once: `rest WORK --server KUBECONFIG [--quick]`.
+//! Runs one workload of the `rest` benchmark: `rest WORK --server KUBECONFIG [--quick]`.
 
 use std::process::ExitCode;
 

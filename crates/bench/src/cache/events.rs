@@ -1,4 +1,4 @@
-//! Measures how long updates take from the watch to the handlers.
+//! Measures the latency of updates from the watch to the handlers.
 
 use std::time::Instant;
 
@@ -13,8 +13,8 @@ use crate::meter::{Sample, Tally, measure};
 
 /// Requests 200,000 updates from the load server. Measures the time until every handler has received all updates.
 ///
-/// By default, Pintle merges several updates of an object for a slow handler. In this workload, the subscriptions
-/// deliver every event, as in the other libraries. One result is the fraction of the events that the slowest handler
+/// By default, Pintle merges the pending updates of an object for a slow handler. In this workload, the subscriptions
+/// deliver every event, as in the other libraries. The results include the fraction of events that the slowest handler
 /// received.
 pub(super) fn events<T: Kind>(setting: &Setting, runtime: &Runtime, kept: Kept) -> Sample {
     let informer = informer::<T>(setting, kept, false);
@@ -22,7 +22,7 @@ pub(super) fn events<T: Kind>(setting: &Setting, runtime: &Runtime, kept: Kept) 
     round(setting, runtime, &informer, 200_000, 1, 0)
 }
 
-/// Runs the measurement with one handler and then with `handlers` handlers.
+/// Measures one handler first, and then `handlers` handlers.
 pub(super) fn events_to(setting: &Setting, runtime: &Runtime, handlers: usize) -> Sample {
     let informer = informer::<Pod>(setting, Kept::All, false);
     runtime.block_on(start_and_settle(setting, &informer));
@@ -32,7 +32,7 @@ pub(super) fn events_to(setting: &Setting, runtime: &Runtime, handlers: usize) -
     all.with("times the CPU of one", times)
 }
 
-/// Measures `updates` updates. `before` is the number of earlier rounds.
+/// Measures `updates` updates. `before` is the number of completed rounds.
 fn round<T: Kind>(
     setting: &Setting,
     runtime: &Runtime,
@@ -43,7 +43,7 @@ fn round<T: Kind>(
 ) -> Sample {
     let (stats, n) = (setting.feed.stats(), setting.size(updates));
     let changed = n.min(stats.pods);
-    // The second round needs resource versions that the first round did not use.
+    // The second round must use new resource versions.
     let first = n * before;
     let newest = stats.version + (first + n - changed) as u64 + 1;
     let mut counted: Vec<Counted> =

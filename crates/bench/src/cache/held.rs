@@ -1,4 +1,4 @@
-//! Measures the memory of a complete store, and the cost of reading from a compressed store.
+//! Measures the memory use of a synced store, and the cost of reads from a compressed store.
 
 use k8s_openapi::api::core::v1::Pod;
 use pintle_informer::Compact;
@@ -10,9 +10,8 @@ use super::informer::{Kept, Kind, informer};
 use super::sync::start_and_settle;
 use crate::meter::{Sample, Tally, live, measure, resident};
 
-/// Measures from the time before the informer is created until the informer has synced and finished its background
-/// work. There are no handlers. No program collects garbage or returns memory to the system before resident memory is
-/// read.
+/// Measures an informer without handlers, from its creation until it has synced and finished its background work.
+/// Resident memory is read before any program collects garbage or returns memory to the system.
 pub(super) fn held<T: Kind>(setting: &Setting, runtime: &Runtime, kept: Kept) -> Sample {
     let (resident_before, live_before) = (resident(), live());
     let mut held = None;

@@ -1,4 +1,4 @@
-//! A Pintle informer, and a handler that counts objects.
+//! A Pintle informer with a handler that counts objects.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -48,7 +48,7 @@ pub(super) fn informer<T: Kind>(setting: &Setting, kept: Kept, streaming_list: b
     SharedInformer::new(Api::<T>::all(client), config)
 }
 
-/// A handler that counts objects until it has received `wanted` different objects in their newest state.
+/// A handler that counts objects until it has received the newest state of `wanted` distinct objects.
 pub(super) struct Counter {
     /// The lowest resource version among the newest states of the objects.
     newest: u64,
@@ -71,7 +71,7 @@ pub(super) struct Counted {
 }
 
 impl Counter {
-    /// Adds a handler that counts updates until `wanted` objects have the resource version `newest` or a later version.
+    /// Adds a handler that counts updates until `wanted` objects have reached resource version `newest`.
     pub(super) fn add<T: Object>(subscription: Subscription<T>, newest: u64, wanted: usize) -> Counted {
         let (counts, done) = (Arc::<Counts>::default(), watch::Sender::new(None));
         let (shared, is_done) = (counts.clone(), done.subscribe());
@@ -100,7 +100,7 @@ impl<T: Object> ResourceEventHandler<T> for Counter {
 
     fn on_delete(&self, _: &Arc<T>, _: bool) {}
 
-    /// Reads only the metadata, so that no object is decoded.
+    /// Reads only the metadata, which avoids decoding the object.
     fn on_event(&self, event: &ResourceEvent<T>) {
         match event {
             ResourceEvent::Added { .. } => _ = self.counts.adds.fetch_add(1, Ordering::Relaxed),
@@ -111,7 +111,7 @@ impl<T: Object> ResourceEventHandler<T> for Counter {
 }
 
 impl Counted {
-    /// Waits until the handler is done. Returns the time at which the handler was done.
+    /// Waits until the handler is done and returns the time at which it finished.
     pub(super) async fn done(&mut self) -> Instant {
         let done = self.done.wait_for(Option::is_some).await.expect("the handler exists");
         done.expect("the condition checked it")

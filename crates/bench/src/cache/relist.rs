@@ -10,10 +10,10 @@ use super::informer::{Counter, Kept, informer};
 use super::sync::start_and_settle;
 use crate::meter::{Sample, Tally, measure, peak, resident};
 
-/// Before the re-list, one pod in a hundred has changed. The wall time starts with the list request, without a
-/// back-off, and ends when a handler has received all changes. CPU time and memory are measured from the end of the
-/// watch until one second after that time. Between the first list and the measurement, no program collects garbage or
-/// returns memory to the system.
+/// One pod in a hundred changes before the re-list. Wall time is measured from the list request, so it excludes the
+/// back-off, until a handler has received all changes. The measurement of CPU time and memory starts at the end of the
+/// watch and ends one second after the last change was received. No program collects garbage or returns memory to the
+/// system between the first list and the measurement.
 pub(super) fn relist(setting: &Setting, runtime: &Runtime) -> Sample {
     let informer = informer::<Pod>(setting, Kept::All, false);
     runtime.block_on(start_and_settle(setting, &informer));

@@ -1,4 +1,4 @@
-//! A pod type with only the fields that kube-scheduler's plug-ins read.
+//! A pod type with only the fields that the kube-scheduler plugins read.
 
 use std::collections::BTreeMap;
 
@@ -6,7 +6,7 @@ use k8s_openapi::api::core::v1::{Affinity, TopologySpreadConstraint};
 use pintle_meta::{Metadata, Time};
 use serde::{Deserialize, Deserializer};
 
-/// A pod with the fields for a scheduler. Pods do not share data. Rarely used fields are stored behind a pointer.
+/// A pod with the fields that a scheduler needs. Pods do not share data. Rarely used fields are boxed.
 #[derive(Deserialize)]
 pub(super) struct SlimPod {
     metadata: SlimMetadata,
@@ -68,7 +68,7 @@ struct SlimSpec {
 #[serde(rename_all = "camelCase")]
 #[allow(dead_code, reason = "as above")]
 struct Toleration {
-    /// The key. An empty key matches all taint keys.
+    /// The taint key to match. An empty key matches all taint keys.
     #[serde(default)]
     key: Box<str>,
     #[serde(default)]
@@ -235,7 +235,8 @@ fn number(quantity: &str) -> f64 {
     digits.parse::<f64>().unwrap_or(0.0) * factor
 }
 
-/// Returns the names of a pod's persistent volume claims. The claims can restrict the nodes on which the pod can run.
+/// Returns the names of a pod's persistent volume claims. Persistent volume claims can restrict the nodes on which a
+/// pod can run.
 fn claims<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Box<[Box<str>]>, D::Error> {
     #[derive(Deserialize)]
     #[serde(rename_all = "camelCase")]

@@ -1,4 +1,4 @@
-//! Measures how long an informer blocks a runtime's only thread.
+//! Measures how long an informer blocks the thread of a current-thread runtime.
 
 use std::time::{Duration, Instant};
 
@@ -10,8 +10,8 @@ use super::informer::{Counter, Kept, informer};
 use crate::meter::{Sample, Tally, measure, thread_cpu};
 
 /// Runs the first list of an informer on a single-threaded runtime until a handler has received all objects. Meanwhile,
-/// another task yields in a loop and measures its longest wait, as wall time and as CPU time. CPU time excludes periods
-/// in which the thread did not run.
+/// another task yields in a loop and records its longest wait in wall time and in CPU time. Unlike wall time, CPU time
+/// excludes periods in which the thread was not scheduled.
 pub(super) fn stall(setting: &Setting) -> Sample {
     let runtime = Builder::new_current_thread().enable_all().build().expect("cannot create a runtime");
     let informer = informer::<Pod>(setting, Kept::All, false);

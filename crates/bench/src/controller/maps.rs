@@ -1,4 +1,4 @@
-//! Creates the ConfigMaps for the benchmark area `controller`.
+//! Creates the ConfigMaps for the `controller` benchmark.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -36,8 +36,7 @@ pub async fn fill(server: &ApiServer, n: usize) -> Result<(), Box<dyn std::error
     Ok(())
 }
 
-/// Changes `rate` of the `n` ConfigMaps per second, until the server ends. Each hundredth of a second, a hundredth of them
-/// gets another value.
+/// Updates `rate` of the `n` ConfigMaps per second until the server stops, in batches every 10 ms.
 ///
 /// # Errors
 ///

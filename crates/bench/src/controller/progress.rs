@@ -1,4 +1,4 @@
-//! Records the progress of a controller. The programs for Pintle and kube-rs share this code.
+//! Records the progress of a controller. Used by the programs for Pintle and kube-rs.
 
 use std::collections::BTreeMap;
 use std::sync::OnceLock;
@@ -9,7 +9,7 @@ use tokio::sync::Notify;
 
 use crate::meter::{self, Sample};
 
-/// The annotation with the number of the last benchmark run in which a controller wrote the object.
+/// The annotation that contains the number of the last benchmark run that wrote the object.
 pub(crate) const RUN: &str = "bench/run";
 
 /// Counts reconciliations of the objects `bench-0`, `bench-1` and so on. Other objects do not count.
@@ -20,7 +20,7 @@ pub(crate) struct Progress {
     reconciliations: AtomicUsize,
     is_settled: Vec<AtomicBool>,
     unsettled: AtomicUsize,
-    /// The time from the start until all objects were done.
+    /// The time from the start of the process until all objects were done.
     end: OnceLock<Duration>,
     all_settled: Notify,
 }
@@ -45,7 +45,7 @@ impl Progress {
         }
     }
 
-    /// Records that object `name` needs no further reconciliation.
+    /// Marks the object `name` as done.
     pub(crate) fn settle(&self, name: &str) {
         let Some(index) = self.index(name) else { return };
         if !self.is_settled[index].swap(true, Ordering::Relaxed) && self.unsettled.fetch_sub(1, Ordering::AcqRel) == 1 {
@@ -58,7 +58,7 @@ impl Progress {
         self.reconciliations.load(Ordering::Relaxed) as f64
     }
 
-    /// Waits until no object needs a further reconciliation. Returns the CPU time and the memory of the process.
+    /// Waits until all objects are done, and returns the CPU time and the memory of the process.
     pub(crate) async fn settled(&self) -> Sample {
         self.all_settled.notified().await;
         let (objects, seconds) =

@@ -1,4 +1,4 @@
-//! A contender for a lease with its own client, like a separate process.
+//! A leader election candidate with its own client, like a separate process.
 
 use std::time::{Duration, Instant};
 
@@ -10,7 +10,7 @@ use tokio::task::JoinHandle;
 
 use super::{Setting, cluster, election};
 
-/// The number of the new leader, and the time at which its leadership began.
+/// The number of the new leader, and the time at which it became the leader.
 pub(super) type Start = (u64, Instant);
 
 pub(super) struct Contender {

@@ -1,4 +1,4 @@
-//! Measures replicas that share shards: how long a shard has no owner, and how many shards change their owner.
+//! Measures sharding: how long a shard has no owner, and how many shards change their owner.
 
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
@@ -59,8 +59,8 @@ pub(super) fn shards(setting: &Setting) -> Sample {
     let all = (fleets * u64::from(SHARDS)) as f64;
     let came = ledger.between(added, lost);
     let went = ledger.between(lost, end);
-    // With four replicas, each replica owns a fourth of the shards on average. When a replica joins or dies, a fourth
-    // of the shards must move. Further moves are unnecessary.
+    // With four replicas, each replica owns a fourth of the shards on average. When a replica joins or dies, about a
+    // fourth of the shards must change their owner. Further moves are unnecessary.
     let needless = came.iter().filter(|moved| moved.to != 3).chain(went.iter().filter(|moved| moved.from != 0));
     let p99 = |moved: &[Moved]| {
         let mut seconds: Vec<f64> = moved.iter().map(|moved| moved.nobodys).collect();
@@ -105,7 +105,8 @@ impl Ledger {
         Works { ledger: self.clone(), index: stretches.len() - 1 }
     }
 
-    /// Returns the shards that changed their owner between two points in time. `stretches` must be sorted by time.
+    /// Returns the shards that changed their owner between two points in time. `stretches` must be sorted by start
+    /// time.
     fn between(&self, from: Instant, to: Instant) -> Vec<Moved> {
         let stretches = self.0.lock().expect("no task panicked");
         let moved = stretches.iter().enumerate().filter(|(_, stretch)| (from..to).contains(&stretch.from));

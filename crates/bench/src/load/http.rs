@@ -1,4 +1,4 @@
-//! The parts of HTTP/1.1 that the load server's clients need: requests without a body, and chunked responses.
+//! A minimal HTTP/1.1 server for the load server: requests without a body, and chunked responses.
 
 use std::io::{self, BufRead as _, BufReader, IoSlice, Write as _};
 use std::net::TcpStream;
@@ -14,7 +14,7 @@ pub(super) struct Request {
     query: String,
 }
 
-/// A response whose head is already sent.
+/// A chunked response whose head has been sent.
 pub(super) struct Answer<'a>(&'a TcpStream);
 
 impl Connection {
@@ -95,12 +95,12 @@ impl Answer<'_> {
         self.end()
     }
 
-    /// Returns `true` if the client has closed the connection. Received data also counts as a close, because no client
-    /// sends data while it reads a watch.
+    /// Returns `true` if the client has closed the connection or sent more data. Clients do not send data while they
+    /// read a watch.
     pub(super) fn has_no_reader(&self) -> bool {
         let looked = self.0.set_read_timeout(Some(Duration::from_millis(1))).and_then(|()| self.0.peek(&mut [0]));
         let is_there = matches!(&looked, Err(error) if error.kind() == io::ErrorKind::WouldBlock);
-        // Between requests, the connection has no timeout.
+        // The connection has no timeout between requests.
         self.0.set_read_timeout(None).is_err() || !is_there
     }
 }

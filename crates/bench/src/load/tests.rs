@@ -14,7 +14,6 @@ fn serve(pods: usize) -> Feed {
     Feed { server }
 }
 
-/// Sends the last request of a connection without waiting for the response.
 fn request(feed: &Feed, target: &str) -> TcpStream {
     let mut stream = TcpStream::connect(&feed.server["http://".len()..]).expect("the server listens");
     write!(stream, "GET {target} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n").expect("the server reads");
@@ -59,8 +58,7 @@ fn watch_sends_ordered_events_until_it_expires() {
     let watch = request(&feed, "/api/v1/pods?watch=true&sendInitialEvents=true");
     feed.wait_for_watch();
     feed.events(5, 30);
-    // Wait until the watch has read the first order. Otherwise, a second control request would replace the order. The
-    // benchmarks never send a second order too early.
+    // Wait until the watch has read the first order. Otherwise, the second control request would replace it.
     let mut text = String::new();
     let mut watch = std::io::BufReader::new(watch);
     while !text.contains("1000000060") {

@@ -1,4 +1,4 @@
-//! A network proxy between the operator and the server. While the network is cut, the proxy closes all connections.
+//! A network proxy between the operator and the server. It closes all connections while the network is cut.
 
 use std::net::SocketAddr;
 

@@ -91,7 +91,7 @@ async fn terminated(world: &World) -> String {
     format!("{ended:?} after {took:.2} s; published {published} after the restart")
 }
 
-/// For 5 s, the server responds to each of the operator's writes with this error.
+/// The server rejects all of the operator's writes with this error for 5 s.
 async fn failing(world: &World, answer: Answer) -> String {
     use RequestVerb::{Create, Patch, Update};
     let mut process = started(world).await;
@@ -123,7 +123,7 @@ async fn cut_off(world: &World, span: Duration) -> String {
     let state = process.state();
     world.proxy.cut(false);
     let from = Instant::now();
-    // In a real cluster, the kubelet restarts a process that has ended.
+    // In a real cluster, the kubelet would restart the process.
     let _restarted = process.ended().map(|_| world.start());
     let published = world.published("second", from).await;
     format!("the process {state}; published {published} after the end of the fault")
@@ -158,7 +158,7 @@ async fn foreign_edit(world: &World) -> String {
     }
 }
 
-/// The reconciler panics whenever it reconciles one particular website.
+/// The reconciler panics each time it reconciles a particular website.
 async fn panic(world: &World) -> String {
     let mut process = started(world).await;
     world.create("bad", "panic.example.com").await;

@@ -1,4 +1,4 @@
-//! The server, the network proxy and the operator process of a scenario.
+//! The environment of a scenario: the server, the network proxy and the operator process.
 
 use std::path::PathBuf;
 use std::process::{Child, Command, ExitStatus, Stdio};
@@ -33,8 +33,8 @@ impl World {
         let text = server.kubeconfig().replace(&format!(":{}", address.port()), &format!(":{}", proxy.port));
         std::fs::write(&kubeconfig, text).expect("the temporary folder is writable");
         let world = Self { cluster, proxy, kubeconfig, command };
-        // Install the CustomResourceDefinition, because an operator with controller-runtime does not install it. The
-        // other operators accept an existing definition.
+        // Install the CustomResourceDefinition, because the controller-runtime operator does not install it. The other
+        // operators accept an existing definition.
         let definitions = world.cluster.api::<CustomResourceDefinition>();
         definitions.create(&Website::crd(), &WriteOptions::default()).await.expect("a valid definition");
         definitions.wait_for_condition("websites.example.com", &["Established"]).await.expect("it is established");
@@ -63,7 +63,7 @@ impl World {
         self.cluster.server().expect("the embedded server")
     }
 
-    /// Returns the operator's requests since `since`, without watches and without requests for Leases and Events.
+    /// Returns the operator's requests since `since`, except watches and requests for Leases and Events.
     pub(super) fn requests(&self, since: Instant) -> Vec<AuditRecord> {
         let all = self.server().audit();
         let is_own = |record: &&AuditRecord| {
@@ -108,7 +108,7 @@ impl World {
     }
 }
 
-/// An operator process. Dropping this value kills the process.
+/// An operator process. The process is killed on drop.
 pub(super) struct Process(Child);
 
 impl Process {
@@ -141,7 +141,7 @@ impl Process {
 
 impl Drop for Process {
     fn drop(&mut self) {
-        // The process may already have ended, so ignore the error.
+        // Ignore the error: the process may already have exited.
         _ = self.0.kill();
         _ = self.0.wait();
     }

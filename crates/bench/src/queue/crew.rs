@@ -1,4 +1,4 @@
-//! The workers and producers of a workload, which are threads or tokio tasks.
+//! The workers and producers of a workload, as threads or tokio tasks.
 
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
@@ -15,26 +15,26 @@ pub(super) trait Crew {
     type Clock: Clock + Default;
     type Member;
 
-    /// Starts a worker that takes and counts keys until the queue is shut down.
+    /// Starts a worker that gets and counts keys until the queue is shut down.
     fn worker<K: Key>(
         &self,
         queue: &WorkQueue<K, Self::Clock>,
         each: impl FnMut(WorkItem<K, Self::Clock>) + Send + 'static,
     ) -> Self::Member;
 
-    /// Starts a worker like [`worker`](Self::worker), but the worker finishes a key and takes the next key in one call.
+    /// Like [`worker`](Self::worker), but the worker finishes a key and gets the next key in one call.
     fn chain<K: Key>(&self, queue: &WorkQueue<K, Self::Clock>) -> Self::Member;
 
-    /// Starts a worker that takes keys and does no work for them. The setting determines whether the worker uses one or
+    /// Starts a worker that gets keys and does no work for them. The setting determines whether the worker makes one or
     /// two calls per key.
     fn taker<K: Key>(&self, queue: &WorkQueue<K, Self::Clock>, setting: Setting) -> Self::Member {
         if setting.next { self.chain(queue) } else { self.worker(queue, drop) }
     }
 
-    /// Starts a producer that calls `each` `steps` times and counts the calls.
+    /// Starts a producer that makes `steps` calls of `each` and counts them.
     fn producer(&self, steps: usize, pace: Option<Pace>, each: impl FnMut(usize) + Send + 'static) -> Self::Member;
 
-    /// Waits until a worker or producer ends. Returns its count.
+    /// Waits until a worker or producer has finished. Returns its count.
     fn join(&self, member: Self::Member) -> usize;
 
     fn join_all(&self, members: Vec<Self::Member>) -> usize {
@@ -42,7 +42,7 @@ pub(super) trait Crew {
     }
 }
 
-/// The times at which a producer makes its calls. A late call starts immediately.
+/// The schedule of a producer's calls. A late call starts immediately.
 #[derive(Clone, Copy)]
 pub(super) struct Pace {
     pub(super) first: Instant,
@@ -95,7 +95,7 @@ impl Crew for Threads {
     }
 }
 
-/// Tokio tasks in the default runtime, which has one worker thread per available CPU.
+/// Tokio tasks on the default runtime, which has one worker thread per available CPU.
 pub(super) struct Tasks(Runtime);
 
 impl Tasks {
@@ -108,8 +108,8 @@ impl Crew for Tasks {
     type Clock = TokioClock;
     type Member = task::JoinHandle<usize>;
 
-    // Use a part of tokio's task budget in each iteration, as a reconciler would. Otherwise, tasks that never wait for
-    // the network would not yield their thread.
+    // Consume tokio's cooperative budget in each iteration, as a reconciler does with I/O. Otherwise, tasks that never
+    // wait for I/O would not yield their thread.
 
     fn worker<K: Key>(
         &self,

@@ -1,4 +1,4 @@
-//! Workloads with delayed adds. A worker already waits for the keys.
+//! Workloads with delayed adds. A worker is already waiting for the keys.
 
 use std::sync::mpsc;
 use std::time::{Duration, Instant};
@@ -14,10 +14,10 @@ use crate::meter::{Sample, Tally, measure};
 
 #[derive(Clone, Copy)]
 pub(super) enum Limit {
-    /// The limiter by item. The delay of a key grows with each failure.
+    /// The limiter by item. A limiter whose delay for a key grows with each failure.
     Item,
-    /// client-go's default limiter, which combines a delay per key with a token bucket
-    /// for all keys. The bucket admits 100 keys immediately, and then 10 keys per second.
+    /// client-go's default limiter, which combines a delay per key with a token bucket for all keys. The bucket allows
+    /// a burst of 100 keys, and then 10 keys per second.
     Default,
 }
 

@@ -1,4 +1,4 @@
-//! Runs one workload of the benchmark area `controller` once, with kube-rs: `controller WORK --objects N --workers N --server
+//! Runs one workload of the `controller` benchmark with kube-rs: `controller WORK --objects N --workers N --server
 //! KUBECONFIG [--quick]`.
 
 fn main() {

@@ -1,4 +1,4 @@
-//! Runs the workloads of `cache` and counts allocations, which makes the program slower.
+//! Runs the workloads of `cache` with a slower allocator that counts allocations.
 
 use std::alloc::System;
 

@@ -1,5 +1,5 @@
-//! The README's operator with kube-rs, for the comparison in docs/OPERATORS.md.
-//! This version has no leader election, no probes and no metrics.
+//! The operator from the README, written with kube-rs for the comparison in docs/OPERATORS.md. This version has no
+//! leader election, no probes and no metrics.
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;

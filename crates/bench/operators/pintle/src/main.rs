@@ -1,4 +1,4 @@
-//! The README's operator with Pintle, for the comparison in docs/OPERATORS.md.
+//! The operator from the README, written with Pintle for the comparison in docs/OPERATORS.md.
 use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::ConfigMap;
