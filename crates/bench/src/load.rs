@@ -37,7 +37,7 @@ pub fn serve(pods: usize, listener: &TcpListener) -> io::Result<()> {
         loop {
             let (stream, _) = listener.accept()?;
             let server = &server;
-            // Ignore connection errors, because they affect only one client.
+            // Ignore connection errors: they affect only one client.
             scope.spawn(move || _ = server.connection(stream));
         }
     })

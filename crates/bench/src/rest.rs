@@ -1,9 +1,9 @@
-//! The workloads of the benchmark area `rest`. `go/rest` runs the
-//! same workloads on client-go, and `kube` runs them on kube-rs.
+//! Workloads of the `rest` benchmark. `go/rest` runs the same workloads with client-go, and `kube` runs them with
+//! kube-rs.
 //!
-//! All client libraries use the same server ([`serve`]) on the same processors. The CPU time of the server is not
-//! counted. A GET workload runs for one second without measurement, and then for three measured seconds. The
-//! measurement of watches starts two seconds after all watches are open.
+//! All client libraries use the same server ([`serve`]) on the same CPUs. The CPU time of the server is not counted. A
+//! GET workload has a warm-up of one second and is then measured for three seconds. The measurement of watches starts
+//! two seconds after all watches are open.
 
 mod crates;
 mod get;
@@ -28,7 +28,7 @@ pub use server::{Listeners, serve};
 
 #[derive(Clone, Debug)]
 struct Setting {
-    /// The kubeconfig of the server. For the workload `list`, the URL of the load server.
+    /// The kubeconfig of the server. For the workload `list`, this is the URL of the load server.
     server: String,
     quick: bool,
 }
@@ -40,11 +40,11 @@ enum Protocol {
     Http2,
 }
 
-/// Runs a workload once. The runtime has one thread per processor.
+/// A workload. The runtime has one thread per CPU.
 type Work = fn(&Setting, &Runtime) -> Sample;
 
-/// The workloads, by the name that the programs for all libraries and `cargo
-/// xtask bench` use. Workloads with `hyper` in their name use no client library.
+/// The workloads by name. All programs and `cargo xtask bench` use the same names. Workloads with `hyper` in their name
+/// do not use a client library.
 const WORKS: &[(&str, Work)] = &[
     ("get-1", |setting, runtime| get::get(setting, runtime, 1, Protocol::Plain)),
     ("get-1-raw", |setting, runtime| get::get_raw(setting, runtime, 1, Protocol::Plain)),
@@ -64,7 +64,7 @@ const WORKS: &[(&str, Work)] = &[
     ("crates", |_, _| crates::crates(&["pintle-restreq", "pintle-kubeconfig"])),
 ];
 
-/// Runs the workload that the command line names.
+/// Runs the workload named on the command line.
 pub fn main() -> ExitCode {
     answer(run(), "rest WORK --server KUBECONFIG [--quick]", WORKS.iter().map(|(work, _)| *work))
 }

@@ -1,10 +1,10 @@
-//! Collects short durations in several threads and computes their quantiles.
+//! Collects short durations on several threads and computes their quantiles.
 
 use std::mem;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-/// A collection of durations. Each thread has a clone. A dropped clone adds its durations to the shared list.
+/// A collection of durations. Each thread has a clone. Dropping a clone adds its durations to the shared list.
 #[derive(Debug, Default)]
 pub(crate) struct Stopwatch {
     local: Vec<u64>,
@@ -25,7 +25,7 @@ impl Stopwatch {
     }
 
     /// Returns the quantile `q` of all durations in microseconds, or NaN if there are no durations. Call this method
-    /// after all other clones are dropped, because a clone adds its durations to the shared list only then.
+    /// after all other clones have been dropped, because dropping a clone adds its durations.
     pub(crate) fn quantile_us(&self, q: f64) -> f64 {
         let mut all = self.all.lock().unwrap_or_else(PoisonError::into_inner);
         let rank = (q * all.len() as f64).ceil() as usize;

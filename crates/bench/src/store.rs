@@ -1,5 +1,5 @@
-//! Workloads with the informer's cache and without an informer. `go/cache` runs the same workloads with the same keys
-//! on client-go's indexer.
+//! Workloads on the informer's cache, without an informer. `go/cache` runs the same workloads with the same keys on
+//! client-go's indexer.
 
 use std::array;
 use std::hint::black_box;
@@ -52,7 +52,7 @@ const WORKS: &[(&str, Work)] = &[
     ("store-write-beside-snapshots", beside_snapshots),
 ];
 
-/// Runs the workload that the command line names.
+/// Runs the workload named on the command line.
 pub fn main() -> ExitCode {
     let mut args = std::env::args().skip(1);
     let name = args.next().unwrap_or_default();
@@ -67,7 +67,7 @@ impl Setting {
     }
 }
 
-/// Creates the same pods as the client-go workload. With a different value of `shift`, each pod is on a different node.
+/// Creates the same pods as the client-go workload. A different `shift` moves each pod to another node.
 pub(crate) fn pods(count: usize, shift: usize) -> Vec<Arc<Pod>> {
     let pod = |at: usize| {
         let mut metadata = ObjectMeta::new(format!("namespace-{}", at % 200), format!("pod-name-{at:08}"));
@@ -103,7 +103,7 @@ fn shuffled(count: usize) -> Vec<usize> {
     order
 }
 
-/// Adds 100 k pods, one after another.
+/// Adds 100 k pods one at a time.
 fn add(setting: &Setting) -> Sample {
     let pods = pods(setting.pods(), 0);
     let cache = indexer();
@@ -113,7 +113,7 @@ fn add(setting: &Setting) -> Sample {
     })
 }
 
-/// Reads each pod ten times by its key, in random order. `look` receives each pod and can read its fields.
+/// Gets each pod ten times by its key, in random order, and passes it to `look`.
 fn get(setting: &Setting, look: impl Fn(&Pod) -> bool) -> Sample {
     let pods = pods(setting.pods(), 0);
     let keys: Vec<ObjectKey> = pods.iter().map(|pod| pod.key()).collect();
@@ -126,7 +126,7 @@ fn get(setting: &Setting, look: impl Fn(&Pod) -> bool) -> Sample {
     })
 }
 
-/// Reads the 100 pods of each node, twenty times.
+/// Reads the 100 pods of each node twenty times.
 fn by_index(setting: &Setting) -> Sample {
     let cache = filled(&pods(setting.pods(), 0));
     let nodes: Vec<String> = (0..NODES).map(node).collect();
@@ -149,7 +149,7 @@ fn list(setting: &Setting) -> Sample {
     })
 }
 
-/// Visits all pods in a snapshot, twenty times. `look` receives each pod and can read its fields.
+/// Iterates over a snapshot twenty times, and passes each pod to `look`.
 fn for_each(setting: &Setting, look: impl Fn(Option<&Arc<Pod>>) -> bool) -> Sample {
     let cache = filled(&pods(setting.pods(), 0));
     measure(|| {
@@ -172,7 +172,7 @@ fn snapshot(setting: &Setting) -> Sample {
     })
 }
 
-/// Replaces each pod, in random order. The new pod is on the node of the old pod or on a different node.
+/// Replaces each pod, in random order. The new pod may be on a different node.
 fn update(setting: &Setting, shift: usize) -> Sample {
     let cache = filled(&pods(setting.pods(), 0));
     let (next, order) = (pods(setting.pods(), shift), shuffled(setting.pods()));
@@ -182,15 +182,15 @@ fn update(setting: &Setting, shift: usize) -> Sample {
     })
 }
 
-/// Measures a writer alone, and then the writer while another thread repeatedly visits all pods in a snapshot.
+/// Measures a writer alone, and then while another thread repeatedly iterates over a snapshot.
 fn beside_snapshots(setting: &Setting) -> Sample {
     let (alone, beside) = (mixed(setting, 0, false), mixed(setting, 0, true));
     let share = beside.figures["writes/s"] / alone.figures["writes/s"];
     beside.with("of the rate without", share)
 }
 
-/// For three seconds, one thread replaces pods by pods on different nodes. Meanwhile, other threads read pods by key or
-/// visit all pods in a snapshot.
+/// For three seconds, one thread moves pods to other nodes. Meanwhile, other threads get pods by key or iterate over a
+/// snapshot.
 fn mixed(setting: &Setting, readers: u64, snapshots: bool) -> Sample {
     let all = pods(setting.pods(), 0);
     let keys: Vec<ObjectKey> = all.iter().map(|pod| pod.key()).collect();

@@ -6,7 +6,7 @@ use std::fmt;
 use crate::error::Failure;
 use crate::value::Value;
 
-/// Provides the values of an expression's variables. If all values are known before the evaluation, use [`Activation`].
+/// Provides the values of an expression's variables. Use [`Activation`] if all values are known before the evaluation.
 ///
 /// ```
 /// use std::cell::OnceCell;
@@ -28,15 +28,15 @@ use crate::value::Value;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub trait Variables<'a> {
-    /// Returns the value of the variable `name`, or `None` if there is no such variable.
-    /// If this method returns an error, reading the variable fails with that error.
+    /// Returns the value of the variable `name`, or `None` if there is no such variable. If this method returns an
+    /// error, expressions that read the variable fail with that error.
     ///
-    /// The evaluator calls this method each time an expression reads the variable, on the evaluation's
-    /// own stack. An implementation that evaluates further expressions must limit the recursion.
+    /// The evaluator calls this method each time an expression reads the variable, on the thread and stack of the
+    /// evaluation. An implementation that evaluates other expressions must limit the recursion depth.
     fn value(&self, name: &str) -> Option<Result<Value<'a>, Failure>>;
 
-    /// Returns the value of the variable `name` by reference if the value is already computed. Reading fields through the reference is
-    /// faster.
+    /// Returns a reference to the value of the variable `name` if the value is already computed. Reading fields through
+    /// the reference is faster than through [`value`](Self::value).
     fn known(&self, _name: &str) -> Option<&Value<'a>> {
         None
     }
@@ -44,8 +44,7 @@ pub trait Variables<'a> {
 
 /// The values of an expression's variables.
 ///
-/// The values can borrow data from the caller. To compute a value only when an expression reads it, implement
-/// [`Variables`].
+/// The values can borrow data from the caller. To compute values lazily, implement [`Variables`].
 ///
 /// ```
 /// use pintle_cel::{Activation, Value};
@@ -71,7 +70,8 @@ impl<'a> Activation<'a> {
         self
     }
 
-    /// Binds a variable to a value or to an error. Reading a variable that is bound to an error fails with that error.
+    /// Binds a variable to a value or to an error. An expression that reads a variable bound to an error fails with
+    /// that error.
     #[must_use]
     pub fn bind_result(mut self, name: &str, value: Result<Value<'a>, Failure>) -> Self {
         self.variables.insert(name.into(), value);

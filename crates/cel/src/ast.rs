@@ -6,8 +6,8 @@ pub(crate) type Id = u32;
 
 /// A parsed expression. Macros are expanded.
 ///
-/// Some macros copy their receiver to two places, so the same expression can occur
-/// several times in the tree. A traversal then visits the expression several times.
+/// Some macros expand to code that contains their receiver twice, so the tree can contain the same expression several
+/// times. A traversal visits the expression each time.
 #[derive(Clone, Debug)]
 pub(crate) struct Ast {
     pub(crate) exprs: Vec<Expr>,
@@ -23,7 +23,7 @@ impl Ast {
         &self.expr(id).kind
     }
 
-    /// Returns the text `a.b.c` if the expression selects fields from an identifier.
+    /// Returns the qualified name, such as `a.b.c`, if the expression selects fields from an identifier.
     pub(crate) fn qualified_name(&self, id: Id) -> Option<String> {
         let mut fields = Vec::new();
         let mut at = id;
@@ -120,8 +120,8 @@ pub(crate) struct Fold {
     pub(crate) result: Id,
 }
 
-/// The variable in which a comprehension accumulates a macro's result. `@result` is not a valid identifier, so source text cannot use this
-/// name.
+/// The accumulator variable of a comprehension. Source text cannot use this name, because `@result` is not a valid
+/// identifier.
 pub(crate) const ACCUMULATOR: &str = "@result";
 
 /// The functions that implement the operators. The parser replaces each operator with a call to its function.

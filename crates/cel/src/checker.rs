@@ -20,8 +20,8 @@ use scope::Scopes;
 /// A type-checked expression. All names are resolved, and all types are known.
 #[derive(Clone, Debug)]
 pub(crate) struct Checked {
-    /// In this tree, a qualified name such as `a.b` is a single identifier, and a function with a qualified name has no
-    /// receiver.
+    /// The syntax tree after name resolution. A qualified name such as `a.b` is a single identifier, and a call of a
+    /// function with a qualified name has no receiver.
     pub(crate) ast: Ast,
     types: Vec<Type>,
     overloads: Vec<Vec<&'static Overload>>,
@@ -72,8 +72,8 @@ pub(crate) fn check(environment: &Environment, text: &str, ast: Ast) -> Result<C
     if issues.is_empty() { Ok(checked) } else { Err(issues.into_error(text)) }
 }
 
-/// The maximum number of expressions that one traversal of the tree may visit, including repeated visits.
-/// Some macros copy their receiver to two places, so a short text can expand to a huge expression.
+/// The maximum number of expressions that one traversal of the tree may visit, including repeated visits. Some macros
+/// duplicate their receiver, so a short text can expand to a huge expression.
 pub(crate) const MAX_VISITS: u32 = 300_000;
 
 struct Checker<'e> {
@@ -108,7 +108,7 @@ impl Checker<'_> {
         self.types[id as usize].clone()
     }
 
-    /// Checks an expression and returns its type. The recursion is bounded because the depth of the tree is limited.
+    /// Checks an expression and returns its type. The recursion is bounded by the maximum depth of the tree.
     fn expr(&mut self, id: Id) -> Type {
         self.visits += 1;
         if self.visits > MAX_VISITS || self.inference.is_exhausted() {
@@ -132,7 +132,8 @@ impl Checker<'_> {
         inferred
     }
 
-    /// Returns the type of the variable `name`. Type names such as `int`, which expressions can use as values, are also resolved.
+    /// Returns the type of the variable `name`. Also resolves type names such as `int`, which expressions can use as
+    /// values.
     fn lookup(&mut self, name: &str) -> Option<Type> {
         if let Some(local) = self.scopes.find(name) {
             return Some(local.clone());
@@ -272,7 +273,7 @@ fn literal_type(literal: &Literal) -> Type {
     }
 }
 
-/// Returns the type that an identifier such as `int` names.
+/// Returns the type with a name such as `int`.
 pub(crate) fn type_named(name: &str) -> Option<Type> {
     let param = |name: &str| Type::Param(name.into());
     Some(match name {

@@ -1,4 +1,4 @@
-//! The costs of function calls during the evaluation of an expression.
+//! The costs of function calls at evaluation time.
 
 use crate::ast::operator;
 use crate::error::Failure;
@@ -11,18 +11,18 @@ type Called<'a> = Result<Value<'a>, Failure>;
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Pricing {
     Fixed(u64),
-    /// The cost is the first argument's length multiplied by this factor.
+    /// The cost is the length of the first argument multiplied by a factor.
     FirstText(u64),
-    /// The cost depends on the first argument's length, which is counted as in cel-go.
+    /// The cost depends on the length of the first argument, measured as in cel-go.
     StandardText,
     /// The cost is the length of the result.
     Join,
     /// The cost depends on the length of a selector.
     Selector,
-    /// The cost depends on the total number of characters and items in the first argument.
+    /// The cost depends on the number of characters and items in the first argument, including nested values.
     Traversal,
-    /// The cost depends on the lengths of the string and the pattern. As in cel-go, the content of
-    /// an optional value counts. Kubernetes' libraries do not count an optional value's content.
+    /// The cost depends on the lengths of the string and the pattern. The content of an optional value is counted, as
+    /// in cel-go but unlike in the Kubernetes libraries.
     Pattern,
     Contains,
     Concatenation,
@@ -42,7 +42,8 @@ pub(crate) enum Pricing {
     Sets(f64),
 }
 
-/// Returns the cost rule for a call of `function`. `overload` identifies the matching signature, or is `None` if several signatures match.
+/// Returns the cost rule for a call of `function`. `overload` is the ID of the matching signature, or `None` if several
+/// signatures match.
 pub(crate) fn pricing(function: &str, overload: Option<&str>) -> Pricing {
     let overload = overload.unwrap_or_default();
     if let Some(pricing) = of_extension(overload) {
@@ -118,8 +119,8 @@ fn text(size: u64) -> u64 {
     scaled(size, 0.1)
 }
 
-/// Converts a floating-point number to an integer as Go does on amd64. Negative numbers wrap around, and numbers that
-/// are too large become 2⁶³.
+/// Converts a floating-point number to an integer like Go on amd64. Negative numbers wrap around. Numbers that are too
+/// large become 2⁶³.
 fn go_u64(number: f64) -> u64 {
     match number {
         _ if number < 0.0 => number as i64 as u64,
@@ -216,7 +217,7 @@ fn traversal(value: &Value<'_>, meter: &mut Meter, depth: usize) -> Result<u64, 
     }
 }
 
-/// Returns the cost of `==`. An operand whose evaluation failed has the size 1.
+/// Returns the cost of `==`. The size of a failed operand is 1.
 pub(crate) fn equals(left: Option<&Value<'_>>, right: Option<&Value<'_>>) -> u64 {
     match left {
         Some(Value::Opaque(_)) => 1,

@@ -8,9 +8,10 @@ use crate::types::Type;
 
 /// The variables, object types and functions that an expression can use.
 ///
-/// An environment is cheap to clone, and has the same functions as kube-apiserver 1.36: CEL's standard functions and
-/// macros, and the libraries of cel-go and Kubernetes. The libraries cover optional values, strings, lists, sets,
-/// regular expressions, URLs, IP addresses, CIDRs, quantities, semantic versions, named formats and the authorizer.
+/// Every environment provides the functions of kube-apiserver 1.36: CEL's standard functions and macros, and the
+/// libraries of cel-go and Kubernetes. The libraries cover optional values, strings, lists, sets, regular expressions,
+/// URLs, IP addresses, CIDRs, quantities, semantic versions, named formats and the authorizer. An environment is cheap
+/// to clone.
 ///
 /// ```
 /// use pintle_cel::{Activation, Environment, Type, Value};
@@ -26,7 +27,7 @@ use crate::types::Type;
 #[derive(Clone, Debug, Default)]
 pub struct Environment {
     variables: BTreeMap<Arc<str>, Type>,
-    /// The schema of the first variable that was declared with a schema. The size limits in this schema bound the estimated cost.
+    /// The schema of the first variable that was declared with a schema. Its size limits bound the estimated cost.
     root_schema: Option<Arc<Schema>>,
     objects: Objects,
     patches: bool,
@@ -38,15 +39,15 @@ impl Environment {
         Self::default()
     }
 
-    /// Declares a variable. A name with dots, such as `authorizer.requestResource`, denotes a single variable.
+    /// Declares a variable. A dotted name, such as `authorizer.requestResource`, is the name of a single variable.
     #[must_use]
     pub fn variable(mut self, name: &str, declared: Type) -> Self {
         self.variables.insert(name.into(), declared);
         self
     }
 
-    /// Declares a variable whose type and maximum size come from a schema. If the schema has no
-    /// CEL type, the variable is not declared, because expressions cannot access untyped data.
+    /// Declares a variable whose type and maximum size come from a schema. If the schema has no CEL type, this method
+    /// does not declare the variable, because expressions cannot access untyped data.
     #[must_use]
     pub fn data(self, name: &str, schema: &Arc<Schema>) -> Self {
         let declared = schema.cel_type().cloned();
@@ -119,8 +120,8 @@ impl Environment {
         match (object, field) {
             (JSON_PATCH, "op" | "path" | "from") => Some(Type::String),
             (JSON_PATCH, "value") => Some(Type::Dyn),
-            // As in kube-apiserver, the type of any other field of a `JSONPatch` has an empty name. Expressions cannot
-            // assign a value to such a field.
+            // As in kube-apiserver, all other fields of a `JSONPatch` have a type with an empty name, so expressions
+            // cannot assign a value to them.
             (JSON_PATCH, _) => Some(Type::Opaque("".into())),
             _ => Some(Type::Dyn),
         }

@@ -44,7 +44,7 @@ impl From<EvalError> for Error {
     }
 }
 
-/// A failed evaluation: the reason, and the cost up to the failure.
+/// The error of a failed evaluation, with the cost up to the failure.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct EvalError {
     pub(crate) failure: Failure,
@@ -52,7 +52,7 @@ pub struct EvalError {
 }
 
 impl EvalError {
-    /// Returns the error message with the same text as in cel-go.
+    /// Returns the error message, with the same text as in cel-go.
     pub fn message(&self) -> &str {
         self.failure.message()
     }
@@ -79,14 +79,14 @@ impl std::error::Error for EvalError {}
 /// A failure during evaluation.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Failure {
-    /// An evaluation error. The operators `||` and `&&` and the quantifiers ignore the error if another operand decides their result.
+    /// An evaluation error. `||`, `&&` and the quantifiers ignore the error if another operand determines their result.
     Error(Arc<str>),
     /// The evaluation exceeded its budget. No operator ignores this failure.
     Budget,
 }
 
 impl Failure {
-    /// Creates an error. The operators `||` and `&&` and the quantifiers ignore the error if another operand decides their result.
+    /// Creates an error. `||`, `&&` and the quantifiers ignore the error if another operand determines their result.
     pub fn new(message: impl Into<String>) -> Self {
         Self::Error(message.into().into())
     }
@@ -99,7 +99,7 @@ impl Failure {
         Self::new(format!("no such key: {key}"))
     }
 
-    /// Returns the error message with the same text as in cel-go.
+    /// Returns the error message, with the same text as in cel-go.
     pub fn message(&self) -> &str {
         match self {
             Self::Error(message) => message,

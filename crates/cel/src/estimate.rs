@@ -19,7 +19,8 @@ const CREATE_MAP: CostRange = CostRange::fixed(30);
 const CREATE_OBJECT: CostRange = CostRange::fixed(40);
 const READ_NAME: CostRange = CostRange::fixed(1);
 
-/// Estimates the cost of an expression, as kube-apiserver does for the rules of CustomResourceDefinitions.
+/// Estimates the cost of an expression. kube-apiserver makes the same estimate for the rules of
+/// CustomResourceDefinitions.
 pub(crate) fn estimate(root: Option<&Schema>, checked: &Checked) -> CostRange {
     let mut estimator = Estimator {
         checked,
@@ -37,16 +38,16 @@ struct Estimator<'e> {
     checked: &'e Checked,
     root: Option<&'e crate::schema::Schema>,
     scopes: Scopes<'e>,
-    /// For each expression, the part of the caller's data from which its value comes.
+    /// The origin of each expression's value in the caller's data.
     places: HashMap<Id, Place<'e>>,
     sizes: HashMap<Id, CostRange>,
     entries: HashMap<Id, EntrySize>,
-    /// The estimated costs of the expressions that occur more than once in the syntax tree.
+    /// The estimated costs of expressions that occur more than once in the syntax tree.
     costs: HashMap<Id, CostRange>,
 }
 
 impl<'e> Estimator<'e> {
-    /// Returns the estimated cost of an expression. The recursion is bounded because the depth of the tree is limited.
+    /// Returns the estimated cost of an expression. The recursion is bounded by the maximum depth of the tree.
     fn cost(&mut self, id: Id) -> CostRange {
         if let Some(cost) = self.costs.get(&id) {
             return *cost;
@@ -115,7 +116,7 @@ impl<'e> Estimator<'e> {
         }
     }
 
-    /// Returns `true` if a comprehension only binds a value to a name, without iterating.
+    /// Returns `true` if a comprehension only binds a value to a name and does not iterate.
     fn is_binding(&self, fold: &Fold) -> bool {
         let ast = &self.checked.ast;
         matches!(ast.kind(fold.range), Kind::List(items) if items.is_empty())

@@ -14,28 +14,28 @@ use crate::value::{Entries, Key, Object, Value};
 
 pub(crate) type Evaluated<'a> = Result<Value<'a>, Failure>;
 
-/// Returns `true` if the evaluation must end because its cost exceeded the budget.
+/// Returns `true` if the evaluation has exceeded its budget.
 fn is_spent<T>(evaluated: &Result<T, Failure>) -> bool {
     matches!(evaluated, Err(Failure::Budget))
 }
 
-/// The units of work for each evaluated subexpression.
+/// The units of work per evaluated subexpression.
 const STEP: u64 = 15;
-/// The number of list items that count as much work as one map entry.
+/// The number of list items that cost as much work as one map entry.
 const ENTRY: usize = 4;
-/// The maximum number of arguments that are evaluated without a heap allocation.
+/// The maximum number of arguments that are stored without a heap allocation.
 const FEW: usize = 3;
 const CREATE_LIST: u64 = 10;
 const CREATE_MAP: u64 = 30;
 const CREATE_OBJECT: u64 = 40;
 
-/// Evaluates a plan recursively. The recursion is bounded because a plan's depth is limited.
+/// Evaluates a plan recursively. The recursion is bounded by the maximum depth of a plan.
 pub(crate) struct Evaluator<'a, 'e> {
     pub(crate) variables: &'e dyn Variables<'a>,
     pub(crate) meter: Meter,
-    /// The comprehension variables. A slot is `None` until an expression first reads its variable.
+    /// The comprehension variables. The slot of an accumulator is `None` until an expression reads the variable.
     pub(crate) slots: Vec<Option<Evaluated<'a>>>,
-    /// The initial values of the comprehensions' accumulators.
+    /// The initial values of the accumulators.
     pub(crate) inits: Vec<Option<&'e Plan>>,
 }
 
@@ -76,7 +76,7 @@ impl<'a, 'e> Evaluator<'a, 'e> {
         }
     }
 
-    /// Evaluates `&&` or `||`. If the second operand decides the result, an error in the first operand is ignored.
+    /// Evaluates `&&` or `||`. An error in one operand is ignored if the other operand determines the result.
     fn logical(&mut self, terms: &'e [Plan; 2], decides: bool) -> Evaluated<'a> {
         let mut failure = None;
         for term in terms {
@@ -109,7 +109,7 @@ impl<'a, 'e> Evaluator<'a, 'e> {
         }
     }
 
-    /// Evaluates both operands. The second operand is evaluated even if the first operand fails.
+    /// Evaluates both operands. Evaluates the second operand even if the first one fails.
     fn sides(&mut self, sides: &'e [Plan; 2]) -> Result<[Result<Cow<'e, Value<'a>>, Failure>; 2], Failure> {
         let left = self.operand(&sides[0]);
         if is_spent(&left) {
@@ -155,7 +155,7 @@ impl<'a, 'e> Evaluator<'a, 'e> {
                 Ok(value) => args[index] = value,
                 Err(Failure::Budget) => return Err(Failure::Budget),
                 Err(error) if call.stops_early && index + 1 < call.args.len() => return Err(error),
-                // The cost of a call with a failed argument is computed as if the argument had no size.
+                // A failed argument has no size in the cost of the call.
                 Err(error) => failure = failure.or(Some(error)),
             }
         }
@@ -165,7 +165,7 @@ impl<'a, 'e> Evaluator<'a, 'e> {
         };
         match &result {
             Err(Failure::Budget) => return result,
-            // An error message may contain a long value, so count its length as work.
+            // Count the length of an error message as work, because the message may contain a long value.
             Err(Failure::Error(message)) => self.meter.text(message.len())?,
             Ok(_) => {}
         }
@@ -301,7 +301,7 @@ fn check_patch(fields: &[(std::sync::Arc<str>, Value<'_>)]) -> Result<(), Failur
 }
 
 impl Call {
-    /// Calls the function. The caller must obey `stops_early` and add the cost of the call.
+    /// Calls the function. The caller must respect `stops_early` and add the cost of the call.
     pub(crate) fn apply<'a>(&self, meter: &mut Meter, args: &[Value<'a>]) -> Evaluated<'a> {
         meter.work(args.iter().map(Value::weight).sum())?;
         let result = (self.function)(meter, args);

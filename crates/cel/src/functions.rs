@@ -7,7 +7,7 @@ use crate::types::Type;
 
 /// The function signatures, in the order in which the type checker tries them.
 const SIGNATURES: &str = include_str!("functions.txt");
-/// The heading in `functions.txt` above the functions that exist only in mutating policies.
+/// The heading in `functions.txt` for functions that are available only in mutating policies.
 const PATCHES: &str = "patches";
 
 #[derive(Debug)]
@@ -18,7 +18,7 @@ pub(crate) struct Overload {
     pub(crate) args: Vec<Type>,
     pub(crate) result: Type,
     pub(crate) params: Vec<&'static str>,
-    /// Whether the function exists only in environments that support the patches of mutating policies.
+    /// Whether the function is available only in environments with the patch types of mutating policies.
     pub(crate) for_patches: bool,
 }
 
@@ -62,7 +62,7 @@ fn overload(line: &'static str, for_patches: bool) -> Option<(&'static str, Over
     Some((name, Overload { id, member: receiver.is_some(), args, result, params, for_patches }))
 }
 
-/// Splits a text at the commas that are outside of parentheses.
+/// Splits a text at each comma outside of parentheses.
 fn parts(text: &'static str) -> Vec<&'static str> {
     let (mut parts, mut depth, mut start) = (Vec::new(), 0, 0);
     for (index, c) in text.char_indices() {

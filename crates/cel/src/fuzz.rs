@@ -1,5 +1,5 @@
-//! Fuzz entry points. The targets in `crates/fuzz/` and the tests below call
-//! these functions. Each function panics if the evaluator violates an invariant.
+//! Fuzz entry points. Functions for the fuzz targets in `crates/fuzz/` and for the tests below. Each function panics if
+//! the evaluator violates an invariant.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "failed checks panic")]
 
@@ -14,14 +14,14 @@ use crate::re2::Pattern;
 use crate::schema::Schema;
 use crate::types::Type;
 
-/// A tenth of kube-apiserver's cost limit for one expression. With this
-/// budget, evaluating one input takes at most a few tens of milliseconds.
+/// The cost budget of an evaluation, a tenth of kube-apiserver's limit for one expression. An evaluation with this
+/// budget takes at most a few tens of milliseconds.
 const BUDGET: u64 = 100_000;
-/// The maximum length of a result's text, in bytes. A fuzz target panics if a result is longer.
-/// Error messages contain types, so the limit also detects types that become too large.
+/// The maximum length of a result as text, in bytes. A fuzz target panics if a result is longer. The limit also detects
+/// types that grow too large, because error messages contain types.
 const LONGEST: usize = 64 << 20;
 
-/// Compiles an expression whose variables have no static type. Checks that the position of each compile error is inside
+/// Compiles an expression with a dynamically typed variable. Checks that the position of each compile error is within
 /// the text.
 pub fn cel_expression(bytes: &[u8]) {
     let Ok(text) = std::str::from_utf8(bytes) else { return };
@@ -48,7 +48,8 @@ fn compile(environment: &Environment, text: &str) -> Option<Program> {
     }
 }
 
-/// Reads a schema from the first line and JSON data from the second line. Compiles and evaluates each further line as a validation rule.
+/// Reads a schema from the first line and JSON data from the second line. Compiles and evaluates each of the remaining
+/// lines as a validation rule.
 pub fn cel_rule(bytes: &[u8]) {
     let mut lines = bytes.splitn(3, |byte| *byte == b'\n');
     let (Some(schema), Some(data), Some(rule)) = (lines.next(), lines.next(), lines.next()) else { return };
@@ -61,7 +62,7 @@ pub fn cel_rule(bytes: &[u8]) {
     evaluate(&program, &Activation::new().bind_result("self", schema.value(&data)));
 }
 
-/// Generates an expression from the bytes and evaluates it over data with extreme values, such as the smallest integer.
+/// Generates an expression from the bytes and evaluates it on data with extreme values, such as the smallest integer.
 pub fn cel_evaluation(bytes: &[u8]) {
     let text = grammar::expression(bytes);
     let environment = Environment::new().variable("self", Type::Dyn);
@@ -70,8 +71,8 @@ pub fn cel_evaluation(bytes: &[u8]) {
     evaluate(&program, &Activation::new().bind("self", &data));
 }
 
-/// Searches lines for the pattern in the first line, with and without an automaton. Panics
-/// if the results differ. Returns early if the pattern or the search exceeds its limit.
+/// Searches for the pattern from the first line in the other lines, with and without an automaton. Panics if the
+/// results differ. Returns early if the pattern or the search exceeds its limit.
 pub fn cel_pattern(bytes: &[u8]) {
     const MAX_INSTRUCTIONS: u64 = 10_000;
     const MAX_STEPS: usize = 1_000_000;
@@ -92,7 +93,8 @@ pub fn cel_pattern(bytes: &[u8]) {
     }
 }
 
-/// Evaluates an expression twice and checks that the results are equal. Also checks that a budget below the cost makes the evaluation fail.
+/// Evaluates an expression twice and checks that the results are equal. Also checks that the evaluation fails with a
+/// budget below its cost.
 fn evaluate(program: &Program, activation: &Activation<'_>) {
     let first = program.evaluate(activation, BUDGET);
     let second = program.evaluate(activation, BUDGET);

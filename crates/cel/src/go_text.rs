@@ -1,6 +1,6 @@
 //! Go's text formats.
 
-/// Quotes a text as Go's `%q` does.
+/// Quotes a string like Go's `%q`.
 pub(crate) fn quoted(text: &str) -> String {
     let mut quoted = String::with_capacity(text.len() + 2);
     quoted.push('"');
@@ -25,7 +25,7 @@ pub(crate) fn quoted(text: &str) -> String {
     quoted
 }
 
-/// Formats a number as Go's `%g` does.
+/// Formats a number like Go's `%g`.
 pub(crate) fn go_float(value: f64) -> String {
     if value.is_nan() {
         return "NaN".into();

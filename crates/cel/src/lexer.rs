@@ -2,7 +2,8 @@
 
 use crate::source::Issue;
 
-/// The kind of a token. Syntax errors list the expected tokens in variant order, which comes from the CEL grammar.
+/// The kind of a token. Syntax errors list the expected tokens in the order of these variants, which is the order in
+/// the CEL grammar.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Token {
     End,
@@ -94,7 +95,7 @@ pub(crate) struct Lexeme<'a> {
     pub(crate) at: u32,
 }
 
-/// Returns the tokens of a text, and an error for each part that is not a token. The last token is `Token::End`.
+/// Returns the tokens of a text, and an error for each invalid token. The last token is `Token::End`.
 pub(crate) fn tokens(text: &str) -> (Vec<Lexeme<'_>>, Vec<Issue>) {
     let mut lexer = Lexer { rest: text, at: 0 };
     let (mut found, mut issues) = (Vec::new(), Vec::new());
@@ -127,11 +128,11 @@ impl<'a> Lexer<'a> {
     }
 }
 
-/// The result of scanning the start of a text. Each variant contains the scanned length in bytes.
+/// The result of scanning a token. Each variant contains the scanned length in bytes.
 enum Scan {
     Token(Token, usize),
     Blank(usize),
-    /// Text that is not a token. The length includes the first character that cannot be in a token.
+    /// An invalid token. Its length includes the first invalid character.
     Failure(usize),
 }
 
@@ -188,7 +189,7 @@ fn symbol(text: &str) -> Scan {
     }
 }
 
-/// Returns the error for the character at `index`, which cannot begin a token.
+/// Returns the error for an invalid character at `index`.
 fn failure(text: &str, index: usize) -> Scan {
     Scan::Failure(index + text[index..].chars().next().map_or(0, char::len_utf8))
 }
@@ -219,7 +220,7 @@ fn digits(bytes: &[u8]) -> usize {
     bytes.iter().take_while(|byte| byte.is_ascii_digit()).count()
 }
 
-/// Returns the length of a number's exponent with its letter `e`, or 0 if there is no exponent.
+/// Returns the length of an exponent including its letter `e`, or 0 if there is no exponent.
 fn exponent(bytes: &[u8]) -> usize {
     if !matches!(bytes.first(), Some(b'e' | b'E')) {
         return 0;
@@ -276,8 +277,7 @@ fn string(text: &str, start: usize, raw: bool, token: Token) -> Scan {
     }
 }
 
-/// Scans a string literal that has no closing quote. If the text
-/// begins with two quotes, the token is the empty string between them.
+/// Scans a string literal without a closing quote. If the text begins with two quotes, the token is an empty string.
 fn ended(text: &str, start: usize, triple: bool, token: Token) -> Scan {
     if triple { Scan::Token(token, start + 2) } else { prefix_or(text, start, Scan::Failure(text.len())) }
 }
@@ -294,13 +294,14 @@ fn broken(text: &str, start: usize, triple: bool, index: usize, token: Token) ->
     }
 }
 
-/// Returns the prefix `r` or `b` of an invalid string literal as an identifier. Without a prefix, returns `otherwise`.
+/// Returns the prefix `r` or `b` of an invalid string literal as an identifier token. Without a prefix, returns
+/// `otherwise`.
 fn prefix_or(_text: &str, start: usize, otherwise: Scan) -> Scan {
     if start > 0 { Scan::Token(Token::Ident, start) } else { otherwise }
 }
 
 /// Returns the length of an escape sequence without its backslash. If the sequence is invalid, returns the number of
-/// its valid bytes.
+/// valid bytes as an error.
 fn escape(bytes: &[u8]) -> Result<usize, usize> {
     let hex = |count: usize| {
         let valid = bytes[1..].iter().take(count).take_while(|byte| byte.is_ascii_hexdigit()).count();

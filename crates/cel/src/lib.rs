@@ -1,8 +1,9 @@
-//! The Common Expression Language (CEL) with a type checker and costs, as kube-apiserver evaluates it.
+//! An implementation of the Common Expression Language (CEL) with kube-apiserver's type checks, functions and cost
+//! limits.
 //!
-//! Use this crate to evaluate the rules of CustomResourceDefinitions and admission policies without a cluster. CEL is
-//! also a safe expression language for the configuration of your own program. The crate does not depend on a Kubernetes
-//! crate.
+//! Use this crate to evaluate the rules of CustomResourceDefinitions and admission policies without a cluster, or to
+//! embed a safe expression language in the configuration of your own program. The crate does not depend on any
+//! Kubernetes crate.
 //!
 //! ```
 //! # fn main() -> Result<(), pintle_cel::Error> {
@@ -15,7 +16,7 @@
 //! # }
 //! ```
 //!
-//! To evaluate an expression often, compile it once. The program reads data in place:
+//! To evaluate an expression often, compile it once. The compiled program reads data without copying it:
 //!
 //! ```
 //! use pintle_cel::{Activation, CALL_LIMIT, Environment, Type};
@@ -45,32 +46,34 @@
 //!
 //! # Two phases
 //!
-//! [`Environment::compile`] parses an expression, checks its types and evaluates its constant subexpressions. [`Program::evaluate`] reads
-//! the caller's data by reference and counts the cost. The evaluation stops when the cost exceeds the budget. The budgets of kube-apiserver
-//! are [`CALL_LIMIT`] for one expression, and ten times [`CALL_LIMIT`] for all rules of an object together.
+//! [`Environment::compile`] parses an expression, checks its types and evaluates its constant subexpressions.
+//! [`Program::evaluate`] evaluates the program on borrowed data and tracks the cost. The evaluation stops when the cost
+//! exceeds the budget. kube-apiserver uses a budget of [`CALL_LIMIT`] for one expression, and a budget of ten times
+//! [`CALL_LIMIT`] for all rules of an object.
 //!
 //! # Guarantees
 //!
 //! Expressions, schemas and data may come from untrusted users.
 //!
-//! - **No panic.** If arithmetic overflows or a converted value is out of range, the evaluation fails with an error.
-//!   Fuzz targets and tests with hostile expressions check this guarantee.
-//! - **Depth.** An expression nests at most 250 levels, as in cel-go, and its syntax tree has at most 400 levels. Data may be nested
-//!   deeper, but data with more than 256 levels cannot be compared or converted to JSON or text. No other function recurses into data.
-//! - **Size.** An expression has at most 100,000 code points, and at most 500 constant regular expressions.
-//!   After the expansion of macros, an expression has at most 300,000 subexpressions. Expressions cannot
-//!   access data that is more than 200 schema levels deep, or whose path has more than 1,000 bytes.
-//! - **Time.** The cost model of cel-go does not count all work. For example, comparing two large objects
-//!   costs only one unit. Therefore, an evaluation also counts units of work. One unit takes about a
-//!   nanosecond in an optimized build. The limit is 1,000,000 units of work plus 100 for each unit of the cost
-//!   budget. An evaluation that exceeds this limit fails, and [`EvalError::is_out_of_budget`] returns true.
-//! - **Memory.** An evaluation allocates at most about one byte for each unit of work, and never a string of more than 16 MiB.
+//! - **No panic.** The evaluation returns an error if arithmetic overflows or a converted value is out of range. Fuzz
+//!   targets and tests with malicious expressions check this guarantee.
+//! - **Depth.** An expression nests at most 250 levels, as in cel-go, and its syntax tree has at most 400 levels. Data
+//!   may be nested more deeply. Comparing data, and converting data to JSON or text, fails if the data has more than
+//!   256 levels. No other function recurses into data.
+//! - **Size.** An expression has at most 100,000 code points, 500 constant regular expressions, and, after macro
+//!   expansion, 300,000 subexpressions. Expressions cannot access data that is more than 200 schema levels deep, or
+//!   whose path is longer than 1,000 bytes.
+//! - **Time.** The cost model of cel-go does not cover all work. For example, comparing two large objects costs only
+//!   one unit. Therefore, an evaluation also counts units of work. A unit of work takes about a nanosecond in an
+//!   optimized build. The limit is 1,000,000 units of work plus 100 for each unit of the cost budget. An evaluation
+//!   that exceeds this limit fails with an error for which [`EvalError::is_out_of_budget`] returns `true`.
+//! - **Memory.** An evaluation allocates at most about one byte per unit of work. Strings are limited to 16 MiB.
 //! - **Threads.** A [`Program`] is cheap to clone, `Send` and `Sync`. The only global state is a table of functions and
-//!   a set of patterns that are compiled on first use.
+//!   a set of regular expressions, which are initialized on first use.
 //!
 //! # Supported features
 //!
-//! Functions, messages and costs match kube-apiserver 1.36 with cel-go 0.26:
+//! The functions, error messages and costs match kube-apiserver 1.36 with cel-go 0.26:
 //!
 //! - the grammar of CEL with its macros, two-variable comprehensions, optional syntax (`a.?b`, `a[?0]`, `{?k: v}`), raw and byte strings
 //! - CEL's standard functions, comparisons of numbers of different types, time zones
@@ -78,9 +81,9 @@
 //! - Kubernetes' libraries for lists, regular expressions, URLs, IP addresses, CIDRs, quantities, semantic versions, named formats,
 //!   the authorizer and JSON patches
 //!
-//! As in kube-apiserver 1.36, the following features are absent: `math.*`, `base64.*`, `cel.bind`, `reverse` of strings, quoted field
-//! names, and lists or maps of mixed types. The following features are not supported at all: messages of protocol buffers, unknown values
-//! (partial evaluation), and your own functions and macros.
+//! The following features are not available, as in kube-apiserver 1.36: `math.*`, `base64.*`, `cel.bind`, `reverse` of
+//! strings, quoted field names, and lists or maps of mixed types. This crate does not support Protobuf messages,
+//! unknown values (partial evaluation), or custom functions and macros.
 
 mod activation;
 mod ast;

@@ -26,16 +26,17 @@ use crate::functions;
 use crate::meter::Meter;
 use crate::value::Value;
 
-/// The result of a library function. A library function returns `None` if it does not accept arguments of these types.
+/// The result of a library function, or `None` if the function does not accept arguments of these types.
 pub(crate) type Returned<'a> = Option<Result<Value<'a>, Failure>>;
 
-/// The implementation of a library function. If the function has a receiver, the receiver is the first argument.
+/// The implementation of a library function. The receiver of a method is its first argument.
 pub(crate) type Function = for<'a> fn(&mut Meter, &[Value<'a>]) -> Returned<'a>;
 
-/// Returns a function's implementation. The second result is true if a call ends as soon as an argument's evaluation fails.
+/// Returns a function's implementation. The second result is `true` if the evaluation of a call stops at the first
+/// failed argument.
 ///
-/// `resolved` is true if the type checker found exactly one signature for the
-/// call. The caller must handle calls with a constant regular expression.
+/// `resolved` is `true` if the type checker found exactly one signature for the call. Calls with a constant regular
+/// expression must be handled by the caller.
 pub(crate) fn function(name: &str, args: usize, resolved: bool) -> (Function, bool) {
     let found = arithmetic::function(name)
         .or_else(|| convert::function(name))
@@ -98,7 +99,7 @@ pub(crate) fn no_overload(name: &str, args: &[Value<'_>]) -> Failure {
     }
     if is_single(name) {
         let first = args.first();
-        // As in cel-go, the message is shorter if the value has methods or the operator accepts the value as an operand.
+        // As in cel-go, the message omits the name if the value has methods or is a valid operand of the operator.
         return if first.is_some_and(|first| is_receiver(first) || arithmetic::supports(name, first)) {
             Failure::no_overload()
         } else {
@@ -120,8 +121,8 @@ fn two_texts<'v, 'a>(args: &'v [Value<'a>]) -> Option<(&'v str, &'v str)> {
     }
 }
 
-/// Returns `true` if `holds` accepts the first item of the list. cel-go chooses the call's
-/// signature by the type of this item. Returns `true` for an empty list without calling `holds`.
+/// Returns `true` if the list is empty or if `holds` accepts its first item. cel-go selects the signature of the call
+/// by the type of this item.
 fn first_is(args: &[Value<'_>], holds: impl FnOnce(&Value<'_>) -> bool) -> bool {
     let [Value::List(list), ..] = args else { return true };
     list.get(0).is_none_or(|first| first.is_ok_and(|first| holds(&first)))

@@ -6,19 +6,19 @@ use std::sync::Arc;
 use crate::error::Failure;
 use crate::re2::Pattern;
 
-/// The maximum length, in bytes, of a string that an expression can create.
+/// The maximum length of a string that an expression can create, in bytes.
 const MAX_TEXT: usize = 16 << 20;
 /// The maximum length of a list that an expression can create.
 const MAX_ITEMS: usize = 4 << 20;
-/// The memory counted for one value, in bytes.
+/// The memory charged per value, in bytes.
 const VALUE: u64 = 40;
-/// The memory counted for one string in a list, in bytes.
+/// The memory charged per string in a list, in bytes.
 pub(crate) const ITEM: usize = 64;
 /// The units of work for compiling a pattern.
 const COMPILE: u64 = 100_000;
 /// The additional units of work for each state or range of a compiled pattern.
 const COMPILE_STATE: u64 = 500;
-/// The units of work for each step of a pattern search.
+/// The units of work per step of a pattern search.
 const STEP: u64 = 20;
 /// The maximum memory of a pattern's automaton, in bytes.
 pub(crate) const MAX_AUTOMATON: usize = 1 << 20;
@@ -29,9 +29,9 @@ pub(crate) type Patterns = HashMap<Box<str>, Arc<Pattern>>;
 
 /// Counts the cost and the work of an evaluation.
 ///
-/// Some operations cost little but take a long time. For example, comparing two large
-/// objects costs one unit. Therefore, the meter also counts units of work, which take about
-/// a nanosecond each. The meter ends an evaluation that does too much work for its budget.
+/// Some operations have a low cost but take a long time. For example, comparing two large objects costs one unit.
+/// Therefore, the meter also counts units of work, which take about a nanosecond each. The meter stops an evaluation
+/// that does too much work for its budget.
 pub(crate) struct Meter {
     cost: u64,
     budget: u64,
@@ -92,8 +92,8 @@ impl Meter {
         self.work(length as u64)
     }
 
-    /// Counts the work of searching a text with a pattern's automaton. In the worst case, the search visits each state
-    /// of the automaton for each character.
+    /// Counts the work of searching a text with the automaton of a pattern. In the worst case, the search visits every
+    /// state of the automaton for each character.
     pub(crate) fn search(&mut self, length: usize, pattern: &Pattern) -> Result<(), Failure> {
         self.work((length as u64).saturating_mul(pattern.states()) / 8)
     }

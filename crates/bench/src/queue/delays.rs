@@ -21,7 +21,7 @@ pub(super) enum Limit {
     Default,
 }
 
-/// Adds 1 M keys with random delays of up to 1 s. The measurement ends when all keys are done.
+/// Adds 1 M keys with random delays of up to one second. The measurement ends when all keys are done.
 pub(super) fn add_after<K: Key>(setting: Setting) -> Sample {
     let mut random = Rng::with_seed(1);
     let delay = |key| (key, Duration::from_nanos(random.u64(..1_000_000_000)));
@@ -34,8 +34,8 @@ pub(super) fn add_after<K: Key>(setting: Setting) -> Sample {
     })
 }
 
-/// Adds 1 M keys with the delays of a rate limiter. The measurement ends when all keys are done. With client-go's
-/// default limiter, the measurement ends when the first 100 keys are done.
+/// Adds 1 M keys with delays from a rate limiter. The measurement ends when all keys are done. With client-go's default
+/// limiter, the measurement ends when the first 100 keys are done.
 pub(super) fn add_rate_limited<K: Key>(setting: Setting, limit: Limit) -> Sample {
     let keys = keys::<K>(setting.size(1_000_000));
     let (limiter, soon): (Box<dyn RateLimiter<K>>, _) = match limit {
@@ -50,8 +50,7 @@ pub(super) fn add_rate_limited<K: Key>(setting: Setting, limit: Limit) -> Sample
     })
 }
 
-/// Measures `adds`, which must add `n` keys while a worker waits. The measurement ends when the worker has taken and
-/// finished `soon` keys.
+/// Measures a worker while `adds` adds `n` keys. The measurement ends when the worker has finished `soon` keys.
 fn until_done<K: Key>(queue: &WorkQueue<K>, n: usize, soon: usize, adds: impl FnOnce()) -> Sample {
     let (sender, soon_done) = mpsc::channel();
     let mut taken = 0;

@@ -1,4 +1,4 @@
-//! Measures a queue with many keys. Each key is added, taken and finished once.
+//! Measures a queue with many keys. Each key is added, dequeued and finished once.
 
 use std::time::Instant;
 
@@ -9,8 +9,7 @@ use super::crew::Crew;
 use super::keys::{Key, keys};
 use crate::meter::{Sample, Tally, measure};
 
-/// Adds 1 M keys and shuts down the queue. Then `workers` workers take and finish all keys. The adds and the gets are
-/// measured.
+/// Adds 1 M keys and shuts down the queue. Then `workers` workers get and finish all keys. Both phases are measured.
 pub(super) fn add_then_drain<K: Key, C: Crew>(crew: &C, setting: Setting, workers: usize) -> Sample {
     let keys = keys::<K>(setting.size(1_000_000));
     let queue: WorkQueue<K, C::Clock> = setting.queue();
@@ -30,7 +29,8 @@ pub(super) fn add_then_drain<K: Key, C: Crew>(crew: &C, setting: Setting, worker
     sample.with("adding, ns/key", adding / n).with("draining, ns/key", draining / n)
 }
 
-/// A producer adds 1 M keys while `workers` workers wait for keys. The measurement lasts from the first add until the last key is done.
+/// A producer adds 1 M keys while `workers` workers wait for keys. Measures the time from the first add until the last
+/// key is done.
 pub(super) fn through<K: Key, C: Crew>(crew: &C, setting: Setting, workers: usize) -> Sample {
     let keys = keys::<K>(setting.size(1_000_000));
     let queue: WorkQueue<K, C::Clock> = setting.queue();

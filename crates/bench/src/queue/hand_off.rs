@@ -1,4 +1,4 @@
-//! Measures how long a key waits for a worker in a process that gets little CPU time.
+//! Measures how long a key waits for a worker in a process with a low CPU limit.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -16,9 +16,9 @@ const CREW: usize = 16;
 const TICK: Duration = Duration::from_millis(5);
 const TICKS: usize = 400;
 
-/// For 2 s, 16 producers together add `keys_per_second` keys per second. Each producer adds its share every 5 ms, and
-/// all producers add at different times. 16 workers wait for the keys. The time of a key is measured from before the
-/// add until a worker has received the key. The program that starts this workload limits the CPU time of the workload.
+/// For 2 s, 16 producers together add `keys_per_second` keys per second. Each producer adds its share every 5 ms, at a
+/// different time from the other producers. 16 workers wait for the keys. Measures the time from just before a key is
+/// added until a worker gets the key. The parent process sets the CPU limit.
 pub(super) fn hand_off<K: Key, C: Crew>(crew: &C, setting: Setting, keys_per_second: usize) -> Sample {
     let share = keys_per_second * TICK.as_millis() as usize / 1000 / CREW;
     let ticks = setting.size(TICKS);

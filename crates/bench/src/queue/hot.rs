@@ -1,4 +1,4 @@
-//! Measures a queue with few keys that are added many times.
+//! Measures a queue in which a small set of keys is added many times.
 
 use std::sync::Arc;
 
@@ -10,8 +10,8 @@ use super::crew::Crew;
 use super::keys::{Key, keys};
 use crate::meter::{Sample, Tally, measure};
 
-/// Eight producers each add 1 M random keys out of 100 k, while eight workers take the keys. The measurement ends when
-/// all keys are done.
+/// Eight producers each add 1 M keys, chosen at random from 100 k keys, while eight workers process the keys. The
+/// measurement ends when all keys are done.
 pub(super) fn hot<K: Key, C: Crew>(crew: &C, setting: Setting) -> Sample {
     let keys: Arc<[K]> = keys(setting.size(100_000)).into();
     let queue: WorkQueue<K, C::Clock> = setting.queue();

@@ -8,7 +8,7 @@ use std::sync::Arc;
 pub(super) trait Key: Hash + Eq + Clone + Send + Sync + AsRef<str> + 'static {
     fn named(name: &str) -> Self;
 
-    /// Returns the number at the end of the key's name.
+    /// Returns the number at the end of the key.
     fn number(&self) -> usize {
         let name = self.as_ref().as_bytes();
         name[name.len() - DIGITS..].iter().fold(0, |number, digit| number * 10 + usize::from(digit - b'0'))
@@ -17,7 +17,7 @@ pub(super) trait Key: Hash + Eq + Clone + Send + Sync + AsRef<str> + 'static {
 
 const DIGITS: usize = 8;
 
-/// Creates keys with names of about 30 bytes that contain a namespace. The keys are created before the measurement.
+/// Creates keys of about 30 bytes in the form `namespace/name`. Call this function before the measurement.
 pub(super) fn keys<K: Key>(n: usize) -> Vec<K> {
     let mut name = String::new();
     let key = |i: usize| {

@@ -1,4 +1,4 @@
-//! Measures the rate limiter by item without a queue. The limiter's delay grows with the failures of an item.
+//! Measures a rate limiter without a queue. The delay for an item grows with each failure of the item.
 
 use std::hint::black_box;
 use std::sync::{Mutex, PoisonError};
@@ -9,8 +9,8 @@ use super::Setting;
 use super::keys::{Key, keys};
 use crate::meter::{Sample, Tally, measure};
 
-/// Each of 100 k items fails and is then forgotten, ten times in total. A lock protects the limiter, as in client-go.
-/// Pintle's limiter gets the current time from its caller. client-go's limiter does not need the time.
+/// Ten times, each of 100 k items fails and is then forgotten. A lock protects the limiter, as in client-go. The caller
+/// passes the current time to Pintle's limiter. client-go's limiter does not need the time.
 pub(super) fn when_forget<K: Key>(setting: Setting) -> Sample {
     const ROUNDS: usize = 10;
     let keys = keys::<K>(setting.size(100_000));

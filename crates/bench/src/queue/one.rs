@@ -1,4 +1,4 @@
-//! Measures a queue that only one thread uses, with one key in flight at a time.
+//! Measures a queue on a single thread, with one key in flight at a time.
 
 use pintle_workqueue::WorkQueue;
 
@@ -6,8 +6,7 @@ use super::Setting;
 use super::keys::{Key, keys};
 use crate::meter::{Sample, Tally, measure};
 
-/// Adds, takes and finishes each of 1 M keys, one after another. There are two rounds. Only the second round is
-/// measured.
+/// Adds, gets and finishes 1 M keys, one at a time. Runs two rounds and measures only the second.
 pub(super) fn cycle<K: Key>(setting: Setting) -> Sample {
     let keys = keys::<K>(setting.size(1_000_000));
     again(setting, &keys, keys.len())
@@ -30,7 +29,7 @@ fn again<K: Key>(setting: Setting, keys: &[K], times: usize) -> Sample {
     measure(round)
 }
 
-/// Repeatedly creates a queue, and adds, takes and finishes 100 keys.
+/// Repeatedly creates a queue, and adds, gets and finishes 100 keys.
 pub(super) fn fresh<K: Key>(setting: Setting) -> Sample {
     let queues = setting.size(10_000);
     let keys = keys::<K>(100);

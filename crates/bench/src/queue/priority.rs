@@ -1,4 +1,4 @@
-//! Measures a queue with many workers while the priorities of queued keys change.
+//! Measures a queue with many workers while they change the priorities of queued keys.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -13,10 +13,10 @@ use crate::meter::{Sample, Tally, measure};
 
 const LEVELS: [i32; 5] = [-100, -10, 0, 10, 100];
 
-/// 100 k keys are queued, each with one of five priorities. 1,000 workers take 200 k keys in total. While a worker
-/// processes a key, it adds a second, random key, which is almost always queued already. The new priority of the second
-/// key is higher in half of the cases, and lower in the other half. The worker also adds its own key again, so the
-/// length of the queue stays constant. The queue merges adds as controller-runtime's queue does.
+/// 100 k keys are queued, each with one of five priorities. 1,000 workers process 200 k keys in total. While a worker
+/// processes a key, it adds a random key, which is almost always queued already, with a higher or lower priority at
+/// equal odds. The worker also requeues its own key, so the length of the queue stays constant. The queue merges adds
+/// in the same way as controller-runtime.
 pub(super) fn priority<K: Key, C: Crew>(crew: &C, setting: Setting) -> Sample {
     let keys: Arc<[K]> = keys(setting.size(100_000)).into();
     let wanted = setting.size(200_000);

@@ -1,8 +1,9 @@
 //! Measures how long a single call can hold the queue's lock.
 //!
-//! A program cannot directly measure how long a lock is held. However, a call holds at most one lock at a time, so the CPU time of the call
-//! is an upper bound. The bound is slightly too high, because it includes one reading of the thread's CPU clock. Some calls take the lock
-//! many times for a short time. For these calls, the workloads also measure the slowest `done` in another thread.
+//! A program cannot directly measure how long a lock is held. However, a call holds at most one lock at a time, so the
+//! CPU time of the call is an upper bound. The bound includes the cost of reading the thread's CPU clock once. Some
+//! calls take the lock many times, each time only briefly. For these calls, the workloads also measure the slowest
+//! concurrent `done` on another thread.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
@@ -16,10 +17,10 @@ use super::Setting;
 use super::keys::{Key, keys};
 use crate::meter::{Sample, Tally, measure, resident, thread_cpu};
 
-/// The number of keys that another thread holds and finishes one by one during the measurement.
+/// The number of keys in flight that another thread finishes one by one during the measurement.
 const HELD: usize = 100_000;
 
-/// 1 M keys become due at the same time. A single thread takes and finishes all of them.
+/// 1 M delayed keys become due at the same time. A single thread gets and finishes all of them.
 pub(super) fn due<K: Key>(setting: Setting) -> Sample {
     let (mut get, mut done) = (Longest::default(), Longest::default());
     let sample = when_due::<K>(setting, |queue, n| {
@@ -33,7 +34,7 @@ pub(super) fn due<K: Key>(setting: Setting) -> Sample {
     sample.with("CPU us, longest get", get.micros()).with("CPU us, longest done", done.micros())
 }
 
-/// 1 M keys become due at the same time, and a call reads the queue's counts.
+/// 1 M delayed keys become due at the same time. Measures a call that reads the queue's counts.
 pub(super) fn due_counts<K: Key>(setting: Setting) -> Sample {
     let mut counts = Longest::default();
     let sample = when_due::<K>(setting, |queue, n| {
@@ -70,7 +71,7 @@ pub(super) fn grow<K: Key>(setting: Setting) -> Sample {
         .with("bytes left when it is empty", resident() - before)
 }
 
-/// Measures `calls`. Before the measurement, 1 M keys with different delays become due while the queue receives no calls.
+/// Measures `calls`. Before the measurement, 1 M keys with different delays become due without any calls to the queue.
 fn when_due<K: Key>(setting: Setting, calls: impl FnOnce(&WorkQueue<K, ManualClock>, usize) -> Tally) -> Sample {
     let clock = ManualClock::new();
     let queue = WorkQueue::new(setting.config(clock.clone()));
@@ -84,7 +85,7 @@ fn when_due<K: Key>(setting: Setting, calls: impl FnOnce(&WorkQueue<K, ManualClo
     sample.with("us, longest done beside", other.micros())
 }
 
-/// Returns `n` keys that are not queued yet, and further keys that are in flight.
+/// Returns `n` keys to add, and [`HELD`] other keys that are in flight.
 fn prepare<K: Key, C: Clock>(queue: &WorkQueue<K, C>, n: usize) -> (Vec<K>, Vec<WorkItem<K, C>>) {
     let mut keys = keys::<K>(n + HELD);
     let take = |key| {
@@ -95,8 +96,8 @@ fn prepare<K: Key, C: Clock>(queue: &WorkQueue<K, C>, n: usize) -> (Vec<K>, Vec<
     (keys, held)
 }
 
-/// Runs `work` while another thread repeatedly finishes one of the `held` keys and sleeps. Returns the result of `work` and the time of the
-/// slowest `done`.
+/// Runs `work` while another thread repeatedly finishes one of the `held` keys and sleeps. Returns the result of `work`
+/// and the duration of the slowest `done`.
 fn concurrently<K: Key, C: Clock, T>(held: Vec<WorkItem<K, C>>, work: impl FnOnce() -> T) -> (T, Longest) {
     let over = AtomicBool::new(false);
     thread::scope(|scope| {

@@ -1,4 +1,4 @@
-//! Measures the slowest calls with more threads than CPUs.
+//! Measures tail latencies of calls with more threads than CPUs.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -14,8 +14,8 @@ use super::keys::{Key, keys};
 use crate::meter::{Sample, Tally, measure};
 use crate::stopwatch::Stopwatch;
 
-/// 16 producers each add 100 k random keys out of 100 k, while 16 workers take the keys. No thread pauses. Each add and
-/// each `done` is measured.
+/// 16 producers each add 100 k keys, chosen at random from 100 k keys, while 16 workers process the keys. No thread
+/// pauses. Each add and each `done` is measured.
 pub(super) fn storm<K: Key, C: Crew>(crew: &C, setting: Setting) -> Sample {
     let each = setting.size(100_000);
     let keys: Arc<[K]> = keys(each).into();
@@ -46,10 +46,10 @@ pub(super) fn storm<K: Key, C: Crew>(crew: &C, setting: Setting) -> Sample {
         .with("us, p99.9 of done", done.quantile_us(0.999))
 }
 
-/// For 2 s, two threads add, take and finish keys without pauses. A third thread repeatedly sleeps and reads the counts
-/// of the queue. The reads are measured.
+/// For 2 s, two threads add, get and finish keys without pauses. A third thread repeatedly sleeps and then reads the
+/// counts of the queue. The reads are measured.
 pub(super) fn counts<K: Key>(setting: Setting) -> Sample {
-    // With this many keys, a key is never added while it is queued, so exactly one get follows each add.
+    // With this many keys, no key is added while it is still queued, so each add is followed by exactly one get.
     const EACH: usize = 1000;
     let keys = keys::<K>(2 * EACH);
     let queue: WorkQueue<K> = setting.queue();

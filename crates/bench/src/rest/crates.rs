@@ -5,7 +5,7 @@ use std::process::Command;
 
 use crate::meter::{Sample, Tally, measure};
 
-/// Counts the different crates that `cargo tree -e normal` prints for these workspace packages.
+/// Counts the distinct crates that `cargo tree -e normal` prints for these workspace packages.
 pub(crate) fn crates(packages: &[&str]) -> Sample {
     let mut crates = 0;
     let sample = measure(|| {

@@ -24,7 +24,7 @@ use super::get::{Getter, check, run};
 use super::{Protocol, Setting};
 use crate::meter::Sample;
 
-/// Measures `at_once` clients. With HTTP/1.1, each client has its own connection. With HTTP/2, all clients share a
+/// Measures `at_once` clients. Over HTTP/1.1, each client has its own connection. Over HTTP/2, all clients share one
 /// connection.
 pub(super) fn get(setting: &Setting, runtime: &Runtime, at_once: usize, protocol: Protocol) -> Sample {
     let server = Server::new(setting, protocol);
@@ -96,7 +96,7 @@ impl Server {
 impl Sender {
     async fn over(stream: impl AsyncRead + AsyncWrite + Send + Unpin + 'static, protocol: Protocol) -> Self {
         let stream = TokioIo::new(stream);
-        // Ignore the result of the connection task, because the connection stays open until the program ends.
+        // Ignore the result of the connection task: the connection stays open until the program exits.
         if protocol == Protocol::Http2 {
             let (sender, connection) =
                 http2::handshake(TokioExecutor::new(), stream).await.expect("the HTTP/2 handshake succeeds");

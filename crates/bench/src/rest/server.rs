@@ -1,4 +1,4 @@
-//! The server for the benchmark area `rest`, which serves a small object and watches with one event per second.
+//! The server for the `rest` benchmark. It serves a small object, and watches with one event per second.
 
 use std::convert::Infallible;
 use std::pin::Pin;
@@ -28,18 +28,18 @@ use tokio_rustls::rustls::pki_types::PrivateKeyDer;
 pub struct Listeners {
     /// For plain HTTP/1.1.
     pub plain: TcpListener,
-    /// For HTTP/1.1 and HTTP/2 over TLS.
+    /// The listener for HTTP/1.1 and HTTP/2 over TLS.
     pub tls: TcpListener,
 }
 
-/// A typical small object of half a kilobyte.
+/// A typical small object with a size of about 500 bytes.
 const SMALL: &str = r#"{"kind":"ConfigMap","apiVersion":"v1","metadata":{"name":"small","namespace":"default","uid":"8d2c1f7e-5a7f-4b0e-9c57-3f0f6b1f9a10","resourceVersion":"1000000001","creationTimestamp":"2026-01-05T10:00:00Z","labels":{"app.kubernetes.io/name":"small","team":"atlas"},"managedFields":[{"manager":"kubectl","operation":"Update","apiVersion":"v1","time":"2026-01-05T10:00:00Z","fieldsType":"FieldsV1","fieldsV1":{"f:data":{".":{},"f:key":{}}}}]},"data":{"key":"value","log-level":"info"}}"#;
 
-/// The maximum number of concurrent streams per connection. kube-apiserver had this limit for years.
+/// The maximum number of concurrent streams per connection, as in older versions of kube-apiserver.
 const MOST_STREAMS: u32 = 250;
 const BETWEEN_EVENTS: Duration = Duration::from_secs(1);
 
-/// Starts the server. Returns the certificate of the server's certificate authority as PEM.
+/// Starts the server. Returns the server's CA certificate as PEM.
 ///
 /// # Errors
 ///
@@ -58,7 +58,7 @@ pub fn serve(listeners: Listeners) -> Result<String, Box<dyn std::error::Error>>
     tls.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
     let tls = TlsAcceptor::from(Arc::new(tls));
     let objects = Arc::new(Objects::default());
-    // Both tasks run until the program ends. Ignore connection errors, because they affect only one client.
+    // Both tasks run until the program exits. Ignore connection errors: they affect only one client.
     let plain = objects.clone();
     drop(tokio::spawn(accept(listeners.plain, move |stream| {
         let objects = plain.clone();
@@ -120,8 +120,7 @@ impl Objects {
         response
     }
 
-    /// Opens a watch. Watches start at different times, so that the events of a thousand watches are spread over a
-    /// second.
+    /// Opens a watch. Stagger the watches, so that the events of a thousand watches are spread over a second.
     fn watch(&self) -> Answer {
         let place = self.watches.fetch_add(1, Ordering::Relaxed) * 619 % 1_000;
         let first = Instant::now() + Duration::from_millis(place);

@@ -1,4 +1,4 @@
-//! Measures a thousand watches, each with one event per second.
+//! Measures a thousand watches with one event per second each.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -15,8 +15,8 @@ use super::{Protocol, Setting};
 use crate::meter::{Sample, Tally, measure, resident, sockets};
 
 /// One task per watch decodes the events of the watch. The watches use HTTP/2 if the client library supports HTTP/2.
-/// The workload measures the growth of resident memory and of the number of open sockets between the first watch and the
-/// end of the measurement.
+/// Measures how much resident memory and the number of open sockets grow between the first watch and the end of the
+/// measurement.
 pub(super) fn watches(setting: &Setting, runtime: &Runtime) -> Sample {
     const WATCHES: usize = 1_000;
     let api: Api<ConfigMap> = Api::namespaced(setting.client(Protocol::Http2), "default");

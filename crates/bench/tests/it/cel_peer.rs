@@ -1,4 +1,4 @@
-//! Compares random expressions' values with the crate `cel`.
+//! Compares the values of random expressions with the results of the crate `cel`.
 
 use pintle_cel::{Activation, Environment};
 use proptest::prelude::*;
@@ -17,11 +17,10 @@ fn strings() -> impl Strategy<Value = String> {
     "[abc]{0,4}".prop_map(|text| format!("'{text}'"))
 }
 
-/// Generates random expressions of the types int, bool, string and
-/// list of int. Each increment of `depth` adds one level of nesting.
+/// Generates random expressions of the types int, bool, string and list of int. `depth` is the nesting depth.
 ///
-/// The expressions contain no empty list literals, because their items have no type. As in
-/// cel-go, the item type would depend on the first operator that is applied to an item.
+/// The expressions contain no empty list literals. As in cel-go, the item type of an empty list literal would be
+/// inferred from the first operator that uses an item.
 fn expressions(depth: u32) -> [Text; 4] {
     if depth == 0 {
         let lists = prop::collection::vec(ints(), 1..5).prop_map(|items| format!("[{}]", items.join(", ")));
@@ -62,7 +61,7 @@ fn expressions(depth: u32) -> [Text; 4] {
         operator(&["<", "<=", ">", ">=", "==", "!="], &int),
         operator(&["<", "<=", ">", ">=", "==", "!="], &string),
         operator(&["==", "!="], &list),
-        // As in cel-go, searching an empty list literal returns false, even if evaluating the searched value fails.
+        // Append an item, because `x in []` is false even if evaluating `x` fails, as in cel-go.
         (int.clone(), list.clone()).prop_map(|(int, list)| format!("({int} in ({list} + [0]))")),
         call(&["startsWith", "endsWith", "contains"], &string, &string),
         fold(&["all", "exists", "exists_one"], "x % 3 < @"),
@@ -89,7 +88,7 @@ fn any_expression() -> Text {
     prop_oneof![ints, bools, strings, lists].boxed()
 }
 
-/// Converts a result to a form that both crates have in common. Returns `None` for an error.
+/// Converts a result to a representation that both crates share. Returns `None` for an error.
 fn ours(text: &str) -> Option<String> {
     let program = match Environment::new().compile(text) {
         Err(error) if error.is_in_constant() => return None,

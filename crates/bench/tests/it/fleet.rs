@@ -1,9 +1,9 @@
-//! Tests with a fleet of real processes that contend for a lease. The tests kill, stop and pause processes, and
-//! disconnect processes from the server.
+//! Tests with a fleet of real processes that compete for a lease. The tests kill, stop and pause the processes, and
+//! disconnect them from the server.
 //!
-//! If `PINTLE_FLEET_GO` is the path of a program with client-go's elector, half of the processes run that program.
-//! `cargo xtask conformance --fleet` builds the program. The server is the embedded server, or the server in the
-//! kubeconfig `PINTLE_FLEET_KUBECONFIG`.
+//! If `PINTLE_FLEET_GO` is the path of a client-go program, half of the processes run that program.
+//! `cargo xtask conformance --fleet` builds the program. The tests use the server from the kubeconfig
+//! `PINTLE_FLEET_KUBECONFIG` if it is set, and the embedded server otherwise.
 
 mod proxy;
 
@@ -25,13 +25,13 @@ struct Process {
     is_paused: bool,
 }
 
-/// A disruption of the leader. The disruption ends when another process leads.
+/// A disruption of the leader. It ends when another process has become the leader.
 #[derive(Clone, Copy, Debug)]
 enum Disruption {
     Kill,
-    /// Closes the standard input of the process. The process then releases the lease.
+    /// Closes the standard input of the process, which makes the process release the lease.
     Stop,
-    /// Sends SIGSTOP. When another process leads, sends SIGCONT.
+    /// Sends SIGSTOP. Sends SIGCONT when another process has become the leader.
     Pause,
     Disconnect,
 }
@@ -44,7 +44,7 @@ struct Fleet {
     go: Option<PathBuf>,
     started: usize,
     processes: Vec<Process>,
-    /// The identities and log files of all processes, including processes that have ended.
+    /// The identities and log files of all processes, including processes that have exited.
     logs: Vec<(String, PathBuf)>,
 }
 
@@ -67,7 +67,7 @@ impl Fleet {
         self.processes.push(Process { identity, is_ours, child, log, proxy, is_paused: false });
     }
 
-    /// Waits until a process other than `other_than` acts as the leader. Returns the index of the new leader.
+    /// Waits until a process other than `other_than` acts as the leader, and returns its index.
     async fn leader(&self, other_than: Option<&str>) -> usize {
         let begin = Instant::now();
         let log_length = |process: &Process| fs::metadata(&process.log).map_or(0, |log| log.len());
@@ -87,8 +87,8 @@ impl Fleet {
     async fn disrupt(&mut self, disruption: Disruption) {
         let index = self.leader(None).await;
         let leader = &mut self.processes[index];
-        // After a pause, client-go's elector acts until a renewal fails, possibly at the same time as another leader.
-        // This behavior is known, so the test kills client-go's processes instead of pausing them.
+        // After a pause, client-go's elector continues to act until a renewal fails, possibly at the same time as the
+        // new leader. The tests tolerate this known behavior by killing client-go processes instead of pausing them.
         let disruption = match disruption {
             Disruption::Pause if !leader.is_ours => Disruption::Kill,
             disruption => disruption,
@@ -107,7 +107,7 @@ impl Fleet {
             Disruption::Disconnect => leader.proxy.cut(false),
             Disruption::Kill | Disruption::Stop => {}
         }
-        // A process with client-go's elector ends when it loses the leadership.
+        // A client-go process exits when it loses the leadership.
         if !leader.is_ours || !matches!(disruption, Disruption::Disconnect) {
             leader.child.wait().unwrap();
             self.processes.remove(index);
@@ -115,11 +115,13 @@ impl Fleet {
         }
     }
 
-    /// Returns the first action, the last action and the leader of each term, sorted by the first action.
+    /// Returns the times of the first and last action of each term and the identity of its leader, sorted by the first
+    /// action.
     fn terms(&self) -> Vec<(u128, u128, String)> {
         let mut terms = Vec::new();
         for (identity, log) in &self.logs {
-            // A process that has never led has no log. The log of a killed process may end with an incomplete line.
+            // A process that has never been the leader has no log. The log of a killed process may end with an
+            // incomplete line.
             let text = fs::read_to_string(log).unwrap_or_default();
             let whole = text.rfind('\n').map_or("", |end| &text[..=end]);
             for term in whole.split("term\n").map(str::trim).filter(|term| !term.is_empty()) {
@@ -178,7 +180,7 @@ async fn killed_paused_and_disconnected_processes_never_overlap() {
         fleet.disrupt(disruption).await;
     }
     fleet.leader(None).await;
-    // All paused processes have continued, so the logs contain all actions.
+    // All paused processes have resumed, so the logs contain all actions.
     fleet.processes.clear();
     let terms = fleet.terms();
     for pair in terms.windows(2) {

@@ -1,4 +1,4 @@
-//! Tests that start processes of this crate, and a comparison with a peer that only this crate depends on.
+//! Tests that start the programs of this crate, and a comparison with the crate `cel`.
 
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 

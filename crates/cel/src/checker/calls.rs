@@ -49,8 +49,7 @@ impl Checker<'_> {
         self.resolve(id, plain, &candidates, None, args)
     }
 
-    /// Turns a method call such as `a.b.f(x)` into a call of the function `a.b.f`, if a function with this qualified
-    /// name exists.
+    /// Converts a method call such as `a.b.f(x)` to a call of the function `a.b.f` if this function exists.
     fn qualify(&mut self, id: Id, name: &str, args: &[Id]) {
         let kind = Kind::Call { function: name.into(), target: None, args: args.to_vec() };
         self.ast.exprs[id as usize].kind = kind;

@@ -12,14 +12,16 @@ const MAX_STEPS: u32 = 4_000_000;
 #[derive(Default)]
 pub(super) struct Inference {
     known: HashMap<Arc<str>, Type>,
-    /// The previous types of the parameters that the current unification has changed. A failed unification restores these types.
+    /// The previous types of the parameters changed by the current unification. If the unification fails, these types
+    /// are restored.
     trail: Vec<(Arc<str>, Option<Type>)>,
     fresh: u32,
     steps: u32,
 }
 
 impl Inference {
-    /// Returns `true` if the inference has exceeded its maximum number of steps. Beyond this limit, the results are arbitrary.
+    /// Returns `true` if the inference has exceeded its maximum number of steps. In this case, the inferred types are
+    /// meaningless.
     pub(super) fn is_exhausted(&self) -> bool {
         self.steps > MAX_STEPS
     }
@@ -35,12 +37,13 @@ impl Inference {
         Type::Param(name)
     }
 
-    /// Returns `true` and records the inferred type parameters if a `right` value can be used where a `left` value is expected.
+    /// Returns `true` if a value of type `right` can be used where type `left` is expected, and records the inferred
+    /// type parameters.
     pub(super) fn assignable(&mut self, left: &Type, right: &Type) -> bool {
         self.attempt(|inference| inference.unify(left, right))
     }
 
-    /// Works like [`assignable`](Self::assignable), but for two lists of types.
+    /// Like [`assignable`](Self::assignable), but for two lists of types.
     pub(super) fn all_assignable(&mut self, left: &[Type], right: &[Type]) -> bool {
         left.len() == right.len()
             && self.attempt(|inference| left.iter().zip(right).all(|(left, right)| inference.unify(left, right)))
@@ -102,7 +105,8 @@ impl Inference {
         }
     }
 
-    /// Binds the type parameter `name` to `other`. Returns whether the binding is possible, and whether the parameter already had a type.
+    /// Binds the type parameter `name` to `other`. Returns whether the binding is valid, and whether the parameter
+    /// already had a type.
     fn bind(&mut self, other: &Type, param: &Type, name: &Arc<str>) -> (bool, bool) {
         if other == param {
             return (true, true);

@@ -34,7 +34,7 @@ impl Checker<'_> {
         }
     }
 
-    /// Returns the type inside an optional list or map item such as `?a`.
+    /// Returns the inner type of an optional list or map item such as `?a`.
     fn unwrapped(&mut self, id: Id, optional: bool, found: Type) -> Type {
         match found {
             Type::Optional(inner) if optional => (*inner).clone(),
@@ -47,8 +47,8 @@ impl Checker<'_> {
         }
     }
 
-    /// Returns a list literal's item type after adding an item of
-    /// type `found`. A later check reports lists of mixed types.
+    /// Returns the item type of a list literal after adding an item of type `found`. Lists of mixed types are reported
+    /// by a later check.
     fn join(&mut self, joined: Option<Type>, found: Type) -> Type {
         match joined {
             None => found,

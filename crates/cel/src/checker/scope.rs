@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use crate::types::Type;
 
-/// The variables of all comprehensions that enclose the current expression.
+/// The variables of all enclosing comprehensions.
 #[derive(Default)]
 pub(super) struct Scopes {
     names: Vec<Arc<str>>,

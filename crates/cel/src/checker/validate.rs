@@ -1,4 +1,4 @@
-//! Checks literals after the type check.
+//! Validates literals after the type check.
 
 use super::{Checked, MAX_VISITS};
 use crate::ast::{Id, Kind, Literal};
@@ -9,8 +9,8 @@ use crate::source::{Findings, Issue};
 use crate::types::Type;
 use crate::value::Value;
 
-/// Reports literals that cannot be converted, invalid patterns, invalid format strings, and lists and maps of mixed
-/// types.
+/// Reports literals with failing conversions, invalid regular expressions, invalid format strings, and lists and maps
+/// of mixed types.
 pub(super) fn literals(checked: &Checked, issues: &mut Findings) {
     let mut check = Check { checked, issues, visits: 0 };
     check.expr(checked.ast.root, false);
@@ -32,7 +32,7 @@ impl Check<'_> {
         self.report(id, format!("expected type '{}' but found '{}'", expected.in_messages(), found.in_messages()));
     }
 
-    /// The arguments of `format` may contain lists and maps of mixed types.
+    /// Lists and maps of mixed types are allowed in the arguments of `format`.
     fn expr(&mut self, id: Id, in_format: bool) {
         self.visits += 1;
         if self.visits > MAX_VISITS {
@@ -143,7 +143,7 @@ impl Check<'_> {
         }
     }
 
-    /// Returns `arg` if the format clause, such as `%d`, rejects its type. If the clause rejects only a nested item, returns that item.
+    /// Returns the expression whose type the format clause, such as `%d`, rejects: `arg` itself or a nested item.
     fn refused(&self, clause: Clause, arg: Id) -> Option<Id> {
         let found = self.checked.type_of(arg);
         let accepted = match clause {
@@ -156,7 +156,8 @@ impl Check<'_> {
         (!accepted && *found != Type::Dyn).then_some(arg)
     }
 
-    /// Returns the argument or the nested item that `%s` rejects. The recursion is bounded because the depth of the tree is limited.
+    /// Returns the argument or the nested item that `%s` rejects. The recursion is bounded by the maximum depth of the
+    /// tree.
     fn refused_text(&self, arg: Id) -> Option<Id> {
         match self.checked.type_of(arg) {
             Type::Optional(_) | Type::Object(_) | Type::Opaque(_) | Type::Param(_) | Type::Error => return Some(arg),

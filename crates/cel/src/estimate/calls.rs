@@ -6,7 +6,7 @@ use crate::ast::{Id, Kind, Literal, operator};
 use crate::cost::is_text_order;
 use crate::types::Type;
 
-/// The estimated cost of a function call, without the costs of evaluating its arguments.
+/// The estimated cost of a function call, excluding the evaluation of its arguments.
 struct Estimate {
     cost: CostRange,
     size: Option<CostRange>,
@@ -116,7 +116,7 @@ impl Estimator<'_> {
             ("string_format", Some(target), _) => Estimate::of(self.text(target)),
             ("string_to_bytes", _, [arg]) => {
                 let size = self.size_or_unknown(*arg);
-                // The multiplication wraps around on overflow, as in cel-go, which does not check for overflow.
+                // The multiplication wraps around on overflow, as in cel-go.
                 Estimate::sized(size.scaled(0.1), CostRange { max: size.max.wrapping_mul(4), ..size })
             }
             ("bytes_to_string", _, [arg]) => {
@@ -186,7 +186,7 @@ impl Estimator<'_> {
         size.times(size)
     }
 
-    /// Returns the value of an integer literal, or `otherwise` for other expressions. A negative literal counts as 0.
+    /// Returns the value of an integer literal, or `otherwise` for other expressions. Returns 0 for a negative literal.
     fn literal(&self, id: Id, otherwise: u64) -> u64 {
         match self.checked.ast.kind(id) {
             Kind::Literal(Literal::Int(number)) => u64::try_from(*number).unwrap_or(0),
@@ -212,7 +212,7 @@ impl Estimator<'_> {
             ("replace", Some(target), [old, new, ..]) => self.replace(target, *old, *new),
             ("split", Some(target), args) => {
                 let size = self.size_or_unknown(target);
-                // As in kube-apiserver, a negative integer literal is converted to an unsigned number and wraps around.
+                // As in kube-apiserver, a negative limit wraps around to a large unsigned number.
                 let max = match args.get(1).map(|limit| self.checked.ast.kind(*limit)) {
                     Some(Kind::Literal(Literal::Int(limit))) => *limit as u64,
                     _ => size.max,
@@ -249,7 +249,7 @@ impl Estimator<'_> {
         Estimate::of(cost)
     }
 
-    /// Returns the type and the size of a list's items, or `None` if the item type is unknown.
+    /// Returns the type and size of the items of a list, or `None` if the item type is unknown.
     fn item(&self, list: Id) -> Option<(Type, CostRange)> {
         let items = match self.checked.type_of(list) {
             Type::List(items) | Type::Optional(items) => (**items).clone(),

@@ -8,7 +8,7 @@ use crate::ast::{Id, Kind, Literal};
 use crate::schema::Schema;
 use crate::types::Type;
 
-/// The part of the caller's data that an expression reads its value from.
+/// The origin of an expression's value in the caller's data.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Place<'e> {
     /// The value does not come from the caller's data.
@@ -16,13 +16,13 @@ pub(super) enum Place<'e> {
     Schema(&'e Schema),
     /// The keys of a map.
     Keys,
-    /// The value comes from a part of the data without a schema.
+    /// The value comes from data without a schema.
     NoSchema,
 }
 
 impl<'e> Place<'e> {
-    /// Returns the part of the data to which `step`, such as a field name, leads from this part. As in kube-apiserver,
-    /// the first step of a path always leads to the root of the data.
+    /// Returns the origin of the value that `step`, such as a field name, selects from this value. As in
+    /// kube-apiserver, the first step of a path always selects the root of the data.
     pub(super) fn step(self, step: &str, root: Option<&'e Schema>) -> Self {
         match (self, root) {
             (Self::Outside, Some(root)) => Self::Schema(root),
@@ -66,7 +66,7 @@ pub(super) struct LocalVariable<'e> {
     pub(super) entries: Option<EntrySize>,
 }
 
-/// The variables of all comprehensions that enclose the current expression.
+/// The variables of all enclosing comprehensions.
 #[derive(Default)]
 pub(super) struct Scopes<'e>(HashMap<Arc<str>, Vec<LocalVariable<'e>>>);
 
@@ -94,7 +94,7 @@ impl<'e> Estimator<'e> {
         self.places.get(&id).copied().unwrap_or(Place::Outside)
     }
 
-    /// Creates a comprehension variable with the place and size of an expression's value.
+    /// Creates a comprehension variable with the origin and size of an expression's value.
     pub(super) fn variable_like(&mut self, id: Id) -> LocalVariable<'e> {
         LocalVariable { place: self.place(id), size: self.size(id), entries: self.entry_size(id) }
     }
@@ -124,7 +124,7 @@ impl<'e> Estimator<'e> {
         self.size(id).unwrap_or(CostRange::UNKNOWN)
     }
 
-    /// Returns the size range of an expression's value, or `None` if the size is unknown and unlimited.
+    /// Returns the range of possible sizes of an expression's value, or `None` if the size is unbounded.
     pub(super) fn size(&mut self, id: Id) -> Option<CostRange> {
         if let Some(size) = self.sizes.get(&id) {
             return Some(*size);

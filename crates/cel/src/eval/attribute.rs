@@ -74,8 +74,8 @@ impl<'a, 'e> Evaluator<'a, 'e> {
         Ok(if optional { Value::some(value) } else { value })
     }
 
-    /// Resolves a path of field names, such as `object.spec.name`, in the caller's data. Creates a value only for the
-    /// last field. Returns `None` if the attribute is not a path of field names or if a field is absent.
+    /// Resolves a path of field names, such as `object.spec.name`, in the caller's data without creating values for
+    /// intermediate fields. Returns `None` if the attribute is not a path of field names, or if a field is absent.
     fn path(&self, attribute: &'e Attribute) -> Option<Value<'a>> {
         let base = match &attribute.base {
             Base::Variable(name) => self.variables.known(name)?,
@@ -105,13 +105,13 @@ impl<'a, 'e> Evaluator<'a, 'e> {
             _ => return Err(Failure::no_overload()),
         };
         match branch {
-            // Reading a variable costs nothing if the variable is the whole branch of a conditional expression.
+            // A branch of a conditional expression that consists of only a variable costs nothing.
             Plan::Attribute(attribute) => self.attribute(attribute, false),
             branch => self.eval(branch),
         }
     }
 
-    /// Applies a qualifier, such as `.name` or `[0]`, to a value and adds the cost.
+    /// Applies a qualifier, such as `.name` or `[0]`, to a value and adds its cost.
     fn qualified(
         &mut self,
         value: Value<'a>,
@@ -151,7 +151,7 @@ impl<'a, 'e> Evaluator<'a, 'e> {
 }
 
 impl Qualifier {
-    /// Returns the field name of a qualifier. Returns `None` for an optional or computed qualifier.
+    /// Returns the field name of a qualifier, or `None` if the qualifier is optional or computed.
     fn name(&self) -> Option<&str> {
         match &self.key {
             QualifierKey::Const(Value::String(name)) if !self.optional => Some(name),
@@ -160,7 +160,7 @@ impl Qualifier {
     }
 }
 
-/// Returns the result of an attribute if a value before its last qualifier is absent. For `has`, the result is `false`.
+/// Returns the result of an attribute with an absent intermediate value. For `has`, the result is `false`.
 fn test_result<'a>(attribute: &Attribute, absent: Value<'a>) -> Value<'a> {
     if attribute.test_only { Value::Bool(false) } else { absent }
 }

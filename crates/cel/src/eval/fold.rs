@@ -6,7 +6,7 @@ use crate::plan::{Append, Insert, PlannedFold};
 use crate::value::{Key, Value};
 
 impl<'a, 'e> Evaluator<'a, 'e> {
-    /// Returns the value of a comprehension variable. The first read of an accumulator computes its initial value.
+    /// Returns the value of a comprehension variable. The initial value of an accumulator is computed on first access.
     pub(super) fn local(&mut self, slot: usize) -> Evaluated<'a> {
         if let Some(value) = &self.slots[slot] {
             return value.clone();
@@ -24,8 +24,8 @@ impl<'a, 'e> Evaluator<'a, 'e> {
     pub(super) fn fold(&mut self, fold: &'e PlannedFold) -> Evaluated<'a> {
         let range = self.eval(&fold.range)?;
         let slot = fold.slot;
-        // Save the slot's content and initial value. If this comprehension is part
-        // of another comprehension's initial value, both may use the same slot.
+        // Save the content and initial value of the slot. A comprehension inside the initial value of another
+        // comprehension may share its slot.
         let before = (self.slots[slot].take(), self.inits[slot].replace(&fold.init));
         let iterated = self.iterate(fold, &range);
         let result = iterated.and_then(|()| self.eval(&fold.result));
@@ -70,7 +70,7 @@ impl<'a, 'e> Evaluator<'a, 'e> {
         }
     }
 
-    /// Evaluates the loop condition and the loop step for one item. Returns `true` if the loop continues.
+    /// Evaluates the loop condition and the loop step for one item. Returns `true` if the loop must continue.
     fn round(
         &mut self,
         fold: &'e PlannedFold,
@@ -96,7 +96,7 @@ impl<'a, 'e> Evaluator<'a, 'e> {
         Ok(true)
     }
 
-    /// Evaluates `@result + [item]`, which appends to the accumulator, without copying the accumulated list.
+    /// Evaluates `@result + [item]` by appending to the accumulated list in place.
     pub(super) fn append(&mut self, append: &'e Append) -> Evaluated<'a> {
         let list = self.local(append.slot);
         self.meter.pay(1)?;
@@ -107,8 +107,8 @@ impl<'a, 'e> Evaluator<'a, 'e> {
         self.meter.pay(if append.constant { 1 } else { 1 + CREATE_LIST })?;
         match (list, item) {
             (Ok(Value::List(mut list)), Ok(item)) => {
-                // Take the list out of its slot, because a second reference would
-                // force a copy. The caller stores the result in the slot again.
+                // Remove the list from its slot, because a second reference would force a copy. The caller puts the
+                // result back into the slot.
                 self.slots[append.slot] = None;
                 list.push(item);
                 Ok(Value::List(list))
@@ -118,7 +118,7 @@ impl<'a, 'e> Evaluator<'a, 'e> {
         }
     }
 
-    /// Evaluates `cel.@mapInsert(@result, …)`, which adds to the accumulator, without copying the accumulated map.
+    /// Evaluates `cel.@mapInsert(@result, …)` by inserting into the accumulated map in place.
     pub(super) fn insert(&mut self, insert: &'e Insert) -> Evaluated<'a> {
         let map = self.local(insert.slot);
         self.meter.pay(1)?;

@@ -1,4 +1,4 @@
-//! Generates expressions from bytes. The generated expressions call all functions with arguments of the right types.
+//! Generates expressions from bytes. The generated expressions call every function with arguments of the right types.
 
 use std::sync::Arc;
 
@@ -7,11 +7,11 @@ use crate::types::Type;
 
 /// The maximum nesting depth.
 const DEPTH: usize = 5;
-/// The maximum length of a generated expression. A limit on the nesting depth alone would allow very long expressions.
+/// The maximum length of a generated expression.
 const LENGTH: usize = 4_000;
 
-/// Generates an expression from the bytes. Each byte selects one
-/// alternative. After the last byte, always selects the first alternative.
+/// Generates an expression from the bytes. Each byte selects one alternative. The first alternative is selected when no
+/// bytes are left.
 pub(super) fn expression(bytes: &[u8]) -> String {
     let mut writer = Writer { bytes, text: String::new() };
     let wanted = writer.any_type();
@@ -25,7 +25,7 @@ struct Writer<'b> {
 }
 
 impl Writer<'_> {
-    /// Returns a number less than `count`. The next byte selects the number.
+    /// Consumes a byte and returns a number less than `count`.
     fn choose(&mut self, count: usize) -> usize {
         let mut take = || {
             let (first, rest) = self.bytes.split_first()?;
@@ -124,7 +124,7 @@ impl Writer<'_> {
         self.text.push(')');
     }
 
-    /// Writes an operator call: the operator's symbols, such as `?` and `:`, with the arguments between them.
+    /// Writes a call of an operator by placing the arguments between its symbols, such as `?` and `:`.
     fn pieces(&mut self, pieces: &[&str], args: &[Type], depth: usize) {
         for (index, piece) in pieces.iter().enumerate() {
             self.text.push_str(piece);
@@ -275,7 +275,7 @@ impl Writer<'_> {
     }
 }
 
-/// Returns `true` if a function with the result type `result` can return a value of type `wanted`.
+/// Returns `true` if the result type `result` can be instantiated as `wanted`.
 fn returns(result: &Type, wanted: &Type) -> bool {
     match (result, wanted) {
         (Type::Param(_), _) | (Type::Dyn, _) => true,
@@ -285,7 +285,7 @@ fn returns(result: &Type, wanted: &Type) -> bool {
     }
 }
 
-/// Binds a function's type parameters so that the function returns the type `wanted`.
+/// Binds the type parameters of a function to make its result type `wanted`.
 fn learn(result: &Type, wanted: &Type, known: &mut Vec<(Arc<str>, Type)>) {
     match (result, wanted) {
         (Type::Param(name), _) => known.push((name.clone(), wanted.clone())),

@@ -93,7 +93,7 @@ fn joined<'a>(meter: &mut Meter, left: &str, right: &str) -> Result<Value<'a>, F
     Ok(Value::String(crate::value::Text::Owned(Arc::from(text))))
 }
 
-/// Concatenates two lists. As in server-side apply, the operator `+` merges sets and keyed lists.
+/// Concatenates two lists. Lists that are sets or maps in the schema are merged, as in server-side apply.
 fn add_lists<'a>(meter: &mut Meter, left: &List<'a>, right: &List<'a>) -> Result<List<'a>, Failure> {
     let (kind, Some(schema)) = (left.kind(), left.schema()) else { return Ok(left.clone().join(right.clone())) };
     meter.items(left.len().saturating_add(right.len()))?;
@@ -224,8 +224,8 @@ fn contained<'a>(meter: &mut Meter, args: &[Value<'a>]) -> Returned<'a> {
     }
 }
 
-/// Returns whether an item of `list` equals `value`. In a list with a schema,
-/// a failed comparison is an error unless another item equals `value`.
+/// Returns whether an item of `list` equals `value`. If no item is equal and a comparison failed, returns the error,
+/// but only for a list with a schema.
 pub(super) fn contains<'a>(meter: &mut Meter, list: &List<'a>, value: &Value<'a>) -> Result<bool, Failure> {
     let strict = list.schema().is_some();
     let mut failure = None;

@@ -1,4 +1,4 @@
-//! Functions of IP addresses with a prefix length.
+//! Functions for CIDRs, which are IP addresses with a prefix length.
 
 use super::{Function, Returned, one_text};
 use crate::error::Failure;
@@ -35,7 +35,7 @@ fn contains_ip<'a>(_: &mut Meter, args: &[Value<'a>]) -> Returned<'a> {
         [Value::Opaque(Opaque::Cidr(cidr)), Value::Opaque(Opaque::Ip(address))] => {
             Some(Ok(Value::Bool(cidr.contains(*address))))
         }
-        // As in kube-apiserver, the message does not say why the text is invalid.
+        // As in kube-apiserver, the error message does not say why the address is invalid.
         [Value::Opaque(Opaque::Cidr(cidr)), Value::String(text)] => {
             let address = ip::parse(text).map_err(|_| Failure::no_overload());
             Some(address.map(|address| Value::Bool(cidr.contains(address))))

@@ -7,7 +7,7 @@ use crate::meter::Meter;
 use crate::value::{Key, Map, Value};
 
 const DEFAULT_PRECISION: usize = 6;
-/// The maximum number of digits that a floating-point number can have after the decimal point.
+/// The maximum number of digits of a floating-point number after the decimal point.
 const MAX_DIGITS: usize = 1_100;
 /// The maximum depth of lists and maps that can be converted to text.
 const MAX_DEPTH: usize = 64;
@@ -26,13 +26,13 @@ pub(crate) enum Clause {
 pub(crate) enum FormatError {
     /// The format string is invalid.
     Format(String),
-    /// The argument has a type that the clause does not accept.
+    /// The clause does not accept the type of the argument.
     Argument(String),
     Other(Failure),
 }
 
 impl Clause {
-    /// Returns the error message for an argument whose type the clause does not accept.
+    /// Returns the error message for an argument of type `found`, which the clause does not accept.
     pub(crate) fn refusal(self, found: &str) -> String {
         let rule = match self {
             Self::String => {
@@ -50,8 +50,8 @@ impl Clause {
     }
 }
 
-/// Parses a format string. Calls `each` for every clause and for every text
-/// between clauses. For a clause, `each` also receives the index of the argument.
+/// Parses a format string. Calls `each` with every clause and the index of its argument, and with every text between
+/// clauses.
 pub(crate) fn clauses(
     text: &str,
     args: usize,
@@ -180,14 +180,14 @@ fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// Returns the precision or its default, and counts the work of creating this number of digits.
+/// Returns the precision or its default, and counts the work of writing that many digits.
 fn checked(precision: Option<usize>, meter: &mut Meter) -> Result<usize, FormatError> {
     let precision = precision.unwrap_or(DEFAULT_PRECISION);
     meter.text(precision).map_err(FormatError::Other)?;
     Ok(precision)
 }
 
-/// Returns the number that a floating-point value or a string such as `NaN` represents.
+/// Returns the number of a floating-point value or of a string such as `NaN`.
 fn special(value: &Value<'_>) -> Option<f64> {
     match value {
         Value::Double(number) => Some(*number),
@@ -214,7 +214,7 @@ fn fixed(number: f64, precision: usize) -> String {
     if !number.is_finite() {
         return not_finite(number).into();
     }
-    // A floating-point number has at most `MAX_DIGITS` digits after the decimal point, so any further digits are zeros.
+    // All digits after the first `MAX_DIGITS` are zeros.
     let digits = precision.min(MAX_DIGITS);
     let text = format!("{number:.digits$}");
     let (sign, text) = text.strip_prefix('-').map_or(("", &*text), |text| ("-", text));
@@ -234,8 +234,8 @@ fn fixed(number: f64, precision: usize) -> String {
     grouped
 }
 
-/// Writes a number as `1.052033×10⁰³`. As in cel-go, the precision sets the minimum width, and the number always has
-/// six digits after the decimal point.
+/// Writes a number as `1.052033×10⁰³`. As in cel-go, the number always has six digits after the decimal point, and the
+/// precision is used as the minimum width.
 fn scientific(number: f64, width: usize) -> String {
     let text = if number.is_finite() { raised(number) } else { not_finite(number).into() };
     let missing = width.saturating_sub(text.chars().count());
@@ -272,7 +272,7 @@ fn in_text(failure: Failure, value: &Value<'_>) -> FormatError {
     }
 }
 
-/// Writes the argument of `%s`. The error message is empty if values of this type cannot be converted to text.
+/// Writes the argument of `%s`. The error message is empty if the type has no conversion to text.
 fn plain(value: &Value<'_>, output: &mut String, depth: usize, meter: &mut Meter) -> Result<(), Failure> {
     match value {
         Value::List(_) | Value::Map(_) => nested(value, output, depth, meter),

@@ -71,12 +71,13 @@ fn is_ordered(value: &Value<'_>) -> bool {
     arithmetic::supports(operator::LESS, value)
 }
 
-/// Compares two list items. As in kube-apiserver, returns `None` if the items have no order, for example because an item is NaN.
+/// Compares two list items. As in kube-apiserver, returns `None` if the items cannot be ordered, for example because
+/// one of them is NaN.
 fn comparison(left: &Value<'_>, right: &Value<'_>) -> Result<Option<Ordering>, Failure> {
     if is_ordered(left) { Ok(left.compare(right).ok()) } else { Err(Failure::no_overload()) }
 }
 
-/// Returns the implementation of the function `sum` for the given signature. The signature determines whether the sum of an empty
+/// Returns the implementation of `sum` for the given signature. The signature determines whether the sum of an empty
 /// list is an integer, a floating-point number or a duration.
 pub(super) fn sum_of(overload: Option<&str>) -> Function {
     match overload {
@@ -178,7 +179,7 @@ fn flatten<'a>(meter: &mut Meter, args: &[Value<'a>]) -> Returned<'a> {
     Some(flattened(meter, list, depth).map(Value::list))
 }
 
-/// Flattens a list without recursion, because data can be deeply nested.
+/// Flattens a list iteratively, because data can be deeply nested.
 fn flattened<'a>(meter: &mut Meter, list: &List<'a>, depth: i64) -> Result<Vec<Value<'a>>, Failure> {
     let mut flat = Vec::new();
     let mut pending = vec![items(meter, list)?.into_iter()];
@@ -229,7 +230,8 @@ fn sorted<'a>(meter: &mut Meter, list: Vec<Value<'a>>, keys: Vec<Value<'a>>) -> 
     Ok(Value::list(pairs.into_iter().map(|(_, item)| item).collect()))
 }
 
-/// Compares two values of the same type, with NaN last. The order must be total, because a sort by an inconsistent order can panic.
+/// Compares two values of the same type, with NaN last. The order is total, because a sort by an inconsistent order can
+/// panic.
 fn total_order(left: &Value<'_>, right: &Value<'_>) -> Ordering {
     let is_nan = |value: &Value<'_>| matches!(value, Value::Double(number) if number.is_nan());
     left.compare(right).unwrap_or_else(|_| is_nan(left).cmp(&is_nan(right)))
@@ -238,7 +240,7 @@ fn total_order(left: &Value<'_>, right: &Value<'_>) -> Ordering {
 fn range<'a>(meter: &mut Meter, args: &[Value<'a>]) -> Returned<'a> {
     let [Value::Int(count)] = args else { return None };
     let count = (*count).max(0);
-    // Each item costs one unit, so fail before creating a list that exceeds the budget.
+    // Each item costs one unit. Fail before creating a list that would exceed the budget.
     if count.unsigned_abs() > meter.left() {
         return Some(Err(Failure::Budget));
     }
@@ -255,7 +257,7 @@ fn reverse<'a>(meter: &mut Meter, args: &[Value<'a>]) -> Returned<'a> {
 
 fn distinct<'a>(meter: &mut Meter, args: &[Value<'a>]) -> Returned<'a> {
     with_items(meter, args, |items, meter| {
-        // The call costs twice the square of the length. Fail early if this cost exceeds the budget.
+        // The cost of the call is twice the square of the length. Fail early if the square alone exceeds the budget.
         if (items.len() as u64).saturating_pow(2) > meter.left() {
             return Err(Failure::Budget);
         }

@@ -58,7 +58,7 @@ fn all(meter: &mut Meter, text: &str, pattern: &str, limit: usize) -> Result<Vec
     let mut found = Vec::new();
     for part in regex.find_iter(text).take(limit) {
         meter.text(part.len().saturating_add(ITEM))?;
-        // The search for the next match may read the whole remaining text, so count this work.
+        // Count the work of searching the whole remaining text for the next match.
         meter.search(text.len() - part.end(), &pattern)?;
         found.push(part.as_str().to_string());
     }

@@ -22,7 +22,7 @@ pub(super) fn function(name: &str) -> Option<Function> {
 
 fn number<'a>(args: &[Value<'a>], part: impl FnOnce(&Version) -> u64) -> Returned<'a> {
     match args {
-        // As in Go, the conversion to a signed number can overflow and wrap around.
+        // As in Go, the conversion to a signed number wraps around on overflow.
         [Value::Opaque(Opaque::Semver(version))] => Some(Ok(Value::Int(part(version) as i64))),
         _ => None,
     }

@@ -29,7 +29,7 @@ pub(super) fn function(name: &str) -> Option<Function> {
     })
 }
 
-/// Returns `true` if Go's `strings.TrimSpace` removes the character.
+/// Returns `true` if `strings.TrimSpace` in Go removes the character.
 fn is_space(c: char) -> bool {
     matches!(c, '\t' | '\n' | '\u{b}' | '\u{c}' | '\r' | ' ' | '\u{85}' | '\u{a0}')
         || !c.is_ascii() && c.is_whitespace()
@@ -104,7 +104,7 @@ fn find_last(text: &str, part: &str, from: Option<i64>) -> Result<i64, Failure> 
         return out_of_range(from);
     }
     let Some(start) = offset(text, from).filter(|start| *start < text.len()) else { return Ok(-1) };
-    // Search `part.len()` bytes beyond `from`, to find an occurrence that begins at `from`.
+    // Search up to `part.len()` bytes beyond `from`, because a match may begin at `from`.
     let end = (start + part.len()).min(text.len());
     let end = (end..=text.len()).find(|end| text.is_char_boundary(*end)).unwrap_or(text.len());
     let found = text[..end].rmatch_indices(part).map(|(found, _)| found).find(|found| *found <= start);
@@ -156,7 +156,7 @@ fn split<'a>(meter: &mut Meter, args: &[Value<'a>]) -> Returned<'a> {
         _ => return None,
     };
     let limit = usize::try_from(limit).unwrap_or(usize::MAX);
-    // If the separator is empty, each item of the result is one character.
+    // An empty separator splits the text into characters.
     let parts = if separator.is_empty() { text.len() } else { text.matches(&**separator).count() + 1 };
     if let Err(failure) = meter.text(text.len().saturating_add(parts.min(limit).saturating_mul(ITEM))) {
         return Some(Err(failure));
@@ -215,7 +215,7 @@ fn join<'a>(meter: &mut Meter, args: &[Value<'a>]) -> Returned<'a> {
     Some(Ok(text.into()))
 }
 
-/// The maximum length of the string that `join` returns. The cost of a longer string exceeds any budget.
+/// The maximum length of the result of `join`. A longer result exceeds any budget.
 const MAX_JOINED: usize = 16 << 20;
 
 fn quote(text: &str) -> String {

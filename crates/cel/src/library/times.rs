@@ -1,4 +1,4 @@
-//! Functions for the parts of timestamps and durations, such as the year.
+//! Functions that return parts of timestamps and durations, such as the year.
 
 use super::{Function, Returned};
 use crate::meter::Meter;

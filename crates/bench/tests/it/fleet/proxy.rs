@@ -1,5 +1,5 @@
-//! A network proxy between a process and the server. While the network is cut, the proxy accepts data but does not
-//! forward the data.
+//! A network proxy between a process and the server. While the network is cut, the proxy accepts data without
+//! forwarding it.
 
 use std::net::SocketAddr;
 
