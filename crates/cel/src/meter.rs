@@ -107,7 +107,7 @@ impl Meter {
         self.work((steps as u64).saturating_mul(STEP))
     }
 
-    /// Returns a compiled pattern. If the pattern is invalid, the error message begins with `prefix`.
+    /// Returns a compiled pattern. The error message for an invalid pattern begins with `prefix`.
     pub(crate) fn pattern(&mut self, pattern: &str, prefix: &str) -> Result<Arc<Pattern>, Failure> {
         let known = self.known.as_ref().and_then(|known| known.get(pattern));
         if let Some(known) = known.or_else(|| self.patterns.get(pattern)) {

@@ -1,12 +1,11 @@
-//! The trait for data that expressions read without a copy.
+//! A trait for data that expressions read without copying.
 
 use std::fmt;
 
 /// A node in a tree of data, such as a JSON value.
 ///
-/// The evaluator reads nodes by reference and copies only data that becomes part of a
-/// result. This crate implements the trait for [`pintle_json::Json`] and
-/// [`serde_json::Value`]. Implement these methods to let expressions read your own type:
+/// The evaluator borrows nodes, and copies data only into results. This crate implements the trait for
+/// [`pintle_json::Json`] and [`serde_json::Value`]. To use your own type in expressions, implement these methods:
 ///
 /// ```
 /// use pintle_cel::{Node, Scalar};
@@ -41,7 +40,7 @@ use std::fmt;
 /// }
 /// ```
 pub trait Node: fmt::Debug + Sync {
-    /// Returns the value of a scalar, or the kind of a list or map.
+    /// Returns the value of a scalar, or says that the node is a list or a map.
     fn scalar(&self) -> Scalar<'_>;
 
     /// Returns the number of list items or map fields.
@@ -59,7 +58,7 @@ pub trait Node: fmt::Debug + Sync {
         None
     }
 
-    /// Returns the map field with this name.
+    /// Returns the field `name` of a map.
     fn field(&self, _name: &str) -> Option<&dyn Node> {
         None
     }
@@ -70,7 +69,7 @@ pub trait Node: fmt::Debug + Sync {
     }
 }
 
-/// The value of a scalar [`Node`], or the kind of a list or map.
+/// The value of a scalar [`Node`], or a variant for a list or a map.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Scalar<'a> {
     /// `null`.
@@ -81,13 +80,13 @@ pub enum Scalar<'a> {
     Int(i64),
     /// A non-negative integer that exceeds `i64::MAX`.
     Uint(u64),
-    /// A number with a fraction or an exponent.
+    /// A number with a decimal point or an exponent.
     Double(f64),
     /// A string.
     String(&'a str),
     /// A list.
     List,
-    /// A map whose keys are strings.
+    /// A map with string keys.
     Map,
 }
 

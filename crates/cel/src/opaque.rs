@@ -1,4 +1,4 @@
-//! Values of types from Kubernetes' libraries.
+//! Values of the types from the Kubernetes libraries.
 
 pub(crate) mod authorizer;
 pub(crate) mod cidr;
@@ -26,7 +26,7 @@ use crate::types::Type;
 pub enum Opaque {
     /// An IP address.
     Ip(IpAddr),
-    /// An IP address with a prefix length.
+    /// An IP address with a prefix length, such as `10.0.0.0/8`.
     Cidr(Cidr),
     /// A resource quantity.
     Quantity(Arc<Quantity>),
@@ -36,7 +36,7 @@ pub enum Opaque {
     Url(Arc<Url>),
     /// A named string format.
     Format(&'static NamedFormat),
-    /// A permission check that the server's authorizer decides.
+    /// A permission check to send to the server's authorizer.
     Authorization(Arc<Authorization>),
     /// An authorizer's decision about a permission check.
     Decision(Arc<Decision>),

@@ -40,14 +40,14 @@ pub(crate) fn parse(text: &str) -> Result<Ast, CompileError> {
 }
 
 enum Stop {
-    /// A syntax error, which the parser has already recorded.
+    /// A syntax error that the parser has already recorded.
     Syntax,
     Limit(String),
 }
 
 type Parsed<T = Id> = Result<T, Stop>;
 
-/// The nesting depth of each of cel-go's grammar rules at the current position.
+/// The current nesting depth of each grammar rule of cel-go.
 #[derive(Clone, Copy, Default)]
 struct Nesting {
     expr: u32,
@@ -60,7 +60,7 @@ struct Parser<'a> {
     tokens: Vec<Lexeme<'a>>,
     next: usize,
     nesting: Nesting,
-    /// For each open bracket, the tokens that may follow its content.
+    /// The tokens that may follow the content of each open bracket.
     closers: Vec<&'static [Token]>,
     builder: Builder,
 }
@@ -78,7 +78,7 @@ impl<'a> Parser<'a> {
         }
     }
 
-    /// Parses an expression. `others` are further tokens that the grammar allows at this position.
+    /// Parses an expression. `others` contains additional tokens that the grammar allows at this position.
     fn expr(&mut self, others: &[Token]) -> Parsed {
         let before = self.nesting;
         enter(&mut self.nesting.expr)?;
@@ -107,7 +107,7 @@ impl<'a> Parser<'a> {
         self.tokens.get(self.next + ahead).map_or(Token::End, |lexeme| lexeme.token)
     }
 
-    /// Returns the current token. The last token is `Token::End`, and `take` never moves past it.
+    /// Returns the current token. After the last token, returns `Token::End`.
     fn current(&self) -> Lexeme<'a> {
         self.tokens[self.next]
     }
@@ -128,7 +128,7 @@ impl<'a> Parser<'a> {
         found
     }
 
-    /// Consumes the required token `token`. As in cel-go, skips one unexpected token before `token`.
+    /// Consumes the required token `token`. As in cel-go, skips a single unexpected token before `token`.
     fn expect(&mut self, token: Token) -> Parsed<Lexeme<'a>> {
         if self.peek() == token {
             return Ok(self.take());
@@ -146,7 +146,7 @@ impl<'a> Parser<'a> {
         Err(self.mismatched(&[token]))
     }
 
-    /// Returns `true` if the current token would be valid after an inserted closing token `closer`.
+    /// Returns `true` if the current token would be valid after a missing token `closer`.
     fn may_follow(&self, closer: Token) -> bool {
         let here = self.peek();
         let outer = self.closers.len().checked_sub(2).map(|index| self.closers[index]);

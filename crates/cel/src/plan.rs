@@ -1,4 +1,4 @@
-//! Converts a checked expression to a plan that the evaluator runs.
+//! Converts a checked expression to a plan for the evaluator.
 
 mod build;
 
@@ -13,7 +13,7 @@ use crate::value::{Key, Value};
 
 pub(crate) use build::plan;
 
-/// An expression's plan, with the data that the evaluator needs to run it.
+/// The plan of an expression, with the data needed to run it.
 #[derive(Debug)]
 pub(crate) struct Planned {
     pub(crate) plan: Plan,
@@ -31,7 +31,7 @@ pub(crate) enum Plan {
     NotEqual(Box<[Plan; 2]>),
     NotStrictlyFalse(Box<Plan>),
     Call(Box<Call>),
-    /// A call of `matches` with a constant pattern.
+    /// A call of `matches` with a constant regular expression.
     Matches(Box<PlannedMatch>),
     List(Vec<PlannedItem>),
     Map(Vec<PlannedEntry>),
@@ -41,9 +41,9 @@ pub(crate) enum Plan {
     OneOf(Box<(Plan, HashSet<Key<'static>>)>),
     OptionalOr(Box<[Plan; 2]>),
     OptionalOrValue(Box<[Plan; 2]>),
-    /// Appends an item to the list that a comprehension builds.
+    /// Appends an item to the accumulated list of a comprehension.
     Append(Box<Append>),
-    /// Adds an entry, or all entries of a map, to the map that a comprehension builds.
+    /// Adds an entry, or all entries of a map, to the accumulated map of a comprehension.
     Insert(Box<Insert>),
 }
 
@@ -71,7 +71,7 @@ pub(crate) struct PlannedObject {
 pub(crate) struct Attribute {
     pub(crate) base: Base,
     pub(crate) qualifiers: Vec<Qualifier>,
-    /// Whether the attribute only tests for presence, as `has(a.b)` does. The result is then a boolean.
+    /// Whether the attribute only tests for presence, as in `has(a.b)`. The result of a presence test is a boolean.
     pub(crate) test_only: bool,
 }
 
@@ -81,7 +81,7 @@ pub(crate) enum Base {
     /// The slot of a comprehension variable.
     Local(usize),
     Value(Plan),
-    /// The operands of `a ? b : c`: the condition, and the values for a true and for a false condition.
+    /// The operands of `a ? b : c`.
     Conditional(Box<[Plan; 3]>),
 }
 
@@ -94,7 +94,7 @@ pub(crate) struct Qualifier {
 #[derive(Debug)]
 pub(crate) enum QualifierKey {
     Const(Value<'static>),
-    /// An attribute. Reading the variable at the start of the attribute costs nothing.
+    /// An attribute. Reading its variable costs nothing.
     Attribute(Attribute),
     Computed(Plan),
 }
@@ -106,7 +106,7 @@ pub(crate) struct Call {
     pub(crate) pricing: Pricing,
     /// The arguments. A receiver comes first.
     pub(crate) args: Vec<Plan>,
-    /// Whether the call ends as soon as an argument fails. A call that ends early adds no cost.
+    /// Whether the evaluation of the call stops at the first failed argument. A call that stops early adds no cost.
     pub(crate) stops_early: bool,
 }
 
@@ -114,7 +114,7 @@ pub(crate) struct Call {
 pub(crate) struct PlannedMatch {
     pub(crate) text: Plan,
     pub(crate) pattern: Arc<Pattern>,
-    /// The pattern's length, if it influences the cost of the call. `None` means a fixed cost.
+    /// The length of the pattern if it affects the cost of the call. `None` means a fixed cost.
     pub(crate) length: Option<u64>,
 }
 
@@ -125,7 +125,7 @@ pub(crate) struct PlannedFold {
     pub(crate) condition: Plan,
     pub(crate) step: Plan,
     pub(crate) result: Plan,
-    /// The accumulator's slot. The slots after the accumulator's slot belong to the comprehension's variables.
+    /// The accumulator's slot. The comprehension variables use the following slots.
     pub(crate) slot: usize,
     pub(crate) two_vars: bool,
 }
@@ -134,14 +134,14 @@ pub(crate) struct PlannedFold {
 pub(crate) struct Append {
     pub(crate) slot: usize,
     pub(crate) item: Plan,
-    /// Whether the appended item is a constant. Creating a list of constants costs nothing.
+    /// Whether the appended item is a constant. A list literal with constant items costs nothing.
     pub(crate) constant: bool,
 }
 
 #[derive(Debug)]
 pub(crate) struct Insert {
     pub(crate) slot: usize,
-    /// The key of the entry. With `None`, `value` is a map whose entries are all added.
+    /// The key of the entry. If `None`, `value` is a map, and all of its entries are added.
     pub(crate) key: Option<Plan>,
     pub(crate) value: Plan,
 }

@@ -17,7 +17,7 @@ use crate::source::CompileError;
 use crate::types::Type;
 use crate::value::Value;
 
-/// A compiled expression. A program is cheap to clone, and several threads can evaluate it at the same time.
+/// A compiled expression. A program is cheap to clone, and multiple threads can evaluate it concurrently.
 #[derive(Clone)]
 pub struct Program(Arc<Compiled>);
 
@@ -32,18 +32,17 @@ struct Compiled {
 pub struct Evaluation<'a> {
     /// The result.
     pub value: Value<'a>,
-    /// The cost of the evaluation, in units of cel-go's cost model.
+    /// The cost of the evaluation in the units of cel-go.
     pub cost: u64,
 }
 
 impl Environment {
-    /// Compiles an expression. The compiler parses the expression, checks its types and evaluates its constant
-    /// subexpressions.
+    /// Compiles an expression: parses it, checks its types and evaluates its constant subexpressions.
     ///
     /// # Errors
     ///
-    /// Fails if the parser or the type checker reports errors, or if evaluating
-    /// a constant subexpression fails. The messages are the same as in cel-go.
+    /// Fails if the expression has syntax or type errors, or if the evaluation of a constant subexpression fails. The
+    /// error messages are the same as in cel-go.
     pub fn compile(&self, text: &str) -> Result<Program, CompileError> {
         let ast = parser::parse(text)?;
         let checked = checker::check(self, text, ast)?;
@@ -54,7 +53,7 @@ impl Environment {
 }
 
 impl Program {
-    /// Returns the type of the expression's result.
+    /// Returns the result type of the expression.
     pub fn result_type(&self) -> &Type {
         self.0.checked.result()
     }
@@ -64,9 +63,10 @@ impl Program {
         self.0.checked.variables.iter().any(|used| **used == *variable)
     }
 
-    /// Estimates the cost of an evaluation from the sizes of literals and the size limits in schemas, without evaluating the expression.
+    /// Estimates the cost of an evaluation from the sizes of literals and the size limits in schemas.
     ///
-    /// For strings and lists without a limit, the estimate assumes the maximum size of a request.
+    /// The estimate assumes that strings and lists without a size limit are as large as the maximum request size
+    /// allows.
     pub fn estimate(&self) -> CostRange {
         estimate::estimate(self.0.root.as_deref(), &self.0.checked)
     }
@@ -75,7 +75,7 @@ impl Program {
     ///
     /// # Errors
     ///
-    /// Fails if the expression fails or exceeds the budget. The error messages are the same as in cel-go.
+    /// Fails if the evaluation fails or exceeds the budget. The error messages are the same as in cel-go.
     pub fn evaluate<'a>(&self, variables: &dyn Variables<'a>, budget: u64) -> Result<Evaluation<'a>, EvalError> {
         let Planned { plan, slots, patterns } = &self.0.planned;
         let mut evaluator = Evaluator {
@@ -96,7 +96,8 @@ impl Program {
     ///
     /// # Errors
     ///
-    /// Fails in the same cases as [`evaluate`](Self::evaluate). A result that is not a boolean causes the error `no such overload`.
+    /// Fails in the same cases as [`evaluate`](Self::evaluate). If the result is not a boolean, fails with
+    /// `no such overload`.
     pub fn test(&self, variables: &dyn Variables<'_>, budget: u64) -> Result<bool, EvalError> {
         let Evaluation { value, cost } = self.evaluate(variables, budget)?;
         value.as_bool().ok_or_else(|| EvalError { failure: Failure::no_overload(), cost })

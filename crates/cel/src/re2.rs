@@ -1,8 +1,8 @@
-//! Translates regular expressions from Go's RE2 syntax for the crate `regex`.
+//! Translates regular expressions from Go's RE2 syntax to the syntax of the crate `regex`.
 //!
-//! The crate `regex` accepts some patterns that RE2 rejects (nested repetitions, nested classes, `\u0041`), and rejects some patterns that
-//! RE2 accepts (a lone `{`, octal escapes). Other patterns have different meanings in both syntaxes (`\d`, `\b`, `[a&&b]`). Therefore, this
-//! module translates a pattern before the crate `regex` parses it.
+//! The crate `regex` accepts some patterns that RE2 rejects, such as nested repetitions, nested classes and `\u0041`.
+//! It rejects some patterns that RE2 accepts, such as a single `{` and octal escapes. Other patterns have a different
+//! meaning in each syntax (`\d`, `\b`, `[a&&b]`). Therefore, this module translates patterns for the crate `regex`.
 
 mod class;
 mod escape;
@@ -17,18 +17,18 @@ pub use pattern::Pattern;
 use regex_syntax::ast::parse::ParserBuilder;
 use regex_syntax::ast::{Ast, ErrorKind};
 
-/// The maximum repetition count. The product of nested repetition counts has the same limit.
+/// The maximum repetition count. Also the maximum product of nested repetition counts.
 const MAX_REPEAT: u64 = 1000;
 
 /// Translates a regular expression from RE2 syntax to the syntax of the crate `regex`.
 /// Groups lose their names. Returns the translated pattern and its syntax tree.
 ///
-/// This function checks only the syntax and the counts of repetitions, so it can return a pattern that is too large to compile. The
-/// translated pattern is at most eight times as long as `pattern`, and nests at most `max_depth` levels.
+/// This function checks only the syntax and the repetition counts. The returned pattern can be too large to compile. It
+/// is at most eight times as long as `pattern`, and nests at most `max_depth` levels.
 ///
 /// # Errors
 ///
-/// Returns the error message of Go's package `regexp/syntax` if RE2 rejects the pattern.
+/// If RE2 rejects the pattern, returns the error message of Go's package `regexp/syntax`.
 fn parsed(pattern: &str, max_depth: u32) -> Result<(String, Ast), String> {
     let text = Scanner::new(pattern).run()?;
     let parsed = ParserBuilder::new().nest_limit(max_depth).build().parse(&text);
@@ -41,7 +41,7 @@ fn parsed(pattern: &str, max_depth: u32) -> Result<(String, Ast), String> {
     }
 }
 
-/// A class without characters, which is valid inside and outside of brackets.
+/// An empty class, which is valid inside and outside of brackets.
 const NO_CHARACTER: &str = r"[^\x{0}-\x{10FFFF}]";
 const ANY_CHARACTER: &str = r"[\x{0}-\x{10FFFF}]";
 
@@ -49,15 +49,15 @@ struct Scanner<'p> {
     pattern: &'p str,
     at: usize,
     out: String,
-    /// Flags such as `(?i)` that are not written to `out` yet. In RE2, a
-    /// repetition operator after flags repeats the part before these flags.
+    /// Flags such as `(?i)` that have not been written to `out` yet. In RE2, a repetition operator after flags applies
+    /// to the part before the flags.
     flags: String,
     depth: usize,
-    /// The Unicode class names in the pattern. The value is true if RE2 knows the class.
+    /// The names of Unicode classes in the pattern, and whether RE2 supports them.
     classes: HashMap<&'p str, bool>,
 }
 
-/// The kind of a pattern part, which determines whether a repetition operator can follow the part.
+/// The kind of a pattern part. Determines whether a repetition operator can follow it.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Piece {
     /// Something to repeat.
@@ -170,13 +170,13 @@ impl<'p> Scanner<'p> {
         }
     }
 
-    /// Reads a repetition operator of this length. A following `?` makes the operator lazy.
+    /// Reads a repetition operator of the given length, and a `?` after the operator, which makes it lazy.
     fn repetition(&mut self, length: usize, before: Piece) -> Result<Piece, String> {
         let start = self.at;
         if self.flags.is_empty() || self.peek() != Some('?') {
             self.copy_to(start + length)
         } else {
-            // Write `{0,1}` instead of `?`, because a `?` could make an operator before the flags lazy.
+            // Write `{0,1}` instead of `?`, because the `?` could make an operator before the flags lazy.
             self.at += length;
             self.out.push_str("{0,1}");
         }
@@ -190,7 +190,7 @@ impl<'p> Scanner<'p> {
         }
     }
 
-    /// Reads text that begins with `(?`: either a group or flags.
+    /// Reads a group or flags that begin with `(?`.
     fn group(&mut self, before: Piece) -> Result<Piece, String> {
         let (start, rest) = (self.at, self.rest());
         let name = rest.strip_prefix("(?P<").or_else(|| rest.strip_prefix("(?<"));
@@ -242,14 +242,14 @@ impl<'p> Scanner<'p> {
 }
 
 impl Piece {
-    /// Returns the kind of a part that is separated from the repetition operator by flags or an
-    /// empty quotation. RE2 accepts the operator even if the part itself ends with an operator.
+    /// Returns the kind of a part that is followed by flags or an empty quotation. RE2 accepts a repetition operator
+    /// there even if the part itself ends with an operator.
     fn behind_nothing(self) -> Self {
         if self == Self::Start { Self::Start } else { Self::Operand }
     }
 }
 
-/// The counts of a repetition such as `{2,5}`.
+/// The minimum and maximum of a repetition such as `{2,5}`.
 struct Counts {
     least: u64,
     most: u64,
@@ -257,8 +257,8 @@ struct Counts {
 }
 
 impl Counts {
-    /// Reads the counts at the start of a text. Returns `None` if the text
-    /// is not a repetition, because RE2 then reads the brace as a literal.
+    /// Reads the counts at the start of a text. Returns `None` if the text is not a repetition, in which case the brace
+    /// is a literal in RE2.
     fn read(text: &str) -> Option<Self> {
         let (counts, _) = text.strip_prefix('{')?.split_once('}')?;
         let number = |text: &str| {
@@ -301,12 +301,12 @@ mod tests {
     proptest::proptest! {
         #![proptest_config(proptest::test_runner::Config::with_cases(2_000))]
 
-        /// The random texts use characters that have a meaning in patterns, so many of them are valid patterns.
+        /// The random texts consist mostly of pattern syntax, so many of them are valid patterns.
         #[test]
         fn translation_is_a_pattern_of_bounded_length(text in "([-a-c1-3{},*+?()|\\[\\]^$.&~:<>\\\\ PpQEdDwbBxé]|\\(\\?|\\[:){0,12}") {
             if let Ok((translated, _)) = parsed(&text, 50) {
                 proptest::prop_assert!(translated.len() <= 8 * text.len(), "{text}: {translated}");
-                // A pattern may fail to compile only because of its size.
+                // A pattern may only fail to compile because it is too large.
                 if let Err(error) = regex::Regex::new(&translated) {
                     let is_large = matches!(error, regex::Error::CompiledTooBig(_));
                     proptest::prop_assert!(is_large, "{text}: {translated}: {error}");

@@ -1,4 +1,4 @@
-//! OpenAPI schemas, which determine types, sizes for cost estimates, and the conversion of data to values.
+//! OpenAPI schemas, which provide types, size limits for cost estimates, and rules for converting data to values.
 
 mod build;
 mod names;
@@ -14,8 +14,8 @@ use crate::types::Type;
 
 /// The structural schema of data, as in a CustomResourceDefinition.
 ///
-/// The schema determines the type of a variable, bounds the estimated cost, and controls how data is converted to
-/// values. For example, a string of format `date-time` becomes a timestamp, and expressions cannot access fields
+/// The schema of a variable determines its type, its maximum size for cost estimates, and the conversion of its data to
+/// values. For example, a string of format `date-time` is converted to a timestamp. Expressions cannot access fields
 /// without a type.
 ///
 /// ```
@@ -33,7 +33,7 @@ pub struct Schema {
     nullable: bool,
     /// The maximum length of a string, or the maximum number of list items or map entries.
     max_elements: u64,
-    /// The minimum length of the data's JSON text, in bytes.
+    /// The minimum length of the data as JSON, in bytes.
     min_size: u64,
     list: List,
 }
@@ -46,7 +46,7 @@ pub(crate) enum Shape {
     Integer,
     Boolean,
     List(Option<Arc<Schema>>),
-    /// An object with declared fields. The key is the field's name in the data.
+    /// An object with declared fields. The keys are the field names in the data.
     Object(BTreeMap<Box<str>, Arc<Schema>>),
     Map(Arc<Schema>),
     /// An object without declared fields.
@@ -74,7 +74,7 @@ enum List {
     Unknown(Box<str>),
 }
 
-/// Determines which items `==` compares with each other when it compares two lists.
+/// The rule by which `==` compares the items of two lists.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ListKind<'a> {
     Atomic,
@@ -82,18 +82,19 @@ pub(crate) enum ListKind<'a> {
     Keyed(&'a [Box<str>]),
 }
 
-/// The fields of all object types that a schema declares, by type name and field name.
+/// The fields of all object types that a schema declares, keyed by type name and field name.
 pub(crate) type Objects = BTreeMap<Arc<str>, BTreeMap<String, Type>>;
 
 impl Schema {
-    /// Returns the data's type in expressions. Returns `None` if expressions cannot access the data.
+    /// Returns the type of the data in expressions, or `None` if expressions cannot access the data.
     pub fn cel_type(&self) -> Option<&Type> {
         self.declared.as_ref()
     }
 
-    /// Returns the maximum number of times that data with this schema can occur in one request.
+    /// Returns how often data with this schema can occur in a request of maximum size.
     ///
-    /// kube-apiserver multiplies a rule's cost by this number if the rule is inside a list without a maximum length.
+    /// If a rule is inside a list without a maximum length, kube-apiserver multiplies the cost of the rule by this
+    /// number.
     pub fn max_cardinality(&self) -> u64 {
         build::MAX_REQUEST_BYTES / (self.min_size + 1)
     }
@@ -117,7 +118,7 @@ impl Schema {
         }
     }
 
-    /// Returns the schema's list type if Kubernetes does not know this list type.
+    /// Returns the list type of the schema if Kubernetes does not support it.
     pub(crate) fn unknown_list_kind(&self) -> Option<&str> {
         match &self.list {
             List::Unknown(kind) => Some(kind),
@@ -145,13 +146,13 @@ impl Schema {
         }
     }
 
-    /// Returns the schema of a field, item, value or key. `step` is a field
-    /// name as expressions write it, or `@items`, `@values` or `@keys`.
+    /// Returns the schema of a field, item, value or key. `step` is an escaped field name, `@items`, `@values` or
+    /// `@keys`.
     pub(crate) fn part(&self, step: &str) -> Option<&Schema> {
         match (&self.shape, step) {
             (Shape::List(items), "@items" | "@values") => items.as_deref(),
             (Shape::Map(values), "@items" | "@values") => Some(values),
-            // As in kube-apiserver, the size of a field is unknown if its name is a keyword that the expression does not escape.
+            // As in kube-apiserver, the size of a field is unknown if its name is an unescaped keyword.
             (Shape::Object(_), field) if is_reserved(field) => None,
             (Shape::Object(properties), field) => {
                 let part = properties.get(&*unescape(field)?)?;
@@ -161,7 +162,7 @@ impl Schema {
         }
     }
 
-    /// Returns `true` if this schema describes a map. A map schema has no separate limit for keys.
+    /// Returns `true` if this schema describes a map. A map schema does not limit the size of keys.
     pub(crate) fn is_map(&self) -> bool {
         matches!(self.shape, Shape::Map(_))
     }
@@ -189,19 +190,20 @@ impl Schema {
 
     /// Reads a value's OpenAPI schema.
     ///
-    /// Expressions cannot access data that is more than 200 schema levels deep, or whose path has more than 1,000 bytes.
+    /// Expressions cannot access data that is more than 200 schema levels deep, or whose path is longer than 1,000
+    /// bytes.
     pub fn new(schema: &dyn Node) -> Self {
         build::schema(schema, false, "selfType")
     }
 
-    /// Reads a Kubernetes resource's OpenAPI schema. Expressions can always access
-    /// the fields `apiVersion`, `kind`, `metadata.name` and `metadata.generateName`.
+    /// Reads the OpenAPI schema of a Kubernetes resource. Expressions can always access the fields `apiVersion`,
+    /// `kind`, `metadata.name` and `metadata.generateName`.
     pub fn resource(schema: &dyn Node) -> Self {
         build::schema(schema, true, "selfType")
     }
 
-    /// Reads a resource's schema like [`resource`](Self::resource), and prefixes all its type
-    /// names with `type_name`. With different names, an environment can declare several schemas.
+    /// Like [`resource`](Self::resource), but the type names begin with `type_name`. Use different names to declare
+    /// several schemas in an environment.
     pub fn named_resource(schema: &dyn Node, type_name: &str) -> Self {
         build::schema(schema, true, type_name)
     }

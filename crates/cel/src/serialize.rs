@@ -1,4 +1,4 @@
-//! Binds variables to values that serde serializes.
+//! Binds variables to values that implement `Serialize`.
 
 use serde::Serialize;
 use serde_json::Value as Json;
@@ -15,10 +15,10 @@ pub const CALL_LIMIT: u64 = 1_000_000;
 /// The maximum nesting depth of a serialized value.
 const MAX_DEPTH: usize = 256;
 
-/// Compiles and evaluates an expression. Each field of `variables` becomes a variable.
+/// Compiles and evaluates an expression. Each field of `variables` is available as a variable.
 ///
-/// `variables` must be a struct or a map with string keys. The evaluation fails if its cost exceeds [`CALL_LIMIT`]. To
-/// evaluate an expression often, compile it once with [`Environment::compile`].
+/// `variables` must be a struct or a map with string keys. The budget of the evaluation is [`CALL_LIMIT`]. To evaluate
+/// an expression often, compile it once with [`Environment::compile`].
 ///
 /// ```
 /// # fn main() -> Result<(), pintle_cel::Error> {
@@ -53,13 +53,13 @@ pub fn evaluate(expression: &str, variables: &impl Serialize) -> Result<Json, Er
 }
 
 impl Activation<'_> {
-    /// Binds a variable to a value that serde serializes.
+    /// Binds a variable to a value that implements `Serialize`.
     ///
-    /// The value is copied. To let expressions read a `&serde_json::Value` without a copy, use [`bind`](Self::bind).
+    /// The value is copied. To bind a `&serde_json::Value` without copying it, use [`bind`](Self::bind).
     ///
     /// # Errors
     ///
-    /// Fails if the value cannot be serialized as JSON, or if it is nested deeper than 256 levels.
+    /// Fails if the value cannot be serialized as JSON, or if it has more than 256 nesting levels.
     pub fn bind_serialized(self, name: &str, value: &impl Serialize) -> Result<Self, Error> {
         let value = owned(json(value)?, MAX_DEPTH)?;
         Ok(self.bind(name, value))

@@ -2,11 +2,11 @@
 
 use std::fmt;
 
-/// An error that the parser or the type checker found in an expression.
+/// An error in an expression, reported by the parser or the type checker.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Issue {
     message: String,
-    /// The offset in code points. `None` if the error concerns the whole expression.
+    /// The offset in code points. `None` if the error applies to the whole expression.
     at: Option<u32>,
 }
 
@@ -24,17 +24,17 @@ impl Issue {
         &self.message
     }
 
-    /// Returns the error's position in code points from the start of the
-    /// text. `None` means that the error concerns the whole expression.
+    /// Returns the position of the error in code points from the start of the text, or `None` if the error applies to
+    /// the whole expression.
     pub fn offset(&self) -> Option<u32> {
         self.at
     }
 }
 
-/// The errors that caused the compiler to reject an expression.
+/// The errors reported for an expression that does not compile.
 ///
-/// `Display` writes the errors in the same format as cel-go. Each error takes three lines: the position and the
-/// message, the line of the source text, and a caret.
+/// `Display` writes the errors in the same format as cel-go. Each error has three lines: the position with the message,
+/// the source line, and a caret.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CompileError {
     issues: Vec<Issue>,
@@ -43,8 +43,8 @@ pub struct CompileError {
     constant: bool,
 }
 
-/// The errors of the parser or the type checker. Messages contain types, whose
-/// texts can be long. After four megabytes of messages, further errors are dropped.
+/// The errors of the parser or the type checker. Messages contain type names, which can be long, so errors are dropped
+/// after four megabytes of messages.
 #[derive(Default)]
 pub(crate) struct Findings {
     issues: Vec<Issue>,
@@ -78,7 +78,7 @@ const MAX_SNIPPET_BYTES: usize = 16_384;
 
 impl CompileError {
     pub(crate) fn new(text: &str, mut issues: Vec<Issue>) -> Self {
-        // The sort is stable, so errors at the same position keep their order.
+        // The sort is stable, which keeps the order of errors at the same position.
         issues.sort_by_key(|issue| issue.at.map_or(-1, i64::from));
         Self { issues, text: text.into(), constant: false }
     }

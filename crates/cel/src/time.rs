@@ -16,7 +16,7 @@ fn overflow() -> Failure {
     Failure::new("timestamp overflow")
 }
 
-/// A point in time, and the UTC offset with which it is written as text.
+/// A point in time, with the UTC offset for its text form.
 #[derive(Clone, Copy, Debug)]
 pub struct Timestamp {
     seconds: i64,
@@ -46,7 +46,7 @@ impl Ord for Timestamp {
 }
 
 impl Timestamp {
-    /// Creates a timestamp from the seconds since 1970 and the nanoseconds within the second.
+    /// Creates a timestamp from the seconds since 1970-01-01T00:00:00Z and the nanoseconds within the second.
     ///
     /// # Errors
     ///
@@ -59,7 +59,7 @@ impl Timestamp {
         }
     }
 
-    /// Parses an RFC 3339 timestamp. Returns `None` if the text does not have this format.
+    /// Parses an RFC 3339 timestamp. Returns `None` if the text is not in this format.
     pub(crate) fn parse(text: &str) -> Option<Result<Self, Failure>> {
         let (date, rest) = text.split_at_checked(10)?;
         let date = parse_date(date)?;
@@ -82,7 +82,7 @@ impl Timestamp {
         Some(Self::new(seconds, nanos).map(|time| Self { offset, ..time }))
     }
 
-    /// Parses a date. The timestamp is the start of the day in UTC.
+    /// Parses a date. Returns the start of the day in UTC.
     pub(crate) fn parse_date(text: &str) -> Option<Self> {
         Some(Self { seconds: parse_date(text)? * 86_400, nanos: 0, offset: 0 })
     }
@@ -140,10 +140,10 @@ impl Timestamp {
         if matches!(zone, "" | "UTC" | "Local") {
             return Ok(0);
         }
-        // jiff ignores case in zone names, but Go does not.
+        // Compare the names, because jiff ignores case in zone names and Go does not.
         let zone = TimeZone::get(zone).ok().filter(|found| found.iana_name() == Some(zone)).ok_or_else(unknown)?;
-        // jiff's last supported time is shortly before the year 10000. No
-        // time zone changes its offset between that time and the end of 9999.
+        // jiff's maximum timestamp is shortly before the end of 9999. No time zone changes its offset after this
+        // timestamp.
         let (first, last) = (jiff::Timestamp::MIN.as_second(), jiff::Timestamp::MAX.as_second());
         let time = jiff::Timestamp::from_second(self.seconds.clamp(first, last));
         Ok(i64::from(zone.to_offset(time.unwrap_or_default()).seconds()))
@@ -170,7 +170,8 @@ impl Civil {
     /// Converts seconds since 1970 to a date and a clock time in the Gregorian calendar.
     fn at(seconds: i64) -> Self {
         let (days, clock) = (seconds.div_euclid(86_400), seconds.rem_euclid(86_400));
-        // In this computation, a year starts in March, so that the leap day is the last day of a year. An era has 400 years.
+        // In this computation, a year starts in March, which makes the leap day the last day of the year. An era has
+        // 400 years.
         let shifted = days + 719_468;
         let (era, of_era) = (shifted.div_euclid(146_097), shifted.rem_euclid(146_097));
         let year_of_era = (of_era - of_era / 1_460 + of_era / 36_524 - of_era / 146_096) / 365;
@@ -198,7 +199,7 @@ fn first_day(year: i64) -> i64 {
     before * 365 + before.div_euclid(4) - before.div_euclid(100) + before.div_euclid(400) - 719_162
 }
 
-/// Writes the timestamp in RFC 3339 format. The fraction of a second has only as many digits as needed.
+/// Writes the timestamp in RFC 3339 format. Trailing zeros of the fraction are omitted.
 impl fmt::Display for Timestamp {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Civil { year, month, day, hour, minute, second, .. } = Civil::at(self.seconds + i64::from(self.offset));
@@ -259,13 +260,13 @@ fn atoi(text: &str) -> Result<i64, Failure> {
     value.ok_or_else(|| Failure::new(format!("strconv.Atoi: parsing {quoted}: invalid syntax")))
 }
 
-/// Formats a duration in seconds, as `string(duration)` does.
+/// Formats a duration in seconds, like the CEL function `string`.
 pub(crate) fn duration_text(nanos: i64) -> String {
     let seconds = (nanos / NANOS) as f64 + (nanos % NANOS) as f64 / 1e9;
     format!("{seconds}s")
 }
 
-/// Parses a duration such as `1h30m` or `-1.5s` by Go's rules. Returns nanoseconds.
+/// Parses a duration in Go's format, such as `1h30m` or `-1.5s`. Returns nanoseconds.
 pub(crate) fn parse_duration(text: &str) -> Option<i64> {
     let (negative, mut rest) = match text.strip_prefix('-') {
         Some(rest) => (true, rest),
@@ -314,9 +315,8 @@ fn unit_nanos(unit: &str) -> Option<u64> {
     })
 }
 
-/// Converts the digits of a decimal fraction to nanoseconds. As in Go, ignores all digits from the first digit with which the fraction
-/// exceeds 2⁶³.
-/// exceed 2⁶³.
+/// Converts the digits of a decimal fraction to nanoseconds. As in Go, stops before the first digit that would make the
+/// fraction exceed 2⁶³.
 fn fraction_nanos(digits: &str, unit: u64) -> u64 {
     let (mut value, mut scale) = (0_u64, 1.0_f64);
     for digit in digits.bytes() {
@@ -332,7 +332,7 @@ fn fraction_nanos(digits: &str, unit: u64) -> u64 {
     (value as f64 * (unit as f64 / scale)) as u64
 }
 
-/// Parses a time in a format that OpenAPI schemas allow: RFC 3339, with an optional zone.
+/// Parses a time in the OpenAPI format `date-time`: RFC 3339 with an optional zone.
 pub(crate) fn parse_schema_time(text: &str) -> Option<Timestamp> {
     if text.is_empty() {
         return Timestamp::new(0, 0).ok();
@@ -340,8 +340,8 @@ pub(crate) fn parse_schema_time(text: &str) -> Option<Timestamp> {
     Timestamp::parse(text).or_else(|| Timestamp::parse(&format!("{text}Z")))?.ok()
 }
 
-/// The units in OpenAPI duration formats, each with its names and its nanoseconds.
-/// Further letters may follow the last name of a unit, as in `seconds`.
+/// The units of durations in OpenAPI, with their names and lengths in nanoseconds. The last name may be followed by
+/// more letters, as in `seconds`.
 const UNITS: [(&[&str], i64); 8] = [
     (&["ns", "nano"], 1),
     (&["us", "\u{b5}s", "micro"], 1_000),
@@ -353,7 +353,7 @@ const UNITS: [(&[&str], i64); 8] = [
     (&["w", "wk", "week"], 604_800 * NANOS),
 ];
 
-/// Parses a duration in a format that OpenAPI schemas allow: Go's format, or numbers with unit names such as `3 days`.
+/// Parses a duration in the OpenAPI format `duration`: Go's format, or numbers with unit names such as `3 days`.
 pub(crate) fn parse_schema_duration(text: &str) -> Option<i64> {
     parse_duration(text).or_else(|| words(text))
 }

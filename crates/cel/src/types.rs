@@ -7,7 +7,7 @@ use std::sync::Arc;
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Type {
-    /// Any value. The value's type is checked only during the evaluation.
+    /// Any value. Its type is checked at evaluation time.
     Dyn,
     /// `null`.
     Null,
@@ -27,7 +27,7 @@ pub enum Type {
     Duration,
     /// A timestamp.
     Timestamp,
-    /// A list whose items all have this type.
+    /// A list of items of this type.
     List(Arc<Type>),
     /// A map with this key type and value type.
     Map(Arc<(Type, Type)>),
@@ -35,28 +35,28 @@ pub enum Type {
     Optional(Arc<Type>),
     /// A type that an expression uses as a value, such as `int`.
     Type(Arc<Type>),
-    /// An object with declared fields, by the name of its type.
+    /// An object type with declared fields, identified by its name.
     Object(Arc<str>),
-    /// A type without fields, by its name.
+    /// A type without fields, identified by its name.
     Opaque(Arc<str>),
-    /// A type parameter of a function signature, or a type that is not inferred yet.
+    /// A type parameter of a function signature, or a type that has not been inferred yet.
     Param(Arc<str>),
     /// The type of an expression with a type error.
     Error,
 }
 
 impl Type {
-    /// Returns the type of a list of `items`.
+    /// Returns the type of a list with items of type `items`.
     pub fn list(items: Self) -> Self {
         Self::List(Arc::new(items))
     }
 
-    /// Returns the type of a map from `keys` to `values`.
+    /// Returns the type of a map from type `keys` to type `values`.
     pub fn map(keys: Self, values: Self) -> Self {
         Self::Map(Arc::new((keys, values)))
     }
 
-    /// Returns the type of an optional `value`.
+    /// Returns the type of an optional value of type `value`.
     pub fn optional(value: Self) -> Self {
         Self::Optional(Arc::new(value))
     }
@@ -74,7 +74,7 @@ impl Type {
         matches!(self, Self::Dyn | Self::Error)
     }
 
-    /// Returns `true` if cost estimates assume the size 1 for values of this type.
+    /// Returns `true` if values of this type have a size of 1 in cost estimates.
     pub(crate) fn is_scalar(&self) -> bool {
         match self {
             Self::Bool | Self::Double | Self::Duration | Self::Int | Self::Timestamp | Self::Uint => true,
@@ -105,21 +105,21 @@ impl Type {
         }
     }
 
-    /// Returns a `Display` for the type checker's error messages.
+    /// Returns a value that displays the type in the format of the type checker's error messages.
     pub(crate) fn in_messages(&self) -> InMessages<'_> {
         InMessages(self)
     }
 }
 
-/// Formats the type as in kube-apiserver's error messages about result types. A very long text is truncated.
+/// Formats the type as in kube-apiserver's error messages about result types. Truncates long text.
 impl fmt::Display for Type {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.text(Self::name))
     }
 }
 
-/// The maximum length of a type's text. Nested types share memory,
-/// so even a short expression can have a type with a huge text.
+/// The maximum length of a formatted type. Nested types share memory, so even a short expression can have a type with a
+/// very long name.
 const MAX_TEXT: usize = 16_384;
 
 impl Type {
@@ -131,7 +131,7 @@ impl Type {
         text
     }
 
-    /// Writes the type. Returns `false` if the text would exceed the maximum length.
+    /// Writes the type. Returns `false` if the text is too long.
     fn write(&self, name: fn(&Self) -> &str, text: &mut String) -> bool {
         if text.len() > MAX_TEXT {
             return false;
@@ -152,7 +152,7 @@ impl Type {
         true
     }
 
-    /// Returns the name that the type checker's error messages use for the type, without parameters.
+    /// Returns the name of the type in the type checker's error messages, without type parameters.
     fn name_in_messages(&self) -> &str {
         match self {
             Self::Null => "null",

@@ -28,7 +28,7 @@ use crate::types::Type;
 
 /// The value of a variable or an expression.
 ///
-/// Lists and maps can borrow the caller's data.
+/// Lists and maps can borrow data from the caller.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub enum Value<'a> {
@@ -58,9 +58,9 @@ pub enum Value<'a> {
     Optional(Option<Arc<Value<'a>>>),
     /// A type that an expression uses as a value, such as `int`.
     Type(Type),
-    /// An object that an expression created, such as `JSONPatch{…}`.
+    /// An object created by an expression, such as `JSONPatch{…}`.
     Object(Arc<Object<'a>>),
-    /// A value of a type from Kubernetes' libraries, such as an IP address.
+    /// A value of a type from the Kubernetes libraries, such as an IP address.
     Opaque(Opaque),
 }
 
@@ -71,7 +71,7 @@ impl<'a> Value<'a> {
             Scalar::Null => Self::Null,
             Scalar::Bool(value) => Self::Bool(value),
             Scalar::Int(value) => Self::Int(value),
-            // As in Kubernetes, an integer that does not fit into `i64` becomes a floating-point number.
+            // As in Kubernetes, an integer outside the range of `i64` becomes a floating-point number.
             Scalar::Uint(value) => Self::Double(value as f64),
             Scalar::Double(value) => Self::Double(value),
             Scalar::String(text) => Self::String(Text::Borrowed(text)),
@@ -85,12 +85,12 @@ impl<'a> Value<'a> {
         Self::String(Text::Owned(text.into()))
     }
 
-    /// Creates a list that contains the values in `items`.
+    /// Creates a list with the values in `items`.
     pub fn list(items: Vec<Value<'a>>) -> Self {
         Self::List(List::from(items))
     }
 
-    /// Creates a map with string keys. If a key occurs several times, its last value is used.
+    /// Creates a map with string keys. If a key occurs several times, the last value is kept.
     pub fn map(fields: impl IntoIterator<Item = (&'a str, Value<'a>)>) -> Self {
         let mut entries = Entries::default();
         for (name, value) in fields {
@@ -148,7 +148,7 @@ impl<'a> Value<'a> {
         }
     }
 
-    /// Returns the value's size in cost computations. Values without a size count as 1.
+    /// Returns the size of the value for cost computations. The size of a scalar is 1.
     pub(crate) fn size(&self) -> u64 {
         match self {
             Self::Optional(Some(value)) => value.library_size(),
@@ -156,7 +156,8 @@ impl<'a> Value<'a> {
         }
     }
 
-    /// Returns the value's size as Kubernetes' libraries count it, without the content of optional values.
+    /// Returns the size of the value for the costs of the Kubernetes libraries, which do not count the content of
+    /// optional values.
     pub(crate) fn library_size(&self) -> u64 {
         self.length().unwrap_or(1)
     }
@@ -173,7 +174,7 @@ impl<'a> Value<'a> {
         })
     }
 
-    /// Returns the approximate work of reading the value, in the meter's units. Reading list items and map entries is not included.
+    /// Returns the approximate units of work for reading the value, excluding its list items and map entries.
     pub(crate) fn weight(&self) -> u64 {
         let length = match self {
             Self::String(text) => text.len(),
@@ -183,7 +184,7 @@ impl<'a> Value<'a> {
         1 + length as u64 / 8
     }
 
-    /// Returns `true` for the zero value of the type, as `optional.ofNonZeroValue` defines it.
+    /// Returns `true` for a zero value, as defined by `optional.ofNonZeroValue`.
     pub(crate) fn is_zero(&self) -> bool {
         match self {
             Self::Null => true,

@@ -3,23 +3,21 @@
 use std::fmt;
 use std::sync::Arc;
 
-/// Decides whether a user has a permission. A server implements this trait to provide the variable `authorizer` to
-/// expressions.
+/// Decides whether a user has a permission. Implement this trait to provide the variable `authorizer` to expressions.
 pub trait Authorizer: Send + Sync {
     /// Decides whether the user may perform the requested action.
     fn authorize(&self, question: &Question) -> Decision;
 }
 
-/// A permission check that an expression requests from an [`Authorizer`].
+/// A permission check that an expression sends to an [`Authorizer`].
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Question {
-    /// The namespace and name of the service account whose permissions
-    /// are checked. `None` means the user who sent the request.
+    /// The namespace and name of the service account to check. If `None`, the user of the request is checked.
     pub service_account: Option<(String, String)>,
     /// The verb, such as `get`.
     pub verb: String,
-    /// The URL path, if the expression asks for access to a path instead
-    /// of a resource. If the path is set, all resource fields are empty.
+    /// The URL path, if the expression checks access to a path instead of a resource. If set, all resource fields are
+    /// empty.
     pub path: Option<String>,
     /// The API group.
     pub group: String,
@@ -31,25 +29,24 @@ pub struct Question {
     pub namespace: String,
     /// The name of the object.
     pub name: String,
-    /// The field selector as written in the expression.
+    /// The field selector, as written in the expression.
     pub field_selector: String,
-    /// The label selector as written in the expression.
+    /// The label selector, as written in the expression.
     pub label_selector: String,
 }
 
-/// The decision of an [`Authorizer`] about a permission check.
+/// The result of a permission check by an [`Authorizer`].
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Decision {
     /// Whether the user may perform the requested action.
     pub allowed: bool,
-    /// Why the authorizer allowed or denied the action.
+    /// The reason for the decision.
     pub reason: String,
-    /// The error message, if the authorizer failed.
+    /// The error message if the authorizer failed.
     pub error: Option<String>,
 }
 
-/// A permission check that an expression builds step by step, for example with
-/// `.group('apps').resource('deployments')`.
+/// A permission check that an expression builds with method calls, such as `.group('apps').resource('deployments')`.
 #[derive(Clone)]
 pub struct Authorization {
     authorizer: Arc<dyn Authorizer>,
@@ -80,7 +77,7 @@ impl Authorization {
         self.step
     }
 
-    /// Decides whether the user may perform the action with this verb.
+    /// Runs the permission check for `verb`.
     pub(crate) fn check(&self, verb: &str) -> Decision {
         self.authorizer.authorize(&Question { verb: verb.to_owned(), ..self.question.clone() })
     }
@@ -94,7 +91,7 @@ impl Authorization {
         }
     }
 
-    /// Returns a copy of this permission check with another step and a changed question.
+    /// Returns a copy with `step`, and with a question modified by `change`.
     pub(crate) fn with(&self, step: Step, change: impl FnOnce(&mut Question)) -> Self {
         let mut next = Self { step, ..self.clone() };
         change(&mut next.question);

@@ -1,4 +1,4 @@
-//! Named string formats, such as DNS labels. Expressions can validate strings with these formats.
+//! Named string formats, such as DNS labels, with which expressions can validate strings.
 
 use super::url;
 use crate::time::Timestamp;
@@ -10,7 +10,7 @@ pub struct NamedFormat {
     pub(crate) name: &'static str,
     /// The name in expressions.
     pub(crate) key: &'static str,
-    /// The length of kube-apiserver's regular expression for this format. The length determines the cost of a validation.
+    /// The length of kube-apiserver's regular expression for this format, which determines the cost of a validation.
     pub(crate) regex_size: u64,
     pub(crate) validate: fn(&str) -> Vec<String>,
 }
@@ -75,8 +75,8 @@ fn unless(valid: bool, fault: &str) -> Vec<String> {
     if valid { vec![] } else { vec![fault.into()] }
 }
 
-/// Replaces a trailing `-` and the character before it, so that a name prefix can be
-/// validated like a name. Kubernetes appends a generated suffix to a name prefix.
+/// Converts a name prefix to a name that can be validated, by replacing a trailing `-` and the character before it.
+/// Kubernetes appends a generated suffix to a name prefix.
 fn prefix(text: &str) -> String {
     match text.strip_suffix('-') {
         Some(name) if !name.is_empty() => {
@@ -217,7 +217,7 @@ fn is_base64(text: &str) -> bool {
     valid && !text.is_empty() && text.len().is_multiple_of(4) && text.len() - digits.len() <= 2
 }
 
-/// Returns `true` if a text is a valid date and time. The letters `T` and `Z` may be in either case, and any offset is
+/// Returns `true` if a text is a valid date and time. `T` and `Z` may be upper or lower case, and any UTC offset is
 /// allowed.
 fn is_time(text: &str) -> bool {
     let text = text.to_lowercase();
@@ -244,7 +244,7 @@ fn is_time(text: &str) -> bool {
     Timestamp::parse_date(date).is_some() && valid_clock && valid_fraction && valid_zone
 }
 
-/// Returns `true` if most kinds of objects accept `text` as their name.
+/// Returns `true` if `text` is a valid name for most kinds of objects.
 pub(crate) fn is_subdomain_name(text: &str) -> bool {
     text.len() <= 253 && is_subdomain(text)
 }

@@ -11,9 +11,8 @@ const ONE: i128 = 1_000_000_000;
 
 /// A Kubernetes quantity, such as `100m` or `2Gi`.
 ///
-/// As in Go, a quantity is stored either as a 64-bit integer with a decimal scale or as a larger decimal number. Only a quantity that is
-/// stored as a 64-bit integer can be converted to an integer. The maximum amount is about 10²⁹, and larger amounts are reduced to this
-/// maximum.
+/// As in Go, a quantity is stored either as a 64-bit integer with a decimal scale or as a larger decimal number. Only
+/// the 64-bit representation can be converted to an integer. Amounts larger than about 10²⁹ are capped.
 #[derive(Clone, Copy, Debug)]
 pub enum Quantity {
     /// `value` · 10^`scale`.
@@ -39,8 +38,8 @@ impl Quantity {
         }
     }
 
-    /// Returns the amount as an integer. As in Go, an amount with digits after
-    /// the decimal point is not converted, even if all these digits are zeros.
+    /// Returns the amount as an integer. As in Go, returns `None` for an amount with digits after the decimal point,
+    /// even if these digits are zeros.
     pub(crate) fn integer(self) -> Option<i64> {
         match self {
             Self::Scaled { value, scale } => {
@@ -167,7 +166,7 @@ pub(crate) fn parse(text: &str) -> Result<Quantity, Failure> {
     Ok(if negative { amount.negated() } else { amount })
 }
 
-/// Returns the amount as a 64-bit integer with a scale, if Go stores the amount in this form.
+/// Returns the amount as a 64-bit integer with a scale, or `None` if Go stores the amount as a larger decimal number.
 fn small(whole: &str, fraction: &str, base: u32, exponent: i32) -> Option<Quantity> {
     let (precision, scale, mantissa) = match base {
         10 => (18 - (whole.len() + fraction.len()) as i64, exponent, 1),
@@ -199,7 +198,7 @@ fn large(whole: &str, fraction: &str, base: u32, exponent: i32) -> Quantity {
             scaled(digits).zip(factor).and_then(|(number, factor)| number.checked_mul(factor))
         }
         (_, Err(_)) => {
-            // If there are more than 30 digits, compute the amount from the first 30 digits. Further digits can only round the result up.
+            // Use at most 30 digits. Any further digits can only round the result up.
             let finer = usize::try_from(-power).unwrap_or(usize::MAX);
             let kept = digits.len().min(30);
             let lost = digits.len() - kept;

@@ -51,7 +51,7 @@ impl fmt::Display for Version {
     }
 }
 
-/// Removes a leading `v` and leading zeros from the numbers of a version, and adds missing numbers.
+/// Normalizes a version: removes a leading `v` and leading zeros of its numbers, and adds missing numbers.
 pub(crate) fn normalized(text: &str) -> Result<String, String> {
     let text = text.strip_prefix('v').unwrap_or(text);
     let mut parts: Vec<_> = text.splitn(3, '.').map(without_zeros).collect();

@@ -10,7 +10,7 @@ use crate::go_text::quoted;
 pub struct Url {
     text: String,
     pub(crate) scheme: String,
-    /// The host name and the port, without percent-encoding.
+    /// The percent-decoded host name and port.
     pub(crate) host: String,
     path: String,
     pub(crate) query: String,
@@ -33,12 +33,13 @@ impl Url {
         (name.strip_prefix('[').and_then(|name| name.strip_suffix(']')).unwrap_or(name), port)
     }
 
-    /// Returns the path as Go writes it. A path with valid escapes stays unchanged.
+    /// Returns the path in Go's encoding. A path with valid escapes is returned unchanged.
     pub(crate) fn escaped_path(&self) -> String {
         escaped_path(&self.path)
     }
 
-    /// Returns each query parameter's values, in the order in which the parameters first occur. Skips invalid parameters.
+    /// Returns the values of each query parameter, ordered by the first occurrence of the parameter. Skips invalid
+    /// parameters.
     pub(crate) fn query_values(&self) -> Vec<(String, Vec<String>)> {
         let mut pairs: Vec<(String, Vec<String>)> = Vec::new();
         let mut places = HashMap::new();
@@ -65,7 +66,7 @@ pub(crate) fn parse_request(text: &str) -> Result<Url, String> {
     parse(text, text, true)
 }
 
-/// Parses a URL of any form.
+/// Parses an absolute URL or an absolute path, with an optional fragment.
 pub(crate) fn parse_url(text: &str) -> Result<Url, String> {
     parse_request(text)?;
     let (before, fragment) = text.split_once('#').map_or((text, ""), |(before, fragment)| (before, fragment));

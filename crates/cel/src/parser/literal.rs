@@ -34,13 +34,13 @@ fn uint(text: &str) -> Option<u64> {
     u64::from_str_radix(digits, radix).ok()
 }
 
-/// Parses a floating-point number. As in Go, a number that is out of range is rejected.
+/// Parses a floating-point number. As in Go, reject a number that is out of range.
 fn double(text: &str, negative: bool) -> Option<f64> {
     let number: f64 = text.parse().ok()?;
     number.is_finite().then_some(if negative { -number } else { number })
 }
 
-/// Returns the content of a string literal, with its escape sequences replaced. Line breaks become `\n`.
+/// Returns the content of a string literal with its escape sequences decoded. Line breaks become `\n`.
 fn unquoted(text: &str, bytes: bool) -> Result<Vec<u8>, &'static str> {
     let text = text.replace("\r\n", "\n").replace('\r', "\n");
     let raw = text.starts_with(['r', 'R']);
@@ -60,7 +60,7 @@ fn unquoted(text: &str, bytes: bool) -> Result<Vec<u8>, &'static str> {
     Ok(content)
 }
 
-/// Appends the character that an escape sequence represents. Returns the text after the sequence.
+/// Decodes an escape sequence into `out` and returns the text after the sequence.
 fn escaped<'a>(text: &'a str, bytes: bool, content: &mut Vec<u8>) -> Result<&'a str, &'static str> {
     let first = *text.as_bytes().first().ok_or("unable to unescape string, found '\\' as last character")?;
     let (radix, from, length) = match first {

@@ -1,4 +1,4 @@
-//! Expands macros, which are calls that the parser replaces with other expressions.
+//! Expands macros: calls that the parser replaces with other expressions.
 
 use std::sync::Arc;
 
@@ -7,9 +7,9 @@ use super::builder::Builder;
 use crate::ast::{ACCUMULATOR, Entry, Fold, Id, Item, Kind, Literal, operator};
 use crate::source::Issue;
 
-/// The iteration variable of a comprehension that binds a value and does not iterate.
+/// The iteration variable of a comprehension that only binds a value and does not iterate.
 const UNUSED: &str = "#unused";
-/// The variable to which the macro `sortBy` binds the list that it sorts.
+/// The variable for the list to sort in the expansion of the macro `sortBy`.
 const SORTED: &str = "@__sortBy_input__";
 
 impl Builder {
@@ -42,7 +42,7 @@ fn global(builder: &mut Builder, at: u32, function: &str, args: &[Id]) -> Parsed
     }
 }
 
-/// Expands a macro that is called on a list, a map or an optional value. Returns `None` for other functions.
+/// Expands a macro with a receiver: a list, a map or an optional value. Returns `None` for other functions.
 fn member(builder: &mut Builder, at: u32, function: &str, target: Id, args: &[Id]) -> Parsed<Option<Id>> {
     let mut make = Expansion { builder, at, target };
     match (function, args) {
@@ -193,7 +193,7 @@ impl Expansion<'_> {
         Ok(Loop { init, condition, step, result: self.call(operator::EQUALS, vec![so_far, one])? })
     }
 
-    /// Restricts a comprehension's loop step to the items that pass the filter.
+    /// Applies the loop step of a comprehension only to the items that pass the filter.
     fn only_if(&mut self, filter: Option<Id>, step: Id) -> Parsed {
         let Some(filter) = filter else { return Ok(step) };
         let so_far = self.accumulator()?;

@@ -31,7 +31,7 @@ pub(super) fn is_operator(token: Token) -> bool {
         || matches!(token, Token::And | Token::Or | Token::Question | Token::Dot | Token::OpenBracket)
 }
 
-/// Returns a binary operator's precedence and the name of its function.
+/// Returns the precedence of a binary operator and the name of its function.
 fn precedence(token: Token) -> Option<(u8, &'static str)> {
     Some(match token {
         Token::Equal => (1, operator::EQUALS),
@@ -50,7 +50,7 @@ fn precedence(token: Token) -> Option<(u8, &'static str)> {
     })
 }
 
-/// The parsed operands, and the operators between them that are not converted to calls yet.
+/// The parsed operands, and the operators between them that have not been converted to calls yet.
 #[derive(Default)]
 struct Pending {
     operands: Vec<Id>,
@@ -103,10 +103,10 @@ impl Parser<'_> {
         self.balanced(operator::OR, &mut or)
     }
 
-    /// Converts the pending operators with a precedence of at least `binds` to calls.
+    /// Converts all pending operators with a precedence of at least `binds` to calls.
     fn apply(&mut self, pending: &mut Pending, binds: u8) -> Parsed<()> {
         while let Some((_, function, at)) = pending.operators.pop_if(|(pending, _, _)| *pending >= binds) {
-            // The pattern always matches, because each operator was pushed between two operands.
+            // The pattern always matches: each operator was pushed between two operands.
             let (Some(right), Some(left)) = (pending.operands.pop(), pending.operands.pop()) else {
                 return Err(Stop::Syntax);
             };
@@ -121,8 +121,7 @@ impl Parser<'_> {
         pending.operands.pop().ok_or(Stop::Syntax)
     }
 
-    /// Takes the operands of a chain of `&&` or `||` and builds
-    /// a balanced tree, as cel-go does. Leaves the chain empty.
+    /// Builds a balanced tree from a chain of `&&` or `||`, as in cel-go. Leaves the chain empty.
     fn balanced(&mut self, function: &'static str, chain: &mut Chain) -> Parsed {
         let Chain { terms, operators } = std::mem::take(chain);
         match terms[..] {
@@ -131,8 +130,8 @@ impl Parser<'_> {
         }
     }
 
-    /// Builds a balanced tree. The tree's depth grows with the logarithm of the number of operands, so the limit on the
-    /// text's length bounds the recursion.
+    /// Builds a balanced tree. The recursion is bounded: the depth of the tree is logarithmic in the number of
+    /// operands, and the length of the text is limited.
     fn subtree(&mut self, function: &'static str, terms: &[Id], operators: &[u32]) -> Parsed {
         if operators.is_empty() {
             return Ok(terms[0]);
@@ -154,7 +153,7 @@ impl Parser<'_> {
         }
     }
 
-    /// Parses `!!a` or `--a`. An even number of negation operators has no effect.
+    /// Parses `!!a` or `--a`. An even number of negation operators cancels out.
     fn repeated(&mut self, token: Token, function: &'static str) -> Parsed {
         let at = self.current().at;
         let mut count = 0;
@@ -186,7 +185,8 @@ impl Parser<'_> {
         self.mismatched(&OPERAND)
     }
 
-    /// Checks that the next token can start an operand. As in cel-go, skips one unexpected token before the operand.
+    /// Checks that the next token can start an operand. As in cel-go, skips a single unexpected token before the
+    /// operand.
     fn expect_operand(&mut self, others: &[Token]) -> Parsed<()> {
         if begins_operand(self.peek()) {
             return Ok(());

@@ -1,4 +1,4 @@
-//! Parses operands: literals, names, lists, maps and messages, and the selections and calls that follow them.
+//! Parses literals, names, lists, maps and messages, with their selections and calls.
 
 use std::sync::Arc;
 
@@ -256,7 +256,7 @@ impl Parser<'_> {
         self.builder.push(at, Kind::Map(entries))
     }
 
-    /// Consumes the only comma in `[,]` or `{,}`.
+    /// Consumes the comma in `[,]` or `{,}`.
     fn only_comma(&mut self, closer: Token, empty: bool) -> bool {
         empty && self.look(1) == closer && self.take_if(Token::Comma)
     }

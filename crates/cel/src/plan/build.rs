@@ -1,4 +1,4 @@
-//! Builds an expression's plan, and evaluates its constant subexpressions as cel-go does.
+//! Builds the plan of an expression, and evaluates the same constant subexpressions as cel-go.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -16,8 +16,9 @@ use crate::{cost, library};
 ///
 /// # Errors
 ///
-/// Fails if a constant pattern is invalid, or if converting a constant fails, such as in `int('x')`. Also
-/// fails if the expression is too complex, has errors, or has too many or too large constant patterns.
+/// Fails if a constant regular expression is invalid, or if the conversion of a constant fails, such as in `int('x')`.
+/// Also fails if the expression is too complex or has errors, or if its constant regular expressions are too many or
+/// too large.
 pub(crate) fn plan(checked: &Checked) -> Result<Planned, Failure> {
     let mut planner = Planner {
         checked,
@@ -34,7 +35,7 @@ pub(crate) fn plan(checked: &Checked) -> Result<Planned, Failure> {
 
 struct Planner<'c> {
     checked: &'c Checked,
-    /// The variables of all enclosing comprehensions, each with its slot.
+    /// The variables of all enclosing comprehensions with their slots.
     locals: Vec<(Arc<str>, usize)>,
     next_slot: usize,
     slots: usize,
@@ -43,11 +44,12 @@ struct Planner<'c> {
     visits: u32,
 }
 
-/// The maximum number of constant patterns in an expression. This limit and `MAX_PATTERN_SIZE` bound a program's memory.
+/// The maximum number of constant regular expressions in an expression. This limit and `MAX_PATTERN_SIZE` bound the
+/// memory of a program.
 const MAX_PATTERNS: usize = 500;
 const MAX_PATTERN_SIZE: u64 = 50_000;
 
-/// Conversion functions. If the argument of a call is a constant, the call is evaluated while the plan is built.
+/// Conversion functions. A call with a constant argument is evaluated while the plan is built.
 const CONVERSIONS: [&str; 10] =
     ["bool", "bytes", "double", "dyn", "duration", "int", "string", "timestamp", "type", "uint"];
 
@@ -96,7 +98,7 @@ impl Planner<'_> {
         Ok(Plan::Attribute(Box::new(selected)))
     }
 
-    /// Plans an operand so that the caller can add qualifiers such as `.name` to it.
+    /// Plans an operand as an attribute, to which the caller can add qualifiers such as `.name`.
     fn attribute(&mut self, operand: Id) -> Result<Attribute, Failure> {
         match self.expr(operand)? {
             Plan::Attribute(attribute) if !attribute.test_only => Ok(*attribute),
@@ -173,7 +175,7 @@ impl Planner<'_> {
         let call = Call { name: name.clone(), function, pricing, args, stops_early };
         match constant {
             Some(arg) => {
-                // Evaluate the call without a cost limit, because converting a constant takes no longer than reading the constant.
+                // The call needs no cost limit, because converting a constant is as fast as reading it.
                 let mut meter = Meter::new(u64::MAX);
                 Ok(Plan::Const(call.apply(&mut meter, &[arg])?))
             }
@@ -181,7 +183,7 @@ impl Planner<'_> {
         }
     }
 
-    /// Compiles a constant pattern, so that evaluations do not compile it again.
+    /// Compiles a constant regular expression once for all evaluations.
     fn compile(&mut self, pattern: &str) -> Result<Arc<Pattern>, Failure> {
         if let Some(known) = self.patterns.get(pattern) {
             return Ok(known.clone());
@@ -207,7 +209,7 @@ impl Planner<'_> {
         Ok(Plan::Attribute(Box::new(indexed)))
     }
 
-    /// Returns the accumulator's slot if the expression is the name of an accumulator.
+    /// Returns the slot of the accumulator if the expression refers to one.
     fn accumulator(&self, id: Id) -> Option<usize> {
         match self.checked.ast.kind(id) {
             Kind::Ident(name) if &**name == ACCUMULATOR => self.local(name),
@@ -215,8 +217,7 @@ impl Planner<'_> {
         }
     }
 
-    /// Plans an addition `@result + [item]`, which the evaluator performs without
-    /// copying the accumulated list. Returns `None` for all other additions.
+    /// Plans `@result + [item]` as an append in place. Returns `None` for all other additions.
     fn append(&mut self, list: Id, item: Id) -> Result<Option<Plan>, Failure> {
         let Some(slot) = self.accumulator(list) else { return Ok(None) };
         let Kind::List(items) = self.checked.ast.kind(item) else { return Ok(None) };
@@ -229,8 +230,7 @@ impl Planner<'_> {
         Ok(Some(Plan::Append(Box::new(Append { slot, item, constant }))))
     }
 
-    /// Plans a call `cel.@mapInsert(@result, …)`, which the evaluator performs
-    /// without copying the accumulated map. Returns `None` for all other calls.
+    /// Plans `cel.@mapInsert(@result, …)` as an insert in place. Returns `None` for all other calls.
     fn insert(&mut self, map: Id, rest: &[Id]) -> Result<Option<Plan>, Failure> {
         let Some(slot) = self.accumulator(map) else { return Ok(None) };
         let (key, value) = match *rest {
@@ -241,7 +241,7 @@ impl Planner<'_> {
         Ok(Some(Plan::Insert(Box::new(Insert { slot, key, value }))))
     }
 
-    /// Plans a list literal. A list of constant items is a constant, too.
+    /// Plans a list literal. A list with only constant items is a constant.
     fn list(&mut self, items: &[Item]) -> Result<Plan, Failure> {
         let plan = |item: &Item| {
             let (value, optional) = (self.expr(item.value)?, item.optional);
@@ -258,7 +258,7 @@ impl Planner<'_> {
         })
     }
 
-    /// Plans a map literal. A map of constant keys and values is a constant, too.
+    /// Plans a map literal. A map with only constant keys and values is a constant.
     fn map(&mut self, entries: &[Entry]) -> Result<Plan, Failure> {
         let plan = |entry: &Entry| {
             let (key, value) = (self.expr(entry.key)?, self.expr(entry.value)?);
@@ -299,8 +299,8 @@ impl Planner<'_> {
         self.locals.truncate(outer + 1);
         let result = self.expr(fold.result)?;
         self.locals.truncate(outer);
-        // The accumulator's initial value is computed when the accumulator is first read, while the loop's slots are in use. Therefore, the
-        // initial value must not share slots with the loop condition, the loop step or the result.
+        // The initial value of the accumulator is computed on first access, while the slots of the loop are in use.
+        // Therefore, it must not share slots with the loop condition, the loop step or the result.
         self.next_slot = self.slots;
         let init = self.expr(fold.init)?;
         self.next_slot = slot;

@@ -9,7 +9,7 @@ const POSIX: [&str; 14] = [
 ];
 
 impl<'p> Scanner<'p> {
-    /// Reads a class in brackets. RE2 has no nested classes and no set operations.
+    /// Reads a class in brackets. RE2 does not support nested classes or set operations.
     pub(super) fn class(&mut self) -> Result<(), String> {
         let start = self.at;
         self.copy_to(start + 1);
@@ -63,7 +63,7 @@ impl<'p> Scanner<'p> {
         Ok(())
     }
 
-    /// Writes a range of code points without surrogates, which do not occur in texts.
+    /// Writes a range of code points. Omits surrogates, which never occur in text.
     fn range(&mut self, low: u32, high: u32) {
         let first = char::from_u32(low).unwrap_or('\u{e000}');
         let last = char::from_u32(high).unwrap_or('\u{d7ff}');
@@ -85,7 +85,7 @@ impl<'p> Scanner<'p> {
         }
     }
 
-    /// Reads a class such as `[:alpha:]`, if the pattern continues with such a class.
+    /// Reads a class such as `[:alpha:]`. Returns `false` if the pattern does not continue with such a class.
     fn posix_class(&mut self) -> Result<bool, String> {
         let Some((name, _)) = self.rest().strip_prefix("[:").and_then(|rest| rest.split_once(":]")) else {
             return Ok(false);
@@ -130,12 +130,12 @@ impl<'p> Scanner<'p> {
     }
 }
 
-/// Returns `true` if RE2 knows this Unicode class. RE2 knows general
-/// categories and scripts. The crate `regex` knows further classes.
+/// Returns `true` if RE2 supports this Unicode class. RE2 supports only general categories and scripts. The crate
+/// `regex` supports further classes.
 fn is_known(name: &str) -> bool {
     let is_name = !name.is_empty() && name.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | ' '));
     let is_kind = |kind: &str| regex_syntax::parse(&format!("\\p{{{kind}={name}}}")).is_ok();
-    // The crate `regex` ignores the prefix `is`.
+    // Reject the prefix `is`, which the crate `regex` ignores.
     let has_prefix = name.get(..2).is_some_and(|prefix| prefix.eq_ignore_ascii_case("is"));
     let is_lost = || SCRIPTS_OF_SEVERAL_WORDS.iter().any(|script| are_equal(script, name));
     is_name && !has_prefix && (is_kind("gc") || is_kind("sc") && !is_script_code(name) && !is_lost())
@@ -150,12 +150,12 @@ fn are_equal(name: &str, other: &str) -> bool {
     letters(name) == letters(other)
 }
 
-/// Returns `true` for the general category of surrogates, which the crate `regex` does not know.
+/// Returns `true` for the general category of surrogates, which the crate `regex` does not support.
 fn is_surrogates(name: &str) -> bool {
     are_equal(name, "Cs") || are_equal(name, "Surrogate")
 }
 
-/// Scripts that Go 1.26 does not find, because their names consist of several words.
+/// The scripts with names of several words, which Go 1.26 does not find.
 const SCRIPTS_OF_SEVERAL_WORDS: [&str; 46] = [
     "AnatolianHieroglyphs",
     "BassaVah",
@@ -205,11 +205,11 @@ const SCRIPTS_OF_SEVERAL_WORDS: [&str; 46] = [
     "ZanabazarSquare",
 ];
 
-/// The script names with four letters.
+/// The script names with exactly four letters.
 const SHORT_SCRIPTS: [&str; 9] = ["Ahom", "Cham", "Kawi", "Lisu", "Miao", "Modi", "Newa", "Thai", "Toto"];
 
-/// Returns `true` if `name` is a script code, such as `Latn`, instead of
-/// a script name. All codes have four letters. Go knows only the names.
+/// Returns `true` if `name` is a script code, such as `Latn`, and not a script name. All codes have four letters. Go
+/// knows only the names.
 fn is_script_code(name: &str) -> bool {
     name.len() == 4 && !SHORT_SCRIPTS.iter().any(|script| script.eq_ignore_ascii_case(name))
 }

@@ -2,8 +2,8 @@
 
 use super::{Piece, Scanner};
 
-/// Returns the characters of a class such as `\d`, `\s` or `\w`, without
-/// brackets. In RE2, these classes contain only ASCII characters.
+/// Returns the characters of a class such as `\d`, `\s` or `\w`, without brackets. These classes contain only ASCII
+/// characters in RE2.
 pub(super) fn perl_class(name: char) -> Option<&'static str> {
     match name {
         'd' | 'D' => Some("0-9"),
@@ -81,7 +81,7 @@ impl Scanner<'_> {
         code
     }
 
-    /// Reads two hexadecimal digits, or any number of digits in braces.
+    /// Reads two hexadecimal digits, or any number of hexadecimal digits in braces.
     fn hexadecimal(&mut self) -> Option<u32> {
         let first = self.bump()?;
         if first != '{' {

@@ -1,8 +1,8 @@
-//! A matcher for patterns whose automaton would be too large.
+//! A matcher for patterns that are too large for an automaton.
 //!
-//! Like Go's matcher, this matcher steps through the text with a list of active states. A repetition copies the instructions of the
-//! repeated part, but all copies share the classes of this part. Therefore, the matcher needs little memory even for large classes in
-//! repetitions. The time of a search is proportional to the length of the pattern multiplied by the length of the text.
+//! Like Go's matcher, this matcher steps through the text with a list of active states. A repetition duplicates the
+//! instructions of the repeated part but not its character classes, so even repetitions of large classes need little
+//! memory. The time of a search is proportional to the length of the pattern times the length of the text.
 
 use std::collections::HashMap;
 
@@ -17,7 +17,7 @@ pub(super) struct Machine {
 #[derive(Clone, Copy, Debug)]
 enum Instruction {
     Char(char),
-    /// Consumes one character of the class with this index.
+    /// Consumes a character of the class with this index.
     Class(usize),
     Look(Look),
     /// Continues at both targets.
@@ -30,12 +30,12 @@ enum Instruction {
 pub struct Search {
     /// Whether the pattern matches anywhere in the text.
     pub is_match: bool,
-    /// The number of steps that the search took. A step takes up to 20 nanoseconds in an optimized build.
+    /// The number of steps of the search. A step takes up to 20 nanoseconds in an optimized build.
     pub steps: usize,
 }
 
 impl Machine {
-    /// Compiles a pattern. Returns `None` if the pattern can match bytes that are not UTF-8.
+    /// Compiles a pattern. Returns `None` if the pattern can match invalid UTF-8.
     pub(super) fn new(pattern: &Hir) -> Option<Self> {
         let mut compiler = Compiler::default();
         compiler.compile(pattern)?;
@@ -48,13 +48,14 @@ impl Machine {
         self.instructions.len()
     }
 
-    /// Searches a text, and counts each executed instruction as a step. Returns `None` if the search needs more than `max_steps` steps.
+    /// Searches a text. Each executed instruction is a step. Returns `None` if the search needs more than `max_steps`
+    /// steps.
     pub(super) fn search(&self, text: &str, max_steps: usize) -> Option<Search> {
         let mut states = States { is_active: vec![false; self.instructions.len()], all: Vec::new() };
         let (mut steps, mut before, mut left) = (0, None, Vec::new());
         for after in text.chars().map(Some).chain([None]) {
             states.clear();
-            // A match can begin at any character.
+            // A match can start at any character.
             left.push(0);
             let is_match = self.follow(&mut left, &mut states, before, after);
             steps += states.all.len();
@@ -71,8 +72,8 @@ impl Machine {
         Some(Search { is_match: false, steps })
     }
 
-    /// Follows the instructions that do not consume a character. Adds the reached instructions to the active instructions. Returns `true`
-    /// if the pattern matches.
+    /// Adds all instructions that are reachable without consuming a character to the active states. Returns `true` if
+    /// the pattern matches.
     fn follow(&self, left: &mut Vec<usize>, states: &mut States, before: Option<char>, after: Option<char>) -> bool {
         while let Some(at) = left.pop() {
             if !states.insert(at) {
@@ -120,7 +121,8 @@ impl States {
     }
 }
 
-/// Returns `true` if an assertion, such as `\b`, holds between two characters. As in Go, word characters are ASCII.
+/// Returns `true` if an assertion, such as `\b`, holds between two characters. As in Go, only ASCII characters are word
+/// characters.
 fn holds(look: Look, before: Option<char>, after: Option<char>) -> bool {
     let is_word = |c: Option<char>| c.is_some_and(|c| c.is_ascii_alphanumeric() || c == '_');
     let is_boundary = is_word(before) != is_word(after);
@@ -142,7 +144,7 @@ fn holds(look: Look, before: Option<char>, after: Option<char>) -> bool {
 struct Compiler {
     instructions: Vec<Instruction>,
     classes: Vec<ClassUnicode>,
-    /// Maps the address of each class to its index, so that a repeated class is stored only once.
+    /// Maps the address of each class to its index. Used to store a repeated class only once.
     known: HashMap<usize, usize>,
 }
 
@@ -167,7 +169,7 @@ impl Compiler {
     fn class(&mut self, class: &Class) -> Option<()> {
         let class = match class {
             Class::Unicode(class) => class,
-            // The parser of the crate `regex` returns a class without characters as a class of bytes.
+            // The crate `regex` parses an empty class as a class of bytes.
             Class::Bytes(class) => {
                 self.classes.push(class.to_unicode_class()?);
                 self.instructions.push(Instruction::Class(self.classes.len() - 1));
@@ -228,8 +230,8 @@ impl Compiler {
         Some(())
     }
 
-    /// Adds an instruction that continues at the next instruction and at a
-    /// second target. Call [`leave`](Self::leave) to set the second target.
+    /// Adds a split that continues at the next instruction and at a second target. Call [`leave`](Self::leave) to set
+    /// the second target.
     fn split(&mut self) -> usize {
         let at = self.instructions.len();
         self.instructions.push(Instruction::Split(at + 1, at + 1));
@@ -240,7 +242,7 @@ impl Compiler {
         self.instructions.push(Instruction::Split(to, to));
     }
 
-    /// Sets the second target of the split instruction `at` to the next added instruction.
+    /// Sets the second target of the split at `at` to the next instruction to be added.
     fn leave(&mut self, at: usize) {
         self.instructions[at] = Instruction::Split(at + 1, self.instructions.len());
     }

@@ -10,23 +10,23 @@ use super::machine::{Machine, Search};
 
 /// The maximum nesting depth of a pattern. Go has the same limit.
 const MAX_NESTING: u32 = 1_000;
-/// The maximum nesting depth of a pattern with an automaton. The crate
-/// `regex` needs much stack for each level when it builds an automaton.
+/// The maximum nesting depth of a pattern with an automaton. The crate `regex` uses a lot of stack per level when it
+/// builds an automaton.
 const MAX_NESTING_OF_AUTOMATON: usize = 200;
-/// The approximate number of ranges in a Unicode class. An automaton needs about one state for each range.
+/// The approximate number of ranges in a Unicode class. An automaton needs about one state per range.
 const UNICODE_CLASS: u64 = 300;
 /// The factor by which ignoring case increases the number of ranges in a Unicode class.
 const FOLDED: u64 = 8;
-/// The minimum memory of an automaton's state, in bytes. If this minimum
-/// already exceeds the limit, building the automaton would waste time.
+/// The minimum size of an automaton state, in bytes. If an automaton would exceed the memory limit even with states of
+/// this size, do not try to build it.
 const STATE_BYTES: u64 = 16;
-/// The number of bytes that one step of an automaton search covers.
+/// The number of bytes of text per step of an automaton search.
 const BYTES_OF_STEP: usize = 4;
 
 /// A regular expression in Go's RE2 syntax.
 ///
-/// A pattern is compiled on first use. If the automaton of a pattern would be too large, a search keeps a list of active states instead, as
-/// in Go. Therefore, the memory is proportional to the length of the pattern, multiplied by its repetition counts.
+/// A pattern is compiled on first use. If its automaton would be too large, a search tracks a list of active states
+/// instead, as in Go. The memory is then proportional to the length of the pattern multiplied by its repetition counts.
 ///
 /// ```
 /// let name = pintle_cel::Pattern::parse(r"^\p{L}{1,253}$", 1 << 20)?;
@@ -53,7 +53,7 @@ enum Compiled {
 }
 
 impl Pattern {
-    /// Parses a pattern. The pattern's automaton takes at most `max_bytes` of memory.
+    /// Parses a pattern. The automaton of the pattern uses at most `max_bytes` of memory.
     ///
     /// # Errors
     ///
@@ -64,13 +64,13 @@ impl Pattern {
         Ok(Self { text: text.into(), max_bytes, size, compiled: OnceLock::new() })
     }
 
-    /// Returns the approximate number of instructions to which Go compiles the pattern.
+    /// Returns the approximate number of instructions of the pattern in Go.
     #[must_use]
     pub fn instructions(&self) -> u64 {
         self.size.instructions
     }
 
-    /// Returns the number of Unicode classes, such as `\pL`, in the pattern's text.
+    /// Returns the number of Unicode classes, such as `\pL`, in the pattern.
     #[must_use]
     pub fn unicode_classes(&self) -> u64 {
         self.size.classes
@@ -80,7 +80,7 @@ impl Pattern {
     ///
     /// # Errors
     ///
-    /// Returns the reason if the pattern cannot be compiled. A valid pattern should not cause this error.
+    /// Returns an error message if the pattern cannot be compiled. This should not happen for a valid pattern.
     pub fn search(&self, text: &str, max_steps: usize) -> Result<Option<Search>, String> {
         Ok(match self.compiled()? {
             Compiled::Automaton(regex) => {
@@ -91,7 +91,7 @@ impl Pattern {
         })
     }
 
-    /// Returns the automaton, which finds the positions of matches.
+    /// Returns the automaton, which can find the positions of matches.
     pub(crate) fn automaton(&self) -> Result<&Regex, String> {
         match self.compiled()? {
             Compiled::Automaton(regex) => Ok(regex),
@@ -104,7 +104,7 @@ impl Pattern {
         if self.has_automaton() { self.size.states } else { self.size.instructions.saturating_add(self.size.ranges) }
     }
 
-    /// Returns the maximum number of states that the automaton visits for each character.
+    /// Returns the maximum number of automaton states that a search visits per character.
     pub(crate) fn states(&self) -> u64 {
         if self.has_automaton() { self.size.states } else { 0 }
     }
@@ -164,9 +164,9 @@ fn ignores_case(parsed: &Ast) -> bool {
 
 #[derive(Debug)]
 struct Size {
-    /// The number of instructions. Repeated parts are counted once for each repetition.
+    /// The number of instructions. Repeated parts are counted once per repetition.
     instructions: u64,
-    /// The number of automaton states. Repeated parts are counted once for each repetition.
+    /// The number of automaton states. Repeated parts are counted once per repetition.
     states: u64,
     ranges: u64,
     classes: u64,
@@ -220,7 +220,8 @@ impl Visitor for Review {
         match ast {
             Ast::Repetition(repetition) => {
                 self.counts.push(super::repeats::count(repetition).max(1));
-                // Each copy of the repeated part may need an additional instruction that decides whether to repeat again.
+                // Each copy of the repeated part may need an additional instruction that checks whether to repeat
+                // again.
                 self.grow(1, 0);
             }
             Ast::ClassBracketed(_) => self.grow(1, 2),
@@ -318,7 +319,7 @@ mod tests {
     #[test]
     fn pattern_nests_as_deep_as_in_go() {
         let nested = |depth: usize| format!("^{}a{}$", "(".repeat(depth), ")*".repeat(depth));
-        // Test threads have a 2 MiB stack, like a runtime's threads.
+        // Test threads have a stack of 2 MiB, like the worker threads of tokio.
         for max_bytes in [0, MAX_BYTES, 1 << 20] {
             let parsed = Pattern::parse(&nested(490), max_bytes).unwrap();
             assert_eq!(parsed.search("aaa", usize::MAX).unwrap().map(|search| search.is_match), Some(true));
@@ -377,7 +378,7 @@ mod tests {
     }
 
     proptest::proptest! {
-        /// The random texts use characters that have a meaning in patterns, so many of them are valid patterns.
+        /// The random texts consist mostly of pattern syntax, so many of them are valid patterns.
         #[test]
         fn instructions_are_estimated(text in r"([a-c]|\[ab\]|\(|\)|[|*+?]|\{[0-3],\}|\{[0-3]\}|\\pL){0,16}") {
             if let Ok(parsed) = Pattern::parse(&text, 0)

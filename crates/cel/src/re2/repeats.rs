@@ -6,8 +6,7 @@ use regex_syntax::ast::{Ast, Repetition, RepetitionKind, RepetitionRange, Span, 
 
 use super::MAX_REPEAT;
 
-/// Returns the first repetition operator whose count is too large. An
-/// operator's count is multiplied by the counts of the repetitions inside it.
+/// Returns the first repetition operator whose count is too large. The counts of nested repetitions are multiplied.
 pub(super) fn excessive(ast: &Ast) -> Option<Span> {
     let Ok(found) = visit(ast, Repeats::default());
     found
@@ -15,7 +14,7 @@ pub(super) fn excessive(ast: &Ast) -> Option<Span> {
 
 #[derive(Default)]
 struct Repeats {
-    /// The largest product of nested repetition counts, for the current part of the pattern and for each enclosing part.
+    /// The largest product of nested repetition counts, for each enclosing part of the pattern.
     products: Vec<u64>,
     excessive: Option<Span>,
 }
@@ -37,7 +36,7 @@ impl Visitor for Repeats {
         let mut product = self.products.pop().unwrap_or(1);
         if let Ast::Repetition(repetition) = ast {
             product = match count(repetition) {
-                // Go ignores the counts inside a part that is repeated zero times.
+                // Go ignores the counts inside a part with a repetition count of zero.
                 0 => 1,
                 count => product.saturating_mul(count),
             };
@@ -52,7 +51,7 @@ impl Visitor for Repeats {
     }
 }
 
-/// Returns the maximum count of a repetition, or its minimum if it has no maximum.
+/// Returns the maximum count of a repetition, or its minimum count if it is unbounded.
 pub(super) fn count(repetition: &Repetition) -> u64 {
     u64::from(match &repetition.op.kind {
         RepetitionKind::Range(RepetitionRange::Exactly(count) | RepetitionRange::AtLeast(count)) => *count,

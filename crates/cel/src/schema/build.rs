@@ -1,4 +1,4 @@
-//! Builds schemas from OpenAPI and computes sizes as kube-apiserver does.
+//! Builds schemas from OpenAPI and computes the same sizes as kube-apiserver.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -11,8 +11,8 @@ use crate::types::Type;
 pub(super) const MAX_REQUEST_BYTES: u64 = 3 * 1024 * 1024;
 /// The maximum depth of nested schemas.
 const MAX_DEPTH: usize = 200;
-/// The maximum length of a schema's path, in bytes. A limit is
-/// needed because the path of an object is also its type name.
+/// The maximum length of the path of a schema, in bytes. The path is limited because the path of an object is also its
+/// type name.
 const MAX_PATH: usize = 1_000;
 const QUOTES: u64 = 2;
 const DATE_SIZE: u64 = 12;
@@ -20,7 +20,7 @@ const MIN_DATE_TIME_SIZE: u64 = 21;
 const MIN_DURATION_SIZE: u64 = 3;
 const MAX_TIME_SIZE: u64 = 32;
 
-/// Builds a schema from an OpenAPI node. The names of the schema's object types begin with `type_name`.
+/// Builds a schema from an OpenAPI node. The names of its object types begin with `type_name`.
 pub(super) fn schema(node: &dyn Node, root: bool, type_name: &str) -> Schema {
     build(node, root, type_name, MAX_DEPTH)
 }
@@ -36,7 +36,7 @@ fn flag(node: &dyn Node, name: &str) -> bool {
     matches!(node.field(name).map(Node::scalar), Some(Scalar::Bool(true)))
 }
 
-/// Reads the limit `name`. A negative limit counts as 0.
+/// Reads the limit `name`. A negative limit is treated as 0.
 fn limit(node: &dyn Node, name: &str) -> Option<u64> {
     match node.field(name)?.scalar() {
         Scalar::Int(limit) => Some(u64::try_from(limit).unwrap_or(0)),
@@ -106,7 +106,7 @@ fn string(node: &dyn Node, blank: Schema) -> Schema {
         _ => {
             let longest_value = || strings(node, "enum").map(|value| value.len() as u64).max().unwrap_or(0);
             let max = match max_length {
-                // `maxLength` counts code points. Multiply by four, because a code point has up to four bytes.
+                // `maxLength` counts code points. A code point has up to four bytes.
                 Some(limit) => limit.saturating_mul(4),
                 None if node.field("enum").is_some_and(|values| !values.is_empty()) => longest_value(),
                 None => longest,

@@ -24,7 +24,7 @@ const RESERVED: [&str; 21] = [
     "while",
 ];
 
-/// Returns `true` if `name` is a CEL keyword. Where the syntax allows, expressions may also use the keyword without escaping.
+/// Returns `true` if `name` is a CEL keyword. Field selections may use some keywords without escaping.
 pub(crate) fn is_reserved(name: &str) -> bool {
     RESERVED.contains(&name)
 }
@@ -41,8 +41,8 @@ pub fn is_identifier(name: &str) -> bool {
         && !is_reserved(name)
 }
 
-/// Returns the identifier with which expressions select the field
-/// `name`. Returns `None` if expressions cannot select such a field.
+/// Returns the identifier that selects the field `name` in expressions, or `None` if expressions cannot select this
+/// field.
 ///
 /// ```
 /// assert_eq!(pintle_cel::escape("x-y").as_deref(), Some("x__dash__y"));
@@ -71,7 +71,7 @@ pub fn escape(name: &str) -> Option<String> {
     Some(escaped)
 }
 
-/// Returns the field name for an identifier. Returns `None` if the identifier contains an invalid escape sequence.
+/// Returns the field name that an identifier selects, or `None` if the identifier contains an invalid escape sequence.
 pub fn unescape(identifier: &str) -> Option<std::borrow::Cow<'_, str>> {
     if !identifier.contains("__") {
         return Some(identifier.into());

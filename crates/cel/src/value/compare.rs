@@ -17,7 +17,7 @@ impl<'a> Value<'a> {
     ///
     /// # Errors
     ///
-    /// As in kube-apiserver, fails if `self` is data with a schema and `other` has a different kind.
+    /// Fails if `self` is data with a schema and `other` is a value of a different kind, as in kube-apiserver.
     pub fn equals(&self, other: &Value<'a>) -> Result<bool, Failure> {
         self.equals_within(other, &mut Meter::new(u64::MAX))
     }
@@ -31,7 +31,7 @@ impl<'a> Value<'a> {
     ///
     /// # Errors
     ///
-    /// Fails if the values have different kinds or one of them is NaN, because such values have no order.
+    /// Fails if the values are of different kinds, or if one of them is NaN.
     pub(crate) fn compare(&self, other: &Value<'a>) -> Result<Ordering, Failure> {
         let numbers = |value: &Value<'_>| matches!(value, Value::Double(number) if number.is_nan());
         if numbers(self) || numbers(other) {
@@ -84,7 +84,7 @@ fn double_uint(left: f64, right: u64) -> Ordering {
     }
 }
 
-/// The nesting depth and the work that a comparison may still use.
+/// The remaining nesting depth and work of a comparison.
 struct Walk<'m> {
     depth: usize,
     meter: &'m mut Meter,
@@ -139,7 +139,7 @@ fn equal_lists<'a>(left: &List<'a>, right: &List<'a>, walk: &mut Walk<'_>) -> Re
     for (left, right) in left.iter().zip(right.iter()) {
         match equal(&left?, &right?, walk) {
             Ok(true) => {}
-            // In lists without a schema, two items count as equal if comparing them fails.
+            // In lists without a schema, items that cannot be compared are treated as equal.
             Err(Failure::Error(_)) if !strict => {}
             other => return other,
         }
@@ -147,7 +147,7 @@ fn equal_lists<'a>(left: &List<'a>, right: &List<'a>, walk: &mut Walk<'_>) -> Re
     Ok(true)
 }
 
-/// Compares sets: each item of the right list must occur in the left list.
+/// Compares two sets. Each item of the right list must occur in the left list.
 fn same_members<'a>(left: &List<'a>, right: &List<'a>, walk: &mut Walk<'_>) -> Result<bool, Failure> {
     let known = left.to_vec()?;
     let strings: Option<std::collections::HashSet<_>> = known.iter().map(Value::as_str).collect();
@@ -176,7 +176,7 @@ fn contains<'a>(known: &[Value<'a>], item: &Value<'a>, walk: &mut Walk<'_>) -> R
     Ok(false)
 }
 
-/// Compares keyed lists: each item of the right list must equal the left item with the same values in its key fields.
+/// Compares two keyed lists. Each item of the right list must equal the item with the same key fields in the left list.
 fn same_entries<'a>(
     left: &List<'a>,
     right: &List<'a>,
@@ -198,7 +198,7 @@ fn same_entries<'a>(
     Ok(true)
 }
 
-/// Returns the values of a list item's key fields in a comparable form.
+/// Returns the key fields of a list item in a comparable form.
 pub(crate) fn key_of(item: &Value<'_>, keys: &[Box<str>]) -> Vec<Option<String>> {
     let Value::Map(map) = item else { return vec![] };
     let raw = |name: &str| match map.node() {
@@ -208,7 +208,7 @@ pub(crate) fn key_of(item: &Value<'_>, keys: &[Box<str>]) -> Vec<Option<String>>
     keys.iter().map(|name| raw(name)).collect()
 }
 
-/// Returns the `Debug` text of a scalar node with the value's data.
+/// Returns the `Debug` output of a scalar node with the same value.
 fn raw_text(value: &Value<'_>) -> String {
     let scalar = match value {
         Value::Null => Scalar::Null,

@@ -7,10 +7,10 @@ use crate::go_text::{go_float, quoted};
 use crate::opaque::Opaque;
 use crate::time;
 
-/// The maximum nesting depth of values in texts.
+/// The maximum nesting depth of values that are converted to text.
 const MAX_DEPTH: usize = 256;
 
-/// Writes the value as a CEL literal, as cel-go does. Values below 256 levels are written as `…`.
+/// Writes the value as a CEL literal, as in cel-go. Values nested deeper than 256 levels are written as `…`.
 impl fmt::Display for Value<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write(self, f, MAX_DEPTH)
@@ -18,7 +18,7 @@ impl fmt::Display for Value<'_> {
 }
 
 impl Value<'_> {
-    /// Returns the text that Go's `%v` writes for a map key.
+    /// Formats a map key like Go's `%v`.
     pub(crate) fn plain(&self) -> String {
         match self {
             Self::String(text) => text.to_string(),

@@ -11,18 +11,19 @@ use crate::time;
 
 /// The maximum depth of values that can be converted to JSON.
 const MAX_DEPTH: usize = 256;
-/// The maximum size of the JSON for a value: the number of values plus the number of bytes in all texts. An expression can refer to the
-/// same value many times, and the JSON contains a copy for each reference. Therefore, the JSON can be much larger than the value in memory.
+/// The maximum size of a value as JSON: the number of values plus the number of bytes in all strings. JSON contains a
+/// copy of a shared value for each reference, so it can be much larger than the value in memory.
 const MAX_SIZE: usize = 8 << 20;
 
 impl Value<'_> {
-    /// Converts the value to JSON. Objects that the expression created become JSON objects. Absent optional values become `null`.
+    /// Converts the value to JSON. Objects created by the expression become JSON objects. Absent optional values become
+    /// `null`.
     ///
     /// # Errors
     ///
-    /// Fails if the value cannot be represented as JSON, or if a map has a key that is not a string.
-    /// Also fails if values are nested deeper than 256 levels, or if the result is too large. The
-    /// limit is about eight million, for the number of values plus the number of bytes in texts.
+    /// Fails if the value cannot be represented as JSON, if a map has a key that is not a string, or if values are
+    /// nested deeper than 256 levels. Also fails if the number of values plus the number of bytes in all strings
+    /// exceeds about eight million.
     pub fn to_json(&self) -> Result<Json, Failure> {
         let mut left = MAX_SIZE;
         json(self, MAX_DEPTH, &mut left)

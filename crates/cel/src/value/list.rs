@@ -15,12 +15,13 @@ pub struct List<'a>(Layout<'a>);
 enum Layout<'a> {
     /// A list in the caller's data, with its schema.
     Node(&'a dyn Node, Option<&'a Schema>),
-    /// Values. If an expression created the list by adding items to a set or a keyed list, the schema is also known.
+    /// Values. The schema is set if an expression created the list by adding items to a set or a keyed list.
     Values(Arc<Vec<Value<'a>>>, Option<&'a Schema>),
     Joined(Arc<Joined<'a>>),
 }
 
-/// Two concatenated lists. A concatenation costs one unit, however long the lists are, so long lists are not copied.
+/// Two concatenated lists. Long lists are not copied, because the cost of a concatenation is one unit for lists of any
+/// length.
 #[derive(Debug)]
 struct Joined<'a> {
     left: Layout<'a>,
@@ -79,7 +80,7 @@ impl<'a> List<'a> {
         }
     }
 
-    /// Returns the rule by which `==` compares this list with another list.
+    /// Returns the rule by which `==` compares this list to another list.
     pub(crate) fn kind(&self) -> ListKind<'_> {
         self.schema().map_or(ListKind::Atomic, Schema::list_kind)
     }
@@ -104,7 +105,8 @@ impl<'a> List<'a> {
         }
     }
 
-    /// Returns an iterator over the items. For an item that does not conform to its schema, the iterator returns an error.
+    /// Returns an iterator over the items. The iterator yields an error for an item that does not conform to its
+    /// schema.
     pub fn items(&self) -> impl Iterator<Item = Result<Value<'a>, Failure>> {
         self.iter()
     }
@@ -128,12 +130,12 @@ impl<'a> List<'a> {
         Self(joined(self.0, other.0))
     }
 
-    /// Creates a list with a schema, which determines whether the list is a set or a keyed list.
+    /// Creates a list with a schema, which specifies whether the list is a set or a keyed list.
     pub(crate) fn with_schema(values: Vec<Value<'a>>, schema: &'a Schema) -> Self {
         Self(Layout::Values(Arc::new(values), Some(schema)))
     }
 
-    /// Appends a value. The list is copied only if other references to the list exist.
+    /// Appends a value. Copies the list only if it is shared.
     pub(crate) fn push(&mut self, value: Value<'a>) {
         if let Layout::Values(values, None) = &mut self.0 {
             Arc::make_mut(values).push(value);
@@ -151,7 +153,7 @@ fn joined<'a>(left: Layout<'a>, right: Layout<'a>) -> Layout<'a> {
     {
         return Layout::Values(Arc::new(first.iter().chain(&**second).cloned().collect()), None);
     }
-    // If an expression appends many short lists, add the items to the last list, so that the tree does not become deep.
+    // Append short lists to the last list. Otherwise, repeated concatenation would build a deep tree.
     if let (Layout::Joined(inner), Layout::Values(..)) = (&left, &right)
         && matches!(inner.right, Layout::Values(..))
         && inner.right.len() + right.len() <= SHORT

@@ -30,7 +30,7 @@ pub(crate) enum Key<'a> {
 }
 
 impl<'a> Key<'a> {
-    /// Converts a value to a map key. Returns `None` if values of this type cannot be keys.
+    /// Converts a value to a map key. Returns `None` if the type cannot be used for keys.
     pub(crate) fn of(value: &Value<'a>) -> Option<Self> {
         Some(match value {
             Value::Bool(value) => Self::Bool(*value),
@@ -53,7 +53,7 @@ impl<'a> Key<'a> {
         }
     }
 
-    /// Returns the keys of other number types that equal this key.
+    /// Returns the equal keys of the other number types.
     fn equal_numbers(&self) -> [Option<Self>; 2] {
         match self {
             Self::Int(value) => [u64::try_from(*value).ok().map(Self::Uint), None],
@@ -72,7 +72,7 @@ impl<'a> Key<'a> {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Entries<'a> {
     list: Vec<(Key<'a>, Value<'a>)>,
-    /// Maps each key to the index of its entry in `list`. Empty if there are only a few entries, for which a linear search is faster.
+    /// Maps each key to the index of its entry in `list`. Empty for small maps, because a linear search is faster.
     index: HashMap<Key<'a>, usize>,
 }
 
@@ -151,7 +151,7 @@ impl<'a> Map<'a> {
         self.len() == 0
     }
 
-    /// Returns the data and its schema if the map borrows from the caller.
+    /// Returns the data and its schema if the map borrows data from the caller.
     pub(crate) fn node(&self) -> Option<(&'a dyn Node, Option<&'a Schema>)> {
         match self.0 {
             Layout::Node(node, schema) => Some((node, schema)),
@@ -159,7 +159,7 @@ impl<'a> Map<'a> {
         }
     }
 
-    /// Returns the value of a key. Fails if the schema does not allow the key or its value.
+    /// Returns the value of a key. Fails if the key or its value does not conform to the schema.
     pub(crate) fn get(&self, key: &Value<'a>) -> Result<Option<Value<'a>>, Failure> {
         match (&self.0, key) {
             (Layout::Entries(entries), _) => Ok(Key::of(key).and_then(|key| entries.get(&key).cloned())),
@@ -184,7 +184,8 @@ impl<'a> Map<'a> {
         }
     }
 
-    /// Returns an iterator over the values. For a value that does not conform to its schema, the iterator returns an error.
+    /// Returns an iterator over the values. The iterator yields an error for a value that does not conform to its
+    /// schema.
     pub fn values(&self) -> impl Iterator<Item = Result<Value<'a>, Failure>> {
         self.keys().into_iter().filter_map(|key| self.get(&key.value()).transpose())
     }
@@ -201,7 +202,7 @@ impl<'a> Map<'a> {
         }
     }
 
-    /// Adds an entry. Returns `false` if the map already contains the key. The map is copied only if other references to the map exist.
+    /// Adds an entry. Returns `false` if the map already contains the key. Copies the map only if it is shared.
     pub(crate) fn insert(&mut self, key: Key<'a>, value: Value<'a>) -> Result<bool, Failure> {
         if self.get(&key.value())?.is_some() {
             return Ok(false);

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::Value;
 
-/// An object with named fields, such as the result of `JSONPatch{op: 'add'}`.
+/// An object created by an expression such as `JSONPatch{op: 'add'}`.
 #[derive(Clone, Debug)]
 pub struct Object<'a> {
     type_name: Arc<str>,

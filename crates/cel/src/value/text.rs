@@ -5,12 +5,12 @@ use std::hash::{Hash, Hasher};
 use std::ops::Deref;
 use std::sync::Arc;
 
-/// A string that is borrowed from the caller's data or shared by reference counting.
+/// A string that is borrowed from the caller's data or reference-counted.
 #[derive(Clone)]
 pub enum Text<'a> {
     /// A string in the caller's data.
     Borrowed(&'a str),
-    /// A string that an expression created.
+    /// A string created by an expression.
     Owned(Arc<str>),
 }
 

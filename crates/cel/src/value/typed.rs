@@ -10,7 +10,7 @@ use crate::schema::{Format, Schema, Shape, unescape};
 use crate::time::{self, Timestamp};
 
 impl Schema {
-    /// Converts data with this schema to a CEL value.
+    /// Converts data to a CEL value according to this schema.
     ///
     /// # Errors
     ///
@@ -64,8 +64,7 @@ impl Schema {
         Ok(Value::List(List::of(node, Some(self))))
     }
 
-    /// Returns the data and schema of a field that is an object or
-    /// a map. `name` is the field name as expressions write it.
+    /// Returns the data and schema of a field that is an object or a map. `name` is the escaped field name.
     pub(crate) fn inner<'a>(&'a self, node: &'a dyn Node, name: &str) -> Option<(&'a dyn Node, Option<&'a Schema>)> {
         match self.field(node, name) {
             Ok(Some(Value::Map(map))) => map.node(),
@@ -73,7 +72,7 @@ impl Schema {
         }
     }
 
-    /// Returns the value of a field. `name` is the field name as expressions write it.
+    /// Returns the value of a field. `name` is the escaped field name.
     pub(crate) fn field<'a>(&'a self, node: &'a dyn Node, name: &str) -> Result<Option<Value<'a>>, Failure> {
         match self.shape() {
             Shape::Object(properties) => {
