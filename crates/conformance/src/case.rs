@@ -1,4 +1,4 @@
-//! Recorded test cases, and the files that contain them. Each API area has a `.jsonl` file with one case per line.
+//! Recorded test cases and their files. Each API area has a `.jsonl` file with one case per line.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -11,25 +11,25 @@ use serde_json::Number;
 
 use crate::json::Json;
 
-/// A sequence of requests with the responses of a real kube-apiserver.
+/// A sequence of requests with the recorded responses of a real kube-apiserver.
 #[derive(Clone, Debug, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Case {
     /// The name of the case in the form `area/name`.
     pub name: String,
-    /// The features that the case needs beyond a plain server, such as `controllers`, `slow` or `bare`.
+    /// The special requirements of the case, such as `controllers`, `slow` or `bare`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub needs: Vec<String>,
-    /// The purpose of the case, if the case's name is not clear.
+    /// The purpose of the case, if the name does not explain it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub note: Option<String>,
-    /// The rows of the table of API behavior that this case tests.
+    /// The rows in the table of API behavior that this case tests.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub rows: Vec<u32>,
-    /// The Kubernetes release of the recorded kube-apiserver.
+    /// The Kubernetes version of the recorded kube-apiserver.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub server: Option<String>,
-    /// The behaviours of the webhooks, by path. The variable `${hook}` contains their URL.
+    /// The behaviours of the webhooks, keyed by path. The variable `${hook}` contains their URL.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub webhooks: Option<Json>,
     /// The steps, in order.
@@ -37,21 +37,21 @@ pub struct Case {
 }
 
 impl Case {
-    /// Returns `true` if the case does not run in a namespace of its own.
+    /// Returns `true` if the case does not get its own namespace.
     #[must_use]
     pub fn is_bare(&self) -> bool {
         self.needs.iter().any(|need| need == "bare")
     }
 
-    /// Returns `true` if the server calls webhooks in this case. A case that only waits for webhooks in a `READY` step
-    /// must also register its own webhook.
+    /// Returns `true` if the case needs a webhook server. `READY` steps for webhooks also need it, because their probe
+    /// is a webhook.
     #[must_use]
     pub fn has_webhooks(&self) -> bool {
         let mut kinds = self.steps.iter().flat_map(|step| step.of.iter().flatten());
         self.webhooks.is_some() || kinds.any(|kind| matches!(kind.as_str(), "validating" | "mutating"))
     }
 
-    /// Returns the maximum total waiting time of all steps, in seconds.
+    /// Returns the sum of the maximum waiting times of all steps, in seconds.
     #[must_use]
     pub fn longest_wait(&self) -> f64 {
         self.steps.iter().filter_map(|step| step.seconds.as_ref()?.as_f64()).sum()
@@ -65,14 +65,14 @@ pub struct Step {
     /// The action: an HTTP method, or `WATCH`, `READ`, `UNTIL`, `READY`, `CALLS`, `TOGETHER` or `SLEEP`.
     #[serde(rename = "do")]
     pub what: String,
-    /// The stream that the step opens or reads (for WATCH and READ).
+    /// The name of the stream to open or read (for WATCH and READ).
     #[serde(rename = "as", default, skip_serializing_if = "Option::is_none")]
     pub stream: Option<String>,
-    /// The path and query of the request, which can contain variables such as `${ns}`. For CALLS, this is the path of
-    /// the webhook without a query. Without a path, CALLS reads the calls of all webhooks.
+    /// The path and query of the request, which can contain variables such as `${ns}`. For CALLS, the path of the
+    /// webhook without a query. If absent, CALLS returns the calls of all webhooks.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub path: Option<String>,
-    /// Headers to set. For CALLS, whether recorded calls contain their headers.
+    /// Headers to set. For CALLS, whether to record the headers of calls.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub headers: Option<StepHeaders>,
     /// The body as JSON.
@@ -84,7 +84,7 @@ pub struct Step {
     /// A binary body in base64.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub b64: Option<String>,
-    /// A long request body that repeats a text.
+    /// A long request body that consists of a repeated text.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub fill: Option<Fill>,
     /// The variables to set from the response. Each value is a JSON pointer into the response, or `header:Name`.
@@ -93,11 +93,11 @@ pub struct Step {
     /// The user whose token is sent. The default is an administrator.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub user: Option<String>,
-    /// JSON pointers into the response body. If this field is set, the recorded response contains only the values at
-    /// these pointers, in its member `at`.
+    /// JSON pointers into the response body. If set, the recorded response contains only the values at these pointers,
+    /// in its member `at`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub only: Option<Vec<String>>,
-    /// Whether the recorded response also contains headers that every response has.
+    /// Whether to also record the headers that every response has.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub all_headers: Option<bool>,
     /// The number of frames to read from the stream (for READ).
@@ -106,19 +106,19 @@ pub struct Step {
     /// Whether to wait for the end of the stream (for READ).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub end: Option<bool>,
-    /// The frames to skip (for READ). `bookmarks` skips ordinary bookmarks, which a server can send at any time.
+    /// The frames to skip (for READ). `bookmarks` skips the periodic bookmarks, which a server can send at any time.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub skip: Option<String>,
     /// The maximum waiting time in seconds (for READ, UNTIL and SLEEP).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub seconds: Option<Number>,
-    /// A JSON pointer to the checked value (for UNTIL).
+    /// A JSON pointer to the value to check (for UNTIL).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pointer: Option<String>,
     /// The expected value (for UNTIL).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub equals: Option<Json>,
-    /// Whether UNTIL waits until the value is present (`true`) or absent (`false`).
+    /// Whether to wait until the value is present (`true`) or absent (`false`) (for UNTIL).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub present: Option<bool>,
     /// The expected status code (for UNTIL).
@@ -127,20 +127,20 @@ pub struct Step {
     /// The request to repeat (for UNTIL). The default is a GET of `path`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub request: Option<Box<Step>>,
-    /// The kinds of admission objects that must be active after the step (for
-    /// READY): `validating` or `mutating` for webhooks, `vap` or `map` for policies.
+    /// The kinds of admission objects to wait for (for READY): `validating` or `mutating` for webhooks, `vap` or `map`
+    /// for policies.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub of: Option<Vec<String>>,
-    /// Response headers that are not recorded.
+    /// The response headers to omit from the recorded response.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub without: Option<Vec<String>>,
-    /// A JSON pointer to a JWT in the response, whose claims are recorded.
+    /// A JSON pointer to a JWT in the response. The claims of the JWT are recorded.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub claims: Option<String>,
-    /// Whether calls are recorded in arrival order (for CALLS). The default order is by path.
+    /// Whether to record calls in arrival order instead of sorting them by path (for CALLS).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ordered: Option<bool>,
-    /// Whether equal calls are recorded only once (for CALLS).
+    /// Whether to record equal calls only once (for CALLS).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub distinct: Option<bool>,
     /// The steps to run concurrently (for TOGETHER).
@@ -160,7 +160,7 @@ pub struct Step {
 pub enum StepHeaders {
     /// The headers to set. `None` removes a default header.
     Sent(BTreeMap<String, Option<String>>),
-    /// Whether recorded calls contain their headers.
+    /// Whether to record the headers of calls.
     Recorded(bool),
 }
 
@@ -172,7 +172,7 @@ impl StepHeaders {
     }
 }
 
-/// A request body that repeats a text.
+/// A request body that consists of a repeated text.
 #[derive(Clone, Debug, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Fill {
@@ -189,7 +189,7 @@ impl fmt::Display for Step {
     }
 }
 
-/// Returns the folder of this crate's `.jsonl` cases.
+/// Returns the folder of the `.jsonl` cases in this crate.
 #[must_use]
 pub fn packed_folder() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("cases")
@@ -241,8 +241,7 @@ fn load_into(folder: &Path, cases: &mut Vec<Case>) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Writes the cases to files `AREA.jsonl`, with one case per line. The new files replace all existing files in the
-/// folder.
+/// Writes the cases to files named `AREA.jsonl`, with one case per line. Replaces all existing files in the folder.
 ///
 /// # Errors
 ///

@@ -1,6 +1,6 @@
-//! A small HTTP/1.1 client that opens a connection for each request and limits each wait.
+//! A small HTTP/1.1 client. It opens a connection for each request, and each wait has a timeout.
 //!
-//! The client shares no code with the crate `restreq`, so that a bug in `restreq` cannot hide a bug in the server.
+//! The client does not share code with the crate `restreq`, so a bug in `restreq` cannot hide a bug in the server.
 
 use std::io::Read;
 use std::sync::Arc;
@@ -22,9 +22,9 @@ use tokio_rustls::TlsConnector;
 /// The trusted certificate authorities for `https:` URLs.
 #[derive(Clone, Debug)]
 pub enum Trust {
-    /// Trusts certificates that these certificate authorities (in PEM) have signed.
+    /// Trusts certificates signed by these certificate authorities (in PEM).
     Authorities(Vec<u8>),
-    /// Trusts any certificate. Use this variant only for loopback servers with a self-signed certificate.
+    /// Trusts any certificate. Use only for loopback servers with a self-signed certificate.
     Anyone,
 }
 
@@ -32,7 +32,7 @@ pub(crate) struct Client {
     host: String,
     port: u16,
     tls: Option<(TlsConnector, ServerName<'static>)>,
-    /// The timeout for the head of a response, and also for the body of a response that is not a stream.
+    /// The timeout for the head of a response, and for the body of a response that is not a stream.
     timeout: Duration,
 }
 
@@ -42,7 +42,7 @@ pub(crate) struct Answer {
     pub(crate) body: Bytes,
 }
 
-/// A response whose body is not complete. Dropping this value closes the connection.
+/// A response with a body that has not been read completely. The connection is closed on drop.
 pub(crate) struct Streaming {
     pub(crate) response: Response<Incoming>,
     timeout: Duration,
@@ -104,8 +104,8 @@ impl Streaming {
         Ok(Answer { status: head.status.as_u16(), headers: head.headers, body })
     }
 
-    /// Waits until the body contains further complete lines, and returns the lines without their line ends. Returns
-    /// `None` at the end of the body.
+    /// Waits for more complete lines of the body, and returns them without line endings. Returns `None` at the end of
+    /// the body.
     pub(crate) async fn lines(&mut self, rest: &mut BytesMut) -> anyhow::Result<Option<Vec<Bytes>>> {
         loop {
             let mut lines = Vec::new();
@@ -124,7 +124,7 @@ impl Streaming {
     }
 }
 
-/// The task that drives the connection. Dropping this value aborts the task.
+/// The task that drives the connection. The task is aborted on drop.
 struct Connection(JoinHandle<()>);
 
 impl Drop for Connection {
@@ -138,7 +138,7 @@ where
     S: tokio::io::AsyncRead + tokio::io::AsyncWrite + Unpin + Send + 'static,
 {
     let (mut sender, connection) = http1::handshake(TokioIo::new(stream)).await?;
-    // Ignore the result, because the request and the body also return the errors of the connection.
+    // Ignore the result: the request and the body also return connection errors.
     let connection = Connection(tokio::spawn(async move { drop(connection.await) }));
     let response = sender.send_request(request).await?;
     Ok((response, connection))
@@ -171,7 +171,7 @@ mod tls {
         Ok(TlsConnector::from(Arc::new(config.with_no_client_auth())))
     }
 
-    /// Accepts any certificate, but verifies that the server owns its private key.
+    /// Accepts any certificate, but verifies that the server has its private key.
     #[derive(Debug)]
     struct AcceptAnyCertificate(Arc<CryptoProvider>);
 

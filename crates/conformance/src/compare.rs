@@ -1,4 +1,4 @@
-//! Compares the responses of a run with the recorded responses.
+//! Compares the responses of a run to the recorded responses.
 
 use std::cmp::Ordering;
 use std::fmt;
@@ -6,16 +6,16 @@ use std::fmt;
 use crate::case::Step;
 use crate::json::Json;
 
-/// A difference between a step's response and the recorded response.
+/// A difference between the response to a step and the recorded response.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Difference {
-    /// The step and the path of the value in the response.
+    /// The step, and the path of the value in the response.
     pub at: String,
     /// The recorded value.
     pub want: String,
     /// The value in the response.
     pub got: String,
-    /// Whether only the wording of an error message differs. A case passes despite such a difference.
+    /// Whether the only difference is the wording of a message. Differences in wording do not fail a case.
     pub is_wording: bool,
 }
 
@@ -25,7 +25,7 @@ impl fmt::Display for Difference {
     }
 }
 
-/// Returns all differences between the recorded responses and a run's responses.
+/// Returns all differences between the recorded responses and the responses of a run.
 #[must_use]
 pub fn compare(want: &[Step], got: &[Step]) -> Vec<Difference> {
     let mut out = Vec::new();
@@ -36,7 +36,7 @@ pub fn compare(want: &[Step], got: &[Step]) -> Vec<Difference> {
 fn compare_steps(want: &[Step], got: &[Step], out: &mut Vec<Difference>) {
     for (index, (want, got)) in want.iter().zip(got).enumerate() {
         if let (Some(want), Some(got)) = (&want.steps, &got.steps) {
-            // The steps ran concurrently, so their order is random. Sort the responses before the comparison.
+            // Sort the responses, because the steps ran concurrently.
             compare_steps(&in_order(want), &in_order(got), out);
         } else if let Some(answer) = &want.answer {
             let at = format!("step {index} {want} ");
@@ -84,7 +84,7 @@ fn diff(want: &Json, got: &Json, at: &str, out: &mut Vec<Difference>) {
     }
 }
 
-/// Sorts the entries of managedFields, because their order has no meaning.
+/// Sorts the entries of managedFields, because their order is not significant.
 fn sorted(items: &[Json], as_set: bool) -> Vec<&Json> {
     fn order(a: &Json, b: &Json) -> Ordering {
         let part = |item: &Json, key: &str| item.member(key).and_then(Json::text).unwrap_or("").to_owned();
@@ -115,8 +115,8 @@ fn short(value: impl fmt::Display) -> String {
 mod tests {
     use super::*;
 
-    /// Compares the responses of two lists of steps. An expected difference is written as `path`, or as `~path` if only
-    /// the wording differs.
+    /// Compares the responses of two lists of steps. `differences` contains the path of each expected difference. The
+    /// prefix `~` means that only the wording differs.
     #[track_caller]
     fn check(want: &str, got: &str, differences: &[&str]) {
         let step = |answer: &str| -> Vec<Step> {

@@ -1,25 +1,25 @@
-//! Starts the embedded server with the settings of the recorded cases.
+//! Starts the embedded server with the settings that were used for recording the cases.
 
 use std::io::Write as _;
 
 use anyhow::Context;
 use pintle_apiserver::{ApiServer, ApiServerConfig, Controllers};
 
-/// The embedded server's users in kube-apiserver's CSV format: token, user, uid and groups.
+/// The users of the embedded server in kube-apiserver's CSV format: token, user, uid and groups.
 const TOKENS: &str = "admin-token,admin,admin-uid,\"system:masters\"\nnobody-token,nobody,nobody-uid,\"users\"\n";
 
-/// Starts the embedded server on a free loopback port. Also compacts revision 1, because a real server compacts old
-/// revisions after some time. The server runs until the returned value is shut down or dropped.
+/// Starts the embedded server on a free loopback port. Also compacts revision 1, because a real server has compacted
+/// its old revisions. The server runs until the returned value is shut down or dropped.
 ///
 /// # Errors
 ///
 /// Returns an error if the server cannot start.
 pub async fn start() -> anyhow::Result<ApiServer> {
-    // The recordings were made without the policy controller.
+    // The cases were recorded without the policy controller.
     start_with(Controllers { policies: false, ..Controllers::default() }).await
 }
 
-/// Starts the embedded server like [`start`], but runs only the controllers in `controllers`.
+/// Like [`start`], but runs only the controllers in `controllers`.
 ///
 /// # Errors
 ///

@@ -1,5 +1,5 @@
-//! The list of recorded cases that the embedded server fails. The results of a run must match the list exactly, so that
-//! every change is detected.
+//! The list of cases that fail on the embedded server. The results of a run must match the list exactly, so every
+//! change is detected.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -48,19 +48,19 @@ pub fn write(file: &Path, names: &BTreeSet<String>) -> anyhow::Result<()> {
     fs::write(file, format!("{HEAD}{lines}")).with_context(|| format!("writing {}", file.display()))
 }
 
-/// The differences between the list and the results of a run.
+/// The differences between the list of failing cases and the results of a run.
 #[derive(Debug, Default, PartialEq)]
 pub struct Drift {
     /// The listed cases that passed.
     pub passing: Vec<String>,
-    /// The cases that failed but are not listed.
+    /// The cases that failed and are not listed.
     pub failing: Vec<String>,
     /// The listed cases that were not replayed.
     pub unknown: Vec<String>,
 }
 
 impl Drift {
-    /// Compares the list with the results of a run. `replayed` contains the names of all replayed cases, and `failed`
+    /// Compares the list to the results of a run. `replayed` contains the names of all replayed cases, and `failed`
     /// contains the names of the failed cases.
     #[must_use]
     pub fn of(listed: &BTreeSet<String>, replayed: &BTreeSet<String>, failed: &BTreeSet<String>) -> Self {

@@ -1,4 +1,5 @@
-//! JSON values that keep the order of their members, because placeholders are numbered by first appearance.
+//! JSON values that preserve the order of object members. Placeholders are numbered in order of appearance, so the
+//! order matters.
 
 use std::{fmt, io};
 
@@ -20,13 +21,13 @@ pub enum Json {
     Text(String),
     /// A list.
     Array(Vec<Json>),
-    /// The members of an object in text order. Names are unique. As in most parsers, the last value of a duplicate name
-    /// is kept.
+    /// An object with its members in source order. Names are unique. If a name occurs several times, the last value is
+    /// kept, as in most parsers.
     Object(Vec<(String, Json)>),
 }
 
 impl Json {
-    /// Returns the object member `name`, or `None` if there is none.
+    /// Returns the member `name` of an object, or `None` if it is absent.
     #[must_use]
     pub fn member(&self, name: &str) -> Option<&Json> {
         self.members()?.iter().find(|(key, _)| key == name).map(|(_, value)| value)
@@ -44,14 +45,15 @@ impl Json {
         if let Self::Object(members) = self { Some(members) } else { None }
     }
 
-    /// Returns `true` if the value is a string of digits.
+    /// Returns `true` if the value is a string that consists of digits.
     #[must_use]
     pub fn is_digits(&self) -> bool {
         self.text().is_some_and(|text| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit()))
     }
 
-    /// Returns the value at a JSON pointer with two extensions. A segment `key=value` selects the list item whose field
-    /// `key` (or path, such as `metadata.name`) has this value. A negative index counts from the end of the list.
+    /// Returns the value at a JSON pointer with two extensions. A segment `key=value` selects the list item with this
+    /// value in the field `key`, which can be a path such as `metadata.name`. A negative index counts from the end of
+    /// the list.
     #[must_use]
     pub fn at(&self, pointer: &str) -> Option<&Json> {
         let pointer = pointer.trim_matches('/');
@@ -80,7 +82,7 @@ impl Json {
         }
     }
 
-    /// Returns the text of a string without quotes, and other values as JSON.
+    /// Returns a string without quotes, and any other value as JSON.
     #[must_use]
     pub fn plain(&self) -> String {
         self.text().map_or_else(|| self.to_string(), str::to_owned)
@@ -88,7 +90,7 @@ impl Json {
 }
 
 impl Json {
-    /// Returns the bytes that the recorder sent for this value: ASCII with a space after each comma and colon. The
+    /// Serializes this value in the same way as the recorder: as ASCII with a space after each comma and colon. The
     /// exact bytes matter, because a server may quote a body that it cannot parse.
     #[must_use]
     pub fn as_sent(&self) -> Vec<u8> {

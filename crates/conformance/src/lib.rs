@@ -1,4 +1,4 @@
-//! Replays recorded cases of a real kube-apiserver against any API server and compares the responses.
+//! Replays test cases recorded on a real kube-apiserver against any API server, and compares the responses.
 //!
 //! ```no_run
 //! # #[tokio::main(flavor = "current_thread")]
@@ -22,15 +22,15 @@
 //! # }
 //! ```
 //!
-//! * A [`Case`] is a list of [`Step`]s with recorded responses. Placeholders such
-//!   as `<uid:1>`, `<rv:2>` and `<time>` replace values that differ between runs.
-//! * [`replay`] runs many cases concurrently, each in a namespace of its own, and returns a [`Verdict`] for each case.
+//! * A [`Case`] is a list of [`Step`]s with recorded responses. Values that differ between runs are replaced by
+//!   placeholders such as `<uid:1>`, `<rv:2>` and `<time>`.
+//! * [`replay`] runs many cases concurrently, each in its own namespace, and returns a [`Verdict`] for each case.
 //! * A [`Difference`] is a value that differs from the recorded response. A difference in the *wording* of a message is
-//!   reported, but does not fail a case.
-//! * [`side_by_side`] compares a real server and the embedded server on your own manifests.
-//! * [`failing`] lists the cases that the embedded server does not pass yet.
+//!   reported, but the case still passes.
+//! * [`side_by_side`] sends your own manifests to a real server and to the embedded server, and compares the responses.
+//! * [`failing`] manages the list of cases that the embedded server does not pass yet.
 //!
-//! To run the cases, use `cargo xtask conformance --server`. README.md lists the options. The crate is never published.
+//! Run the cases with `cargo xtask conformance --server`. README.md lists the options. The crate is never published.
 
 mod case;
 mod client;

@@ -86,7 +86,7 @@ async fn run(flags: Flags) -> anyhow::Result<bool> {
         cases.retain(|case| case.name.contains(only));
         anyhow::ensure!(!cases.is_empty(), "no case's name contains {only:?}");
     }
-    // Check the list of failing cases only after a complete run against the embedded server.
+    // Only a full run against the embedded server can be compared to the list of failing cases.
     let checks_list = flags.url.is_none() && flags.only.is_none() && flags.cases.is_none();
     let listed = if checks_list { failing::read(&failing::list_file())? } else { BTreeSet::new() };
     let (target, embedded) = target(&flags).await?;
@@ -113,8 +113,8 @@ async fn run(flags: Flags) -> anyhow::Result<bool> {
     if checks_list { check_list(&listed, &failed, &verdicts, flags.update) } else { Ok(failed.is_empty()) }
 }
 
-/// Compares two servers on the same manifests and prints one line for each cause of differences. Returns `true` if
-/// there are no differences.
+/// Sends the same manifests to two servers and prints one line per cause of differences. Returns `true` if there are no
+/// differences.
 async fn compare_servers(flags: &Flags, folder: &Path) -> anyhow::Result<bool> {
     let (target, _) = target(flags).await?;
     let started = Instant::now();
@@ -138,7 +138,7 @@ async fn compare_servers(flags: &Flags, folder: &Path) -> anyhow::Result<bool> {
     Ok(causes.is_empty())
 }
 
-/// Returns the server that the flags select. Also returns the embedded server if it was started.
+/// Returns the server selected by the flags, and the embedded server if it was started.
 async fn target(flags: &Flags) -> anyhow::Result<(Target, Option<ApiServer>)> {
     let trust = match &flags.ca {
         Some(file) => Trust::Authorities(std::fs::read(file).with_context(|| format!("reading {}", file.display()))?),
@@ -156,15 +156,14 @@ async fn target(flags: &Flags) -> anyhow::Result<(Target, Option<ApiServer>)> {
     Ok((Target { url, token: flags.token.clone(), trust, at_once: flags.at_once, limit, patience }, embedded))
 }
 
-/// Repeats cases that failed unexpectedly, one after another. On a busy machine, a step can take longer than the case
-/// allows.
+/// Repeats the cases that failed unexpectedly, one after another, because a step can time out on a busy machine.
 async fn retry_alone(
     target: &Target,
     cases: &[Case],
     listed: &BTreeSet<String>,
     verdicts: &mut [Verdict],
 ) -> anyhow::Result<()> {
-    /// The maximum number of cases to repeat. If more cases fail, the machine's load is not the cause.
+    /// The maximum number of cases to repeat. If more cases fail, machine load is unlikely to be the cause.
     const MAX_RETRIED: usize = 40;
     let unexpected = |verdict: &&mut Verdict| !verdict.passes() && !listed.contains(&verdict.name);
     let failed: Vec<&mut Verdict> = verdicts.iter_mut().filter(unexpected).collect();
@@ -181,8 +180,8 @@ async fn retry_alone(
     Ok(())
 }
 
-/// Checks that exactly the listed cases fail, and prints the deviations.
-/// If `update` is true, rewrites the list and the results page.
+/// Checks that exactly the listed cases fail, and prints all differences. If `update` is true, rewrites the list and
+/// the results page.
 fn check_list(
     listed: &BTreeSet<String>,
     failed: &BTreeSet<String>,

@@ -1,4 +1,5 @@
-//! Writes `docs/CONFORMANCE.md`, which lists the cases that the embedded server passes and the features without effect.
+//! Generates `docs/CONFORMANCE.md`, which contains the results of the cases and the features that the embedded server
+//! accepts without effect.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
@@ -19,8 +20,8 @@ does not match the results. With `--update` it writes the page.
 
 ";
 
-/// The section about the client's test scenarios on a real server. A run of the cases does not change the text or the
-/// date of this section.
+/// The section with the results of the client's test scenarios on a real server. A run of the cases does not change
+/// this section.
 const CLIENT: &str = "## The client on a real server: results of 2026-11-23
 
 `cargo xtask conformance --client` starts etcd and kube-apiserver from the folder in `KUBEBUILDER_ASSETS` and runs the scenarios of the

@@ -8,18 +8,18 @@ use crate::json::Json;
 use crate::shape::{is_uuid, mask};
 
 pub(crate) struct Placeholders {
-    /// The variables with their values. The first variables are `id`, `ns`, `Id` and `dollar`. The variables of the
-    /// steps follow, in the order in which they were set. `dollar` has the value `$`, so that `${dollar}{x}` becomes
-    /// the text `${x}`.
+    /// The variables with their values. The first variables are `id`, `ns`, `Id` and `dollar`, followed by the
+    /// variables that steps have set. The value of `dollar` is `$`, which makes `${dollar}{x}` an escape for the text
+    /// `${x}`.
     variables: Vec<(String, String)>,
     hidden: BTreeSet<String>,
-    /// The number of each uid, in the order of first appearance.
+    /// The number of each uid, in order of first appearance.
     uids: HashMap<String, usize>,
     revisions: BTreeSet<u128>,
 }
 
 impl Placeholders {
-    /// Creates the placeholders for a run. The generated names of the run contain the letters `id`.
+    /// Creates the placeholders for a run. All generated names contain `id`.
     pub(crate) fn new(id: &str) -> Self {
         let mut capitalised = id.to_owned();
         capitalised.get_mut(..1).into_iter().for_each(str::make_ascii_uppercase);
@@ -30,7 +30,7 @@ impl Placeholders {
     }
 
     pub(crate) fn save(&mut self, name: &str, value: &Json) {
-        // Revisions and uids have their own placeholders, so do not hide these values.
+        // Do not hide revisions and uids, which have their own placeholders.
         if !value.is_digits() && !value.text().is_some_and(is_uuid) {
             self.hidden.insert(name.to_owned());
         }
@@ -38,8 +38,7 @@ impl Placeholders {
         self.variables.push((name.to_owned(), value.plain()));
     }
 
-    /// Replaces the variables in a text with their values. A variable has the
-    /// form `${x}`. `${x+5}` adds 5 to a variable, which must be a number.
+    /// Replaces variables of the form `${x}` in a text with their values. `${x+5}` adds 5 to a numeric variable.
     pub(crate) fn fill(&self, text: &str) -> anyhow::Result<String> {
         let mut out = String::with_capacity(text.len());
         let mut rest = text;
@@ -85,7 +84,7 @@ impl Placeholders {
         find(name).map(str::to_owned).with_context(|| format!("unknown variable {name}"))
     }
 
-    /// Numbers a response's uids and collects its revisions, in text order.
+    /// Assigns numbers to the uids in a response and collects its revisions, in order of appearance.
     pub(crate) fn learn(&mut self, value: &Json) {
         match value {
             Json::Array(items) => items.iter().for_each(|item| self.learn(item)),
@@ -117,8 +116,8 @@ impl Placeholders {
         }
     }
 
-    /// Returns the response with placeholders for all values that differ between
-    /// runs. Call this method after all responses of the case were collected.
+    /// Returns the response with placeholders for all values that differ between runs. Call this method only after
+    /// [`learn`](Self::learn) has been called for all responses of the case.
     pub(crate) fn mask(&self, value: &Json) -> Json {
         Masking::new(self).value(value, None)
     }
@@ -128,7 +127,7 @@ struct Masking<'a> {
     known: &'a Placeholders,
     /// The longest value is first. Otherwise, a shorter value inside a longer value would be replaced.
     names: Vec<(&'a str, &'a str)>,
-    /// The sorted revisions. The placeholder of a revision contains the revision's index, starting at 1.
+    /// The sorted revisions. The placeholder of a revision contains its index, starting at 1.
     revisions: Vec<u128>,
 }
 
@@ -189,7 +188,7 @@ impl<'a> Masking<'a> {
     }
 }
 
-/// Returns `true` if the value is a list of objects. The top-level metadata of a list does not belong to an object.
+/// Returns `true` if the value is a list of objects. The `metadata` of a list does not belong to an object.
 pub(crate) fn is_list(value: &Json) -> bool {
     let Some(Json::Object(metadata)) = value.member("metadata") else { return false };
     let kind = value.member("kind").map(Json::plain).unwrap_or_default();
@@ -201,16 +200,15 @@ fn is_bookmark(value: &Json) -> bool {
     value.member("type").and_then(Json::text) == Some("BOOKMARK")
 }
 
-/// Replaces the revision in the metadata of a list or bookmark with the placeholder. In a list, the revision belongs to
-/// the whole server.
+/// Replaces the revision in the metadata of a list or bookmark with the placeholder. The revision of a list is a
+/// revision of the whole server.
 fn with_revision(metadata: &Json, placeholder: &str) -> Json {
     with_member(metadata, "resourceVersion", |revision| {
         if revision.is_digits() { Json::from(placeholder) } else { revision.clone() }
     })
 }
 
-/// Replaces the values in the object of a bookmark. If the bookmark contains a table, the rows of the table also
-/// contain the revision.
+/// Replaces the values in the object of a bookmark. If the object is a table, its rows also contain the revision.
 fn bookmarked(object: &Json) -> Json {
     const REVISION: &str = "<bookmark-rv>";
     let object = with_member(object, "metadata", |metadata| with_revision(metadata, REVISION));

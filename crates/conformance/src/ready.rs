@@ -1,8 +1,8 @@
-//! Probes detect when admission objects are active. A real server receives admission objects from a watch, so the
-//! objects take effect with a delay.
+//! Probes that detect when admission objects are active. A real server receives admission objects from a watch, so they
+//! take effect with a delay.
 //!
-//! A probe is a temporary webhook or policy. A probe is created after the other objects of its
-//! kind. As soon as the probe has an effect, these objects are active.
+//! A probe is a temporary webhook or policy that is created after the other objects of its kind. When the probe takes
+//! effect, the other objects are active.
 
 use anyhow::Context as _;
 use serde_json::{Value, json};
@@ -22,16 +22,17 @@ enum Family {
 /// A webhook or policy that only affects the creation of a [`lease`].
 pub(crate) struct Probe {
     family: Family,
-    /// The probe's name. The name must be unique, because a real server applies a deleted probe for a while.
+    /// The probe's name. The name must be unique, because a real server still applies a probe for a short time after
+    /// its deletion.
     pub(crate) name: String,
 }
 
 impl Probe {
-    /// Creates a probe for a kind of objects. `family` is an item of a step's field `of`.
+    /// Creates a probe for a kind of admission objects. `family` is an item of the field `of` of a step.
     ///
     /// # Errors
     ///
-    /// Fails if there is no such kind.
+    /// Fails if `family` is not supported.
     pub(crate) fn new(family: &str, name: String) -> anyhow::Result<Self> {
         let family = match family {
             "validating" => Family::ValidatingWebhook,
@@ -121,7 +122,7 @@ impl Probe {
     }
 }
 
-/// Returns the Lease whose creation the session repeats.
+/// Returns the Lease that is created repeatedly in dry-run mode.
 pub(crate) fn lease() -> Value {
     json!({"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": {"name": "probe-${id}"}, "spec": {}})
 }

@@ -1,5 +1,5 @@
-//! A TLS server on loopback that serves the webhooks of a case. The server records each review, and answers each review
-//! as the case specifies.
+//! A TLS server on loopback that serves the webhooks of a case. It records each review, and responds as specified by
+//! the case.
 //!
 //! Each case has its own responder, so concurrent cases do not see each other's calls.
 
@@ -32,19 +32,19 @@ use tokio_rustls::TlsAcceptor;
 use crate::json::Json;
 use behaviour::Behaviour;
 
-/// The maximum size of a review. kube-apiserver stores no objects above 3 MiB, but a ConversionReview can contain a
-/// whole list.
+/// The maximum size of a review. kube-apiserver limits objects to 3 MiB, but a ConversionReview can contain a whole
+/// list.
 const LARGEST_REVIEW: usize = 64 << 20;
 
 /// The recorded request headers.
 const RECORDED_HEADERS: [&str; 4] = ["content-type", "accept", "user-agent", "authorization"];
 
-/// The webhook server of a case. Dropping this value closes the port and all connections.
+/// The webhook server of a case. The port and all connections are closed on drop.
 pub(crate) struct Responder {
     address: SocketAddr,
-    /// The certificate (PEM) of the authority that signed the responder's certificate.
+    /// The CA certificate (PEM) that signed the responder's certificate.
     authority: String,
-    /// The certificate (PEM) of an authority that did not sign the responder's certificate.
+    /// A different CA certificate (PEM), which did not sign the responder's certificate.
     other_authority: String,
     webhooks: Arc<Webhooks>,
     accepting: JoinHandle<()>,
@@ -53,7 +53,7 @@ pub(crate) struct Responder {
 pub(crate) struct Call {
     pub(crate) path: String,
     pub(crate) headers: Json,
-    /// The review, or an empty object if the body was not JSON.
+    /// The review, or an empty object if the request body was not JSON.
     pub(crate) body: Json,
 }
 
@@ -64,19 +64,19 @@ struct Webhooks {
 
 #[derive(Default)]
 struct State {
-    /// The behaviours for each path. The nth call gets the nth behaviour. Later calls get the last behaviour.
+    /// The behaviours for each path. The nth call gets the nth behaviour. All later calls get the last behaviour.
     behaviours: BTreeMap<String, Vec<Arc<Behaviour>>>,
-    /// The calls that no step has read yet. The length of the list is limited by the case's deadline.
+    /// The calls that no step has read yet. The case has a deadline, so the list cannot grow indefinitely.
     calls: Vec<Call>,
     /// The number of calls at each path. Probes do not count.
     counts: BTreeMap<String, usize>,
-    /// The paths that have received a probe's review.
+    /// The paths that have received the review of a probe.
     probed: BTreeSet<String>,
 }
 
 impl Responder {
-    /// Starts a responder on a free port. Before [`set_behaviours`](Self::set_behaviours) is called, the responder
-    /// answers every request with 404.
+    /// Starts a responder on a free port. Responds with 404 to every request until
+    /// [`set_behaviours`](Self::set_behaviours) is called.
     ///
     /// # Errors
     ///
@@ -91,8 +91,8 @@ impl Responder {
         Ok(Self { address, authority, other_authority, webhooks, accepting })
     }
 
-    /// Returns the responder's variables: `hook` is its URL, `hookaddr` its
-    /// host and port, and `ca` and `otherca` are values for `caBundle`.
+    /// Returns the variables for a case: `hook` is the URL of the responder, `hookaddr` is its host and port, and `ca`
+    /// and `otherca` are values for `caBundle`.
     pub(crate) fn variables(&self) -> [(&'static str, String); 4] {
         [
             ("hook", format!("https://{}", self.address)),
@@ -102,17 +102,17 @@ impl Responder {
         ]
     }
 
-    /// Sets the behaviours of all paths from a case's field `webhooks`.
+    /// Sets the behaviours of all paths from the field `webhooks` of a case.
     ///
     /// # Errors
     ///
-    /// Returns an error with the path of the invalid behaviour.
+    /// Returns an error that names the path of an invalid behaviour.
     pub(crate) fn set_behaviours(&self, webhooks: &Json) -> anyhow::Result<()> {
         self.webhooks.state().behaviours = behaviour::parse(webhooks)?;
         Ok(())
     }
 
-    /// Removes and returns the calls at a path in arrival order. Without a path, returns all calls.
+    /// Removes and returns the calls at `path` in arrival order. If `path` is `None`, returns all calls.
     pub(crate) fn take_calls(&self, path: Option<&str>) -> Vec<Call> {
         let calls = &mut self.webhooks.state().calls;
         let is_wanted = |call: &mut Call| path.is_none_or(|path| without_query(&call.path) == path);
@@ -130,14 +130,14 @@ impl Drop for Responder {
     }
 }
 
-/// Accepts connections until the task is aborted. Aborting the task also ends the connections.
+/// Accepts connections until the task is aborted, which also aborts the connections.
 async fn accept(listener: TcpListener, tls: TlsAcceptor, webhooks: Arc<Webhooks>) {
     let mut connections = JoinSet::new();
     loop {
         tokio::select! {
             accepted = listener.accept() => match accepted {
                 Ok((stream, _)) => drop(connections.spawn(serve(stream, tls.clone(), webhooks.clone()))),
-                // The process has too many open files. Retry after other connections have ended.
+                // The process has too many open files. Retry after a delay.
                 Err(_) => sleep(Duration::from_millis(10)).await,
             },
             Some(_) = connections.join_next() => {}
@@ -145,8 +145,7 @@ async fn accept(listener: TcpListener, tls: TlsAcceptor, webhooks: Arc<Webhooks>
     }
 }
 
-/// Serves a connection until the connection ends. Errors are ignored, because the tested server reports them in its
-/// response.
+/// Serves a connection until it is closed. Errors are ignored, because the tested server reports them in its response.
 async fn serve(stream: TcpStream, tls: TlsAcceptor, webhooks: Arc<Webhooks>) {
     let Ok(stream) = tls.accept(stream).await else { return };
     let service = service_fn(move |request| {
@@ -177,8 +176,8 @@ impl Webhooks {
 }
 
 impl State {
-    /// Records a call and returns the matching behaviour. For the review of a probe, records only the path and returns
-    /// a behaviour that allows the request.
+    /// Records a call and returns the matching behaviour. For a review of a probe, records only the path and returns a
+    /// behaviour that allows the request.
     fn record(&mut self, call: Call) -> Arc<Behaviour> {
         let path = without_query(&call.path).to_owned();
         if is_probe(&call.body) {

@@ -1,4 +1,4 @@
-//! Runs a case's steps against a server.
+//! Runs the steps of a case against a server.
 
 mod admission;
 
@@ -38,7 +38,7 @@ const EXTRA_HEADERS: [&str; 7] = [
     "x-content-type-options",
 ];
 
-/// The letters for generated names. Without vowels, the names do not form words.
+/// The letters for generated names. Vowels are excluded to avoid accidental words.
 const LETTERS: &[u8] = b"bcdfghjkmnpqrstvwxz";
 
 pub(crate) struct Server {
@@ -47,10 +47,10 @@ pub(crate) struct Server {
     pub(crate) patience: Duration,
 }
 
-/// Runs a case in its own namespace. Returns the steps of the case with the server's responses. Afterwards, deletes the namespace and the
-/// objects that the case created outside namespaces.
+/// Runs a case in its own namespace and returns its steps with the server's responses. Afterwards, deletes the
+/// namespace and the cluster-scoped objects that the case created.
 ///
-/// Each wait has a deadline, and the number of steps is finite, so the function always returns.
+/// This function always returns, because each wait has a deadline.
 pub(crate) async fn run(server: &Arc<Server>, case: &Case) -> anyhow::Result<Vec<Step>> {
     let id: String = (0..6).map(|_| char::from(LETTERS[fastrand::usize(..LETTERS.len())])).collect();
     let mut session = Session::new(server, &id);
@@ -70,12 +70,12 @@ pub(crate) struct Session<'a> {
     streams: BTreeMap<String, Stream>,
     responder: Option<Responder>,
     probes: usize,
-    /// The paths of objects outside namespaces, in creation order.
+    /// The paths of created cluster-scoped objects, in creation order.
     created: Vec<String>,
 }
 
 impl<'a> Session<'a> {
-    /// Creates a session. Generated names contain the letters `id`, and the variable `${ns}` has the value `t-` followed by `id`.
+    /// Creates a session. Generated names contain `id`. The value of the variable `${ns}` is `t-` followed by `id`.
     pub(crate) fn new(server: &'a Arc<Server>, id: &str) -> Self {
         let placeholders = Placeholders::new(id);
         Self { server, placeholders, streams: BTreeMap::new(), responder: None, probes: 0, created: Vec::new() }
@@ -85,11 +85,11 @@ impl<'a> Session<'a> {
         self.placeholders.save(name, value);
     }
 
-    /// Sends a GET and returns the JSON body of the response.
+    /// Sends a GET request and returns the JSON body of the response.
     ///
     /// # Errors
     ///
-    /// Returns an error if there is no response, if the status code is not 200, or if the body is not JSON.
+    /// Returns an error if the request fails, if the status code is not 200, or if the body is not JSON.
     pub(crate) async fn get(&self, path: &str) -> anyhow::Result<Json> {
         let answer = self.send(&request("GET", path, None)).await?;
         let content = content(&answer);
@@ -97,7 +97,7 @@ impl<'a> Session<'a> {
         body.with_context(|| format!("GET {path}: {} {content}", answer.status))
     }
 
-    /// Runs a case's steps. The case's webhooks are dropped with the session.
+    /// Runs the steps of a case. The webhooks of the case run until the session is dropped.
     async fn run_case(&mut self, case: &Case) -> anyhow::Result<Vec<Step>> {
         if case.has_webhooks() {
             self.start_webhooks(case.webhooks.as_ref()).await?;
@@ -105,8 +105,9 @@ impl<'a> Session<'a> {
         self.run_steps(&case.steps).await
     }
 
-    /// Deletes the session's namespace and the created objects outside namespaces, even after a failed step. Otherwise, a webhook of this
-    /// case could reject the requests of other cases. The verdict does not depend on the deletions, so their results are ignored.
+    /// Deletes the session's namespace and all created cluster-scoped objects, even after a failed step. Otherwise, a
+    /// webhook of this case could reject the requests of other cases. Errors are ignored, because they do not affect
+    /// the verdict.
     async fn clean_up(&self, id: &str) {
         for path in self.created.iter().rev() {
             drop(self.send(&request("DELETE", path, None)).await);
@@ -127,7 +128,8 @@ impl<'a> Session<'a> {
         Ok(finished)
     }
 
-    /// Replaces the values in a step's response that differ between runs. Call this method after the last step of the case.
+    /// Replaces values in the response of a step that differ between runs. Call this method only after the last step of
+    /// the case.
     pub(crate) fn mask(&self, step: &mut Step) {
         step.steps.iter_mut().flatten().for_each(|step| self.mask(step));
         step.answer = step.answer.as_ref().map(|answer| self.placeholders.mask(answer));
@@ -230,8 +232,8 @@ impl<'a> Session<'a> {
         Ok(Json::Object(answer))
     }
 
-    /// Repeats a request while the storage of a changed CustomResourceDefinition is initializing. A real server rejects requests during
-    /// this time.
+    /// Retries a request while a real server rejects it because the storage of a changed CustomResourceDefinition is
+    /// initializing.
     async fn send_until_initialized(&self, step: &Step) -> anyhow::Result<Answer> {
         const RETRIES: usize = 9;
         for _ in 0..RETRIES {
@@ -293,7 +295,8 @@ impl<'a> Session<'a> {
         })
     }
 
-    /// Returns a response without the values that are not recorded. Also collects its uids and revisions and saves the step's variables.
+    /// Returns the recorded parts of a response. Also collects its uids and revisions, and saves the variables of the
+    /// step.
     fn record(&mut self, step: &Step, answer: &Answer) -> anyhow::Result<Json> {
         let mut recorded = recorded_response(answer, step.all_headers.unwrap_or(false));
         let body = recorded.member("body").cloned();
@@ -334,7 +337,7 @@ impl<'a> Session<'a> {
         Ok(recorded)
     }
 
-    /// Returns an object with the body's value at each pointer. The member names are the pointers before variables are replaced.
+    /// Returns an object that maps each pointer, as written in the case, to its value in the body.
     fn values_at(&self, pointers: &[String], body: &Json) -> anyhow::Result<Json> {
         let mut at = Vec::new();
         for pointer in pointers {
@@ -347,14 +350,14 @@ impl<'a> Session<'a> {
         Ok(Json::Object(at))
     }
 
-    /// Stores the path of an object that the step created outside namespaces, so that [`run`] can delete the object.
+    /// Remembers the path of a cluster-scoped object that the step created. [`run`] deletes this object later.
     fn remember_created(&mut self, step: &Step, status: u16, body: Option<&Json>) -> anyhow::Result<()> {
         let path = self.placeholders.fill(step.path.as_deref().unwrap_or_default())?;
         let created = step.what == "POST" && status == 201;
         if created && !path.contains("dryRun") && !path.contains("/namespaces/") {
             let name = body.and_then(|body| body.at("/metadata/name")).and_then(Json::text).unwrap_or_default();
             let collection = path.split_once('?').map_or(path.as_str(), |(path, _)| path);
-            // A review, such as a TokenReview, has no name and is not stored.
+            // Skip reviews, such as a TokenReview, which have no name and are not stored.
             if !name.is_empty() {
                 self.created.push(format!("{collection}/{name}"));
             }
@@ -372,7 +375,7 @@ fn seconds(step: &Step) -> Duration {
     Duration::try_from_secs_f64(seconds).unwrap_or(Duration::from_secs(5))
 }
 
-/// Returns a response in recorded form: status, headers, and `body`, `text` or `b64`.
+/// Returns a response in its recorded form: status, headers, and `body`, `text` or `b64`.
 fn recorded_response(answer: &Answer, all_headers: bool) -> Json {
     let headers = recorded_headers(&answer.headers, all_headers, |mut values| match values.len() {
         1 => Json::Text(values.remove(0)),
@@ -392,11 +395,12 @@ fn recorded_response(answer: &Answer, all_headers: bool) -> Json {
     Json::Object(members)
 }
 
-/// Returns the content of a response as an object with the single member `body`, `text` or `b64`. Without content, the object is empty.
+/// Returns the content of a response as an object with a single member: `body`, `text` or `b64`. For an empty response,
+/// the object is empty.
 fn content(answer: &Answer) -> Json {
     let kind = answer.headers.get(http::header::CONTENT_TYPE).map(latin1).unwrap_or_default();
     let text = || Json::Text(String::from_utf8_lossy(&answer.body).into_owned());
-    // Some JSON bodies have the content type `text/plain`.
+    // Some JSON bodies are sent with the content type `text/plain`.
     let (name, content) = if kind.contains("json") || answer.body.starts_with(b"{\"") {
         serde_json::from_slice(&answer.body).map_or_else(|_| ("text", text()), |body| ("body", body))
     } else if kind.contains("protobuf") {
@@ -418,12 +422,12 @@ fn recorded_headers(headers: &HeaderMap, all: bool, join: impl Fn(Vec<String>) -
     Json::Object(found.collect())
 }
 
-/// Decodes a header as ISO 8859-1, which the recorder also used.
+/// Decodes a header as ISO 8859-1, as in the recorder.
 fn latin1(value: &HeaderValue) -> String {
     value.as_bytes().iter().map(|byte| char::from(*byte)).collect()
 }
 
-/// Percent-encodes characters that a request line must not contain. Characters that are already encoded do not change.
+/// Percent-encodes characters that are not allowed in a request line. Encoded characters are kept unchanged.
 fn quote(path: &str) -> String {
     let mut out = String::with_capacity(path.len());
     for byte in path.bytes() {

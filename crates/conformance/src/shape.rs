@@ -1,4 +1,4 @@
-//! Replaces values in a text that differ between runs: UUIDs, times, tokens, ports, type names, and revisions in
+//! Replaces values that differ between runs in a text: UUIDs, times, tokens, ports, type names, and revisions in
 //! messages.
 
 /// Replaces UUIDs, times, tokens, ports, type names and revisions with `<uuid>`, `<time>`, `<microtime>`, `<jwt>`,
@@ -25,7 +25,8 @@ pub(crate) fn is_uuid(text: &str) -> bool {
     uuid(text).is_some_and(|found| found.len() == text.len())
 }
 
-/// Scans the text once. At each position, `at` returns the length of a text to replace and its replacement, or `None`.
+/// Scans the text once. `at` is called at each position. It returns the length of the text to replace and the
+/// replacement, or `None`.
 fn replace(text: &str, at: impl Fn(&str) -> Option<(usize, String)>) -> String {
     let mut out = String::with_capacity(text.len());
     let mut rest = text;
@@ -84,14 +85,14 @@ fn jwt(text: &str) -> Option<(usize, String)> {
     fits.then(|| (head.len() + claims.len() + signature.len() + 2, "<jwt>".to_owned()))
 }
 
-/// Replaces the number in a type name such as `selfType5`, which cel-go generates for a custom resource.
+/// Replaces the number in a type name such as `selfType5`, which is generated for a custom resource.
 fn type_name(text: &str) -> Option<(usize, String)> {
     const NAME: &str = "selfType";
     let number = digits(text.strip_prefix(NAME)?)?;
     Some((NAME.len() + number.len(), format!("{NAME}<n>")))
 }
 
-/// Replaces the port in `127.0.0.1:5->`. In Go's errors, this is the port of the connection's client.
+/// Replaces the port in `127.0.0.1:5->`. In Go's error messages, this is the client's port.
 fn client_port(text: &str) -> Option<(usize, String)> {
     const HOST: &str = "127.0.0.1:";
     let after = text.strip_prefix(HOST)?;

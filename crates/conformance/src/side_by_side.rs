@@ -29,25 +29,26 @@ pub use self::causes::{Cause, Causes, Sightings};
 /// The maximum time until a server is ready.
 const STARTED: Duration = Duration::from_secs(60);
 
-/// The result of comparing two servers.
+/// The result of a comparison of two servers.
 #[derive(Debug, Default)]
 pub struct Comparison {
     /// The number of documents sent to both servers.
     pub documents: usize,
     /// The number of requests sent to each server.
     pub requests: usize,
-    /// The documents that were not sent, with the reasons.
+    /// The documents that were skipped, with the reasons.
     pub skipped: Vec<String>,
     /// The differences by cause.
     pub causes: Causes,
 }
 
-/// Compares a real server with the embedded server on the manifests in a folder and its subfolders. Starts the embedded
-/// server. The real server should be new and should run no controllers, because created objects are not deleted.
+/// Sends the manifests in a folder and its subfolders to a real server and to the embedded server, and compares the
+/// responses. Starts the embedded server. The real server should be empty, because created objects are not deleted, and
+/// should run without controllers.
 ///
 /// # Errors
 ///
-/// Returns an error if there are no manifests, or if a server does not start or respond.
+/// Returns an error if the folder contains no manifests, or if a server does not start or respond.
 pub async fn compare_servers(real: &Target, folder: &Path) -> anyhow::Result<Comparison> {
     let manifests = manifests::read(folder)?;
     let own = embedded::start_with(Controllers::NONE).await?;
@@ -133,7 +134,7 @@ impl Servers {
 }
 
 impl Comparison {
-    /// Pairs each document with its resource. Skips documents of kinds that the server does not serve.
+    /// Looks up the resource of each document. Skips documents of kinds that the server does not serve.
     fn with_resources(&mut self, documents: Vec<Manifest>, resources: &Resources) -> Vec<(Manifest, Resource)> {
         let mut found = Vec::new();
         for document in documents {
@@ -165,8 +166,7 @@ async fn ready(server: &Arc<Server>) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Encodes a number as six letters. Generated names contain these letters, because documents are unlikely to contain
-/// them.
+/// Encodes a number as letters for generated names. The encoding is unlikely to occur in documents.
 fn letters(mut number: usize) -> String {
     const LETTERS: &[u8] = b"bcdfghjkmnpqrstvwxz";
     let mut text = String::new();

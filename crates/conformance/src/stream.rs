@@ -11,8 +11,8 @@ use crate::case::Step;
 use crate::client::Streaming;
 use crate::json::Json;
 
-/// The maximum number of buffered frames, far above the needs of the cases. If the buffer is full, the background task
-/// stops reading.
+/// The maximum number of buffered frames, far more than any case needs. The background task stops reading while the
+/// buffer is full.
 const AHEAD: usize = 10_000;
 
 pub(crate) struct Stream {
@@ -33,7 +33,7 @@ impl Stream {
         self.coming.is_none()
     }
 
-    /// Removes the frames for a READ step from the buffer.
+    /// Takes the frames for a READ step from the buffer.
     ///
     /// # Errors
     ///
@@ -88,8 +88,8 @@ async fn pump(mut streaming: Streaming, frames: mpsc::Sender<Json>) {
     }
 }
 
-/// Returns `true` for an ordinary bookmark, which a server can send at any time. The bookmark at the end of the initial
-/// events is not ordinary.
+/// Returns `true` for a periodic bookmark, which a server can send at any time, and `false` for the bookmark at the end
+/// of the initial events.
 fn is_plain_bookmark(frame: &Json) -> bool {
     frame.member("type").and_then(Json::text) == Some("BOOKMARK") && !frame.to_string().contains("initial-events-end")
 }

@@ -1,5 +1,5 @@
-//! Converts a JWT in a response to its recorded form: the claims, and the member names of its header. Times are
-//! recorded relative to the creation of the JWT.
+//! Converts a JWT in a response to its recorded form: its claims and the member names of its header. Times are recorded
+//! relative to the creation of the JWT.
 
 use anyhow::Context;
 use base64::Engine;

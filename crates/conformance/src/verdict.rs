@@ -14,18 +14,18 @@ use crate::session::{self, Server};
 /// The tested server and the limits of a run.
 #[derive(Clone, Debug)]
 pub struct Target {
-    /// The server's URL, such as `http://127.0.0.1:8080`.
+    /// The URL of the server, such as `http://127.0.0.1:8080`.
     pub url: String,
     /// The token of a user in the group `system:masters`.
     pub token: String,
     /// The trusted certificate authorities for `https:` URLs.
     pub trust: Trust,
-    /// The number of concurrent cases. 0 counts as 1.
+    /// The maximum number of concurrent cases. 0 is treated as 1.
     pub at_once: usize,
     /// The maximum time to wait for a response.
     pub limit: Duration,
-    /// The maximum time that a step may wait for a condition, even if the case allows more time. A low limit suits the
-    /// embedded server, which makes a change in milliseconds even if a real cluster needs a minute.
+    /// An upper bound for the time that a step waits for a condition, even if the case allows more. Use a low value for
+    /// the embedded server, which applies changes in milliseconds. A real cluster can take a minute.
     pub patience: Duration,
 }
 
@@ -36,7 +36,7 @@ pub struct Verdict {
     pub name: String,
     /// How long the case ran.
     pub took: Duration,
-    /// The differences from the recorded responses, including differences in wording.
+    /// All differences from the recorded responses, including differences in wording.
     pub differences: Vec<Difference>,
 }
 
@@ -47,7 +47,7 @@ impl Verdict {
         self.differences.iter().all(|difference| difference.is_wording)
     }
 
-    /// Returns `pass`, `words` or `fail`. `words` means that the case passes with differences in wording.
+    /// Returns `pass`, `words` or `fail`. `words` means that the case passes, but with differences in wording.
     #[must_use]
     pub fn state(&self) -> &'static str {
         match (self.passes(), self.differences.is_empty()) {
@@ -58,21 +58,21 @@ impl Verdict {
     }
 }
 
-/// Replays the cases concurrently. When a case has ended, calls `done` with its verdict. Returns all verdicts, sorted
+/// Replays the cases concurrently, and calls `done` with each verdict when the case ends. Returns all verdicts, sorted
 /// by name.
 ///
 /// Dropping the future stops the running cases without deleting their namespaces.
 ///
 /// # Errors
 ///
-/// Returns an error only for a problem that affects all cases, such as an invalid URL. If a single case cannot run, the
-/// case fails, and its verdict contains the error as a difference.
+/// Returns an error only for problems that affect all cases, such as an invalid URL. If a single case cannot be run,
+/// its verdict contains the error as a difference.
 pub async fn replay(target: &Target, cases: Vec<Case>, done: impl Fn(&Verdict)) -> anyhow::Result<Vec<Verdict>> {
     let client = Client::new(&target.url, &target.trust, target.limit)?;
     let server = Arc::new(Server { client, token: target.token.clone(), patience: target.patience });
     let places = Arc::new(Semaphore::new(target.at_once.max(1)));
     let mut cases = cases;
-    // Start slow cases first, so that fast cases run while slow cases wait.
+    // Start slow cases first, so fast cases run while slow cases wait.
     cases.sort_by(|a, b| b.longest_wait().total_cmp(&a.longest_wait()));
     let mut running = JoinSet::new();
     for case in cases {

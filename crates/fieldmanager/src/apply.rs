@@ -28,32 +28,33 @@ const MAX_CONFLICTS_SIZE: usize = 4 << 20;
 /// The result of an apply.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Applied {
-    /// The object, including `managedFields`. Default values of new fields are not set yet, and some values may not fit Go's types.
+    /// The object, including `managedFields`. The defaults of new fields are not set yet, and some values may not be
+    /// valid for their Go types.
     pub object: Json,
     /// Whether the apply changed anything except `managedFields`. If `false`, `object` equals the live object.
     pub changed: bool,
 }
 
-/// The reason why a server-side apply fails. Each variant's documentation states the HTTP status code.
+/// The error of a server-side apply. Each variant has its HTTP status code in its documentation.
 #[derive(Clone, Debug, PartialEq, Error)]
 pub enum ApplyError {
-    /// Status 400: the configuration is invalid for this object.
+    /// Status 400: the applied configuration is invalid for this object.
     #[error("{0}")]
     BadRequest(String),
     /// Status 409: the apply would change fields that other managers own.
     #[error("{0}")]
     Conflicts(Conflicts),
-    /// Status 500 without a reason: the configuration does not fit the schema.
+    /// Status 500 without a reason: the configuration does not match the schema.
     #[error("{0}")]
     Typed(String),
 }
 
-/// The fields that an apply would change although other managers own them.
+/// The fields owned by other managers that an apply would change.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Conflicts(Vec<(ManagerId, Vec<PathElement>)>);
 
 impl Conflicts {
-    /// Returns one cause for each conflict, for `details.causes` of the error's `Status`.
+    /// Returns one cause per conflict for the `details.causes` of a `Status`.
     pub fn causes(&self) -> Vec<StatusCause> {
         let causes = self.0.iter().map(|(id, path)| StatusCause {
             reason: "FieldManagerConflict".into(),
@@ -84,7 +85,8 @@ impl fmt::Display for Conflicts {
 }
 
 impl fmt::Display for ManagerId {
-    /// Formats a manager for messages. The API version is written only for updates, because an apply entry has no API version.
+    /// Formats a manager for messages. The API version is included only for updates, because an apply entry has no API
+    /// version.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{:?}", self.manager)?;
         if !self.subresource.is_empty() {
@@ -97,16 +99,17 @@ impl fmt::Display for ManagerId {
     }
 }
 
-/// Applies a manager's configuration to the live object, and records the
-/// owners of the fields. `live` is `None` if the apply creates the object.
+/// Applies the configuration of a manager to the live object, and records the owners of the fields. `live` is `None` if
+/// the apply creates the object.
 ///
-/// `applied` must be the manager's complete configuration: a field that the manager applied earlier and
-/// now omits is removed, unless it has another owner. `applied` is the JSON that the client sent, in the
-/// request's API version. `live` is the stored object in the same API version, as Go would write it.
+/// `applied` must be the complete configuration of the manager. A field that the manager applied earlier and now omits
+/// is removed if it has no other owner. `applied` is the JSON from the client, in the API version of the request.
+/// `live` is the stored object in the same API version, serialized like in Go.
 ///
 /// # Errors
 ///
-/// See [`ApplyError`]. Without `force`, an apply that changes a field of another manager returns [`ApplyError::Conflicts`].
+/// See [`ApplyError`]. If `force` is `false`, an apply that would change a field of another manager returns
+/// [`ApplyError::Conflicts`].
 pub fn apply(live: Option<&Json>, applied: &Json, force: bool, ctx: &WriteContext<'_>) -> Result<Applied, ApplyError> {
     let text = |name: &str| applied[name].text("");
     if (text("apiVersion"), text("kind")) != (ctx.api_version, ctx.schema.kind()) {
@@ -132,13 +135,13 @@ pub fn apply(live: Option<&Json>, applied: &Json, force: bool, ctx: &WriteContex
         Managers::read(live).ok_or_else(|| ApplyError::Typed("failed to decode managed fields".into()))?;
     let live = &without_managed_fields(live);
     if managers.0.is_empty() {
-        // If there are no owners yet, the manager `before-first-apply` becomes the owner of all existing fields.
+        // If the fields have no owners yet, the manager `before-first-apply` becomes the owner of all existing fields.
         let before = WriteContext { manager: "before-first-apply", ..*ctx };
         record(&mut managers, &ctx.schema.empty(), live, &before);
     }
     let done = match run(live, applied, force, &Set::default(), managers.clone(), ctx) {
         Err(ApplyError::Conflicts(conflicts)) if ctx.manager == "kubectl" => {
-            // The manager `kubectl` also owns the fields that kubectl set with client-side apply.
+            // The manager `kubectl` also owns the fields from its last client-side apply.
             let Some(own) = last_applied(live, ctx) else { return Err(ApplyError::Conflicts(conflicts)) };
             run(live, applied, force, &own, managers, ctx)?
         }

@@ -92,7 +92,7 @@ fn invalid<T>(detail: &str) -> Result<T, Failure> {
     Err(Failure::new(format!("invalid data, {detail}")))
 }
 
-/// Returns the name of the Go type that kube-apiserver uses for the data.
+/// Returns the name of the Go type of the data in kube-apiserver.
 fn go_type(scalar: Scalar<'_>) -> &'static str {
     match scalar {
         Scalar::Null => "<nil>",

@@ -1,4 +1,4 @@
-//! Compares the results of expressions with recorded results of cel-go.
+//! Compares the results of expressions to recorded results of cel-go.
 
 use pintle_cel::{Activation, Environment, Program, Type, Value};
 
@@ -10,7 +10,7 @@ fn json(text: &str) -> serde_json::Value {
     serde_json::from_str(text).unwrap_or_else(|error| panic!("{text}: {error}"))
 }
 
-/// Returns the result and cost of an evaluation as `answers.txt` writes them.
+/// Returns the result and cost of an evaluation in the format of `answers.txt`.
 fn evaluate(program: &Program, data: &serde_json::Value) -> (String, String) {
     match program.evaluate(&Activation::new().bind("self", data), BUDGET) {
         Ok(result) => (format!("value {}", json_text(&result.value.to_string())), result.cost.to_string()),

@@ -1,4 +1,4 @@
-//! Tests of patterns. The expected results come from Go's package `regexp`.
+//! Tests of patterns. The expected results are from Go's package `regexp`.
 
 use pintle_cel::{Activation, Environment, Type};
 

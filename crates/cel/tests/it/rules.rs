@@ -1,4 +1,5 @@
-//! Tests of the rules in CustomResourceDefinitions. The tests check types, estimated costs and values, which depend on schemas.
+//! Tests of the rules in CustomResourceDefinitions. The tests check the effect of schemas on types, estimated costs and
+//! values.
 
 use std::sync::Arc;
 

@@ -1,8 +1,8 @@
 //! The conformance tests of cel-spec.
 //!
-//! `own.textproto` has a few additional tests in the same format. To also run cel-spec's
-//! own tests, clone <https://github.com/google/cel-spec> and set `PINTLE_CEL_SPEC` to
-//! its folder `tests/simple/testdata`. docs/CEL.md has the results.
+//! `own.textproto` contains additional tests in the same format. To also run cel-spec's own tests, clone
+//! <https://github.com/google/cel-spec> and set `PINTLE_CEL_SPEC` to its folder `tests/simple/testdata`. The results
+//! are in docs/CEL.md.
 
 mod literal;
 mod reader;
@@ -22,17 +22,17 @@ const BUDGET: u64 = 1_000_000;
 enum Miss {
     /// The test needs protobuf messages or enums.
     Messages,
-    /// The test expects a runtime failure, but the type checker rejects the expression.
+    /// The test expects an evaluation error, but the type checker rejects the expression.
     Refused,
-    /// The test evaluates an expression without a type check. The type checker of this crate rejects the expression.
+    /// The test evaluates an expression without a type check. This crate's type checker rejects the expression.
     Unchecked,
-    /// Kubernetes rejects lists and maps of mixed types.
+    /// The test uses lists or maps of mixed types, which Kubernetes rejects.
     Mixed,
-    /// Kubernetes 1.36 does not have the function, macro or syntax that the test uses.
+    /// The test uses a function, a macro or syntax that Kubernetes 1.36 does not support.
     Absent,
     /// The test resolves names in a CEL container, or declares its own functions.
     Names,
-    /// The test expects the behavior of a cel-go version or of cel-go options that Kubernetes 1.36 does not use.
+    /// The test requires a cel-go version or cel-go options that Kubernetes 1.36 does not use.
     Version,
 }
 
@@ -72,7 +72,7 @@ fn expected(path: &Path) -> usize {
     found.map_or(0, |(_, count)| count.parse().unwrap())
 }
 
-/// Runs a file's tests. Returns the number of passing tests, and the number of failing tests for each reason.
+/// Runs a file's tests. Returns the number of passed tests, and the number of failed tests by reason.
 fn run(text: &str, report: &mut dyn FnMut(&str, Miss, &str)) -> (usize, BTreeMap<Miss, usize>) {
     let file = reader::read(text).unwrap();
     let (mut passed, mut misses) = (0, BTreeMap::new());

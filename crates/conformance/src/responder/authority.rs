@@ -7,8 +7,8 @@ use rustls::ServerConfig;
 use rustls::crypto::aws_lc_rs;
 use rustls::pki_types::PrivateKeyDer;
 
-/// Creates a certificate authority. Returns its certificate as PEM, and a TLS
-/// configuration with a signed certificate for `127.0.0.1` and `localhost`.
+/// Creates a certificate authority. Returns its certificate as PEM, and a TLS configuration with a certificate for
+/// `127.0.0.1` and `localhost` that it signed.
 pub(super) fn issue(name: &str) -> anyhow::Result<(String, Arc<ServerConfig>)> {
     let mut params = CertificateParams::new(Vec::new())?;
     params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);

@@ -1,4 +1,4 @@
-//! A webhook's response, as a case describes it.
+//! The responses of webhooks, as specified by a case.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -17,16 +17,16 @@ use super::convert::{Operation, convert};
 use super::template::fill;
 use crate::json::Json;
 
-/// How a webhook answers a review. All members are optional. Strings
-/// in `response`, `patch`, `review` and `body` are [templates](fill).
+/// How a webhook responds to a review. All members are optional. Strings in `response`, `patch`, `review` and `body`
+/// are [templates](fill).
 #[derive(Debug, Default, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub(super) struct Behaviour {
-    /// Members of the review's response. These members replace the members that the responder sets itself.
+    /// Members of the review's response. They replace the default members.
     response: Option<Json>,
-    /// A JSON patch. The responder sends the patch in base64 with the patch type `JSONPatch`.
+    /// A JSON patch. Sent in base64 with the patch type `JSONPatch`.
     patch: Option<Json>,
-    /// The operations that convert an object, by requested version (without the group).
+    /// The operations that convert an object, keyed by requested version (without the group).
     convert: Option<BTreeMap<String, Vec<Operation>>>,
     /// Members to add to the returned review, such as `kind`.
     review: Option<Json>,
@@ -51,7 +51,7 @@ fn seconds<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Duration, D::Er
 ///
 /// # Errors
 ///
-/// Returns an error with the path of the invalid behaviour.
+/// Returns an error that names the path of an invalid behaviour.
 pub(super) fn parse(webhooks: &Json) -> anyhow::Result<BTreeMap<String, Vec<Arc<Behaviour>>>> {
     let paths = webhooks.members().context("the webhooks of the case are not an object")?;
     let parsed = paths.iter().map(|(path, value)| {
@@ -77,7 +77,7 @@ impl Behaviour {
     ///
     /// # Errors
     ///
-    /// Returns an error if the behaviour's status code or a header is invalid.
+    /// Returns an error if the status code or a header is invalid.
     pub(super) fn response(&self, review: &Json) -> anyhow::Result<Response<Full<Bytes>>> {
         let (kind, body) = match (&self.text, &self.body) {
             (Some(text), _) => ("text/plain", text.clone().into_bytes()),
@@ -123,7 +123,7 @@ impl Behaviour {
     }
 }
 
-/// Adds members. A new member replaces an existing member of the same name.
+/// Adds members. A new member replaces an existing member with the same name.
 fn overlay(members: &mut Vec<(String, Json)>, with: Option<Json>) {
     let Some(Json::Object(with)) = with else { return };
     for (name, value) in with {

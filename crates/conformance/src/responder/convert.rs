@@ -1,11 +1,11 @@
-//! Converts objects between the versions of a custom resource, as the case specifies.
+//! Converts objects between the versions of a custom resource, as specified by the case.
 
 use serde::Deserialize;
 
 use crate::json::Json;
 
-/// A conversion step. All arguments except separators and new values are JSON pointers. An operation whose source does
-/// not exist has no effect. Missing objects on the path of the destination are created.
+/// A conversion step. All arguments except separators and new values are JSON pointers. An operation has no effect if
+/// its source does not exist. Missing parent objects of the destination are created.
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub(super) enum Operation {
@@ -19,12 +19,12 @@ pub(super) enum Operation {
     Drop(String),
     /// Moves several strings to the last pointer, joined with a separator.
     Join(Vec<String>, String, String),
-    /// Removes a string, splits the string at each separator, and writes the parts to the pointers. Extra parts and
-    /// pointers are ignored.
+    /// Removes a string, splits it at each separator, and writes the parts to the pointers. Extra parts and pointers
+    /// are ignored.
     Split(String, String, Vec<String>),
 }
 
-/// Returns the object in another version, with `version` as its `apiVersion`.
+/// Applies the operations to a copy of the object, and sets its `apiVersion` to `version`.
 pub(super) fn convert(object: &Json, version: &str, operations: &[Operation]) -> Json {
     let mut object = object.clone();
     put(&mut object, "/apiVersion", Json::from(version));
@@ -48,7 +48,7 @@ impl Operation {
             Self::Set(to, value) => put(object, to, value.clone()),
             Self::Drop(from) => drop(take(object, from)),
             Self::Join(from, separator, to) => {
-                // The recorder also removes the strings before the first absent string.
+                // As in the recorder, strings before the first absent string are removed.
                 let strings: Option<Vec<String>> =
                     from.iter().map(|from| take(object, from)?.text().map(str::to_owned)).collect();
                 if let Some(strings) = strings {
@@ -65,8 +65,7 @@ impl Operation {
     }
 }
 
-/// Sets a value, and creates missing objects on its path. If the path contains a value that is not an object, nothing
-/// changes.
+/// Sets a value and creates missing parent objects. Does nothing if a parent is not an object.
 fn put(value: &mut Json, pointer: &str, new: Json) {
     let mut place = value;
     for name in names(pointer) {

@@ -11,9 +11,10 @@ use crate::json::Json;
 use crate::ready::{Probe, lease};
 use crate::responder::Responder;
 
-/// The maximum time until a real server activates a new admission object or removes a deleted CustomResourceDefinition.
+/// How long to wait for a real server to activate an admission object or to remove a CustomResourceDefinition.
 const READY_PATIENCE: Duration = Duration::from_secs(15);
-/// A target with limited patience applies admission changes at once. A third of the patience is then enough.
+/// On servers with a lower limit, wait for at most a third of the limit, because these servers apply admission changes
+/// immediately.
 const SHARE_OF_PATIENCE: u32 = 3;
 
 impl Session<'_> {
@@ -31,7 +32,7 @@ impl Session<'_> {
     }
 
     /// Waits until all existing admission objects of a kind are active. Creates a probe, sends dry-run requests until
-    /// the probe has an effect, and deletes it. This works because admission objects become active in creation order.
+    /// the probe takes effect, and deletes the probe. Admission objects become active in creation order.
     pub(super) async fn wait_until_ready(&mut self, family: &str) -> anyhow::Result<()> {
         self.probes += 1;
         let probe = Probe::new(family, self.placeholders.fill(&format!("zz-{}.${{id}}.example.org", self.probes))?)?;
@@ -61,14 +62,13 @@ impl Session<'_> {
         }
     }
 
-    /// Waits for a limited time until the server has removed the CustomResourceDefinitions of the case. Before a server
-    /// removes a definition, it deletes the custom resources and calls the conversion webhook. A real server cannot
-    /// finish the removal if the webhook does not run.
+    /// Waits for a limited time until the server has removed the CustomResourceDefinitions of the case. A server first
+    /// deletes the custom resources, for which a real server may need the conversion webhook.
     pub(super) async fn wait_for_deletions(&self) {
         let deadline = Instant::now() + self.ready_patience();
         for path in self.created.iter().filter(|path| path.contains("/customresourcedefinitions/")) {
             let get = request("GET", path, None);
-            // Stop if a request fails, because the verdict does not depend on the deletion.
+            // Stop on errors, which do not affect the verdict.
             while self.send(&get).await.is_ok_and(|answer| answer.status == 200) && Instant::now() < deadline {
                 sleep(Duration::from_millis(50)).await;
             }
@@ -79,7 +79,7 @@ impl Session<'_> {
         READY_PATIENCE.min(self.server.patience / SHARE_OF_PATIENCE)
     }
 
-    /// Returns the calls since the last `CALLS` step, in recorded form.
+    /// Returns the calls since the last `CALLS` step in their recorded form.
     pub(super) fn calls(&mut self, step: &Step) -> anyhow::Result<Json> {
         let path = step.path.as_deref().map(|path| self.placeholders.fill(path)).transpose()?;
         let responder = self.responder.as_ref().context("CALLS in a case without webhooks")?;
@@ -124,8 +124,7 @@ mod tests {
         serde_json::from_str(text).expect("a step")
     }
 
-    /// Sends reviews to webhooks and returns the calls in recorded form. A review is given by its path and its object
-    /// name.
+    /// Sends reviews to webhooks and returns the recorded calls. Each review is a pair of a path and an object name.
     async fn calls(reviews: &[(&str, &str)], calls: &str) -> String {
         let unused = server("http://127.0.0.1:1");
         let mut session = Session::new(&unused, "abcdef");

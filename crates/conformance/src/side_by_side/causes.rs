@@ -7,7 +7,7 @@ use crate::case::Step;
 use crate::compare::{Difference, compare};
 use crate::json::Json;
 
-/// The cause of one or more differences. A cause does not name a particular document or request.
+/// The cause of one or more differences, without the particular document or request.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Cause {
     /// The API version and kind of the document, such as `apps/v1/Deployment`.
@@ -15,8 +15,8 @@ pub struct Cause {
     /// The path of the value in the response, with `*` for list indices, as in `/body/spec/ports/*/name`.
     pub place: String,
     /// The kind of difference: `missing` if only the real server sends the value, `added` if only the embedded server
-    /// sends the value, and `value` if the values differ. For different status codes, the text contains both codes and
-    /// the message of the real server.
+    /// sends it, and `value` if the values differ. If the status codes differ, contains both status codes and the
+    /// message of the real server.
     pub how: String,
 }
 
@@ -35,7 +35,7 @@ pub struct Sightings {
     pub requests: BTreeSet<String>,
     /// The documents with this difference.
     pub documents: BTreeSet<String>,
-    /// The first difference as text, with both servers' values.
+    /// A description of the first difference with the values of both servers.
     pub example: String,
 }
 
@@ -44,8 +44,9 @@ pub struct Sightings {
 pub struct Causes(pub BTreeMap<Cause, Sightings>);
 
 impl Causes {
-    /// Compares the responses of both servers for one document. Different status codes of a step count as a single
-    /// difference. If the status codes of the create differ, later steps are not compared.
+    /// Compares the responses of both servers for one document. If the status codes of a step differ, no other
+    /// differences of the step are counted. If the status codes of the create request differ, later steps are not
+    /// compared.
     pub(super) fn add(&mut self, kind: &str, document: &str, real: &[Step], embedded: &[Step]) {
         for (real, embedded) in real.iter().zip(embedded) {
             let note = real.note.as_deref().unwrap_or_default();
@@ -111,7 +112,7 @@ fn how(difference: &Difference) -> String {
     }
 }
 
-/// Generalizes a path: `*` replaces list indices, and `k:` or `v:` replaces a key in managed fields.
+/// Generalizes a path: replaces list indices with `*`, and keys in managed fields with `k:` or `v:`.
 fn pattern(place: &str) -> String {
     let general = |part: &str| match part {
         _ if part.parse::<usize>().is_ok() => "*".to_owned(),
@@ -121,7 +122,7 @@ fn pattern(place: &str) -> String {
     place.split('/').map(general).collect::<Vec<_>>().join("/")
 }
 
-/// Generalizes a message: `*` replaces quoted texts, and `#` replaces numbers.
+/// Generalizes a message: replaces quoted text with `*` and numbers with `#`.
 fn shape(message: &str) -> String {
     let message = message.replace("\\\"", "\"");
     let mut out = String::new();

@@ -1,5 +1,5 @@
-//! Creates all CustomResourceDefinitions before the other documents, and then compares the discovery and OpenAPI
-//! documents of both servers.
+//! Creates the CustomResourceDefinitions before all other documents, and compares the discovery and OpenAPI documents
+//! of both servers.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -30,7 +30,7 @@ impl Servers {
     ) -> anyhow::Result<()> {
         let versions: BTreeSet<String> = definitions.iter().flat_map(served_versions).collect();
         let mut names = BTreeSet::new();
-        // Send a further definition of the same name only after the first definition exists.
+        // Send duplicate definitions only after the first definition with the same name exists.
         let (first, repeated): (Vec<_>, Vec<_>) =
             definitions.into_iter().partition(|definition| names.insert(definition.text("/metadata/name").to_owned()));
         for (definitions, at_once) in [(first, at_once), (repeated, 1)] {
@@ -38,12 +38,12 @@ impl Servers {
             let definitions = comparison.with_resources(definitions, &resources);
             self.compare_all(definitions, at_once, comparison).await?;
         }
-        // All definitions share a deadline. A difference that remains at the deadline is recorded.
+        // All definitions share a deadline. Differences that remain at the deadline are recorded.
         let deadline = Instant::now() + MAX_DELAY;
         for name in names.into_iter().filter(|name| !name.is_empty()) {
             let [real, embedded] =
                 [wait_until_settled(&self.real, &name).await?, wait_until_settled(&self.embedded, &name).await?];
-            // If a server has rejected a definition, its create request already shows a difference.
+            // If only one server rejected a definition, the create request has already been recorded as a difference.
             if real && embedded {
                 self.compare_until_equal(&name, &[format!("{PATH}/{name}")], deadline, comparison).await?;
             }
@@ -56,8 +56,8 @@ impl Servers {
         Ok(())
     }
 
-    /// Compares both servers' responses to GET requests. Repeats the requests while
-    /// the responses differ, because a real server publishes definitions with a delay.
+    /// Compares the responses of both servers to GET requests. Repeats the requests while the responses differ, because
+    /// a real server publishes definitions with a delay.
     async fn compare_until_equal(
         &self,
         name: &str,
@@ -101,7 +101,7 @@ async fn wait_until_settled(server: &Arc<Server>, name: &str) -> anyhow::Result<
     }
 }
 
-/// Returns a definition's group and served versions.
+/// Returns the served versions of a definition as `group/version`.
 fn served_versions(definition: &Manifest) -> Vec<String> {
     let group = definition.text("/spec/group");
     let Some(Json::Array(versions)) = definition.body.at("/spec/versions") else { return Vec::new() };

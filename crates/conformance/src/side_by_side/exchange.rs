@@ -15,8 +15,8 @@ const TABLE: &str = "application/json;as=Table;v=v1;g=meta.k8s.io";
 const APPLY: &str = "application/apply-patch+yaml";
 const MERGE: &str = "application/merge-patch+json";
 
-/// Sends the requests for a document to a server, and returns the steps with the responses. If the server rejects the
-/// create request, no further requests are sent.
+/// Sends the requests for a document to a server, and returns the steps with the responses. Sends no further requests
+/// if the server rejects the create request.
 ///
 /// # Errors
 ///
@@ -127,7 +127,7 @@ impl Talk<'_> {
     }
 }
 
-/// Moves the document to its own namespace. Texts such as `${x}` are escaped, because they are not variables of a case.
+/// Moves the document to its own namespace. Escapes text such as `${x}`, which is not a variable here.
 fn in_own_namespace(body: &Json, namespaced: bool) -> Json {
     let body = escaped(body);
     if namespaced { set(&body, &["metadata", "namespace"], "${ns}".into()) } else { body }
@@ -143,7 +143,7 @@ fn escaped(value: &Json) -> Json {
     }
 }
 
-/// Returns the document with its status. A document without a status gets a status with one condition.
+/// Adds a status with one condition if the document has no status.
 fn with_status(body: &Json) -> Json {
     if body.member("status").is_some() {
         return body.clone();
@@ -153,8 +153,7 @@ fn with_status(body: &Json) -> Json {
     set(body, &["status"], from(&json!({"conditions": [condition]})))
 }
 
-/// Returns the JSON with the value at a path of member names replaced. Values on the path that are not objects are
-/// replaced by objects.
+/// Returns a copy with the value at a path of member names replaced. Other values on the path are replaced by objects.
 fn set(body: &Json, path: &[&str], value: Json) -> Json {
     let [first, rest @ ..] = path else { return value };
     let mut members = body.members().unwrap_or_default().to_vec();

@@ -16,7 +16,7 @@ pub(super) struct Manifest {
 }
 
 impl Manifest {
-    /// Returns the text at a JSON pointer, or an empty text if there is none.
+    /// Returns the string at a JSON pointer, or an empty string if there is none.
     pub(super) fn text(&self, pointer: &str) -> &str {
         self.body.at(pointer).and_then(Json::text).unwrap_or_default()
     }
@@ -25,7 +25,7 @@ impl Manifest {
         format!("{}/{}", self.text("/apiVersion"), self.text("/kind"))
     }
 
-    /// Returns `true` if the API group does not belong to Kubernetes itself.
+    /// Returns `true` if the API group is not part of Kubernetes.
     pub(super) fn is_custom(&self) -> bool {
         let group = self.text("/apiVersion").rsplit_once('/').map_or("", |(group, _)| group);
         group.contains('.') && !group.ends_with(".k8s.io") || group.ends_with(".x-k8s.io")
@@ -40,7 +40,7 @@ impl Manifest {
 #[derive(Debug, Default)]
 pub(super) struct Manifests {
     pub(super) documents: Vec<Manifest>,
-    /// The documents that are not manifests, each with the reason: invalid YAML, or a missing apiVersion or kind.
+    /// The skipped documents with the reasons: invalid YAML, or a missing apiVersion or kind.
     pub(super) skipped: Vec<String>,
 }
 
@@ -49,7 +49,7 @@ pub(super) struct Manifests {
 ///
 /// # Errors
 ///
-/// Returns an error if a file cannot be read, or if there are no manifests.
+/// Returns an error if a file cannot be read, or if the folder contains no manifests.
 pub(super) fn read(folder: &Path) -> anyhow::Result<Manifests> {
     let mut files = Vec::new();
     files_below(folder, &mut files)?;

@@ -1,19 +1,19 @@
-//! Replaces values that each server chooses itself, such as addresses, ports and ages. When this module runs, names,
-//! uids, times and resourceVersions are already replaced.
+//! Replaces values that a server assigns, such as addresses, ports and ages. Names, uids, times and resourceVersions
+//! must have been replaced before.
 
 use crate::case::Step;
 use crate::json::Json;
 
-/// Replaces chosen values in all responses. Sorts the causes of a rejected
-/// custom resource, because a real server returns them in random order.
+/// Replaces assigned values in all responses. Sorts the causes in the error for a rejected custom resource, because a
+/// real server returns them in random order.
 pub(super) fn normalise(steps: &mut [Step], is_custom_resource: bool) {
     for step in steps {
         step.answer = step.answer.as_ref().map(|answer| normalised(answer, "", is_custom_resource));
     }
 }
 
-/// Sorts the resources in discovery documents. In OpenAPI documents, removes
-/// the ETag, the path descriptions and the types that all definitions share.
+/// Sorts the resources in discovery documents. Removes the ETag, the path descriptions and the types shared by all
+/// definitions from OpenAPI documents.
 pub(super) fn without_shared(steps: &mut [Step]) {
     for step in steps.iter_mut() {
         let is_openapi = step.path.as_ref().is_some_and(|path| path.starts_with("/openapi/"));
@@ -23,7 +23,7 @@ pub(super) fn without_shared(steps: &mut [Step]) {
     }
 }
 
-/// Sorts a discovery document's resources by name. A real server lists custom resources in random order.
+/// Sorts the resources of a discovery document by name, because a real server lists custom resources in random order.
 fn with_sorted_resources(json: &Json) -> Json {
     let Json::Object(members) = json else { return json.clone() };
     let sorted = members.iter().map(|(name, member)| match member {
@@ -58,7 +58,7 @@ fn normalised(json: &Json, key: &str, is_custom_resource: bool) -> Json {
         Json::Object(members) => {
             let is_dropped = |name: &str| match name {
                 "message" => is_custom_resource && json.at("/details/causes").is_some(),
-                // A table column's description comes from the API documentation.
+                // Descriptions of table columns are from the API documentation.
                 "description" => key == "columnDefinitions",
                 _ => false,
             };
@@ -86,7 +86,7 @@ fn is_address(text: &str) -> bool {
     text.strip_prefix("10.0.0.").is_some_and(|last| last.parse::<u8>().is_ok())
 }
 
-/// Replaces a table cell with an address, an age, or ports such as `80:30123/TCP`.
+/// Masks a table cell that contains an address, an age, or ports such as `80:30123/TCP`.
 fn masked_cell(text: &str) -> String {
     let is_age = text.strip_suffix('s').is_some_and(|number| number.parse::<u32>().is_ok());
     if is_address(text) {

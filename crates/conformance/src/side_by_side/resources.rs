@@ -1,4 +1,4 @@
-//! Reads a server's discovery documents, which list its resources.
+//! Reads the resources of a server from its discovery documents.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -15,8 +15,7 @@ pub(super) struct Resource {
     pub(super) root: String,
     pub(super) name: String,
     pub(super) namespaced: bool,
-    /// Whether the server stores the objects. For example, a server does not store reviews, but returns a response to
-    /// their creation.
+    /// Whether the server stores the objects. For example, reviews are not stored.
     pub(super) stored: bool,
     pub(super) has_status: bool,
 }

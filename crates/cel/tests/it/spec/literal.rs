@@ -1,11 +1,11 @@
-//! Converts the test data's values and types to CEL expressions and types.
+//! Converts values and types in the test data to CEL expressions and types.
 
 use pintle_cel::Type;
 
 use super::reader::{Field, Message};
 
-/// Returns an expression for a `cel.expr.Value`. Returns `None`
-/// for messages and enums, which this crate does not support.
+/// Converts a `cel.expr.Value` to an expression. Returns `None` for messages and enums, which this crate does not
+/// support.
 pub(super) fn expression(value: &Message) -> Option<String> {
     let (name, field) = value.0.first()?;
     Some(match (name.as_str(), field) {
@@ -35,7 +35,7 @@ pub(super) fn expression(value: &Message) -> Option<String> {
     })
 }
 
-/// Wraps a value in `dyn(…)`. A literal with items of mixed types compiles only if its items are wrapped.
+/// Wraps a value in `dyn(…)`. List and map literals with items of mixed types compile only if the items are wrapped.
 fn dynamic(value: &Message) -> Option<String> {
     expression(value).map(|value| format!("dyn({value})"))
 }
@@ -45,7 +45,7 @@ fn quoted(text: &str) -> String {
     format!("'{escaped}'")
 }
 
-/// Returns the timestamp or the duration in a protobuf `Any`.
+/// Extracts the timestamp or duration from a protobuf `Any`.
 fn time(object: &Message) -> Option<String> {
     let (name, field) = object.0.first()?;
     let Field::Message(time) = field else { return None };

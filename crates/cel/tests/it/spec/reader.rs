@@ -1,9 +1,9 @@
-//! Reads the protobuf text format, as far as the test data of cel-spec uses it.
+//! Reads the subset of the protobuf text format that the test data of cel-spec uses.
 
 use std::iter::Peekable;
 use std::str::Chars;
 
-/// A protobuf message with its fields in text order. A repeated field occurs several times in this list.
+/// A protobuf message with its fields in text order. Each value of a repeated field is a separate entry.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Message(pub(super) Vec<(String, Field)>);
 
