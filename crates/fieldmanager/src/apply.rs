@@ -156,7 +156,8 @@ pub fn apply(live: Option<&Json>, applied: &Json, force: bool, ctx: &WriteContex
     Ok(Applied { object, changed })
 }
 
-/// Returns `true` if Go can decode the value as managed fields. The later validation against the schema reports any other value.
+/// Returns `true` if Go can decode the value as managed fields. All other values are reported by the later validation
+/// against the schema.
 fn are_entries(fields: &Json) -> bool {
     const TEXTS: [&str; 5] = ["manager", "operation", "apiVersion", "fieldsType", "subresource"];
     let is_text = |text: &Json| text.is_null() || text.is_string();
@@ -164,7 +165,7 @@ fn are_entries(fields: &Json) -> bool {
     fields.as_array().is_some_and(|entries| entries.iter().all(is_entry))
 }
 
-/// Applies the configuration. Fields in `own` belong to the manager itself and cause no conflicts.
+/// Applies the configuration. Fields in `own` belong to the manager itself and do not cause conflicts.
 fn run(
     live: &Json,
     applied: &Json,
@@ -233,9 +234,9 @@ fn run(
     Ok((object, changes, managers))
 }
 
-/// Removes the fields that the manager applied earlier but omits from the new configuration, unless another manager owns them.
+/// Removes fields that the manager applied earlier and now omits, except fields that another manager owns.
 fn prune(merged: Json, last: &Managed, managers: &Managers, ctx: &WriteContext<'_>) -> Json {
-    // The paths in `last` use the API version of the manager's last apply.
+    // The paths in `last` are in the API version of the manager's last apply.
     let view = VersionView::of(ctx, &last.api_version).unwrap_or_else(|| VersionView::own(ctx));
     let pruned = view.converted(&merged).and_then(|converted| prune_in(&view, &converted, last, managers, ctx));
     pruned.and_then(|pruned| view.convert_back(&pruned).map(Cow::into_owned)).unwrap_or(merged)
@@ -252,7 +253,7 @@ fn prune_in(
     let all = |value: &Json| field_set(ty, value).with_named_fields(Some(ty));
     let last = last.set.with_named_fields(Some(ty));
     let mut pruned = remove(ty, merged, &last);
-    // A removed path can contain fields of other managers, which are restored here.
+    // Restore fields of other managers below the removed paths.
     let mut owned: BTreeMap<&str, Set> = BTreeMap::new();
     for managed in managers.0.values() {
         let version =
@@ -273,13 +274,13 @@ fn prune_in(
         };
         pruned = kept;
     }
-    // Keep fields without an owner, unless the manager applied them earlier.
+    // Keep fields without an owner that the manager did not apply earlier.
     let mut dangling = all(merged);
     dangling.subtract(&all(&pruned));
     Some(remove(ty, merged, &dangling.intersection(&last)))
 }
 
-/// Returns `pruned` with the values of `merged` whose paths are in `owned`.
+/// Adds the values of `merged` at the paths in `owned` to `pruned`.
 fn keep_owned(ty: &Type, merged: &Json, pruned: &Json, owned: &Set) -> Json {
     let all = |value: &Json| field_set(ty, value).with_named_fields(Some(ty));
     let mut kept = all(pruned);
@@ -289,7 +290,7 @@ fn keep_owned(ty: &Type, merged: &Json, pruned: &Json, owned: &Set) -> Json {
     remove(ty, merged, &gone)
 }
 
-/// Returns the fields with the same value in kubectl's last-applied annotation and in the live object.
+/// Returns the fields that have the same value in kubectl's last-applied annotation and in the live object.
 fn last_applied(live: &Json, ctx: &WriteContext<'_>) -> Option<Set> {
     let text = live.get("metadata")?.get("annotations")?.get(LAST_APPLIED)?.as_str()?;
     let applied: Json = serde_json::from_str(text).ok()?;
@@ -329,7 +330,8 @@ fn without_managed_fields(object: &Json) -> Json {
     object
 }
 
-/// Returns an API version as Go writes it before a kind. For the core group, it begins with a slash.
+/// Returns an API version in the format of Go's `GroupVersionKind`, in which a version of the core group begins with a
+/// slash.
 fn slashed(api_version: &str) -> String {
     if api_version.contains('/') { api_version.into() } else { format!("/{api_version}") }
 }

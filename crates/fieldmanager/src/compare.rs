@@ -12,7 +12,7 @@ use super::set::Set;
 pub(crate) struct Comparison {
     /// The paths that exist only in the new object.
     pub added: Set,
-    /// The paths with different values in the two objects.
+    /// The paths whose values differ between the objects.
     pub modified: Set,
     /// The paths that exist only in the old object.
     pub removed: Set,
@@ -36,8 +36,8 @@ impl Comparison {
         }
     }
 
-    /// Compares two values at the same path element. `step` creates this path element,
-    /// and is called only if the values differ, because most values are equal.
+    /// Compares two values at the same path element. `step` creates the path element. It is called only if the values
+    /// differ, because most values are equal.
     fn below(&mut self, step: impl FnOnce() -> PathElement, ty: &Type, old: Option<&Json>, new: Option<&Json>) {
         let mut below = Self::default();
         let marks = value(ty, old, new, &mut below);
@@ -70,8 +70,8 @@ pub(crate) fn compare(ty: &Type, old: &Json, new: &Json) -> Comparison {
     found
 }
 
-/// The shape of a value, which determines how two values are compared. A value's type determines its shape. If the type
-/// allows any JSON, the value itself determines the shape, and null has the shape of a map.
+/// The shape of a value, which determines how two values are compared. The shape depends on the type of the value. For
+/// types that allow any JSON, it depends on the value itself, and null is treated as a map.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Shape {
     Map,
@@ -90,7 +90,7 @@ pub(super) fn shape(ty: &Type, value: &Json) -> Shape {
     }
 }
 
-/// Returns `true` if server-side apply treats a map of this type as one value with a single set of owners.
+/// Returns `true` if maps of this type are atomic: they have a single set of owners.
 pub(super) fn is_atomic_map(ty: &Type) -> bool {
     match ty {
         Type::Struct { atomic, .. } => *atomic,
@@ -99,8 +99,7 @@ pub(super) fn is_atomic_map(ty: &Type) -> bool {
     }
 }
 
-/// Returns the type of a list. Returns `None` if server-side apply
-/// treats the list as one value with a single set of owners.
+/// Returns the type of a list, or `None` if the list is atomic.
 pub(super) fn associative_list(ty: &Type) -> Option<&ListType> {
     match ty {
         Type::List(list) if list.topology != Topology::Atomic => Some(list),
@@ -133,7 +132,7 @@ pub(super) fn equal(a: &Json, b: &Json) -> bool {
     }
 }
 
-/// Whether two values were added, modified or removed as a whole, without comparing the values inside them.
+/// Whether a value was added, modified or removed as a whole.
 #[derive(Clone, Copy, Default)]
 struct Marks {
     added: bool,
@@ -147,7 +146,7 @@ impl Marks {
     }
 }
 
-/// Compares two values. Adds the differences inside them to `found`.
+/// Compares two values. Adds differences between nested values to `found`.
 fn value(ty: &Type, old: Option<&Json>, new: Option<&Json>, found: &mut Comparison) -> Marks {
     let mut marks = Marks::default();
     let leaf = match (old, new) {
@@ -170,7 +169,7 @@ fn value(ty: &Type, old: Option<&Json>, new: Option<&Json>, found: &mut Comparis
     marks
 }
 
-/// Compares two values with the given shape. Returns `true` if the values were compared as a whole.
+/// Compares two values of the given shape. Returns `true` if the values were compared as a whole.
 fn shaped(
     ty: &Type,
     shape: Shape,
@@ -227,7 +226,7 @@ fn items(ty: &ListType, old: Option<&Vec<Json>>, new: Option<&Vec<Json>>, found:
     for (step, [old, new]) in by_step {
         match (&old[..], &new[..]) {
             ([_] | [], [_] | []) => found.below(|| step, &ty.item, old.first().copied(), new.first().copied()),
-            // Duplicate list items are compared like one value.
+            // Compare duplicate list items as a single value.
             ([_, _, ..], [_, _, ..]) => {
                 let is_equal = old.len() == new.len() && old.iter().zip(&new).all(|(old, new)| equal(old, new));
                 found.mark(&step, Marks { modified: !is_equal, ..Marks::default() });

@@ -1,4 +1,4 @@
-//! Collects an object's field paths, and checks an applied object against its schema.
+//! Collects the field paths of an object, and validates an applied object against its schema.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -17,8 +17,8 @@ pub(crate) fn field_set(ty: &Type, value: &Json) -> Set {
     set
 }
 
-/// Adds the paths of the fields that are set inside a value. Returns `true` if the value is a leaf, whose
-/// own path the caller must add.
+/// Adds the paths of all fields set inside a value. Returns `true` if the value is a leaf. The caller must add the path
+/// of a leaf.
 fn collect_paths(ty: &Type, value: &Json, set: &mut Set) -> bool {
     match shape(ty, value) {
         Shape::Scalar => true,
@@ -64,17 +64,17 @@ fn collect_item_paths(ty: &ListType, items: &[Json], set: &mut Set) {
     }
 }
 
-/// Returns the errors in an applied object. Empty if the object fits its schema.
+/// Validates an applied object against its schema.
 pub(super) fn schema_errors(ty: &Type, value: &Json) -> Vec<String> {
     errors(ty, value, Rules { null_is_valid: true, duplicates_are_valid: false })
 }
 
-/// Returns the errors in a stored or new object, in which several items of a list may have the same key.
+/// Validates a stored or new object against its schema. Several items of a list may have the same key.
 pub(super) fn schema_errors_except_duplicates(ty: &Type, value: &Json) -> Vec<String> {
     errors(ty, value, Rules { null_is_valid: true, duplicates_are_valid: true })
 }
 
-/// Returns the errors in an apply configuration from a CEL expression.
+/// Validates an apply configuration from a CEL expression against its schema.
 pub(super) fn schema_errors_of_cel_value(ty: &Type, value: &Json) -> Vec<String> {
     errors(ty, value, Rules { null_is_valid: false, duplicates_are_valid: false })
 }
@@ -89,7 +89,7 @@ pub(super) fn error_text(errors: &[String]) -> String {
 
 #[derive(Clone, Copy, Debug)]
 struct Rules {
-    /// CEL represents null as a protobuf enum value, which Go's library accepts for no type.
+    /// Whether null is valid. CEL represents null as a protobuf enum value, which Go's library rejects for all types.
     null_is_valid: bool,
     /// Whether several items of a list may have the same key.
     duplicates_are_valid: bool,
@@ -101,8 +101,8 @@ fn errors(ty: &Type, value: &Json, rules: Rules) -> Vec<String> {
     errors.all
 }
 
-/// The messages of Go's library, with the paths of the fields. Their total size is limited, because a path can be as long as
-/// the object.
+/// Error messages as in Go's library, with the paths of the fields. Their total size is limited, because a path can be
+/// as long as the object.
 struct SchemaErrors {
     rules: Rules,
     all: Vec<String>,
@@ -187,7 +187,7 @@ fn check_items(ty: &ListType, items: &[Json], path: &mut String, errors: &mut Sc
     }
 }
 
-/// Returns the error for a null value that fits no type.
+/// Returns the error for a null value that is not valid for any type.
 fn null_error(scalar: Scalar) -> Option<String> {
     let expected = expected_type(scalar);
     match scalar {

@@ -1,17 +1,17 @@
-//! Limits the memory for default values of list keys, which the paths of list items contain.
+//! Limits the memory for default values of list keys in the paths of list items.
 
 use pintle_json::Json;
 use pintle_schema::{Topology, Type};
 
 use super::compare::{associative_list, member};
 
-/// The maximum total size of the default values in the paths of one object, in bytes. An object
-/// that exceeds this size is too large for the server to store.
+/// The maximum total size of the default values in the paths of one object, in bytes. The server could not store an
+/// object with larger defaults.
 const MAX_DEFAULTS: usize = 32 << 20;
 
-/// Returns `true` if the default values in the paths of an object's list items stay within the
-/// limit. A list item's path contains the default value of each key field that the item omits.
-/// Without a limit, the paths of a small object could need an unbounded amount of memory.
+/// Returns `true` if the default values in the paths of all list items are within the limit. The path of a list item
+/// contains the default value of each omitted key field. Without a limit, the paths of a small object could use an
+/// unbounded amount of memory.
 pub(super) fn is_within_limit(ty: &Type, object: &Json) -> bool {
     count_defaults(ty, object, &mut { MAX_DEFAULTS }).is_some()
 }
@@ -39,7 +39,8 @@ fn count_defaults(ty: &Type, value: &Json, remaining: &mut usize) -> Option<()> 
     }
 }
 
-/// Returns a default value's approximate memory size, in bytes. The default value of a list key is always a scalar.
+/// Returns the approximate memory size of a default value, in bytes. The default value of a list key is always a
+/// scalar.
 fn weight(default: &Json) -> usize {
     2 * size_of::<Json>() + default.as_str().map_or(0, str::len)
 }

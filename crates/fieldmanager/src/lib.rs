@@ -1,16 +1,17 @@
-//! Server-side apply, and the ownership of fields in `metadata.managedFields`.
+//! Server-side apply, and the tracking of field owners in `metadata.managedFields`.
 //!
-//! - [`apply()`] merges a manager's configuration into an object. Fields that the manager applied earlier and now omits are removed,
-//!   unless another manager owns them. Changing a field that another manager owns is a conflict ([`Conflicts`]).
-//! - [`track_update`] records the owners of fields after a write that is not an apply.
+//! - [`apply()`] merges the configuration of a manager into an object. It removes fields that the manager applied
+//!   earlier and now omits, except fields that another manager owns. Changing a field that another manager owns is a
+//!   conflict ([`Conflicts`]).
+//! - [`track_update`] records the owners of fields after any other kind of write.
 //! - [`scale_entries`] and [`keep_scale_entries`] update the entries in `managedFields` for writes of `/scale`.
-//! - [`WriteContext`] contains the manager and the time of a write, and the kind's schema. All functions are pure.
+//! - [`WriteContext`] contains the manager, the time and the schema for a write. All functions are pure.
 //!
-//! Results and error messages match kube-apiserver.
+//! The results and error messages match kube-apiserver.
 //!
 //! # Examples
 //!
-//! Two managers apply the same field:
+//! Two managers that apply the same field:
 //!
 //! ```
 //! use pintle_fieldmanager::{ApplyError, WriteContext, apply};
@@ -59,12 +60,12 @@ pub use scale_handler::{keep_scale_entries, scale_entries};
 pub use set::Set;
 pub use tracking::track_update;
 
-/// Converts objects between a kind's versions. A version is an `apiVersion`, such as `apps/v1`.
+/// Converts objects between the API versions of a kind, such as `apps/v1`.
 pub trait Conversion: fmt::Debug {
     /// Converts an object from one version to another. Returns `None` if a version is not supported.
     fn convert(&self, object: &Json, from: &str, to: &str) -> Option<Json>;
 
-    /// Returns the schema of `kind` in another version. The default implementation supports built-in kinds.
+    /// Returns the schema of `kind` in another version. The default implementation supports only built-in kinds.
     fn schema(&self, api_version: &str, kind: &str) -> Option<Schema> {
         Schema::builtin(api_version, kind)
     }
@@ -75,33 +76,32 @@ pub trait Conversion: fmt::Debug {
 pub struct WriteContext<'a> {
     /// The name of the manager that writes the object.
     pub manager: &'a str,
-    /// The request's API version, in the form `version` or `group/version`.
+    /// The API version of the request, in the form `version` or `group/version`.
     pub api_version: &'a str,
-    /// The subresource of the write, or an empty string for a write of the
-    /// object itself. Entries for the subresource `scale` have no time.
+    /// The subresource of the write, or an empty string for a write of the object itself. Entries for the subresource
+    /// `scale` are recorded without a time.
     pub subresource: &'a str,
-    /// The time of the write, in RFC 3339 format, in UTC and with whole seconds.
+    /// The time of the write as an RFC 3339 timestamp in UTC, in whole seconds.
     pub now: &'a str,
     /// The schema of the kind.
     pub schema: &'a Schema,
     /// The paths of fields that this write cannot change. For example, a write of the whole object cannot change `status`.
     pub reset: &'a [&'a [&'a str]],
-    /// The served versions of a custom resource, in the form `group/version`. Entries in
-    /// `managedFields` with other versions are dropped. If the list is empty, all entries are kept.
+    /// The served versions of a custom resource, in the form `group/version`. Entries in `managedFields` with other
+    /// versions are dropped. If empty, all entries are kept.
     pub served: &'a [String],
     /// Converts objects between versions with different field names.
     pub conversion: Option<&'a dyn Conversion>,
 }
 
 impl<'a> WriteContext<'a> {
-    /// Creates the context for a write of the whole object, without a subresource.
-    /// The kind has a single version, and the write can change all fields.
+    /// Creates a context for a write of the whole object that can change all fields. The kind has a single version.
     pub fn new(manager: &'a str, api_version: &'a str, now: &'a str, schema: &'a Schema) -> Self {
         Self { manager, api_version, subresource: "", now, schema, reset: &[], served: &[], conversion: None }
     }
 
-    /// Returns `true` if entries of this version are kept in `managedFields`.
-    /// Entries of other API groups are not kept, because their fields are unknown.
+    /// Returns `true` if entries of this version are kept in `managedFields`. Entries of other API groups are dropped,
+    /// because their fields are unknown.
     fn serves(&self, api_version: &str) -> bool {
         api_version == self.api_version
             || if self.schema.is_custom() {
@@ -121,7 +121,7 @@ impl<'a> WriteContext<'a> {
     }
 }
 
-/// Returns a version's API group, which is empty for the core group.
+/// Returns the API group of a version. The name of the core group is empty.
 fn group_of(api_version: &str) -> &str {
     api_version.split_once('/').map_or("", |(group, _)| group)
 }

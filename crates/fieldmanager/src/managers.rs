@@ -14,15 +14,15 @@ pub(super) struct Managers(pub(super) BTreeMap<ManagerId, Managed>);
 pub(super) struct ManagerId {
     pub(super) manager: String,
     pub(super) applied: bool,
-    /// For an update, the API version of the owned fields. Empty for an
-    /// apply, because a manager that applies has one entry for all versions.
+    /// For an update, the API version of the owned fields. Empty for an apply, because a manager has a single apply
+    /// entry for all versions.
     pub(super) api_version: String,
     pub(super) subresource: String,
 }
 
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Managed {
-    /// The API version whose field names the paths use. Field names can differ between versions.
+    /// The API version of the paths. Field names can differ between versions.
     pub(super) api_version: String,
     pub(super) set: Set,
     pub(super) time: Option<String>,
@@ -34,7 +34,7 @@ impl Managed {
     }
 }
 
-/// The maximum number of `managedFields` entries for updates. Further entries are merged, oldest first.
+/// The maximum number of `managedFields` entries for updates. If there are more, the oldest entries are merged.
 const MAX_UPDATERS: usize = 10;
 const FOLDED: &str = "ancient-changes";
 
@@ -72,12 +72,12 @@ impl Managers {
         Some(managers)
     }
 
-    /// Writes `metadata.managedFields`: first the entries for applies, then the
-    /// entries for updates, each sorted by time, name, version and subresource.
+    /// Writes `metadata.managedFields`: first the apply entries and then the update entries, sorted by time, name,
+    /// version and subresource.
     pub(super) fn write(&self, object: &mut Json) {
         let Some(metadata) = object.member("metadata") else { return };
         let mut entries: Vec<_> = self.0.iter().collect();
-        // Times in this format can be compared as strings, because they are in UTC and in whole seconds.
+        // The times can be compared as strings, because all of them are in UTC and in whole seconds.
         entries.sort_by(|(a, x), (b, y)| {
             let by_time = (!a.applied, &x.time, &a.manager).cmp(&(!b.applied, &y.time, &b.manager));
             by_time.then_with(|| (&x.api_version, &a.subresource).cmp(&(&y.api_version, &b.subresource)))
@@ -90,7 +90,7 @@ impl Managers {
         }
     }
 
-    /// Merges the oldest update entries of each version until the number of update entries is within the limit.
+    /// Merges the oldest update entries of the same version until the number of update entries is within the limit.
     pub(super) fn fold(&mut self) {
         let mut count = self.0.keys().filter(|id| !id.applied).count();
         if count <= MAX_UPDATERS {
@@ -124,7 +124,7 @@ impl Managers {
             }
             if let Some(into) = self.0.get_mut(&folded) {
                 into.set.extend(managed.set);
-                // A merged entry gets the later time of the two entries.
+                // Use the later of the two times.
                 into.time = managed.time;
             }
             self.0.remove(&id);

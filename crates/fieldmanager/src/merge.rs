@@ -53,12 +53,12 @@ fn items(list: Option<&Json>) -> &[Json] {
     list.and_then(Json::as_array).map_or(&[], Vec::as_slice)
 }
 
-/// Merges two lists. Each step compares the first remaining items of both lists:
+/// Merges two lists by repeatedly comparing the first remaining items of both lists:
 ///
 /// - If both items have the same identity, they are merged.
-/// - If the live item occurs later in the applied list, it is skipped and merged when the applied list reaches it.
+/// - If the live item occurs later in the applied list, it is skipped, and merged when that applied item is processed.
 /// - If the live item does not occur in the applied list, it is copied.
-/// - Otherwise, the applied item is added, merged with the same item of the live list, if any.
+/// - Otherwise, the applied item is added. If the live list contains the same item, the two items are merged.
 fn merge_items(ty: &ListType, live: &[Json], applied: &[Json]) -> Result<Vec<Json>, String> {
     let steps = |items: &[Json]| -> Result<Vec<PathElement>, String> {
         let steps = items.iter().enumerate();
@@ -71,7 +71,7 @@ fn merge_items(ty: &ListType, live: &[Json], applied: &[Json]) -> Result<Vec<Jso
     }
     let mut known: BTreeMap<&PathElement, &Json> = BTreeMap::new();
     for (step, item) in old.iter().zip(live) {
-        // An item that occurs twice in the live list is replaced by the applied item instead of merged.
+        // A duplicate item in the live list is replaced by the applied item, not merged.
         known.entry(step).and_modify(|item| *item = &Json::Null).or_insert(item);
     }
     let counterpart = |step: &PathElement| known.get(step).copied();
@@ -116,8 +116,8 @@ fn merge_items(ty: &ListType, live: &[Json], applied: &[Json]) -> Result<Vec<Jso
     Ok(out)
 }
 
-/// Removes paths. If only paths inside members or items are removed, the result is a map or
-/// list, which may be empty. If all members or items themselves are removed, the result is null.
+/// Removes paths. If all members or items are removed themselves, the result is null. If only paths inside members or
+/// items are removed, the result is a map or list, which may be empty.
 pub(super) fn remove(ty: &Type, value: &Json, paths: &Set) -> Json {
     match (shape(ty, value), value) {
         (Shape::Map, Json::Object(members)) if !members.is_empty() && !is_atomic_map(ty) => {

@@ -8,17 +8,17 @@ use super::field_set::{error_text, schema_errors_except_duplicates, schema_error
 use super::key_defaults;
 use super::merge::merge;
 
-/// Merges a configuration into an object, like a MutatingAdmissionPolicy. No fields are removed, and no owners are recorded.
+/// Merges a configuration into an object, like a MutatingAdmissionPolicy. Does not remove fields or record owners.
 ///
 /// # Errors
 ///
 /// Returns kube-apiserver's error message if:
 ///
-/// - the configuration does not fit the schema;
-/// - the object does not fit the schema. Duplicate list items are allowed in the object. A custom object can have any other
-///   error, because kube-apiserver calls the policies before it validates the object;
-/// - the configuration contains a list, map or struct that server-side apply treats as one value;
-/// - a list item cannot be identified, for example because it has none of its key fields.
+/// - the configuration does not match the schema;
+/// - the object does not match the schema, except for duplicate list items. Custom resources can fail this check,
+///   because kube-apiserver runs the policies before validation;
+/// - the configuration contains an atomic list, map or struct;
+/// - a list item cannot be identified, for example because it omits all key fields.
 pub fn merge_configuration(schema: &Schema, live: &Json, configuration: &Json) -> Result<Json, String> {
     let ty = schema.root();
     let errors = schema_errors_of_cel_value(ty, configuration);
@@ -43,7 +43,7 @@ pub fn merge_configuration(schema: &Schema, live: &Json, configuration: &Json) -
     Ok(merged.unwrap_or_else(|| Json::Object(Map::new())))
 }
 
-/// Adds the path of each list, map or struct that server-side apply treats as one value.
+/// Adds the path of each atomic list, map or struct to `found`.
 fn find_atomic(ty: &Type, value: &Json, path: &mut String, found: &mut Vec<String>) {
     let length = path.len();
     match value {
@@ -52,7 +52,7 @@ fn find_atomic(ty: &Type, value: &Json, path: &mut String, found: &mut Vec<Strin
                 found.push(path.clone());
             }
             for (name, value) in members {
-                // Values inside the members of a map are allowed, because the schema does not declare these members.
+                // Skip the members of maps, which the schema does not declare.
                 if let Some(field) = ty.field(name) {
                     path.push('.');
                     path.push_str(name);

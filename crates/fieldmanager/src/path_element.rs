@@ -11,15 +11,15 @@ use pintle_schema::{ListKey, ListType, Topology};
 pub enum PathElement {
     /// The name of a struct field or map key.
     Field(Text),
-    /// The list item whose key fields have these values. The fields are sorted by name.
+    /// A list item with these values in its key fields. The fields are sorted by name.
     Key(Vec<(Text, Atom)>),
-    /// The set item with this value.
+    /// The item of a set with this value.
     Value(Atom),
     /// The list item at this index.
     Index(i64),
 }
 
-/// A JSON value with a total order: null, false, true, numbers, strings, and then all other values.
+/// A JSON value with a total order: null, false, true, numbers, strings, then all other values.
 #[derive(Clone, Debug)]
 pub struct Atom(pub Json);
 
@@ -41,7 +41,7 @@ impl PathElement {
         }
     }
 
-    /// Returns the path element in the text format of `fieldsV1`. HTML characters are escaped, as in Go.
+    /// Returns the path element in the format of `fieldsV1`. Escapes HTML characters, as in Go.
     pub fn spell(&self) -> String {
         let escaped = |value: String| {
             if value.contains(['<', '>', '&', '\u{2028}', '\u{2029}']) {
@@ -66,7 +66,7 @@ impl PathElement {
         }
     }
 
-    /// Returns the path element's approximate memory size, in bytes.
+    /// Returns the approximate memory size of the path element, in bytes.
     pub(super) fn weight(&self) -> usize {
         let text = |value: &Atom| value.0.as_str().map_or(0, str::len);
         let parts = match self {
@@ -122,12 +122,12 @@ impl PathElement {
     }
 }
 
-/// The reason why a list item cannot be identified. The message is built only when the error is displayed.
+/// The reason why a list item cannot be identified. The message is formatted lazily.
 #[derive(Clone, Copy, Debug)]
 pub enum Indistinct<'a> {
     /// Another reason, with the message of Go's library.
     Reason(&'static str),
-    /// The item has none of these key fields.
+    /// The item omits all of these key fields.
     Keyless(&'a [ListKey]),
 }
 

@@ -1,4 +1,5 @@
-//! The `managedFields` entries of `/scale`. Clients write a scale as a separate object, but it is stored in one field of another object.
+//! The `managedFields` entries of `/scale`. Clients write a Scale object, but the scale is stored in a single field of
+//! another object.
 
 use pintle_json::{Json, json};
 
@@ -8,8 +9,9 @@ use super::set::Set;
 
 const SCALE: &str = "autoscaling/v1";
 
-/// Returns the `managedFields` of an object's scale before a write of the scale. A manager owns the scale's replicas field if it owns the
-/// object's replicas field. `replicas` is the path of the object's replicas field, for example `.spec.replicas`.
+/// Returns the `managedFields` of the scale of an object before a write of the scale. Managers of the object's replicas
+/// field own the replicas field of the scale. `replicas` is the path of the object's replicas field, such as
+/// `.spec.replicas`.
 pub fn scale_entries(object: &Json, replicas: &str) -> Json {
     let path = steps(replicas);
     let mut shown = Managers::default();
@@ -23,12 +25,13 @@ pub fn scale_entries(object: &Json, replicas: &str) -> Json {
     scale["metadata"]["managedFields"].clone()
 }
 
-/// Transfers the scale's `managedFields` entries to `object` after a write of
-/// `/scale`. `object` must still contain its entries from before the write.
+/// Transfers the `managedFields` entries of a scale to `object` after a write of `/scale`. `object` must contain its
+/// entries from before the write.
 ///
-/// If a manager owns the replicas field through an update, this ownership becomes a separate entry without a time. The entry is separate
-/// because entries for the scale have a different version. Therefore, as in kube-apiserver, a write changes the entries even if the number
-/// of replicas stays the same. If the manager then has two entries for updates, the next write of the scale reads only the last entry.
+/// If a manager owns the replicas field through an update, the field moves to a separate entry without a time, because
+/// entries for the scale have a different version. Therefore, as in kube-apiserver, a write changes the entries even if
+/// the number of replicas does not change. If the manager then has two update entries, the next write of the scale
+/// reads only the last entry.
 pub fn keep_scale_entries(object: &mut Json, scale: &Json, replicas: &str, api_version: &str) {
     let path = steps(replicas);
     let mut written = Managers::read(scale).unwrap_or_default();
@@ -44,7 +47,7 @@ pub fn keep_scale_entries(object: &mut Json, scale: &Json, replicas: &str, api_v
     for id in
         written.0.into_iter().filter(|(_, managed)| managed.set.contains(&steps(".spec.replicas"))).map(|(id, _)| id)
     {
-        // A manager's existing entry keeps its other fields.
+        // Keep the other fields of an existing entry.
         let rest = kept.0.get(&id).map(|known| known.set.clone()).unwrap_or_default();
         let time = kept.0.get(&id).and_then(|known| known.time.clone());
         kept.0.insert(id, Managed { api_version: api_version.into(), set: rest.union(&one(&path)), time });

@@ -10,7 +10,7 @@ use super::path_element::PathElement;
 
 /// A set of field paths in an object, such as the paths that a manager owns.
 ///
-/// A set can contain a path without the paths above or below it.
+/// A set can contain a path without containing its parents or children.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Set {
     members: BTreeSet<PathElement>,
@@ -72,12 +72,12 @@ impl Set {
         }
     }
 
-    /// Returns `true` if the set contains the path with the single element `step`.
+    /// Returns `true` if the set contains the path that consists of only `step`.
     pub fn has(&self, step: &PathElement) -> bool {
         self.members.contains(step)
     }
 
-    /// Returns `true` if the set contains exactly this path. Paths above or below `path` are ignored.
+    /// Returns `true` if the set contains exactly this path. Parents and children of `path` are ignored.
     pub fn contains(&self, path: &[PathElement]) -> bool {
         match path {
             [] => false,
@@ -86,7 +86,7 @@ impl Set {
         }
     }
 
-    /// Returns the paths below `step`, without `step` itself.
+    /// Returns the paths below `step`, relative to `step`.
     pub fn below(&self, step: &PathElement) -> Option<&Set> {
         self.children.get(step)
     }
@@ -103,7 +103,7 @@ impl Set {
         all
     }
 
-    /// Returns the paths that at least one of the sets contains.
+    /// Returns the union of the two sets.
     pub fn union(&self, other: &Self) -> Self {
         let mut all = self.clone();
         all.extend(other.clone());
@@ -133,7 +133,7 @@ impl Set {
         }
     }
 
-    /// Removes all paths of `other`, and all paths below these paths.
+    /// Removes all paths of `other` and their children.
     pub fn cut(&mut self, other: &Self) {
         if !other.members.is_empty() {
             self.members.retain(|step| !other.members.contains(step));
@@ -149,7 +149,7 @@ impl Set {
         }
     }
 
-    /// Adds each path of `below`, prefixed with `step`.
+    /// Adds each path of `below` with the prefix `step`.
     pub fn extend_below(&mut self, step: PathElement, below: Self) {
         match self.children.entry(step) {
             _ if below.is_empty() => {}
@@ -158,7 +158,7 @@ impl Set {
         }
     }
 
-    /// Returns the paths that both sets contain.
+    /// Returns the intersection of the two sets.
     pub fn intersection(&self, other: &Self) -> Self {
         let mut both = Self { members: &self.members & &other.members, children: BTreeMap::new() };
         for (step, below) in &self.children {
@@ -169,7 +169,7 @@ impl Set {
         both
     }
 
-    /// Returns the set's paths, and the path of each struct field that contains one of them.
+    /// Returns the paths of the set, and the paths of all struct fields that contain them.
     pub fn with_named_fields(&self, ty: Option<&Type>) -> Self {
         let mut all = Self { members: self.members.clone(), children: BTreeMap::new() };
         for (step, below) in &self.children {

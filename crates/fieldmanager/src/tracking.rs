@@ -1,4 +1,4 @@
-//! Tracks the owners of an object's fields after a write that is not an apply.
+//! Tracks the owners of fields for all writes other than apply.
 
 use std::sync::LazyLock;
 
@@ -11,18 +11,19 @@ use super::path_element::PathElement;
 use super::set::Set;
 use super::versions::Differences;
 
-/// Records the owners of the fields of `new` after a write that is not an apply.
+/// Records the owners of the fields of `new` after a write other than an apply.
 ///
 /// `old` is the object before the write, or `None` if the write creates the object. Both objects must be decoded and
-/// defaulted, in the request's API version. The objects must not contain changes by admission or the kind's strategy,
-/// because such changes have no owner. The writing manager becomes the only owner of all new and changed fields.
-/// Removed fields lose their owners. If an existing object has no `managedFields` entries, the write adds none.
+/// defaulted, in the API version of the request. Changes by admission or by the kind's strategy have no owner, so the
+/// objects must not contain them. The writing manager becomes the only owner of all new and changed fields. Removed
+/// fields lose their owners. If an existing object has no `managedFields` entries, no entries are added.
 ///
-/// If the client sent `managedFields` in `new`, an empty list or a single empty entry clears all stored entries. Any other well-formed list
-/// replaces the stored entries. A write through a subresource ignores the client's `managedFields`.
+/// If the client sent an empty list or a single empty entry as `managedFields` in `new`, all stored entries are
+/// cleared. Any other well-formed list replaces the stored entries. Writes to a subresource ignore `managedFields` from
+/// the client.
 ///
-/// If the default values of list keys would need too much memory, the write clears all `managedFields`
-/// entries. With these default values, the object would be too large for the server to store anyway.
+/// If the default values of list keys would use too much memory, all `managedFields` entries are cleared. In this case,
+/// the object is too large for the server to store anyway.
 pub fn track_update(old: Option<&Json>, new: &mut Json, ctx: &WriteContext<'_>) {
     let created = old.is_none();
     let sent =
@@ -57,8 +58,7 @@ pub fn track_update(old: Option<&Json>, new: &mut Json, ctx: &WriteContext<'_>) 
     managers.write(new);
 }
 
-/// Makes the writing manager the only owner of all paths that are added
-/// or modified in `new`. Paths that are not in `new` lose their owners.
+/// Makes the writing manager the only owner of all added and modified paths. Removed paths lose their owners.
 pub(super) fn record(managers: &mut Managers, old: &Json, new: &Json, ctx: &WriteContext<'_>) {
     managers.0.retain(|_, managed| ctx.serves(&managed.api_version));
     let found = Differences::between(old, new, managers, ctx);

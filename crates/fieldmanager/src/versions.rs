@@ -1,4 +1,4 @@
-//! Computes a write's changes, in each API version in which managers own fields.
+//! Computes the changes of a write in each API version in which managers own fields.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -12,7 +12,7 @@ use super::managers::{ManagerId, Managers};
 use super::path_element::PathElement;
 use super::set::Set;
 
-/// The differences between two objects, one for each API version in which managers own fields.
+/// The differences between two objects in each API version in which managers own fields.
 pub(super) struct Differences {
     pub(super) own: Comparison,
     others: BTreeMap<String, Comparison>,
@@ -34,8 +34,8 @@ impl Differences {
         Self { own: differences(ctx.schema, old, new, ctx), others }
     }
 
-    /// Returns the difference in the version `api_version`, or in the
-    /// request's version if the objects were not compared in `api_version`.
+    /// Returns the differences in the version `api_version`, or in the version of the request if the objects were not
+    /// compared in `api_version`.
     pub(super) fn in_version(&self, api_version: &str) -> &Comparison {
         self.others.get(api_version).unwrap_or(&self.own)
     }
@@ -66,7 +66,7 @@ fn differences(schema: &Schema, old: &Json, new: &Json, ctx: &WriteContext<'_>) 
     found
 }
 
-/// An API version of a kind, with conversions from and to the request's API version.
+/// An API version of a kind, with conversions from and to the API version of the request.
 pub(super) struct VersionView<'a> {
     pub(super) schema: Cow<'a, Schema>,
     ctx: &'a WriteContext<'a>,
@@ -78,8 +78,7 @@ impl<'a> VersionView<'a> {
         Self { schema: Cow::Borrowed(ctx.schema), ctx, version: ctx.api_version }
     }
 
-    /// Creates the `VersionView` of another API version. Returns
-    /// `None` if the fields have the same names in both versions.
+    /// Creates a view in another API version. Returns `None` if the fields have the same names in both versions.
     pub(super) fn of(ctx: &'a WriteContext<'a>, version: &'a str) -> Option<Self> {
         let conversion = ctx.conversion.filter(|_| version != ctx.api_version)?;
         let schema = Cow::Owned(conversion.schema(version, ctx.schema.kind())?);

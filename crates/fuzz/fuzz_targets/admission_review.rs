@@ -1,4 +1,4 @@
-//! The fuzz input is an admission review's body.
+//! The fuzz input is the body of an admission review.
 
 #![no_main]
 

@@ -1,4 +1,4 @@
-//! The fuzz input chooses the functions and values of a CEL expression.
+//! The fuzz input selects the functions and values of a CEL expression.
 
 #![no_main]
 

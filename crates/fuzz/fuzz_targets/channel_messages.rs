@@ -1,4 +1,4 @@
-//! The fuzz input contains the messages of a WebSocket with several channels.
+//! The fuzz input contains messages on several channels of a WebSocket.
 
 #![no_main]
 

@@ -1,4 +1,4 @@
-//! The fuzz input is a conversion review's body.
+//! The fuzz input is the body of a conversion review.
 
 #![no_main]
 

@@ -1,4 +1,4 @@
-//! The fuzz input is a credential plugin's output.
+//! The fuzz input is the output of a credential plugin.
 
 #![no_main]
 

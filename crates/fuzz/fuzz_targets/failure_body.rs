@@ -1,4 +1,4 @@
-//! The fuzz input is an error response's body.
+//! The fuzz input is the body of an error response.
 
 #![no_main]
 

@@ -1,4 +1,4 @@
-//! The fuzz input contains an OpenID Connect issuer's responses.
+//! The fuzz input contains the responses of an OpenID Connect issuer.
 
 #![no_main]
 

@@ -1,4 +1,4 @@
-//! The fuzz input is a proxy's response to a tunnel request.
+//! The fuzz input is the response of a proxy to a `CONNECT` request.
 
 #![no_main]
 

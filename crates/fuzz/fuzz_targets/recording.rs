@@ -1,4 +1,4 @@
-//! The fuzz input is a recording.
+//! The fuzz input is a recording of requests and responses.
 
 #![no_main]
 

@@ -1,4 +1,4 @@
-//! The fuzz input is a request's path, query and `Accept` header.
+//! The fuzz input is the path, query and `Accept` header of a request.
 
 #![no_main]
 

@@ -1,7 +1,7 @@
-//! Methods that read and change [`Json`] values.
+//! Methods to read and modify [`Json`] values.
 //!
-//! Reading methods take a path, which is a JSON pointer. Changing methods take a key. No
-//! method panics. A value of the wrong type is treated as absent and is never changed.
+//! Methods that read values take a path, which is a JSON pointer. Changing methods take a key. No method panics. A
+//! value of the wrong type is treated as absent and is never modified.
 
 use std::slice;
 
@@ -9,12 +9,12 @@ use crate::json::Json;
 use crate::map::{Map, Members};
 
 impl Json {
-    /// Returns the string at `path`, or "" if there is no string.
+    /// Returns the string at `path`, or `""` if there is none.
     pub fn text(&self, path: &str) -> &str {
         self.at(path).and_then(Self::as_str).unwrap_or_default()
     }
 
-    /// Returns the integer at `path`, or `None` if there is no integer that fits into an `i64`.
+    /// Returns the integer at `path`, or `None` if the value is absent or does not fit into an `i64`.
     pub fn integer(&self, path: &str) -> Option<i64> {
         self.at(path).and_then(Self::as_i64)
     }
@@ -24,22 +24,22 @@ impl Json {
         self.at(path).and_then(Self::as_bool).unwrap_or_default()
     }
 
-    /// Returns `true` if there is a value other than `null` at `path`.
+    /// Returns `true` if the value at `path` is present and not `null`.
     pub fn has(&self, path: &str) -> bool {
         self.at(path).is_some_and(|value| !value.is_null())
     }
 
-    /// Returns an iterator over the array at `path`. The iterator is empty if there is no array.
+    /// Returns an iterator over the items of the array at `path`, or an empty iterator if there is no array.
     pub fn list(&self, path: &str) -> slice::Iter<'_, Json> {
         self.at(path).and_then(Self::as_array).map(Vec::as_slice).unwrap_or_default().iter()
     }
 
-    /// Returns an iterator over the strings in the array at `path`. The iterator is empty if there is no array.
+    /// Returns an iterator over the strings in the array at `path`, or an empty iterator if there is no array.
     pub fn texts<'a>(&'a self, path: &str) -> impl Iterator<Item = &'a str> + use<'a> {
         self.list(path).filter_map(Self::as_str)
     }
 
-    /// Returns an iterator over the members of the object at `path`. The iterator is empty if there is no object.
+    /// Returns an iterator over the members of the object at `path`, or an empty iterator if there is no object.
     pub fn members(&self, path: &str) -> Members<'_> {
         static NONE: Map = Map::new();
         self.at(path).and_then(Self::as_object).unwrap_or(&NONE).iter()
@@ -81,15 +81,15 @@ impl Json {
         }
     }
 
-    /// Returns the object member `key`, which must be an object. If the member is absent or `null`,
-    /// an empty object is inserted. Returns `None` if `self` or the member has another type.
+    /// Returns the object in the member `key`. If the member is absent or `null`, inserts an empty object first.
+    /// Returns `None` if `self` or the member is not an object.
     pub fn member(&mut self, key: &str) -> Option<&mut Json> {
         self.set_default(key, Map::new());
         self.get_mut(key).filter(|member| member.is_object())
     }
 
-    /// Returns a mutable iterator over the items of the array in the object
-    /// member `key`. The iterator is empty if the member is not an array.
+    /// Returns a mutable iterator over the items of the array in the member `key`, or an empty iterator if the member
+    /// is not an array.
     pub fn items_mut(&mut self, key: &str) -> slice::IterMut<'_, Json> {
         self.get_mut(key).and_then(Self::as_array_mut).map(Vec::as_mut_slice).unwrap_or_default().iter_mut()
     }

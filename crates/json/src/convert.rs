@@ -1,4 +1,4 @@
-//! Conversions and comparisons with Rust values and `serde_json::Value`.
+//! Conversions from and comparisons with Rust values and `serde_json::Value`.
 
 use std::borrow::Cow;
 
@@ -106,7 +106,7 @@ impl<T: Into<Json>> FromIterator<T> for Json {
     }
 }
 
-/// Collects members into an object. If a key occurs several times, its last value is kept.
+/// Collects members into an object. If a key occurs several times, the last value is kept.
 impl<K: Into<Text>, V: Into<Json>> FromIterator<(K, V)> for Json {
     fn from_iter<I: IntoIterator<Item = (K, V)>>(members: I) -> Self {
         Self::Object(members.into_iter().collect())

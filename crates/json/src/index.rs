@@ -8,7 +8,7 @@ use crate::text::Text;
 
 macro_rules! keys {
     ($($key:ty)*) => {$(
-        /// Returns a member, or `null` if there is no such member.
+        /// Returns a member of an object, or `null` if the member is absent.
         impl Index<$key> for Json {
             type Output = Json;
 
@@ -18,11 +18,11 @@ macro_rules! keys {
             }
         }
 
-        /// Returns a member. An absent member is inserted with the value `null`. If `self` is `null`, `self` first
-        /// becomes an empty object.
+        /// Returns a member. Inserts `null` if the member is absent. If `self` is `null`, it is replaced by an empty
+        /// object first.
         ///
         /// # Panics
-        /// Panics if `self` is not an object or `null`.
+        /// Panics if `self` is a value other than an object or `null`.
         impl IndexMut<$key> for Json {
             fn index_mut(&mut self, key: $key) -> &mut Json {
                 let key: &str = key.as_ref();
@@ -40,7 +40,7 @@ macro_rules! keys {
 
 keys!(&str &String String &Text);
 
-/// Returns an item, or `null` if there is no such item.
+/// Returns an item of an array, or `null` if the index is out of range.
 impl Index<usize> for Json {
     type Output = Json;
 
@@ -52,7 +52,7 @@ impl Index<usize> for Json {
 /// Returns an item.
 ///
 /// # Panics
-/// Panics if `self` is not an array or has no item at this index.
+/// Panics if `self` is not an array or the index is out of range.
 impl IndexMut<usize> for Json {
     fn index_mut(&mut self, at: usize) -> &mut Json {
         match self {
@@ -62,7 +62,7 @@ impl IndexMut<usize> for Json {
     }
 }
 
-/// Returns a member, or `null` if there is no such member.
+/// Returns a member of an object, or `null` if the member is absent.
 impl Index<&str> for Map {
     type Output = Json;
 

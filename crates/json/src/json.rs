@@ -43,17 +43,17 @@ impl Json {
         matches!(self, Self::Number(_))
     }
 
-    /// Returns `true` if the value is an integer that fits into an `i64`.
+    /// Returns `true` if the value is an integer in the range of `i64`.
     pub fn is_i64(&self) -> bool {
         matches!(self, Self::Number(number) if number.is_i64())
     }
 
-    /// Returns `true` if the value is an integer that fits into a `u64`.
+    /// Returns `true` if the value is an integer in the range of `u64`.
     pub fn is_u64(&self) -> bool {
         matches!(self, Self::Number(number) if number.is_u64())
     }
 
-    /// Returns `true` if the value is a number with a fraction or an exponent.
+    /// Returns `true` if the value is a number with a decimal point or an exponent.
     pub fn is_f64(&self) -> bool {
         matches!(self, Self::Number(number) if number.is_f64())
     }
@@ -92,7 +92,7 @@ impl Json {
         }
     }
 
-    /// Returns the integer if it fits into an `i64`, or `None` for other values.
+    /// Returns the value as an `i64`, or `None` if it is not an integer in this range.
     pub fn as_i64(&self) -> Option<i64> {
         match self {
             Self::Number(number) => number.as_i64(),
@@ -100,7 +100,7 @@ impl Json {
         }
     }
 
-    /// Returns the integer if it fits into a `u64`, or `None` for other values.
+    /// Returns the value as a `u64`, or `None` if it is not an integer in this range.
     pub fn as_u64(&self) -> Option<u64> {
         match self {
             Self::Number(number) => number.as_u64(),
@@ -108,7 +108,7 @@ impl Json {
         }
     }
 
-    /// Returns the number as an `f64`, or `None` for other values. The number is rounded if necessary.
+    /// Returns the number as an `f64`, rounded if necessary, or `None` for other values.
     pub fn as_f64(&self) -> Option<f64> {
         match self {
             Self::Number(number) => number.as_f64(),
@@ -132,7 +132,7 @@ impl Json {
         }
     }
 
-    /// Returns the mutable items of an array, or `None` for other values.
+    /// Returns a mutable reference to the items of an array, or `None` for other values.
     pub fn as_array_mut(&mut self) -> Option<&mut Vec<Json>> {
         match self {
             Self::Array(items) => Some(items),
@@ -148,7 +148,7 @@ impl Json {
         }
     }
 
-    /// Returns the mutable members of an object, or `None` for other values.
+    /// Returns a mutable reference to the members of an object, or `None` for other values.
     pub fn as_object_mut(&mut self) -> Option<&mut Map> {
         match self {
             Self::Object(members) => Some(members),
@@ -156,17 +156,17 @@ impl Json {
         }
     }
 
-    /// Returns the object member `key`, or `None` if there is no such member.
+    /// Returns the member `key` of an object, or `None` if it is absent.
     pub fn get(&self, key: &str) -> Option<&Json> {
         self.as_object()?.get(key)
     }
 
-    /// Returns the mutable object member `key`, or `None` if there is no such member.
+    /// Returns a mutable reference to the member `key` of an object, or `None` if it is absent.
     pub fn get_mut(&mut self, key: &str) -> Option<&mut Json> {
         self.as_object_mut()?.get_mut(key)
     }
 
-    /// Returns the value and leaves `null` in its place.
+    /// Takes the value, leaving `null` in its place.
     pub fn take(&mut self) -> Json {
         std::mem::take(self)
     }

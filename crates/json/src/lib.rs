@@ -1,4 +1,4 @@
-//! JSON values that need little memory, with short methods to read and change them.
+//! Compact JSON values with convenience methods.
 //!
 //! | | |
 //! |---|---|
@@ -7,8 +7,9 @@
 //! | [`Text`] | a string or a key |
 //! | [`json!`] | a value in JSON syntax |
 //!
-//! [`Json`] has the variants and methods of `serde_json::Value`, but needs only a third of the memory. Short strings and keys are stored
-//! inline, and an object with a few members is one allocation. Additional methods find a value by its path, which is a JSON pointer:
+//! [`Json`] has the variants and methods of `serde_json::Value`, but uses only a third of the memory. Short strings and
+//! keys are stored inline, and an object with a few members needs a single allocation. Additional methods access values
+//! by JSON pointer:
 //!
 //! ```
 //! use pintle_json::{Json, json};
@@ -22,8 +23,8 @@
 //! assert_eq!(pod["status"].to_string(), r#"{"phase":"Running"}"#);
 //! ```
 //!
-//! `serde_json` reads and writes [`Json`] values, and `serde_json::Value` converts to and from
-//! [`Json`]. [`to_vec`], [`to_vec_pretty`], [`to_writer`] and `Display` write numbers as Go does.
+//! `serde_json` can parse and serialize [`Json`] values. A `serde_json::Value` can be converted to and from [`Json`].
+//! [`to_vec`], [`to_vec_pretty`], [`to_writer`] and `Display` format numbers like Go.
 
 mod access;
 mod convert;

@@ -1,7 +1,7 @@
 //! The `json!` macro.
 
-/// Creates a [`Json`](crate::Json) value from JSON syntax. A value can be any serializable expression,
-/// which the macro borrows. A key can be a literal, a name, or an expression in parentheses.
+/// Creates a [`Json`](crate::Json) value from JSON syntax. A value can be any expression that implements `Serialize`.
+/// The macro borrows it. A key can be a literal, a name, or an expression in parentheses.
 ///
 /// ```
 /// use pintle_json::json;
@@ -12,7 +12,7 @@
 /// ```
 ///
 /// # Panics
-/// Panics if an expression cannot be serialized as JSON, for example a map whose keys are lists.
+/// Panics if an expression cannot be serialized as JSON, for example a map with lists as keys.
 #[macro_export]
 macro_rules! json {
     (@items $list:ident) => {};

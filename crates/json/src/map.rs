@@ -15,17 +15,17 @@ use crate::text::Text;
 
 /// The members of a JSON object, sorted by key.
 ///
-/// Up to 32 members are stored as a sorted list, because most objects have few members. A larger map is
-/// stored as a tree. Inserting `n` members takes O(`n` log `n`) time, even if the keys are not sorted.
+/// Up to 32 members are stored in a sorted list, because most objects have few members. Larger maps are stored in a
+/// tree. Inserting `n` members in any order takes O(`n` log `n`) time.
 #[derive(Clone)]
 pub struct Map(MapLayout);
 
-/// The maximum number of members in the list layout. An insertion moves at most this many members.
+/// The maximum number of members in the list layout, which bounds the number of members that an insertion moves.
 const MAX_LIST_LEN: usize = 32;
 
 #[derive(Clone)]
 enum MapLayout {
-    /// The members, sorted by key and without duplicates.
+    /// The members, sorted by key without duplicates.
     List(Vec<(Text, Json)>),
     #[expect(clippy::box_collection, reason = "keeps a map as small as a list")]
     Tree(Box<BTreeMap<Text, Json>>),
@@ -58,7 +58,7 @@ impl Map {
         }
     }
 
-    /// Returns the mutable value of `key`.
+    /// Returns a mutable reference to the value of `key`.
     pub fn get_mut(&mut self, key: &str) -> Option<&mut Json> {
         match &mut self.0 {
             MapLayout::List(list) => find(list, key).ok().map(|at| &mut list[at].1),
@@ -71,7 +71,7 @@ impl Map {
         self.get(key).is_some()
     }
 
-    /// Inserts a member. Returns the key's previous value, if any.
+    /// Inserts a member. Returns the previous value of the key, if any.
     pub fn insert(&mut self, key: impl Into<Text>, value: Json) -> Option<Json> {
         let key = key.into();
         if let Some(known) = self.get_mut(&key) {
@@ -81,7 +81,7 @@ impl Map {
         None
     }
 
-    /// Returns the entry of a key, to insert or change its value.
+    /// Returns the entry of a key for in-place insertion or modification.
     pub fn entry(&mut self, key: impl Into<Text>) -> Entry<'_> {
         Entry { members: self, key: key.into() }
     }
@@ -113,8 +113,8 @@ impl Map {
             if list.len() == MAX_LIST_LEN {
                 self.0 = MapLayout::Tree(Box::new(std::mem::take(list).into_iter().collect()));
             } else if list.len() == list.capacity() {
-                // Grow the capacity slowly, because most objects have one member, and
-                // many have up to four. `Vec` would start with a capacity of four.
+                // Start with a capacity of one and then four, because most objects have one member, and many have up to
+                // four. `Vec` would start with a capacity of four.
                 list.reserve_exact([1, 3].get(list.len()).copied().unwrap_or(list.len()));
             }
         }
@@ -129,7 +129,8 @@ impl Map {
     }
 }
 
-/// Returns a key's index in the list layout. If the list does not contain the key, returns `Err` with the index where the key belongs.
+/// Returns the index of a key in the list layout. If the list does not contain the key, returns `Err` with the index at
+/// which to insert it.
 fn find(list: &[(Text, Json)], key: &str) -> Result<usize, usize> {
     match list.last() {
         // Compare the last member first, because most keys are inserted in ascending order.
@@ -144,7 +145,7 @@ impl Default for Map {
     }
 }
 
-/// Compares the members, which may be stored in different layouts.
+/// Compares maps by their members. The layouts may differ.
 impl PartialEq for Map {
     fn eq(&self, other: &Self) -> bool {
         self.len() == other.len() && self.iter().eq(other.iter())
@@ -170,7 +171,7 @@ impl fmt::Debug for Map {
 mod tests {
     use super::*;
 
-    /// Inserts the keys `0..many`, rearranged by `order`. Returns an upper bound for the number of moved members.
+    /// Inserts the keys `0..many` in an order given by `order`. Returns an upper bound for the number of moved members.
     fn moved(many: usize, order: impl FnOnce(&mut Vec<usize>)) -> usize {
         let mut keys: Vec<_> = (0..many).collect();
         order(&mut keys);

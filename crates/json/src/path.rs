@@ -5,8 +5,8 @@ use std::borrow::Cow;
 use crate::json::Json;
 
 impl Json {
-    /// Returns the value at `path`, which is a JSON pointer such as "/spec/containers/0/name". The path ""
-    /// refers to the value itself. In a member name, `~1` represents a slash and `~0` represents a tilde.
+    /// Returns the value at `path`, which is a JSON pointer such as "/spec/containers/0/name". The empty path refers to
+    /// the value itself. In a member name, `~1` represents a slash and `~0` represents a tilde.
     pub fn at(&self, path: &str) -> Option<&Json> {
         steps(path)?.try_fold(self, |value, step| match value {
             Self::Object(members) => members.get(&unescape(step)),
@@ -15,7 +15,7 @@ impl Json {
         })
     }
 
-    /// Returns the mutable value at `path`.
+    /// Returns a mutable reference to the value at `path`.
     pub fn at_mut(&mut self, path: &str) -> Option<&mut Json> {
         steps(path)?.try_fold(self, |value, step| match value {
             Self::Object(members) => members.get_mut(&unescape(step)),

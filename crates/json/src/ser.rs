@@ -1,4 +1,4 @@
-//! Writes JSON, and converts serializable values to JSON.
+//! Serializes [`Json`] values, and converts serializable values to [`Json`].
 
 mod keys;
 
@@ -30,11 +30,11 @@ impl Serialize for Map {
     }
 }
 
-/// Converts a serializable value to JSON.
+/// Converts a serializable value to [`Json`].
 ///
 /// # Errors
-/// Fails if the value's `Serialize` implementation fails, or if a map
-/// key is not a string, an integer, a boolean, a char or a unit variant.
+/// Fails if the value's `Serialize` implementation fails, or if a map has a key other than a string, an integer, a
+/// boolean, a char or a unit variant.
 pub fn to_json<T: Serialize + ?Sized>(value: &T) -> Result<Json, Error> {
     value.serialize(JsonSerializer)
 }
@@ -109,7 +109,7 @@ impl Serializer for JsonSerializer {
     }
 
     fn serialize_seq(self, len: Option<usize>) -> Result<ItemsSerializer, Error> {
-        // The length comes from a `Serialize` implementation, so it may be wrong.
+        // Limit the capacity, because a `Serialize` implementation may pass a wrong length.
         Ok(ItemsSerializer { items: Vec::with_capacity(len.unwrap_or(0).min(4096)), variant: None })
     }
 
@@ -150,7 +150,7 @@ impl Serializer for JsonSerializer {
     }
 }
 
-/// Returns the JSON of an enum variant with content: an object whose only key is the name of the variant.
+/// Returns the JSON of an enum variant with content: an object with the name of the variant as its only key.
 fn variant_of(variant: Option<&'static str>, value: Json) -> Json {
     match variant {
         Some(variant) => Json::Object([(variant, value)].into_iter().collect()),
@@ -174,7 +174,7 @@ impl ItemsSerializer {
     }
 }
 
-/// Implements the serde traits for sequences, which differ only in the names of their methods.
+/// Implements the serde traits for sequences, which differ only in their method names.
 macro_rules! items {
     ($($kind:ident $add:ident),*) => {$(
         impl ser::$kind for ItemsSerializer {
@@ -204,7 +204,7 @@ struct MembersSerializer {
     members: Map,
     key: Text,
     variant: Option<&'static str>,
-    /// Whether the struct is a number that `serde_json` keeps as text.
+    /// Whether the struct is a number that `serde_json` stores as text.
     is_number: bool,
 }
 
@@ -238,7 +238,7 @@ impl ser::SerializeMap for MembersSerializer {
     }
 }
 
-/// Implements the serde traits for structs, which differ only in the names of their methods.
+/// Implements the serde traits for structs, which differ only in their method names.
 macro_rules! members {
     ($($kind:ident),*) => {$(
         impl ser::$kind for MembersSerializer {

@@ -1,4 +1,5 @@
-//! Writes JSON. As in Go's `encoding/json`, floats from 1e-6 up to 1e21 have no exponent, and all other floats have one.
+//! Writes JSON. As in Go's `encoding/json`, floats are written with an exponent if they are below 1e-6, or are 1e21 or
+//! greater.
 
 use std::io::{self, Write};
 
@@ -32,7 +33,7 @@ pub fn to_vec_pretty<T: Serialize + ?Sized>(value: &T) -> Result<Vec<u8>, Error>
     value.serialize(&mut Serializer::with_formatter(&mut out, GoNumbers(PrettyFormatter::new()))).map(|()| out)
 }
 
-/// A formatter that writes floats as Go does and passes all other values to another formatter.
+/// A formatter that writes floats like Go and forwards all other values to another formatter.
 struct GoNumbers<F>(F);
 
 macro_rules! forward {
@@ -58,7 +59,7 @@ impl<F: Formatter> Formatter for GoNumbers<F> {
         write_float(to, value.abs(), format_args!("{value:e}"), format_args!("{value}"))
     }
 
-    /// Writes a number that serde_json keeps as text, with its feature `arbitrary_precision`.
+    /// Writes a number that serde_json stores as text because its feature `arbitrary_precision` is enabled.
     fn write_number_str<W: ?Sized + Write>(&mut self, to: &mut W, text: &str) -> io::Result<()> {
         let is_integer = text.parse::<i64>().is_ok() || text.parse::<u64>().is_ok();
         match text.parse::<f64>() {
@@ -68,7 +69,8 @@ impl<F: Formatter> Formatter for GoNumbers<F> {
     }
 }
 
-/// Writes a float. Rust and Go both write the shortest digits that identify a float, but Rust writes no plus sign in the exponent.
+/// Writes a float. Rust and Go both write the shortest digits that identify a float, but Rust omits the plus sign of
+/// the exponent.
 fn write_float<W: ?Sized + Write>(
     to: &mut W,
     size: f64,

@@ -1,5 +1,5 @@
-//! Tests how much memory a [`Json`] value needs. The file contains only
-//! one test, because the allocator counts the memory of the whole process.
+//! Tests the memory use of a [`Json`] value. This file contains only one test, because the allocator counts the memory
+//! of the whole process.
 #![allow(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
 
 use std::alloc::System;
@@ -14,7 +14,7 @@ static ALLOCATOR: &StatsAlloc<System> = &INSTRUMENTED_SYSTEM;
 fn small_values_take_little_memory() {
     assert_eq!((size_of::<Json>(), size_of::<Text>(), size_of::<Map>()), (32, 24, 24));
 
-    // Parsing the first object determines how this build represents numbers, and allocates memory once.
+    // The first parse allocates memory once, to determine how this build represents numbers.
     assert!("{}".parse::<Json>().is_ok());
     let check = |text: &str, allocations, bytes| {
         let region = Region::new(ALLOCATOR);

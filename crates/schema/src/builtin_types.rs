@@ -1,4 +1,4 @@
-//! The table of built-in types, which is parsed once from `types.txt`.
+//! The table of built-in types, parsed from `types.txt` on first use.
 
 use std::collections::HashMap;
 use std::sync::OnceLock;
@@ -26,13 +26,12 @@ impl BuiltinTypes {
         &self.structs[usize::from(index)]
     }
 
-    /// Returns the type of a kind's objects. `version` has the form `version` or `group/version`.
+    /// Returns the type of the objects of a kind. `version` has the form `version` or `group/version`.
     pub(super) fn kind(&self, version: &str, kind: &str) -> Option<Type> {
         self.named(self.kinds.get(&(version, kind))?)
     }
 
-    /// Returns each kind's version and name, keyed by the name of its
-    /// type. Types that do not belong to a kind are not included.
+    /// Returns the version and name of each kind, keyed by the name of its type.
     pub(super) fn types_of_kinds(&self) -> HashMap<&'static str, (&'static str, &'static str)> {
         self.kinds.iter().map(|(kind, ty)| (*ty, *kind)).collect()
     }
@@ -58,7 +57,7 @@ impl BuiltinTypes {
     fn read(text: &'static str) -> Self {
         let mut table = Self { structs: Vec::new(), names: HashMap::new(), atomic: Vec::new(), kinds: HashMap::new() };
         let lines = || text.lines().filter(|line| !line.starts_with('#'));
-        // Collect the names of the structs first, because a struct can refer to a later struct.
+        // Collect the struct names first, because a struct can refer to a struct that is defined later.
         for line in lines().filter(|line| !line.starts_with([' '])) {
             let mut words = line.split(' ');
             match (words.next(), words.next(), words.next(), words.next()) {

@@ -1,5 +1,5 @@
-//! Converts JSON to the object that a Go program would write after reading
-//! this JSON. The conversion follows the schema and reads the input only once.
+//! Converts JSON to the object that a Go program would write after decoding it. The conversion is guided by the schema
+//! and makes a single pass over the input.
 
 use pintle_json::Json;
 use serde::de::Deserializer;
@@ -34,7 +34,7 @@ pub(super) fn read_object<'de>(
     Ok(Decoded { object, findings: reader.into_findings()? })
 }
 
-/// Reads arbitrary JSON and keeps all numbers unchanged. Reports only duplicate members.
+/// Reads arbitrary JSON without changing numbers. Reports only duplicate members.
 pub(super) fn read_verbatim(body: &[u8]) -> Result<(Json, Vec<StrictFinding>), String> {
     let mut reader = Reader::verbatim();
     let value = feed_json(body, Untyped { reader: &mut reader, path: None, ignores_duplicates: false })?;

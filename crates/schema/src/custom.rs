@@ -1,7 +1,7 @@
-//! Converts a custom resource's structural schema to the types that describe built-in kinds.
+//! Converts the structural schema of a custom resource to the types that also describe built-in kinds.
 //!
-//! The resulting types contain only the information for patches and field management.
-//! Validation, pruning and defaulting read the structural schema instead.
+//! The resulting types contain only the information needed for patches and field management. Validation, pruning and
+//! defaulting use the structural schema directly.
 
 use std::sync::Arc;
 
@@ -61,8 +61,8 @@ fn list(schema: &Json) -> Type {
     Type::List(Arc::new(ListType { item: items.map_or(Type::Any, node), topology }))
 }
 
-/// Adds the fields `apiVersion`, `kind` and `metadata` to a struct. The custom
-/// resource's metadata schema is ignored, because it can only restrict names.
+/// Adds the fields `apiVersion`, `kind` and `metadata` to a struct. The schema of `metadata` in the custom resource is
+/// ignored, because it can only restrict names.
 fn embedded(ty: Type) -> Type {
     let (fields, rest, atomic) = match &ty {
         Type::Struct { struct_type, atomic } => (&struct_type.fields[..], struct_type.rest.clone(), *atomic),

@@ -15,13 +15,13 @@ use crate::finding::StrictFinding;
 pub enum BodyFormat<'a> {
     /// JSON text.
     Json,
-    /// YAML text, as the result of [`read_yaml`](super::read_yaml).
+    /// YAML, parsed by [`read_yaml`](super::read_yaml).
     Yaml(&'a Yaml),
-    /// Protobuf, which only built-in kinds support.
+    /// Protobuf. Supported only for built-in kinds.
     Protobuf,
 }
 
-/// The version and kind that the request URL specifies for the object.
+/// The version and kind specified by the request URL.
 #[derive(Clone, Copy, Debug)]
 pub struct Expected<'a> {
     /// The version in the form `version` or `group/version`.
@@ -32,19 +32,19 @@ pub struct Expected<'a> {
 
 /// Decodes a request body into an object.
 ///
-/// - For a built-in kind, a missing apiVersion or kind is filled in, and unknown fields are dropped. The
-///   returned object contains exactly the fields and number formats that Go's JSON encoder would write.
-/// - For a custom resource, only the metadata is defaulted and loses its unknown fields. The kind in the body can differ
-///   from the expected kind, which validation reports later. The caller must check the version with [`check_version`]. A missing version
-///   stays empty, and that check rejects it.
+/// - For a built-in kind, a missing apiVersion or kind is filled in, and unknown fields are dropped. The returned
+///   object has exactly the fields and number formats that Go's JSON encoder would write.
+/// - For a custom resource, only `metadata` is defaulted, and only its unknown fields are dropped. The kind in the body
+///   may differ from the expected kind. Validation reports this error later. The caller must check the version with
+///   [`check_version`], which also rejects a missing version.
 ///
-/// Unknown and duplicate fields are reported in document order, with two exceptions: duplicate YAML keys come first, and
-/// unknown metadata fields of a custom resource come last. The request's `fieldValidation` option determines
-/// whether the server ignores these fields, sends warnings or returns an error. [`strict_error`] returns this error.
+/// Unknown and duplicate fields are reported in document order, with two exceptions: duplicate YAML keys are first, and
+/// unknown metadata fields of a custom resource are last. Depending on the `fieldValidation` option of the request, the
+/// server ignores these fields, sends warnings or returns an error. [`strict_error`] returns this error.
 ///
 /// # Errors
 ///
-/// Fails if the body is not an object of the expected kind. The server responds to all these errors with status 400.
+/// Fails if the body is not an object of the expected kind. For all errors, the server responds with status 400.
 pub fn decode(body: &[u8], format: BodyFormat<'_>, expected: &Expected<'_>) -> Result<Decoded, BodyError> {
     let body = RequestBody { bytes: body, format, expected };
     body.complete(body.read()?)
@@ -56,14 +56,14 @@ struct RequestBody<'a> {
     expected: &'a Expected<'a>,
 }
 
-/// An object as the body contains it, before the checks and defaults of its apiVersion and kind.
+/// The object in the body, before its apiVersion and kind are checked and defaulted.
 struct ReadObject {
     /// The object without `apiVersion` and `kind`.
     members: Map,
     api_version: String,
     kind: String,
     reader: Reader,
-    /// The findings of the YAML parser. The reader has the other findings.
+    /// The findings of the YAML parser. All other findings are in the reader.
     yaml_findings: Vec<StrictFinding>,
 }
 
@@ -81,7 +81,7 @@ impl RequestBody<'_> {
                 feed(node, sink).map_err(|error| syntax_error(error.to_string()))?
             }
             BodyFormat::Yaml(Err(why)) => {
-                // kube-apiserver reports its YAML parser's error without the prefix `yaml::CONVERSION`.
+                // kube-apiserver reports the error of its YAML parser without the prefix `yaml::CONVERSION`.
                 let why = why.strip_prefix(yaml::CONVERSION).unwrap_or(why);
                 return Err(self.unrecognized(&format!("{why} ({})", excerpt(self.bytes))));
             }
@@ -102,11 +102,12 @@ impl RequestBody<'_> {
         Ok(ReadObject { members, api_version, kind, reader, yaml_findings })
     }
 
-    /// Checks the object's apiVersion and kind, and fills them in if they are missing.
+    /// Checks the apiVersion and kind of the object, and fills them in if they are missing.
     fn complete(&self, object: ReadObject) -> Result<Decoded, BodyError> {
         let Expected { api_version, schema } = *self.expected;
         let ReadObject { mut members, api_version: actual_version, kind: actual_kind, reader, yaml_findings } = object;
-        // A custom resource's body must contain its kind. The body of a built-in kind may omit the kind, but must not contain a different one.
+        // The body of a custom resource must contain a kind. The body of a built-in kind may omit the kind, but must
+        // not contain a different kind.
         if !schema.is_custom() {
             check_kind(&actual_version, &actual_kind, self.expected)?;
         } else if actual_kind.is_empty() {
@@ -134,7 +135,7 @@ impl RequestBody<'_> {
     }
 }
 
-/// Returns the members that Go's JSON encoder writes for an object without any set field.
+/// Returns the members that Go's JSON encoder writes for an empty object.
 fn empty_members(schema: &Schema) -> Map {
     match zero(schema.root()) {
         Json::Object(members) if !schema.is_custom() => members,
@@ -148,20 +149,21 @@ pub fn not_an_object_message(patched: &Json) -> String {
 }
 
 fn not_an_object(value: &Json) -> String {
-    /// The Go struct into which kube-apiserver first decodes a body, as Go prints its type.
+    /// The type of the Go struct into which kube-apiserver first decodes a body, as printed by Go.
     const TYPE_META: &str = "struct { APIVersion string \"json:\\\"apiVersion,omitempty\\\"\"; Kind string \"json:\\\"kind,omitempty\\\"\" }";
     format!("json: cannot unmarshal {} into Go value of type {TYPE_META}", value.type_name())
 }
 
-/// Returns the message of the 400 response to a request with `fieldValidation=Strict`,
-/// or `None` if the body has no unknown or duplicate fields.
+/// Returns the error message for a request with `fieldValidation=Strict`, or `None` if the body has no unknown or
+/// duplicate fields.
 pub fn strict_error(findings: &[StrictFinding], expected: &Expected<'_>) -> Option<String> {
     strict_decoding_error(findings).map(|error| cannot_be_handled(expected, &error))
 }
 
-/// Returns the same text as [`strict_error`] without the kind at the start. kube-apiserver uses this form in errors about patches.
+/// Returns the text of [`strict_error`] without the kind at the start, which kube-apiserver uses in errors about
+/// patches.
 ///
-/// Like kube-apiserver, the text first lists all duplicate YAML keys, one on each line, and then the other findings.
+/// As in kube-apiserver, the text first lists all duplicate YAML keys, one per line, and then all other findings.
 pub fn strict_decoding_error(findings: &[StrictFinding]) -> Option<String> {
     let is_yaml_key = |finding: &&StrictFinding| matches!(finding, StrictFinding::DuplicateYamlKey(_));
     let (yaml_keys, others): (Vec<_>, Vec<_>) = findings.iter().partition(is_yaml_key);
@@ -171,7 +173,8 @@ pub fn strict_decoding_error(findings: &[StrictFinding]) -> Option<String> {
     (!errors.is_empty()).then(|| format!("strict decoding error: {}", errors.join(", ")))
 }
 
-/// Returns the first bytes of a body for an error message. The bytes are hexadecimal digits, unless the body looks like JSON.
+/// Returns the first bytes of a body for an error message: as text if the body looks like JSON, and in hexadecimal
+/// otherwise.
 pub(crate) fn excerpt(body: &[u8]) -> String {
     const MAX_BYTES: usize = 30;
     if body.is_empty() {
@@ -185,11 +188,11 @@ pub(crate) fn excerpt(body: &[u8]) -> String {
     }
 }
 
-/// Checks the version and kind in the body for a built-in kind. An empty version or kind is replaced by the expected one.
+/// Checks the version and kind in the body of a built-in kind. An empty version or kind is valid.
 ///
 /// # Errors
 ///
-/// Returns kube-apiserver's error if the version or the kind is not the expected one.
+/// Returns kube-apiserver's error message if the version or the kind is not the expected value.
 fn check_kind(version: &str, kind: &str, expected: &Expected<'_>) -> Result<(), BodyError> {
     let actual_version = if version.is_empty() { expected.api_version } else { version };
     let actual_kind = if kind.is_empty() { expected.schema.kind() } else { kind };
@@ -204,7 +207,7 @@ fn check_kind(version: &str, kind: &str, expected: &Expected<'_>) -> Result<(), 
     let is_list = actual_kind.strip_suffix("List").is_some_and(|item| Schema::knows(actual_version, item));
     let why =
         if Schema::knows(actual_version, actual_kind) || is_list || (actual_version, actual_kind) == ("v1", "List") {
-            // kube-apiserver converts to the internal type, which is in the Go package of the group.
+            // kube-apiserver converts to the internal type in the Go package of the group.
             let package = expected.api_version.split_once('/').map_or("core", |(group, _)| group);
             let package = package.split('.').next().unwrap_or_default();
             let (from, to) = (version(actual_version), expected.schema.kind());
@@ -219,10 +222,10 @@ fn check_kind(version: &str, kind: &str, expected: &Expected<'_>) -> Result<(), 
     )))
 }
 
-/// The name of kube-apiserver's scheme, which is a place in its source.
+/// The name of kube-apiserver's scheme, which is a location in its source code.
 const SCHEME: &str = "pkg/runtime/scheme.go:111";
 
-/// Returns `true` if kube-apiserver no longer serves a version but still registers the expected kind in this version.
+/// Returns `true` if the version contains the expected kind in kube-apiserver's scheme, but is no longer served.
 fn is_removed(version: &str, expected: &Expected<'_>) -> bool {
     const VERSIONS: [&str; 20] = [
         "apps/v1beta1",
@@ -253,7 +256,7 @@ fn is_removed(version: &str, expected: &Expected<'_>) -> bool {
             ("extensions/v1beta1", kind) => {
                 ["DaemonSet", "Deployment", "Ingress", "NetworkPolicy", "ReplicaSet"].contains(&kind)
             }
-            // The kind is served in the group "" and in the group events.k8s.io.
+            // Events are served in the core group and in the group events.k8s.io.
             ("events.k8s.io/v1beta1", "Event") => true,
             _ => group(version) == group(expected.api_version),
         }
@@ -263,8 +266,7 @@ fn is_removed(version: &str, expected: &Expected<'_>) -> bool {
 ///
 /// # Errors
 ///
-/// Fails if the object has a version other than `expected`. The server responds
-/// with status 400, after it has reported unknown and duplicate fields.
+/// Fails if the versions differ. The server responds with status 400, but reports unknown and duplicate fields first.
 pub fn check_version(actual: &str, expected: &str) -> Result<(), BodyError> {
     if actual == expected { Ok(()) } else { Err(other_version(actual, expected)) }
 }
@@ -275,7 +277,7 @@ fn other_version(actual: &str, expected: &str) -> BodyError {
     ))
 }
 
-/// Returns the message that a body "cannot be handled as" an object of the expected kind.
+/// Returns the error message that a body "cannot be handled as" an object of the expected kind.
 pub fn cannot_be_handled(expected: &Expected<'_>, why: &str) -> String {
     let kind = expected.schema.kind();
     let version = expected.api_version.rsplit('/').next().unwrap_or_default();

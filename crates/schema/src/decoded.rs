@@ -8,20 +8,20 @@ use crate::finding::StrictFinding;
 /// The result of decoding a request body.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Decoded {
-    /// The decoded object, which contains only fields that its type declares.
+    /// The decoded object. Contains only fields that its type declares.
     pub object: Json,
     /// The unknown and duplicate fields.
     pub findings: Vec<StrictFinding>,
 }
 
-/// Why a body cannot be decoded.
+/// The error for a body that cannot be decoded.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum BodyError {
     /// The body is not JSON or YAML, is not an object, or has no kind.
     #[error("{0}")]
     Unrecognized(String),
-    /// The object does not have the kind or version that the request specifies.
+    /// The kind or version of the object does not match the request.
     #[error("{0}")]
     OtherKind(String),
     /// A value in the body has the wrong type or format.

@@ -1,4 +1,4 @@
-//! A JSON tree that keeps the order of object members, including duplicate members.
+//! A JSON tree that preserves the order of object members and keeps duplicates.
 
 use pintle_json::Json;
 use serde::de::value::{BorrowedStrDeserializer, MapDeserializer, SeqDeserializer};
@@ -9,14 +9,14 @@ use serde_json::{Error, Number};
 use super::go_json::plain_number;
 use super::sink::{Primitive, Seed, Sink, feed_json};
 
-/// A parsed JSON text. Objects keep the order of all members, including duplicate members.
+/// A parsed JSON text. Objects preserve the order of their members and keep duplicates.
 #[derive(Clone, Debug, PartialEq)]
 pub enum JsonNode {
     /// null.
     Null,
     /// true or false.
     Bool(bool),
-    /// A number. The number is a float if its text has a decimal point or an exponent.
+    /// A number. A number with a decimal point or an exponent is a float.
     Number(Number),
     /// Text.
     String(String),
@@ -29,7 +29,7 @@ pub enum JsonNode {
 impl JsonNode {
     /// Parses one JSON text.
     ///
-    /// Invalid UTF-8 bytes and lone surrogates become U+FFFD.
+    /// Invalid UTF-8 bytes and unpaired surrogates become U+FFFD.
     ///
     /// # Errors
     ///
@@ -38,13 +38,13 @@ impl JsonNode {
         feed_json(body, AsWritten)
     }
 
-    /// Converts the node to a value. The last value of a duplicate member is kept. Numbers are
-    /// converted as by Go's JSON decoder, so a float with an integral value loses its decimal point.
+    /// Converts the node to a value. If a member occurs several times, the last value is kept. Numbers are converted as
+    /// in Go's JSON decoder, so a float with an integral value loses its decimal point.
     pub fn into_value(self) -> Json {
         self.into_value_with(plain_number)
     }
 
-    /// Like [`into_value`](Self::into_value), but keeps numbers unchanged.
+    /// Like [`into_value`](Self::into_value), but does not convert numbers.
     pub fn into_verbatim(self) -> Json {
         self.into_value_with(|number| number)
     }

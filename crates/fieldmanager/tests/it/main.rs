@@ -306,8 +306,7 @@ fn version_with_other_field_names_tracks_its_own_fields() {
 fn kubectl_takes_over_only_its_own_fields() {
     let schema = Schema::builtin("v1", "ConfigMap").unwrap();
     let by = |manager| context(&schema, "v1", manager);
-    // These paths exceed the size limit for the conflicts in one error. In a
-    // sorted set, these paths precede the path that the other manager owns.
+    // These paths exceed the size limit for the conflicts in one error. They sort before the path of the other manager.
     let own =
         |value: &str| (0..6).map(|at| (format!("{at}{}", "k".repeat(1 << 20)), value)).collect::<pintle_json::Map>();
     let mut sent = config_map(own("1").into());
@@ -327,7 +326,7 @@ fn kubectl_takes_over_only_its_own_fields() {
     assert_eq!(done.object.at("/data"), applied("1").at("/data"));
 }
 
-/// Creates a schema with a list whose items have many key fields. All key fields except one have a long default value.
+/// Creates a schema with a list whose items have many key fields. All key fields but one have a long default value.
 fn many_keys() -> Schema {
     let keys: Vec<_> = (0..100).map(|at| format!("k{at}")).collect();
     let long = |name: &String| (name.clone(), json!({"type": "string", "default": "x".repeat(1_000)}));

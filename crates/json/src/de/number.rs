@@ -10,10 +10,10 @@ use serde_json::Number;
 
 /// A map that represents an object or a number. Call [`MapOrNumber::of`] in `visit_map` to read it.
 ///
-/// With its feature `arbitrary_precision`, `serde_json` passes a number to a visitor as a map. The map has one special
-/// key, whose value is the number's text. Any crate can enable `arbitrary_precision` for the whole build. `serde_json`
-/// then treats every object with the special key as a number, so the object is read as a number or causes an error.
-/// Without `arbitrary_precision`, an object with the special key is an ordinary object.
+/// If its feature `arbitrary_precision` is enabled, `serde_json` passes a number to a visitor as a map. The map
+/// contains a special key with the text of the number. Any crate can enable `arbitrary_precision` for the whole build.
+/// Then `serde_json` treats every object with the special key as a number: the object is either read as a number or
+/// rejected. Without `arbitrary_precision`, an object with the special key is an ordinary object.
 #[derive(Debug)]
 pub enum MapOrNumber<'de, A> {
     /// The members of an object.
@@ -22,22 +22,21 @@ pub enum MapOrNumber<'de, A> {
     Number(Number),
 }
 
-/// The special key. `serde_json` uses the same text as a struct name when it serializes a number that it stores as
-/// text.
+/// The special key. `serde_json` also uses it as a struct name for serializing a number that is stored as text.
 pub(crate) const KEY: &str = "$serde_json::private::Number";
 
-/// Whether the feature `arbitrary_precision` of `serde_json` is enabled. With `arbitrary_precision`, numbers keep their
-/// text, so `1.0` and `1.00` differ.
+/// Whether the feature `arbitrary_precision` of `serde_json` is enabled. If it is enabled, numbers are stored as text,
+/// so `1.0` and `1.00` differ.
 static NUMBERS_ARE_MAPS: LazyLock<bool> =
     LazyLock::new(|| "1.0".parse::<Number>().ok() != "1.00".parse::<Number>().ok());
 
 impl<'de, A: MapAccess<'de>> MapOrNumber<'de, A> {
-    /// Reads a map. In builds with the feature `arbitrary_precision` of `serde_json`, the first key determines whether
-    /// the map represents a number.
+    /// Reads a map. If `serde_json`'s feature `arbitrary_precision` is enabled, the first key determines whether the
+    /// map represents a number.
     ///
     /// # Errors
     ///
-    /// Fails if the map cannot be read, or if the special key's value is not a number.
+    /// Fails if the map cannot be read, or if the value of the special key is not a number.
     pub fn of(from: A) -> Result<Self, A::Error> {
         Self::peek(from, *NUMBERS_ARE_MAPS)
     }
@@ -59,7 +58,7 @@ impl<'de, A: MapAccess<'de>> MapOrNumber<'de, A> {
     }
 }
 
-/// The members of a map. The first key may already have been read.
+/// The members of a map. The first key may have been read already.
 #[derive(Debug)]
 pub struct PeekedMap<'de, A> {
     first: Option<NumberKey<'de>>,

@@ -1,10 +1,10 @@
-//! The entry of one key in a map.
+//! The entry of a key in a map.
 
 use super::{Map, MapLayout, find};
 use crate::json::Json;
 use crate::text::Text;
 
-/// The entry of one key in a [`Map`], with or without a value. Returned by [`Map::entry`].
+/// A view into the occupied or vacant entry of a key in a [`Map`]. Returned by [`Map::entry`].
 #[derive(Debug)]
 pub struct Entry<'a> {
     pub(super) members: &'a mut Map,
@@ -12,17 +12,17 @@ pub struct Entry<'a> {
 }
 
 impl<'a> Entry<'a> {
-    /// Returns the key's value. If the key is absent, inserts `value` first.
+    /// Returns a mutable reference to the value of the key. If the key is absent, inserts `value` first.
     pub fn or_insert(self, value: impl Into<Json>) -> &'a mut Json {
         self.or_insert_with(|| value.into())
     }
 
-    /// Returns the key's value. If the key is absent, inserts the result of `make` first.
+    /// Returns a mutable reference to the value of the key. If the key is absent, inserts the result of `make` first.
     pub fn or_insert_with(self, make: impl FnOnce() -> Json) -> &'a mut Json {
         let Self { members, key } = self;
         let found = match &members.0 {
             MapLayout::List(list) => find(list, &key),
-            // A tree needs no search here, because `BTreeMap::entry` searches for the key.
+            // Do not search a tree here, because `BTreeMap::entry` does the search.
             MapLayout::Tree(_) => Ok(0),
         };
         let Ok(at) = found else { return members.add(key, make()) };

@@ -16,7 +16,7 @@ impl Map {
         }
     }
 
-    /// Returns an iterator over the members, with mutable values.
+    /// Returns an iterator over the members with mutable references to the values.
     pub fn iter_mut(&mut self) -> MembersMut<'_> {
         match &mut self.0 {
             MapLayout::List(list) => MembersMut(Either::List(list.iter_mut())),
@@ -34,7 +34,7 @@ impl Map {
         self.iter().map(|(_, value)| value)
     }
 
-    /// Returns an iterator over the mutable values of the map.
+    /// Returns an iterator over mutable references to the values of the map.
     pub fn values_mut(&mut self) -> impl ExactSizeIterator<Item = &mut Json> {
         self.iter_mut().map(|(_, value)| value)
     }
@@ -44,11 +44,11 @@ impl Map {
 #[derive(Clone, Debug)]
 pub struct Members<'a>(Either<slice::Iter<'a, (Text, Json)>, btree_map::Iter<'a, Text, Json>>);
 
-/// An iterator over the members of a [`Map`], with mutable values.
+/// An iterator over the members of a [`Map`] with mutable references to the values.
 #[derive(Debug)]
 pub struct MembersMut<'a>(Either<slice::IterMut<'a, (Text, Json)>, btree_map::IterMut<'a, Text, Json>>);
 
-/// An iterator that consumes a [`Map`] and returns its members.
+/// An owning iterator over the members of a [`Map`].
 #[derive(Debug)]
 pub struct IntoMembers(Either<vec::IntoIter<(Text, Json)>, btree_map::IntoIter<Text, Json>>);
 
@@ -132,14 +132,14 @@ impl IntoIterator for Map {
     }
 }
 
-/// Collects members. If a key occurs several times, its last value is kept.
+/// Collects members. If a key occurs several times, the last value is kept.
 impl<K: Into<Text>, V: Into<Json>> Extend<(K, V)> for Map {
     fn extend<I: IntoIterator<Item = (K, V)>>(&mut self, members: I) {
         members.into_iter().for_each(|(key, value)| drop(self.insert(key, value.into())));
     }
 }
 
-/// Adds members. If a key occurs several times, its last value is kept.
+/// Adds members. If a key occurs several times, the last value is kept.
 impl<K: Into<Text>, V: Into<Json>> FromIterator<(K, V)> for Map {
     fn from_iter<I: IntoIterator<Item = (K, V)>>(members: I) -> Self {
         let mut map = Self::new();

@@ -1,4 +1,4 @@
-//! Tests of the methods that read and change values.
+//! Tests of the methods that read and modify values.
 
 use pintle_json::{Json, json};
 
