@@ -63,7 +63,7 @@ impl JsonNode {
         }
     }
 
-    /// Returns Go's name for the value's JSON type.
+    /// Returns the name of the value's JSON type in Go's error messages.
     pub fn json_type(&self) -> &'static str {
         match self {
             Self::Null => "null",
@@ -76,7 +76,7 @@ impl JsonNode {
     }
 }
 
-/// A [`Sink`] that keeps each value unchanged.
+/// A [`Sink`] that stores each value unchanged.
 pub(super) struct AsWritten;
 
 impl Sink for AsWritten {

@@ -1,4 +1,4 @@
-//! Reads struct fields, and determines which fields Go's JSON encoder would write.
+//! Reads the fields of structs, and determines which fields Go's JSON encoder would write.
 
 use pintle_json::{Json, Map};
 use serde::de::MapAccess;
@@ -12,9 +12,10 @@ pub(super) struct StructFields<'r> {
     reader: &'r mut Reader,
     struct_type: &'r Struct,
     path: Option<&'r FieldPath<'r>>,
-    /// The fields that were already read, as a bit set.
+    /// The fields that have been read, as a bit set.
     seen: u128,
-    /// Whether the same struct occurred earlier in the document, so that `out` starts with the members of the earlier occurrence.
+    /// Whether the same struct occurred earlier in the document. In this case, `out` starts with the members of the
+    /// earlier occurrence.
     is_repeated: bool,
     out: Map,
 }
@@ -24,8 +25,8 @@ impl<'r> StructFields<'r> {
         Self { reader, struct_type, path, seen: 0, is_repeated: false, out: Map::new() }
     }
 
-    /// Starts with the members of an earlier occurrence of the same struct. Go
-    /// does the same, because it decodes a repeated struct into the same memory.
+    /// Starts with the members of an earlier occurrence of the same struct, because Go decodes a repeated struct into
+    /// the same memory.
     pub(super) fn starting_with(self, earlier: Option<Map>) -> Self {
         Self { is_repeated: earlier.is_some(), out: earlier.unwrap_or_default(), ..self }
     }
@@ -41,7 +42,7 @@ impl<'r> StructFields<'r> {
         self.reader
     }
 
-    /// Reads the value of an object member after its name.
+    /// Reads the value of an object member. The name has already been read.
     pub(super) fn read_member<'de, A: MapAccess<'de>>(&mut self, name: &str, members: &mut A) -> Result<(), A::Error> {
         let Some(index) = self.struct_type.field_index(name) else { return self.skip_unknown(name, members) };
         let field = &self.struct_type.fields[index];
@@ -65,7 +66,7 @@ impl<'r> StructFields<'r> {
         Ok(())
     }
 
-    /// Returns the members that Go's JSON encoder writes if only the read fields are set.
+    /// Returns the members that Go's JSON encoder writes for the fields read so far.
     pub(super) fn into_members(mut self) -> Map {
         for &index in self.struct_type.always.iter().filter(|&&index| self.seen & bit(index) == 0) {
             let field = &self.struct_type.fields[index];
@@ -83,7 +84,7 @@ impl<'r> StructFields<'r> {
     fn set(&mut self, field: &Field, value: Json, is_repeated: bool) {
         let earlier = if is_repeated { self.out.get_mut(&field.name) } else { None };
         let value = match (&field.ty, earlier, value) {
-            // If a map field occurs twice, Go adds the new entries to the first map.
+            // If a map field occurs twice, Go merges the second map into the first.
             (Type::Map(_), Some(Json::Object(earlier)), Json::Object(later)) => return earlier.extend(later),
             (_, _, value) => value,
         };
@@ -96,13 +97,14 @@ impl<'r> StructFields<'r> {
     }
 }
 
-/// Returns a field's bit in [`StructFields::seen`]. A test of the type table checks that each struct has at most 128 fields.
+/// Returns the bit of a field in [`StructFields::seen`]. A test of the type table checks that structs have at most 128
+/// fields.
 fn bit(index: usize) -> u128 {
     u32::try_from(index).ok().and_then(|index| 1_u128.checked_shl(index)).unwrap_or_default()
 }
 
-/// Returns `true` if Go keeps a field's earlier value when the field occurs again with the
-/// value null. In Go, null clears lists, maps and most types that implement `Unmarshaler`.
+/// Returns `true` if Go keeps the earlier value of a field that occurs again as null. In Go, null clears lists, maps
+/// and most types that implement `Unmarshaler`.
 pub(super) fn survives_null(ty: &Type, earlier: &Json) -> bool {
     match ty {
         Type::Struct { .. } => true,
@@ -127,14 +129,14 @@ pub(super) fn zero(ty: &Type) -> Json {
     }
 }
 
-/// Returns the value that Go's JSON encoder writes for an unset field that it never omits.
+/// Returns the value that Go's JSON encoder writes for an unset field without `omitempty`.
 fn unset_value(field: &Field) -> Json {
     if field.pointer { Json::Null } else { zero(&field.ty) }
 }
 
-/// Returns `true` if Go omits a field with this value, as it does for most empty values.
+/// Returns `true` if Go omits a field with this value. Go omits most empty values.
 fn is_omitted(field: &Field, value: &Json) -> bool {
-    // Go always writes an empty struct. An empty `managedFields` is kept, because it asks the server to clear the field.
+    // Go always writes an empty struct. An empty `managedFields` is kept, because it is a request to clear the field.
     let is_kept = || field.pointer || matches!(field.ty, Type::Struct { .. }) || field.name == "managedFields";
     !field.always && (value.is_null() || (is_empty(value) && !is_kept()))
 }

@@ -4,27 +4,27 @@ use std::fmt::{self, Write};
 
 use super::types::{Field, Struct};
 
-/// A problem that does not prevent decoding a request body. The request's `fieldValidation` option
-/// determines whether the server ignores the problem, warns about it or rejects the request.
+/// A problem in a request body that can still be decoded. Depending on the `fieldValidation` option of the request, the
+/// server ignores the problem, sends a warning or rejects the request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum StrictFinding {
     /// The type has no field with this name.
     Unknown(String),
     /// A member occurs more than once in the same object.
     Duplicate(String),
-    /// A YAML map contains a key more than once. The text is a complete message with the line.
+    /// A YAML map contains a key more than once. Contains the complete message with the line number.
     DuplicateYamlKey(String),
-    /// A complete message about a field of a JSON patch.
+    /// A problem with a field of a JSON patch. Contains the complete message.
     Other(String),
 }
 
 /// The maximum number of findings for one body. Kubernetes has the same limit.
 const MAX_FINDINGS: usize = 100;
-/// After the findings of a body have this total length in bytes, no further finding is added. A limit is needed because a single path
-/// can be as long as the body.
+/// The total length of the findings of a body, in bytes, at which no more findings are added. A single path can be as
+/// long as the body.
 const MAX_FINDINGS_LENGTH: usize = 4 << 20;
 
-/// Adds a finding, unless it is a duplicate or the number or total length of the findings has reached its limit.
+/// Adds a finding. Duplicates, and findings beyond the limits for their number and total length, are dropped.
 pub fn push_finding(findings: &mut Vec<StrictFinding>, make_finding: impl FnOnce() -> StrictFinding) {
     let length = |finding: &StrictFinding| match finding {
         StrictFinding::Unknown(text)
@@ -50,7 +50,8 @@ impl fmt::Display for StrictFinding {
     }
 }
 
-/// The path of a value: its last segment and a reference to the parent's path. The path is converted to text only for a finding.
+/// The path of a value, as its last segment and a reference to the parent path. It is converted to text only if a
+/// finding is reported.
 #[derive(Clone, Copy)]
 pub(super) struct FieldPath<'a> {
     pub(super) parent: Option<&'a FieldPath<'a>>,
@@ -59,7 +60,7 @@ pub(super) struct FieldPath<'a> {
 
 #[derive(Clone, Copy)]
 pub(super) enum PathSegment<'a> {
-    /// A field that the struct's type declares.
+    /// A declared field of a struct.
     Field(&'a Struct, &'a Field),
     /// Any other member.
     Member(&'a str),
@@ -94,8 +95,8 @@ impl FieldPath<'_> {
         text.push_str(name);
     }
 
-    /// Returns the path as in Go's errors, such as `PodSpec.spec.containers`. The text is the name of the struct that
-    /// contains the last field, followed by the names of all fields on the path. List indices and map keys are omitted.
+    /// Returns the path in the format of Go's errors, such as `PodSpec.spec.containers`: the name of the innermost
+    /// struct, followed by the names of all fields on the path. List indices and map keys are omitted.
     pub(super) fn go_path(&self) -> Option<String> {
         let mut names = Vec::new();
         let mut innermost = None;

@@ -1,4 +1,5 @@
-//! Functions for the fuzz targets in `crates/fuzz/` and the tests below. Each function panics if an invariant is violated.
+//! Functions for the fuzz targets in `crates/fuzz/` and for the tests below. Each function panics if an invariant is
+//! violated.
 
 #![allow(clippy::unwrap_used, reason = "a panic reports a violated invariant")]
 
@@ -23,7 +24,7 @@ fn pod() -> Json {
     })
 }
 
-/// Decodes a protobuf body and encodes the object, then decodes and encodes the result again. Panics if the two encodings differ.
+/// Decodes and encodes a protobuf body twice. Panics if the two encodings differ.
 pub fn protobuf_body(bytes: &[u8]) {
     let Ok(pod) = protobuf::decode(bytes, POD) else { return };
     let Ok(written) = Enveloped::document(&pod) else { return };
@@ -31,7 +32,7 @@ pub fn protobuf_body(bytes: &[u8]) {
     assert_eq!(Enveloped::document(&again).unwrap().body(), written.body(), "{pod}");
 }
 
-/// Reads a YAML body, writes its value as YAML, and reads the written YAML. Panics if the value changes.
+/// Parses a YAML body, writes its value as YAML, and parses the written YAML. Panics if the value changes.
 pub fn yaml_body(bytes: &[u8]) {
     let Ok((node, _)) = read_yaml(bytes) else { return };
     let value = node.into_value();
@@ -58,7 +59,7 @@ pub fn strategic_patch(bytes: &[u8]) {
     }
 }
 
-/// Decodes a JSON body to an object, then decodes this object by the same schema. Panics if the object changes.
+/// Decodes a JSON body to an object, and decodes this object again with the same schema. Panics if the object changes.
 pub fn object(bytes: &[u8]) {
     let schema = schema();
     let expected = Expected { api_version: POD.0, schema: &schema };

@@ -1,10 +1,10 @@
-//! Treats numbers, lone surrogates and error messages as Go does, because `serde_json` treats them differently.
+//! Handles numbers, unpaired surrogates and error messages like Go, where `serde_json` differs.
 
 use serde_json::{Error, Number};
 
-/// Returns the number that Go writes after it has decoded `number`. Go keeps 64-bit integers and converts all other numbers to floats. A
-/// float with an integral value is written as an integer: the float's shortest digits, followed by zeros. If this integer fits into 64
-/// bits, Go later decodes it as an integer.
+/// Returns the number that Go writes after decoding `number`. Go keeps 64-bit integers and converts all other numbers
+/// to floats. A float with an integral value is written as an integer that consists of the float's shortest digits,
+/// padded with zeros. If this integer fits into 64 bits, Go decodes it as an integer the next time.
 pub(super) fn plain_number(number: Number) -> Number {
     if number.as_i64().is_some() {
         return number;
@@ -19,7 +19,7 @@ pub(super) fn plain_number(number: Number) -> Number {
     }
 }
 
-/// Replaces each escape sequence for a lone surrogate with `\ufffd`.
+/// Replaces each escape sequence for an unpaired surrogate with `\ufffd`.
 pub(super) fn replace_lone_surrogates(text: &str) -> String {
     let unit = |at: usize| {
         let digits = text.get(at..at + 6)?.strip_prefix("\\u")?;
@@ -37,7 +37,8 @@ pub(super) fn replace_lone_surrogates(text: &str) -> String {
                 continue;
             }
             (Some(_), _) => 6,
-            // Skip both characters of any other escape sequence, so that the text `\\ud800` does not look like an escaped surrogate.
+            // Skip both characters of any other escape sequence. Otherwise, the text `\\ud800` would look like an
+            // escaped surrogate.
             (None, Some('\\')) => rest.chars().take(2).map(char::len_utf8).sum(),
             (None, first) => first.map_or(1, char::len_utf8),
         };
@@ -47,7 +48,7 @@ pub(super) fn replace_lone_surrogates(text: &str) -> String {
     out
 }
 
-/// Returns the literal whose first characters are directly before `at`, and the character that must follow them.
+/// Returns the incomplete literal, such as `nul`, that ends at `at`, and the next expected character.
 fn literal_before(text: &str, at: usize) -> Option<(&'static str, char)> {
     let before = text.get(..at)?;
     let start = before.len() - before.chars().rev().take_while(char::is_ascii_lowercase).count();
@@ -88,7 +89,7 @@ pub(super) fn go_error(error: &Error, text: &str) -> String {
     format!("invalid character {} {place}", quoted(found))
 }
 
-/// Returns a byte as Go quotes it in the messages of its JSON decoder.
+/// Quotes a byte as in the error messages of Go's JSON decoder.
 fn quoted(byte: u8) -> String {
     match byte {
         b'\'' => r"'\''".into(),

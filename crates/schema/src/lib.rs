@@ -1,16 +1,16 @@
-//! The types of all built-in Kubernetes kinds and of custom resources, with functions that decode and encode objects.
+//! The types of all built-in Kubernetes kinds and of custom resources, with functions to decode and encode objects.
 //!
-//! - [`Schema`] describes the objects of one kind with [`Type`]s. The schemas of built-in kinds come from a table of
-//!   Kubernetes 1.36, which `generate/README.md` describes. A custom resource's schema comes from its definition.
-//! - [`decode`] decodes a body as kube-apiserver does. The decoded object contains exactly what
-//!   Go's JSON encoder would write. Each [`StrictFinding`] describes an unknown or duplicate field.
-//! - [`read_yaml`], [`write_yaml`], [`write_yaml_line`] and [`yaml_documents`] read and write YAML as Kubernetes does.
+//! - [`Schema`] describes the objects of one kind with [`Type`]s. The schemas of built-in kinds are generated from
+//!   Kubernetes 1.36, as described in `generate/README.md`. The schema of a custom resource is part of its definition.
+//! - [`decode`] decodes a request body like kube-apiserver. The decoded object has exactly the members that Go's JSON
+//!   encoder would write. Each [`StrictFinding`] describes an unknown or duplicate field.
+//! - [`read_yaml`], [`write_yaml`], [`write_yaml_line`] and [`yaml_documents`] parse and write YAML like Kubernetes.
 //! - [`openapi`] returns the built-in types as OpenAPI schemas.
 //! - [`patch`] applies patches. [`protobuf`] encodes and decodes the protobuf format. [`quantity`] parses and formats quantities.
 //!
-//! All functions are pure: they perform no I/O, read no clock and start no tasks.
+//! All functions are pure: they do not perform I/O, read the clock or spawn tasks.
 //!
-//! This example checks a manifest without a cluster:
+//! This example validates a manifest without a cluster:
 //!
 //! ```
 //! use pintle_schema::{Expected, BodyFormat, Schema, decode, read_yaml, strict_error};
@@ -26,9 +26,9 @@
 //!
 //! # Bounds
 //!
-//! Functions that read bytes accept at most [`DEEPEST`] levels of nested lists and objects. The running time of each function is linear in
-//! the size of the input, unless the function's docs state another bound. A function with a `Json` argument recurses once for each nesting
-//! level.
+//! Functions that parse bytes accept at most [`DEEPEST`] levels of nested lists and objects. Functions run in linear
+//! time in the size of the input, except where documented otherwise. Functions with a `Json` argument recurse once per
+//! nesting level.
 
 use pintle_json::Json;
 
@@ -64,11 +64,11 @@ pub use document::JsonNode;
 pub use finding::{StrictFinding, push_finding};
 pub use types::{Field, ListKey, ListType, MapType, Merge, Scalar, Struct, StructRef, Topology, Type, Union};
 
-/// The maximum nesting depth of lists and objects in a request body. Code that reads, writes or drops a value
-/// recurses once for each level, so a much deeper value would overflow the stack. serde_json has the same limit.
+/// The maximum nesting depth of lists and objects in a request body. Reading, writing and dropping a value are
+/// recursive, so a much deeper value would overflow the stack. serde_json has the same limit.
 pub const DEEPEST: usize = 127;
 
-/// The type of a Kubernetes kind's objects.
+/// The schema of a Kubernetes kind.
 #[derive(Clone, Debug)]
 pub struct Schema {
     kind: String,
@@ -77,17 +77,18 @@ pub struct Schema {
 }
 
 impl Schema {
-    /// Returns the schema of a built-in kind, or `None` if there is no such kind. `version` has the form `version` or `group/version`.
+    /// Returns the schema of a built-in kind, or `None` if the kind does not exist. `version` has the form `version` or
+    /// `group/version`.
     pub fn builtin(version: &str, kind: &str) -> Option<Self> {
         Some(Self { kind: kind.into(), root: builtin_types::table().kind(version, kind)?, custom: false })
     }
 
-    /// Creates a custom resource's schema from its `openAPIV3Schema`.
+    /// Creates the schema of a custom resource from its `openAPIV3Schema`.
     pub fn custom(kind: &str, structural: &Json) -> Self {
         Self { kind: kind.into(), root: custom::root(structural), custom: true }
     }
 
-    /// Returns `true` if `kind` is built in for this version. kube-apiserver does not necessarily serve the version.
+    /// Returns `true` if `kind` is a built-in kind in this version, even if kube-apiserver does not serve the version.
     pub fn knows(version: &str, kind: &str) -> bool {
         builtin_types::table().kind(version, kind).is_some()
     }
@@ -102,12 +103,12 @@ impl Schema {
         &self.root
     }
 
-    /// Returns `true` for a custom resource's schema.
+    /// Returns `true` for the schema of a custom resource.
     pub fn is_custom(&self) -> bool {
         self.custom
     }
 
-    /// Decodes an object from a JSON value, such as a patch result, by the rules of [`decode`].
+    /// Decodes an object from a JSON value, such as the result of a patch, with the rules of [`decode`].
     ///
     /// # Errors
     ///
@@ -116,8 +117,8 @@ impl Schema {
         convert::read_object(&object, self)
     }
 
-    /// Returns the object as Go's JSON encoder would write it, without the empty values that Go omits and
-    /// with the values that Go always writes. An object that does not fit the schema is returned unchanged.
+    /// Normalizes an object like a round trip through Go's JSON encoder: removes the empty values that Go omits, and
+    /// adds the values that Go always writes. An object that does not match the schema is returned unchanged.
     pub fn normalised(&self, object: Json) -> Json {
         match convert::read_object(&object, self) {
             Ok(decoded) => decoded.object,
@@ -125,13 +126,14 @@ impl Schema {
         }
     }
 
-    /// Returns an object without any field values, as Go's JSON encoder would write it.
+    /// Returns an empty object in the form that Go's JSON encoder would write.
     pub fn empty(&self) -> Json {
         if self.custom { Json::Object(Default::default()) } else { fields::zero(&self.root) }
     }
 }
 
-/// Returns the type of the built-in struct `name`, such as `meta.ObjectMeta`. Returns [`Type::Any`] if there is no such struct.
+/// Returns the type of the built-in struct `name`, such as `meta.ObjectMeta`, or [`Type::Any`] if the struct does not
+/// exist.
 pub fn named(name: &str) -> Type {
     builtin_types::table().named(name).unwrap_or(Type::Any)
 }
@@ -141,10 +143,10 @@ pub fn builtin_kinds() -> Vec<(&'static str, &'static str)> {
     builtin_types::table().kinds()
 }
 
-/// The result of reading YAML: the first document with findings about duplicate keys, or an error message.
+/// The result of parsing YAML: the first document with findings about duplicate keys, or an error message.
 pub type Yaml = Result<(JsonNode, Vec<StrictFinding>), String>;
 
-/// Reads a YAML 1.1 body as Kubernetes does. Only the first document is read. An empty body is null.
+/// Parses a YAML 1.1 body like Kubernetes. Only the first document is read. An empty body is null.
 pub fn read_yaml(body: &[u8]) -> Yaml {
     yaml::read(body)
 }
@@ -154,23 +156,23 @@ pub fn write_yaml(value: &Json) -> String {
     yaml::write(value)
 }
 
-/// Formats a value as YAML on a single line, without a line break at the end. For a deeply nested value, the text is
-/// much shorter than the result of [`write_yaml`]. Some YAML parsers reject a single-line key of more than 1000 bytes.
+/// Formats a value as YAML on a single line, without a trailing newline. For deeply nested values, the result is much
+/// shorter than the result of [`write_yaml`]. Some YAML parsers reject keys of more than 1000 bytes on a single line.
 pub fn write_yaml_line(value: &Json) -> String {
     yaml::write_line(value)
 }
 
-/// Decodes the text of a YAML or JSON file. The file must be UTF-8, or
-/// UTF-16 with a byte order mark. The returned text has no byte order mark.
+/// Decodes the text of a YAML or JSON file. The file must be UTF-8, or UTF-16 with a byte order mark. The byte order
+/// mark is removed.
 ///
 /// # Errors
 ///
-/// Returns libyaml's error if the bytes are not valid text.
+/// Returns libyaml's error message if the bytes are not valid text.
 pub fn yaml_text(bytes: &[u8]) -> Result<std::borrow::Cow<'_, str>, &'static str> {
     yaml::text(bytes)
 }
 
-/// Returns an iterator over a YAML text's documents as JSON. If a document cannot be read, the error is the last item.
+/// Returns an iterator over the documents in a YAML text, converted to JSON. The iterator ends after the first error.
 pub fn yaml_documents(text: &str) -> impl Iterator<Item = Result<Json, String>> {
     yaml::YamlDocuments::new(text).map(|read| read.map(|(node, _)| node.into_value()))
 }
@@ -184,7 +186,7 @@ pub fn read_metadata(metadata: &Json) -> Result<Json, BodyError> {
     convert::read(metadata, &object_meta()).map(|decoded| decoded.object)
 }
 
-/// Returns the type of an object's `metadata`.
+/// Returns the type of the `metadata` of objects.
 pub fn object_meta() -> Type {
     builtin_types::table().named("meta.ObjectMeta").unwrap_or(Type::Any)
 }

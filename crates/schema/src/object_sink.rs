@@ -1,4 +1,5 @@
-//! Reads whole objects. A built-in kind's type determines how an object is read. For a custom resource, only the metadata has a type.
+//! Reads whole objects. Objects of built-in kinds are read according to their type. In custom resources, only
+//! `metadata` has a type.
 
 use pintle_json::{Json, Map};
 use serde::de::{Error, MapAccess, SeqAccess};
@@ -14,7 +15,7 @@ use crate::types::Type;
 pub(super) struct ObjectSink<'r> {
     pub(super) reader: &'r mut Reader,
     pub(super) schema: &'r Schema,
-    /// If set, receives `apiVersion` and `kind`. The returned object then lacks both members.
+    /// If set, `apiVersion` and `kind` are stored here and removed from the returned object.
     pub(super) type_meta: Option<&'r mut TypeMeta>,
 }
 
@@ -42,7 +43,7 @@ impl Sink for ObjectSink<'_> {
     }
 }
 
-/// The members that were already read.
+/// The members read so far.
 enum ObjectMembers<'r> {
     BuiltIn(StructFields<'r>),
     Custom { reader: &'r mut Reader, out: Map },
@@ -79,8 +80,8 @@ impl<'r> ObjectMembers<'r> {
         Ok(())
     }
 
-    /// Reads a member whose name differs from `apiVersion` or `kind` only in case. The member is reported as an
-    /// unknown field, but Go still uses its value for a built-in kind. A value of the wrong type is always an error.
+    /// Reads a member whose name differs from `apiVersion` or `kind` only in case. The member is reported as an unknown
+    /// field, but Go uses its value for built-in kinds. A value of the wrong type is always an error.
     fn read_case_variant<'de, A: MapAccess<'de>>(
         &mut self,
         name: &str,
@@ -106,8 +107,8 @@ impl<'r> ObjectMembers<'r> {
             Self::BuiltIn(fields) => return Ok(fields.into_members()),
             Self::Custom { reader, out } => (reader, out),
         };
-        // Go decodes a custom resource into a map, which contains the last value of a duplicate member. Go then reads
-        // the metadata from the map. All other members are pruned later, according to the schema in the definition.
+        // Go decodes a custom resource into a map, which keeps only the last value of a duplicate member, and then
+        // decodes `metadata` from the map. All other members are pruned later according to the structural schema.
         if let Some(metadata) = out.get_mut("metadata") {
             let (ty, path) = (object_meta(), FieldPath { parent: None, segment: PathSegment::Member("metadata") });
             let typed = Typed { reader, ty: &ty, path: Some(&path), earlier: None };
@@ -132,14 +133,14 @@ impl TypeMeta {
     }
 }
 
-/// The values found so far for `apiVersion` or `kind`.
+/// The values of `apiVersion` or `kind` read so far.
 pub(super) struct TypeMetaField {
     name: &'static str,
     /// The last string value.
     text: String,
-    /// The number of members with exactly this name.
+    /// The number of members with exactly this name, including case.
     count: usize,
-    /// The JSON type of the first value that is not a string.
+    /// The JSON type of the first value that is not a string or null.
     wrong_type: Option<&'static str>,
 }
 
@@ -151,7 +152,7 @@ impl TypeMetaField {
     fn read_value<'de, A: MapAccess<'de>>(&mut self, reader: &mut Reader, members: &mut A) -> Result<(), A::Error> {
         self.set(members.next_value_seed(Seed(reader.untyped_sink(None)))?);
         self.count += 1;
-        // Count a duplicate member here, and report it at the end of the object.
+        // The first duplicate is reported at the end of the object.
         if self.count > 2 {
             reader.report_duplicate(self.path());
         }
@@ -171,11 +172,12 @@ impl TypeMetaField {
         }
     }
 
-    /// Returns the field's text, or an empty string if the field is absent. Call this method after the whole object was read.
+    /// Returns the value of the field, or an empty string if the field is absent. Call this method after the whole
+    /// object has been read.
     ///
     /// # Errors
     ///
-    /// Fails if one of the field's values is not a string.
+    /// Fails if any value of the field is not a string.
     pub(super) fn text(self, reader: &mut Reader) -> Result<String, String> {
         if let Some(found) = self.wrong_type {
             return Err(format!("json: cannot unmarshal {found} into Go struct field .{} of type string", self.name));

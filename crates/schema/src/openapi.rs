@@ -1,7 +1,7 @@
 //! Converts the built-in types to OpenAPI 3 schemas with the same names as in kube-apiserver.
 //!
-//! Descriptions are short, and most types of rarely used API groups have no description. Only key fields of lists have default values,
-//! because the type table contains no other default values.
+//! Descriptions are short. Most types of rarely used API groups have no description. Only key fields of lists have
+//! default values, because the type table does not contain other default values.
 
 use std::collections::HashMap;
 
@@ -17,7 +17,8 @@ const EXTENSIONS: &str = "io.k8s.apiextensions-apiserver.pkg.apis.apiextensions"
 /// The prefix of a `$ref` to a schema in the same document.
 pub const PLACE: &str = "#/components/schemas/";
 
-/// Returns the schemas of the given types and of all types that they refer to, by schema name. Only built-in structs have schemas.
+/// Returns the schemas of the given types and of all referenced types, keyed by schema name. Only built-in structs have
+/// schemas.
 pub fn schemas<'a>(types: impl IntoIterator<Item = &'a Type>) -> Map {
     let mut schemas =
         Schemas { descriptions: Descriptions::read(), made: Map::new(), pending: Vec::new(), defaults: HashMap::new() };
@@ -54,10 +55,10 @@ pub fn name(struct_type: &Struct) -> String {
 struct Schemas {
     descriptions: Descriptions,
     made: Map,
-    /// The structs that another schema refers to and that have no schema yet.
+    /// The referenced structs that do not have a schema yet.
     pending: Vec<StructRef>,
-    /// The default values of lists' key fields. The type table stores these
-    /// defaults with the list, and OpenAPI stores them with the key field.
+    /// The default values of the key fields of lists. The type table stores a default with the list, but OpenAPI stores
+    /// it with the key field.
     defaults: HashMap<SchemaField, Json>,
 }
 
@@ -95,7 +96,7 @@ impl Schemas {
 
     fn of_field(&mut self, struct_type: &Struct, field: &Field) -> Json {
         let mut schema = match field.ty {
-            // `fieldsV1` is the only field of type `Any` with a named schema.
+            // Of all fields of type `Any`, only `fieldsV1` has its own named schema.
             Type::Any if field.name == "fieldsV1" => {
                 self.named(format!("{MACHINERY}.apis.meta.v1.FieldsV1"), json!({"type": "object"}))
             }
@@ -106,7 +107,7 @@ impl Schemas {
             extra.insert("description", description.into());
         }
         if !extra.is_empty() {
-            // In OpenAPI, an object with a `$ref` must not have other members.
+            // In OpenAPI, an object with a `$ref` cannot have other members.
             if schema.get("$ref").is_some() {
                 schema = json!({"allOf": [schema]});
             }
@@ -123,7 +124,7 @@ impl Schemas {
             Type::Map(map) => json!({"type": "object", "additionalProperties": self.of_type(&map.value)}),
             Type::List(list) => self.of_list(list),
             Type::Union(union) => {
-                // The document must contain the schema of JSONSchemaProps, although the union's schema has no reference to JSONSchemaProps.
+                // Include JSONSchemaProps in the document, although the schema of the union does not refer to it.
                 self.refer(&table().named("apiextensions.JSONSchemaProps").unwrap_or(Type::Any));
                 let alternative = match union {
                     Union::Bool => "Bool",
@@ -180,13 +181,13 @@ impl Schemas {
         }
     }
 
-    /// Returns a reference to a struct's schema. If the schema does not exist yet, the struct becomes pending.
+    /// Returns a reference to the schema of a struct. If the schema does not exist yet, adds the struct to `pending`.
     fn refer(&mut self, ty: &Type) -> Json {
         let Type::Struct { struct_type, .. } = ty else { return json!({}) };
         let name = name(struct_type);
         let reference = reference(&name);
         if !name.is_empty() && !self.made.contains_key(&name) {
-            // Insert the name first, because the struct can refer to itself.
+            // Insert the name before creating the schema, because a struct can refer to itself.
             self.made.insert(name, Json::Null);
             self.pending.push(struct_type.clone());
         }
@@ -205,7 +206,8 @@ pub fn reference(name: &str) -> Json {
     json!({"$ref": format!("{PLACE}{name}")})
 }
 
-/// Returns a field's OpenAPI extensions, which state how server-side apply tracks the field's owners and how patches merge the field.
+/// Returns the OpenAPI extensions of a field, which specify how server-side apply tracks the owners of the field and
+/// how patches merge it.
 fn extensions(field: &Field) -> Map {
     let Merge { lists, replace, retain_keys, key } = &field.merge;
     let strategies = [(*lists, "merge"), (*replace, "replace"), (*retain_keys, "retainKeys")];
@@ -225,8 +227,7 @@ fn extensions(field: &Field) -> Map {
     extra.into_iter().filter_map(|(name, value)| Some((name.to_owned(), Json::from(value?)))).collect()
 }
 
-/// Returns `true` if server-side apply treats the struct as one value, so that all its
-/// fields have the same owners. A field can override this setting for its own value.
+/// Returns `true` if the struct is atomic in server-side apply. A field can override this setting for its own value.
 fn is_atomic(struct_type: &Struct) -> bool {
     matches!(table().named(struct_type.name), Some(Type::Struct { atomic: true, .. }))
 }
@@ -258,7 +259,7 @@ mod tests {
         for (pointer, begins) in [
             ("/io.k8s.api.core.v1.Pod/description", "A set of containers"),
             ("/io.k8s.api.core.v1.Container/properties/image/description", "The image of the container"),
-            // This description applies to each field named `reason`, in all types.
+            // The same description is used for all fields named `reason`.
             ("/io.k8s.api.core.v1.PodCondition/properties/reason/description", "A short machine-readable reason"),
             ("/io.k8s.api.core.v1.Pod/properties/spec/description", "The containers of the pod"),
         ] {

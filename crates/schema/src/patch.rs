@@ -1,7 +1,7 @@
 //! JSON patches, merge patches and strategic merge patches.
 //!
-//! A patch body is parsed once and can be applied to any number of objects. Where Go's libraries
-//! differ from the RFCs, this module follows Go, because clients depend on Go's behavior.
+//! A patch body is parsed once and can be applied to any number of objects. Where Go's libraries differ from the RFCs,
+//! this module matches Go, because clients depend on Go's behavior.
 
 use pintle_json::Json;
 use thiserror::Error;
@@ -20,7 +20,7 @@ pub use json::JsonPatch;
 pub use merge_patch::merge;
 pub use strategic::strategic;
 
-/// Why a patch was rejected. Each variant corresponds to an HTTP response.
+/// The error of a rejected patch. Each variant corresponds to an HTTP response.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum PatchError {
     /// Status 400: the body is not a patch of this type.
@@ -29,11 +29,11 @@ pub enum PatchError {
     /// Status 413: the patch has too many operations.
     #[error("{0}")]
     TooLarge(String),
-    /// Status 422 without details: the patch cannot be applied to this object.
-    /// The message has the same text as in kube-apiserver's patch library.
+    /// Status 422 without details: the patch cannot be applied to this object. The message is the same as in
+    /// kube-apiserver's patch library.
     #[error("{0}")]
     Inapplicable(String),
-    /// Status 422 without details: a JSON patch's `test` operation found another value. Contains the path of the value.
+    /// Status 422 without details: a `test` operation of a JSON patch failed. Contains the path of the tested value.
     #[error("testing value {0} failed: test failed")]
     TestFailed(String),
     /// Status 422 without details: applying the patch exceeds a cost limit.
@@ -67,13 +67,13 @@ impl PatchBody {
     ///
     /// # Errors
     ///
-    /// Fails if the body is not a list of operations or the list is too long.
+    /// Fails if the body is not a list of operations, or if the list is too long.
     pub fn json(body: &[u8]) -> Result<Self, PatchError> {
         JsonPatch::read(body).map(Self::Json)
     }
 
-    /// Parses the JSON patch of a MutatingAdmissionPolicy. In contrast to [`json`](Self::json), a `test` with the value null always fails.
-    /// In a request's patch, a `test` with the value null succeeds if the value is absent.
+    /// Parses the JSON patch of a MutatingAdmissionPolicy. Unlike in a patch from [`json`](Self::json), a `test` with
+    /// the value null always fails. In a patch from a request, such a `test` succeeds if the value is absent.
     ///
     /// # Errors
     ///
@@ -82,11 +82,12 @@ impl PatchBody {
         Ok(Self::Json(JsonPatch::read(body)?.with_differing_nulls()))
     }
 
-    /// Parses a merge patch. `validated` must be `false` for a request with `fieldValidation=Ignore`.
+    /// Parses a merge patch. For requests with `fieldValidation=Ignore`, `validated` must be `false`.
     ///
     /// # Errors
     ///
-    /// Fails if the body is not an object. If `validated` is `false`, the body can also be a list, which replaces the whole object.
+    /// Fails if the body is not an object. If `validated` is `false`, the body may also be a list, which replaces the
+    /// whole object.
     pub fn merge(body: &[u8], validated: bool) -> Result<Self, PatchError> {
         const NONE: &str = "Invalid JSON Patch";
         let bad = |why: String| {
@@ -123,7 +124,7 @@ impl PatchBody {
         matches!(self, Self::Json(patch) if patch.is_empty())
     }
 
-    /// Returns findings about duplicate and unknown members of the patch body.
+    /// Returns the findings about duplicate and unknown members of the patch body.
     pub fn findings(&self) -> &[StrictFinding] {
         match self {
             Self::Json(patch) => patch.findings(),
@@ -131,9 +132,9 @@ impl PatchBody {
         }
     }
 
-    /// Returns an error message if a strategic merge patch's result does not fit its type. The
-    /// message differs from the error for a request body, because kube-apiserver does not decode
-    /// this result from text. Returns `None` for valid results and for other kinds of patches.
+    /// Returns an error message if the result of a strategic merge patch does not match its type. The message differs
+    /// from the errors for request bodies, because kube-apiserver does not decode the result from text. Returns `None`
+    /// for valid results and for other kinds of patches.
     pub fn misfit(&self, object: &Json, schema: &Schema) -> Option<String> {
         let Self::Strategic(_) = self else { return None };
         restore::misfit(&self.apply(object, schema).ok()?, schema.root())
@@ -153,7 +154,7 @@ impl PatchBody {
         }
     }
 
-    /// Returns the patch as error messages quote it.
+    /// Returns the patch as quoted in error messages.
     pub fn display_text(&self) -> String {
         match self {
             Self::Json(patch) => patch.display_text(),
@@ -167,7 +168,7 @@ fn no_object(found: &Json) -> String {
     format!("json: cannot unmarshal {} into Go value of type map[string]interface {{}}", found.type_name())
 }
 
-/// Formats a value as Go's `%v` does.
+/// Formats a value like Go's `%v`.
 pub fn go_text(value: &Json) -> String {
     match value {
         Json::Null => "<nil>".into(),

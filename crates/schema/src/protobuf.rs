@@ -1,7 +1,8 @@
-//! The protobuf format of built-in kinds, which Go clients prefer to JSON.
+//! The protobuf format of built-in kinds, the preferred format of Go clients.
 //!
-//! A body consists of four magic bytes and an envelope. The envelope contains the encoded object with its version and kind. The messages'
-//! field numbers come from the type table (`types.txt`). Decoding returns a JSON value, and encoding takes a JSON value.
+//! A body consists of four magic bytes and an envelope. The envelope contains the encoded object with its version and
+//! kind. The field numbers of messages are in the type table (`types.txt`). Objects are decoded to and encoded from
+//! JSON values.
 
 mod envelope;
 mod marshal;

@@ -1,4 +1,4 @@
-//! Resource quantities, which are parsed exactly and formatted in Go's canonical form.
+//! Exact parsing of resource quantities, and formatting in Go's canonical form.
 
 use std::fmt;
 
@@ -6,7 +6,7 @@ const WRONG_FORM: &str = "quantities must match the regular expression '^([+-]?[
 const WRONG_NUMBER: &str = "unable to parse numeric part of quantity";
 const WRONG_UNIT: &str = "unable to parse quantity's suffix";
 
-/// A Kubernetes quantity, such as `500m` or `1Gi`: an amount and the format of its unit.
+/// A Kubernetes quantity, such as `500m` or `1Gi`. Stores the amount and the format of the unit.
 #[derive(Clone, Copy, Debug)]
 pub struct Quantity {
     nanos: i128,
@@ -25,9 +25,9 @@ const DECIMAL: [(&str, i32); 10] =
     [("n", -9), ("u", -6), ("m", -3), ("", 0), ("k", 3), ("M", 6), ("G", 9), ("T", 12), ("P", 15), ("E", 18)];
 /// The exponent of the smallest unit, 10⁻⁹. Smaller fractions are rounded up.
 const FINEST: i64 = -9;
-/// The exponent of the smallest unit in a resource list, 10⁻³.
+/// The exponent of the smallest unit in a `ResourceList`, 10⁻³.
 const MILLI: i64 = -3;
-/// The amount 1 in units of 10⁻⁹.
+/// The amount 1, in units of 10⁻⁹.
 const ONE: i128 = 1_000_000_000;
 /// The maximum amount of a quantity with a binary unit, in units of 10⁻⁹.
 const MAX_BINARY: i128 = i64::MAX as i128 * ONE;
@@ -51,7 +51,7 @@ impl Quantity {
     /// Returns the sum of two quantities. The sum has the format of `self`, or the format of `other` if `self` is zero.
     pub fn plus(self, other: Self) -> Self {
         let format = if self.nanos == 0 { other.format } else { self.format };
-        // The sum must not become `i128::MIN`, which has no absolute value.
+        // Avoid `i128::MIN`, whose absolute value overflows.
         Self { nanos: self.nanos.saturating_add(other.nanos).max(-i128::MAX), format }
     }
 
@@ -91,15 +91,16 @@ impl fmt::Display for Quantity {
     }
 }
 
-/// Parses a quantity and formats it as Go does. Returns `None` if `text` is not a quantity.
+/// Parses a quantity and formats it like Go. Returns `None` if `text` is not a quantity.
 ///
-/// If the exponent is a multiple of three, Go leaves most texts unchanged, such as `1E3`, `+1` and `1.500`. All other texts are
-/// rewritten with the largest unit that needs no fraction. If no unit is large enough, Go omits the unit, which changes the amount.
+/// If the exponent is a multiple of three, Go leaves most quantities unchanged, such as `1E3`, `+1` and `1.500`. All
+/// other quantities are rewritten with the largest unit that does not require a fraction. If no unit is large enough,
+/// Go omits the unit, which changes the amount.
 pub fn canonical(text: &str) -> Option<String> {
     written(text).ok()
 }
 
-/// Formats a quantity as [`canonical`] does.
+/// Like [`canonical`], but returns Go's error message on failure.
 ///
 /// # Errors
 ///
@@ -110,11 +111,12 @@ pub fn written(text: &str) -> Result<String, &'static str> {
     Ok(if number.kept { text.into() } else { number.to_string() })
 }
 
-/// Returns a quantity as kube-apiserver stores it in a resource list. The amount is rounded away from zero to a multiple of `1m`.
+/// Formats a quantity as stored in a `ResourceList` by kube-apiserver. The amount is rounded away from zero to a
+/// multiple of `1m`.
 ///
 /// # Errors
 ///
-/// Fails if [`written`] fails for the same text.
+/// Fails in the same cases as [`written`].
 pub fn written_in_list(text: &str) -> Result<String, &'static str> {
     let text = text.trim();
     let number = read(text)?;
@@ -122,21 +124,21 @@ pub fn written_in_list(text: &str) -> Result<String, &'static str> {
     Ok(if kept { text.into() } else { number.rounded(MILLI).to_string() })
 }
 
-/// Parses a quantity and returns its amount in units of 10⁻⁹, rounded away from zero. Returns `None`
-/// if `text` is not a quantity. If the amount cannot be represented, the result is far above 2⁶³.
+/// Parses a quantity and returns its amount in units of 10⁻⁹, rounded away from zero. Returns `None` if `text` is not a
+/// quantity. Amounts that cannot be represented are replaced by an amount far above 2⁶³.
 pub fn nanos(text: &str) -> Option<i128> {
     read(text).ok().map(|number| number.nanos())
 }
 
-/// A number of any size, as decimal digits.
+/// A number of any size, stored as decimal digits.
 struct Number {
     negative: bool,
     /// The decimal digits of the number, without leading zeros.
     digits: String,
-    /// The exponent of ten for the last digit, at least [`FINEST`].
+    /// The decimal exponent of the last digit, at least [`FINEST`].
     power: i64,
     format: Format,
-    /// Whether Go writes the number like the parsed text.
+    /// Whether Go keeps the parsed text.
     kept: bool,
     /// The `power` of the parsed text.
     written_power: i64,
@@ -178,7 +180,7 @@ impl fmt::Display for Number {
             return f.write_str("0");
         }
         let nanos = self.nanos();
-        // A quantity with a binary unit is written with a decimal unit if the amount is below 1024 or has a fraction.
+        // Quantities with a binary unit are written with a decimal unit if the amount is below 1024 or has a fraction.
         if self.format == Format::Binary && nanos % ONE == 0 && (nanos / ONE).abs() >= 1024 {
             let whole = nanos / ONE;
             return match BINARY.iter().rfind(|(_, power)| whole % (1 << power) == 0) {
@@ -211,11 +213,11 @@ fn increment(digits: &mut String) {
 
 struct Parts<'a> {
     negative: bool,
-    /// The digits before the decimal point, without leading zeros. "0" if only zeros were present.
+    /// The digits before the decimal point, without leading zeros. `0` if all digits are zeros.
     whole: &'a str,
     fraction: &'a str,
     unit: &'a str,
-    /// Whether the text has any digit. Go accepts some quantities without digits.
+    /// Whether the text contains a digit. Go accepts some quantities without digits.
     has_digits: bool,
 }
 
@@ -261,13 +263,13 @@ fn read(text: &str) -> Result<Number, &'static str> {
         return Ok(Number { kept, written_power, ..number });
     }
     let power = unit_power.saturating_sub_unsigned(fraction.len() as u64);
-    // For the amount zero, `digits` is empty, so the unit's exponent has no effect.
+    // For the amount zero, `digits` is empty, so the exponent of the unit has no effect.
     let power = if digits.is_empty() { 0 } else { power };
     let number = Number { negative: parts.negative, digits: digits.into(), power, format, kept, written_power };
     Ok(number.rounded(FINEST))
 }
 
-/// Returns `true` if Go parses the number into a 64-bit integer. Go keeps the original text only for numbers that fit into 64 bits.
+/// Returns `true` if Go parses the number into a 64-bit integer. Go keeps the original text only for these numbers.
 fn is_short(parts: &Parts<'_>, format: Format, unit_power: i64) -> bool {
     match format {
         Format::Binary => {
@@ -278,10 +280,10 @@ fn is_short(parts: &Parts<'_>, format: Format, unit_power: i64) -> bool {
     }
 }
 
-/// Returns the amount of a quantity with a binary unit, in units of 10⁻⁹ and at most
-/// [`MAX_BINARY`]. The last `places` digits are the fraction, and `power` is the exponent of two.
+/// Returns the amount of a quantity with a binary unit, in units of 10⁻⁹ and capped at [`MAX_BINARY`]. The last
+/// `places` digits are the fraction, and `power` is the exponent of two.
 fn binary(digits: &str, places: usize, power: i64) -> i128 {
-    // If the fraction has more digits than `i128` can represent, round the amount up.
+    // Round up if the fraction has more digits than `i128` can represent.
     let max_digits = usize::try_from((127 - power) * 30103 / 100_000).unwrap_or(20);
     let cut = digits.len().saturating_sub(max_digits).min(places);
     let digits = &digits[..digits.len() - cut];
@@ -295,7 +297,8 @@ fn binary(digits: &str, places: usize, power: i64) -> i128 {
     scaled(mantissa, -places + 9).min(MAX_BINARY)
 }
 
-/// Returns a unit's format and exponent. The base is two for binary units and ten for all other units.
+/// Returns the format and exponent of a unit. The base of the exponent is two for binary units and ten for all other
+/// units.
 fn unit(suffix: &str) -> Option<(Format, i64)> {
     if let Some((_, power)) = BINARY.iter().find(|(name, _)| *name == suffix) {
         return Some((Format::Binary, (*power).into()));
@@ -378,7 +381,7 @@ mod tests {
             (format!("{zeros}1.5"), "1500m"),
             ("123456789.123456789123456789123456".into(), "123456789123456790n"),
             ("12345678901234567890123456789012n".into(), "12345678901234567890123456789012n"),
-            // Go omits the unit if no unit is large enough.
+            // If no unit is large enough, Go omits the unit.
             ("10000E".into(), "10"),
             ("1000E".into(), "1"),
             ("12345E".into(), "12345E"),

@@ -1,4 +1,4 @@
-//! Reads values according to their types, and records findings and errors.
+//! Reads values according to their types, and collects findings and errors.
 
 use std::collections::BTreeMap;
 
@@ -17,21 +17,22 @@ use super::types::{Scalar, Type, Union};
 #[derive(Default)]
 pub(super) struct Reader {
     findings: Vec<StrictFinding>,
-    /// The findings about unknown metadata fields of a custom resource, which are
-    /// reported after the findings about duplicate members. `None` for built-in kinds.
+    /// The findings about unknown metadata fields of a custom resource, which are reported after all other findings.
+    /// `None` for built-in kinds.
     unknown: Option<Vec<StrictFinding>>,
-    /// The total length of all path texts built so far, in bytes, including paths that no finding contains.
+    /// The total length of all paths converted to text so far, in bytes.
     path_bytes: usize,
-    /// The first error about a value. Reading continues after it, because a later syntax error takes precedence.
+    /// The first error about a value. Reading continues after this error, because a later syntax error takes
+    /// precedence.
     error: Option<BodyError>,
-    /// Whether numbers in values without a type stay unchanged.
+    /// Whether numbers in untyped values are kept unchanged.
     verbatim: bool,
-    /// The items that a list lost because the list occurred again with fewer items, by the path of the list. The items are in reverse
-    /// order.
+    /// The items that lists lost because they occurred again with fewer items, keyed by the path of the list and in
+    /// reverse order.
     cut_off: BTreeMap<String, Vec<Json>>,
 }
 
-/// The maximum of [`Reader::path_bytes`]. Beyond this limit, the reader builds no paths and reports no findings.
+/// The maximum of [`Reader::path_bytes`]. Beyond this limit, the reader does not report findings.
 const MAX_PATH_BYTES: usize = 16 << 20;
 
 impl Reader {
@@ -51,7 +52,7 @@ impl Reader {
         self.error.map_or(Ok(self.findings), Err)
     }
 
-    /// Returns the findings without checking for errors. Call this method only if no value can have an error.
+    /// Returns the findings without checking for errors. Call this method only if values cannot have errors.
     pub(super) fn into_duplicates(self) -> Vec<StrictFinding> {
         self.findings
     }
@@ -65,8 +66,9 @@ impl Reader {
         add_finding(findings, &mut self.path_bytes, StrictFinding::Unknown, path);
     }
 
-    /// Takes the items that a list lost because it occurred again with fewer items. In Go, the slice only becomes shorter, so
-    /// these items reappear when the list occurs again with more items. Returns no items if the list did not occur earlier.
+    /// Takes the items that a list lost because it occurred again with fewer items. Go only shortens the slice, so
+    /// these items reappear when the list occurs again with more items. Returns no items if the list has not occurred
+    /// before.
     fn take_cut_off(&mut self, path: Option<&FieldPath<'_>>, occurred_before: bool) -> Vec<Json> {
         if self.cut_off.is_empty() {
             return Vec::new();
@@ -75,7 +77,7 @@ impl Reader {
         cut_off.filter(|_| occurred_before).unwrap_or_default()
     }
 
-    /// Stores a list's lost items, because the list may occur again.
+    /// Stores the items that a list lost, because the list may occur again.
     fn keep_cut_off(&mut self, path: Option<&FieldPath<'_>>, items: Vec<Json>) {
         if !items.is_empty()
             && let Some(path) = self.path_text(path)
@@ -84,7 +86,8 @@ impl Reader {
         }
     }
 
-    /// Returns the path as text. Once the path texts exceed `MAX_PATH_BYTES` bytes in total, returns `None` and drops all items in `cut_off`.
+    /// Returns the path as text. If the total length of all paths has reached `MAX_PATH_BYTES`, returns `None` and
+    /// drops all items in `cut_off`.
     fn path_text(&mut self, path: Option<&FieldPath<'_>>) -> Option<String> {
         if self.path_bytes >= MAX_PATH_BYTES {
             self.cut_off.clear();
@@ -99,12 +102,13 @@ impl Reader {
         self.error.get_or_insert_with(|| BodyError::Value(why()));
     }
 
-    /// Returns `true` if the body is a custom resource, for which duplicate members are reported even in values without a type.
+    /// Returns `true` if the body is a custom resource. For custom resources, duplicate members are also reported in
+    /// untyped values.
     pub(super) fn is_custom_resource(&self) -> bool {
         self.unknown.is_some()
     }
 
-    /// Returns a [`Sink`] for a value without a type.
+    /// Returns a [`Sink`] for an untyped value.
     pub(super) fn untyped_sink<'r>(&'r mut self, path: Option<&'r FieldPath<'r>>) -> Untyped<'r> {
         Untyped { ignores_duplicates: !self.is_custom_resource(), reader: self, path }
     }
@@ -130,8 +134,8 @@ pub(super) struct Typed<'r> {
     pub(super) reader: &'r mut Reader,
     pub(super) ty: &'r Type,
     pub(super) path: Option<&'r FieldPath<'r>>,
-    /// The value of an earlier occurrence of the same struct field or list
-    /// item. A new struct is decoded into the fields of an earlier struct.
+    /// The value of an earlier occurrence of the same struct field or list item. As in Go, a struct is decoded into the
+    /// fields of the earlier struct.
     pub(super) earlier: Option<&'r mut Json>,
 }
 
@@ -205,7 +209,7 @@ impl<'r> Typed<'r> {
         Self { earlier: None, ..self }
     }
 
-    /// Reads the items of a list. As in Go, the items of a repeated list are decoded into the earlier items.
+    /// Reads the items of a list. As in Go, the items of a list that occurs again are decoded into the earlier items.
     fn items<'de, A: SeqAccess<'de>>(self, ty: &Type, mut items: A) -> Result<Json, A::Error> {
         let mut earlier = self.earlier.and_then(Json::as_array_mut).map(std::mem::take).unwrap_or_default();
         let mut cut_off = self.reader.take_cut_off(self.path, !earlier.is_empty());
@@ -224,7 +228,7 @@ impl<'r> Typed<'r> {
                 None => break,
             }
         }
-        // For an empty list, Go creates a new slice and loses the earlier items.
+        // For an empty list, Go creates a new slice and discards the earlier items.
         if !list.is_empty() {
             cut_off.extend(earlier.drain(list.len().min(earlier.len())..).rev());
             self.reader.keep_cut_off(self.path, cut_off);
@@ -260,11 +264,11 @@ impl<'r> Typed<'r> {
     }
 }
 
-/// A [`Sink`] for JSON of any shape, which reports duplicate members.
+/// A [`Sink`] for arbitrary JSON that reports duplicate members.
 pub(super) struct Untyped<'r> {
     pub(super) reader: &'r mut Reader,
     pub(super) path: Option<&'r FieldPath<'r>>,
-    /// Whether duplicate members are ignored instead of reported.
+    /// Whether to ignore duplicate members.
     pub(super) ignores_duplicates: bool,
 }
 

@@ -1,4 +1,4 @@
-//! Reads scalar values and formats them as Go does.
+//! Reads scalar values and formats them like Go.
 
 use std::borrow::Cow;
 
@@ -15,7 +15,7 @@ use super::types::Scalar;
 pub(super) enum ScalarError<'a> {
     /// The value has the wrong JSON type or is out of range.
     Type(Primitive<'a>),
-    /// The value is a text in the wrong format. Contains Go's error.
+    /// The value is a string in the wrong format. Contains Go's error.
     Form(String),
 }
 
@@ -35,7 +35,7 @@ impl Scalar {
         }
     }
 
-    /// Returns the value that Go writes for an unset scalar.
+    /// Returns the zero value that Go writes for an unset scalar.
     pub(super) fn zero(self) -> Json {
         match self {
             Self::String => "".into(),
@@ -47,7 +47,7 @@ impl Scalar {
         }
     }
 
-    /// Reads a value other than null and returns it as Go writes it.
+    /// Reads a value other than null and formats it like Go.
     pub(super) fn read(self, found: Primitive<'_>) -> Result<Json, ScalarError<'_>> {
         match (self, found) {
             (Self::String | Self::IntOrString | Self::Duration, Primitive::Text(text)) => Ok(text.into()),
@@ -85,7 +85,7 @@ fn whole(found: &Primitive<'_>) -> Option<i64> {
     }
 }
 
-/// Checks that a text is valid base64, and removes its line breaks.
+/// Validates base64 text and removes its line breaks.
 fn bytes(mut text: Cow<'_, str>) -> Result<Json, ScalarError<'static>> {
     if text.contains(['\r', '\n']) {
         text = text.chars().filter(|c| !matches!(c, '\r' | '\n')).collect();
@@ -116,7 +116,7 @@ fn micro_time(text: &str) -> Result<Json, ScalarError<'static>> {
 
 fn stamp(text: &str) -> Result<Timestamp, ScalarError<'static>> {
     let unparsable = || unparsable(text, "2006-01-02T15:04:05Z07:00");
-    // In contrast to RFC 3339, jiff accepts a blank instead of the `T`, times without seconds, and zones in brackets.
+    // Unlike RFC 3339, jiff accepts a space instead of the `T`, times without seconds, and zones in brackets.
     let strict =
         text.as_bytes().get(10) == Some(&b'T') && text.as_bytes().get(16) == Some(&b':') && !text.contains('[');
     if strict { text.parse().map_err(|_| unparsable()) } else { Err(unparsable()) }

@@ -1,4 +1,4 @@
-//! Reads JSON from a text, a [`JsonNode`] tree or YAML, and immediately passes each value to a [`Sink`].
+//! Passes the values in JSON text, a [`JsonNode`] tree or YAML to a [`Sink`] while parsing.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -29,7 +29,7 @@ pub(super) trait Sink: Sized {
 pub(super) enum Primitive<'a> {
     Null,
     Bool(bool),
-    /// A number. The number is a float if its text has a decimal point or an exponent.
+    /// A number. A number with a decimal point or an exponent is a float.
     Number(Number),
     Text(Cow<'a, str>),
 }
@@ -45,7 +45,7 @@ impl Primitive<'_> {
         }
     }
 
-    /// Returns Go's name for the value's JSON type.
+    /// Returns the name of the value's JSON type in Go's error messages.
     pub(super) fn json_type(&self) -> &'static str {
         match self {
             Self::Null => "null",
@@ -55,7 +55,7 @@ impl Primitive<'_> {
         }
     }
 
-    /// Converts the scalar to a JSON value with numbers as Go stores them.
+    /// Converts the scalar to a JSON value. Numbers are converted like in Go.
     pub(super) fn into_value(self) -> Json {
         match self {
             Self::Number(number) => Json::Number(plain_number(number)),
@@ -64,13 +64,13 @@ impl Primitive<'_> {
     }
 }
 
-/// Parses a JSON text and passes its value to a sink. Invalid UTF-8 bytes and lone surrogates become U+FFFD.
+/// Parses a JSON text and passes its value to a sink. Invalid UTF-8 bytes and unpaired surrogates become U+FFFD.
 ///
 /// # Errors
 ///
 /// Fails if the text is not JSON. The error message is similar to Go's.
 pub(super) fn feed_json<S: Sink>(body: &[u8], sink: S) -> Result<S::Out, String> {
-    // Parse valid UTF-8 directly, because a lossy conversion is much slower and rarely needed.
+    // Parse valid UTF-8 directly, because the lossy conversion is much slower and rarely necessary.
     let text = std::str::from_utf8(body).map_or_else(|_| String::from_utf8_lossy(body), Cow::Borrowed);
     let replaced = if text.contains("\\ud") || text.contains("\\uD") {
         Cow::Owned(replace_lone_surrogates(&text))
@@ -82,7 +82,7 @@ pub(super) fn feed_json<S: Sink>(body: &[u8], sink: S) -> Result<S::Out, String>
     result.map_err(|error| go_error(&error, &text))
 }
 
-/// Passes a deserializer's value to a sink.
+/// Passes the value from a deserializer to a sink.
 ///
 /// # Errors
 ///
@@ -94,7 +94,7 @@ pub(super) fn feed<'de, S: Sink>(from: impl Deserializer<'de, Error = Error>, si
 /// An adapter that implements serde's `DeserializeSeed` for a [`Sink`].
 pub(super) struct Seed<S>(pub(super) S);
 
-/// A member name. A short name needs no heap allocation.
+/// A member name. Short names are stored without a heap allocation.
 #[derive(Deserialize)]
 #[serde(transparent)]
 pub(super) struct Name(pub(super) Text);
@@ -163,8 +163,8 @@ impl<S: Sink> Seed<S> {
     fn visit<'de, A: MapAccess<'de>>(self, found: MapOrNumber<'de, A>) -> Result<S::Out, A::Error> {
         match found {
             MapOrNumber::Map(members) => self.0.map(members),
-            // The number is out of range. Without its feature `arbitrary_precision`, `serde_json` already rejects numbers that are out of
-            // range.
+            // The number is out of range. `serde_json` rejects these numbers itself if its feature
+            // `arbitrary_precision` is disabled.
             MapOrNumber::Number(number) if number.as_f64().is_none() => Err(A::Error::custom("number out of range")),
             MapOrNumber::Number(number) => Ok(self.0.primitive(Primitive::Number(number))),
         }
@@ -196,7 +196,7 @@ mod tests {
         let one = JsonNode::String("1".into());
         let object = JsonNode::Map(vec![("$serde_json::private::Number".into(), one)]);
         let read = JsonNode::from_json(body).unwrap();
-        // With the feature `arbitrary_precision` of `serde_json`, serde represents a number as an object.
+        // If the feature `arbitrary_precision` of `serde_json` is enabled, a number is represented as a map.
         assert!(read == object || read == JsonNode::Number(1.into()), "{read:?}");
     }
 }

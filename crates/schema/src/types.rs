@@ -10,7 +10,7 @@ use super::builtin_types;
 /// The type of a value.
 #[derive(Clone, Debug)]
 pub enum Type {
-    /// JSON of any shape. Server-side apply merges the maps in the JSON and treats the lists as atomic.
+    /// JSON of any shape. In server-side apply, nested maps are merged and nested lists are atomic.
     Any,
     /// A scalar.
     Scalar(Scalar),
@@ -18,14 +18,14 @@ pub enum Type {
     Struct {
         /// The struct with the fields.
         struct_type: StructRef,
-        /// Whether server-side apply treats the struct as one value, so that all its fields have the same owners.
+        /// Whether the struct is atomic in server-side apply: all fields have the same owners.
         atomic: bool,
     },
     /// A map with arbitrary keys.
     Map(Arc<MapType>),
     /// A list of items.
     List(Arc<ListType>),
-    /// A value that can have one of several types. Only the JSON schemas of CustomResourceDefinitions have such values.
+    /// A value of one of several types. Used only in the JSON schemas of CustomResourceDefinitions.
     Union(Union),
 }
 
@@ -58,11 +58,11 @@ pub enum Scalar {
     Bytes,
     /// A scalar of any type.
     Untyped,
-    /// JSON of any shape that server-side apply treats as one value.
+    /// Arbitrary JSON that is atomic in server-side apply.
     Raw,
 }
 
-/// The type of a field that contains a JSON schema or a simpler value.
+/// The type of a field that contains a JSON schema or an alternative.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Union {
     /// A schema or a boolean.
@@ -78,7 +78,7 @@ pub enum Union {
 pub struct MapType {
     /// The type of the values.
     pub value: Type,
-    /// Whether server-side apply treats the map as one value, so that all its members have the same owners.
+    /// Whether the map is atomic in server-side apply: all members have the same owners.
     pub atomic: bool,
 }
 
@@ -94,7 +94,7 @@ pub struct ListType {
 /// How server-side apply identifies the items of a list.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Topology {
-    /// The items have no identity. Server-side apply treats the whole list as one value.
+    /// The items have no identity. The whole list has a single set of owners.
     Atomic,
     /// Each list item is identified by its value.
     Set,
@@ -102,34 +102,34 @@ pub enum Topology {
     Keyed(Vec<ListKey>),
 }
 
-/// A key field of a list, which identifies an item alone or together with other key fields.
+/// A key field of a list. All key fields together identify an item.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ListKey {
     /// The JSON name of the field.
     pub name: String,
-    /// The value for items without this field.
+    /// The default value for items that omit this field.
     pub default: Option<Json>,
 }
 
 /// A map with known fields.
 #[derive(Debug, Default)]
 pub struct Struct {
-    /// The name in the type table, such as `core.PodSpec`, or an empty text for a custom resource's struct.
+    /// The name in the type table, such as `core.PodSpec`. Empty for a struct of a custom resource.
     pub name: &'static str,
     /// The fields, in Go's order.
     pub fields: Vec<Field>,
-    /// The type of all object members that are not in `fields`. With `None`, there must be no such members.
+    /// The type of all members that are not in `fields`. If `None`, other members are not allowed.
     pub rest: Option<Type>,
-    /// The indices of the fields in the protobuf message, sorted by field number.
+    /// The indices of the fields that have a protobuf field number, sorted by this number.
     pub numbered: Vec<usize>,
     /// The indices of the fields that Go writes even if they are empty.
     pub(super) always: Vec<usize>,
-    /// The name length and index of each field, sorted by length and then by name. Most lookups only need to compare lengths.
+    /// The name length and index of each field, sorted by length and then by name. Most lookups compare only lengths.
     by_name: Vec<(usize, usize)>,
 }
 
 impl Struct {
-    /// Creates a struct from its fields. `rest` is the type of all object members that are not in `fields`.
+    /// Creates a struct from its fields. `rest` is the type of all members that are not in `fields`.
     pub fn new(name: &'static str, mut fields: Vec<Field>, rest: Option<Type>) -> Self {
         fields.shrink_to_fit();
         let mut by_name: Vec<_> = fields.iter().enumerate().map(|(at, field)| (field.name.len(), at)).collect();
@@ -142,7 +142,8 @@ impl Struct {
         Self { name, fields, rest, numbered, always, by_name }
     }
 
-    /// Returns the struct's type name in Go, such as `v1.PodSpec`. The name is empty for a custom resource's struct.
+    /// Returns the name of the struct in Go, such as `v1.PodSpec`, or an empty string for a struct of a custom
+    /// resource.
     pub fn go_name(&self) -> String {
         match self.group_version() {
             Some((_, version)) => format!("{version}.{}", self.short_name()),
@@ -150,12 +151,12 @@ impl Struct {
         }
     }
 
-    /// Returns the name without group and version, such as `PodSpec`.
+    /// Returns the name of the struct without group and version, such as `PodSpec`.
     pub fn short_name(&self) -> &'static str {
         self.name.rsplit('.').next().unwrap_or_default()
     }
 
-    /// Returns the API group's first segment and the version, such as `apps` and `v1`.
+    /// Returns the first segment of the API group and the version, such as `apps` and `v1`.
     pub(crate) fn group_version(&self) -> Option<(&'static str, &'static str)> {
         let (package, _) = self.name.rsplit_once('.')?;
         Some(package.split_once('.').unwrap_or((package, "v1")))
@@ -180,22 +181,22 @@ impl Struct {
 pub struct Field {
     /// The JSON name of the field.
     pub name: String,
-    /// The type of the field's value.
+    /// The type of the value.
     pub ty: Type,
-    /// Whether Go distinguishes an absent value from an empty one.
+    /// Whether Go distinguishes an absent value from an empty value.
     pub pointer: bool,
-    /// Whether Go writes the field even if its value is empty.
+    /// Whether Go writes the field even if the value is empty.
     pub always: bool,
     /// Whether OpenAPI schemas list the field as required.
     pub required: bool,
-    /// How strategic merge patches change the field.
+    /// How strategic merge patches merge the field.
     pub merge: Merge,
-    /// The path in protobuf: the field number, after the number of an embedded message
-    /// that contains the field. Empty if the protobuf message does not contain the field.
+    /// The path in protobuf: the field number, preceded by the numbers of embedded messages that contain the field.
+    /// Empty if the field does not exist in protobuf.
     pub number: Vec<u32>,
 }
 
-/// How a strategic merge patch changes a field.
+/// How a strategic merge patch merges a field.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Merge {
     /// The patch merges the list by `key`, or by value if the items are scalars.
@@ -214,7 +215,7 @@ pub struct StructRef(StructHome);
 
 #[derive(Clone)]
 enum StructHome {
-    /// A built-in struct's index in the type table. A built-in struct may contain its own type.
+    /// The index of a built-in struct in the type table. An index allows a struct to contain its own type.
     BuiltIn(u16),
     /// A custom resource's struct.
     Custom(Arc<Struct>),
@@ -249,8 +250,8 @@ impl std::fmt::Debug for StructRef {
 }
 
 impl Type {
-    /// Returns the type of the member `key` of a struct, a map, or JSON of
-    /// any shape. Returns `None` if values of this type have no such member.
+    /// Returns the type of the member `key` of a struct, a map or arbitrary JSON, or `None` if values of this type
+    /// cannot have this member.
     pub fn child(&self, key: &str) -> Option<&Type> {
         match self {
             Self::Any => Some(self),
@@ -285,7 +286,7 @@ impl Type {
         Self::List(Arc::new(ListType { item, topology: Topology::Atomic }))
     }
 
-    /// Sets whether server-side apply treats a struct or map as one value, so that all its members have the same owners.
+    /// Sets whether a struct or map is atomic in server-side apply.
     pub(super) fn with_atomic(self, atomic: bool) -> Self {
         match self {
             Self::Struct { struct_type, .. } => Self::Struct { struct_type, atomic },

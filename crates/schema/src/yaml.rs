@@ -1,7 +1,7 @@
-//! Reads YAML as Kubernetes does and converts it to JSON.
+//! Parses YAML like Kubernetes and converts it to JSON.
 //!
-//! A few bytes of YAML can expand to a huge value, by deep nesting or by aliases that contain aliases. Therefore,
-//! this module reads parser events one by one, and rejects a value that is too deep or too large before building it.
+//! A few bytes of YAML can expand to a huge value through deep nesting or nested aliases. Therefore, this module
+//! processes parser events one by one, and rejects a value that is too deep or too large before building it.
 
 mod cursor;
 mod emitter;
@@ -28,12 +28,14 @@ pub(super) const CONVERSION: &str = "error converting YAML to JSON: ";
 
 const EXCESSIVE: &str = "document contains excessive aliasing";
 
-/// The maximum total size of all nodes with anchors and of all their aliases, in bytes. For comparison, Go accepts about 400,000 nodes.
+/// The maximum total size of all anchored nodes and their aliases, in bytes. For comparison, Go accepts about 400,000
+/// nodes.
 const MAX_ALIASED: usize = 16 << 20;
 
-/// Reads the first document of a YAML body. Each duplicate key is a finding, and the key's last value is kept.
+/// Parses the first document of a YAML body. Each duplicate key is reported as a finding, and its last value is kept.
 pub(super) fn read(body: &[u8]) -> Yaml {
-    // Values that JSON cannot represent have no prefix `yaml: `, because Go's JSON encoder reports them.
+    // Errors about values that JSON cannot represent are from Go's JSON encoder, so they do not have the prefix
+    // `yaml: `.
     let prefix = |why: &str| if why.starts_with("json: ") { "" } else { "yaml: " };
     first(body).map_err(|why| format!("{CONVERSION}{}{why}", prefix(&why)))
 }
@@ -43,7 +45,7 @@ fn first(body: &[u8]) -> Yaml {
     YamlDocuments::new(&text).next().unwrap_or(Ok((JsonNode::Null, Vec::new())))
 }
 
-/// Decodes a UTF-8 file, or a UTF-16 file with a byte order mark. The returned text has no byte order mark.
+/// Decodes a UTF-8 file, or a UTF-16 file with a byte order mark. The byte order mark is removed.
 pub(super) fn text(bytes: &[u8]) -> Result<Cow<'_, str>, &'static str> {
     let unit: fn([u8; 2]) -> u16 = match bytes {
         [0xff, 0xfe, ..] => u16::from_le_bytes,
@@ -95,21 +97,21 @@ struct YamlReader<'p, 'a> {
     events: &'p mut Parser<'a>,
     /// Maps each anchor to its node. `None` means that the node is too large to be copied.
     anchors: HashMap<String, Option<Anchored>>,
-    /// The anchors of nodes that have not ended yet.
+    /// The anchors of nodes that are still being read.
     open: HashSet<String>,
-    /// The total number of bytes that aliases may still copy.
+    /// The remaining number of bytes that aliases may copy.
     copies: usize,
     findings: Vec<StrictFinding>,
     /// The keys of the last map that was read or copied, with their lines.
     places: Vec<KeyMark>,
-    /// The text for a value that JSON cannot represent, as in Go's error message.
+    /// A value that JSON cannot represent, as in Go's error message.
     unsupported: Option<&'static str>,
 }
 
-/// A key and its line, for a finding about a duplicate key.
+/// The text and line of a key for a finding about a duplicate key.
 #[derive(Clone)]
 struct KeyMark {
-    /// The key, as Go's error message shows it.
+    /// The key, as in Go's error message.
     shown: String,
     /// The line of the value.
     line: usize,
@@ -123,7 +125,7 @@ struct YamlMembers {
 }
 
 impl YamlMembers {
-    /// Sets the value of a key. If the key already has a value, replaces it and returns a finding.
+    /// Sets the value of a key. If the key already exists, replaces its value and returns a finding.
     fn set(&mut self, key: String, node: JsonNode, place: KeyMark) -> Option<StrictFinding> {
         let Some(&at) = self.by_key.get(&key) else {
             self.by_key.insert(key.clone(), self.members.len());
@@ -137,7 +139,7 @@ impl YamlMembers {
     }
 }
 
-/// A map that a `<<` key merges into another map: its members, and the key and line of each member.
+/// A map to merge into another map with a `<<` key: its members, and the key and line of each member.
 type MergeSource = (Vec<(String, JsonNode)>, Vec<KeyMark>);
 
 struct Anchored {
@@ -155,8 +157,8 @@ impl<'p, 'a> YamlReader<'p, 'a> {
 
     fn document(mut self) -> Yaml {
         let read = self.event().and_then(|(event, _)| self.node(event, DEEPEST));
-        // Go parses the whole document before it decodes values, so a later syntax error
-        // takes precedence. Parsing stops early only if the document exceeds a limit.
+        // Go parses the whole document before decoding values, so a later syntax error takes precedence. Parsing stops
+        // early only if the document exceeds a limit.
         let at_limit = read.as_ref().is_err_and(|why| *why == too_deep() || why == EXCESSIVE);
         while !at_limit && !matches!(self.events.next()?, (YamlEvent::DocumentEnd | YamlEvent::StreamEnd, _)) {}
         let node = read?;
@@ -171,7 +173,7 @@ impl<'p, 'a> YamlReader<'p, 'a> {
         Ok((event, mark.line + 1))
     }
 
-    /// Reads the node that begins with `event`. `levels_left` is the number of allowed further nesting levels.
+    /// Reads the node that starts with `event`. `levels_left` is the number of allowed further nesting levels.
     fn node(&mut self, event: YamlEvent, levels_left: usize) -> Result<JsonNode, String> {
         let (node, anchor) = match event {
             YamlEvent::Alias(anchor) => return self.copy(&anchor, levels_left),

@@ -12,20 +12,20 @@ use crate::finding::StrictFinding;
 
 /// The maximum number of operations in a patch.
 const MAX_OPERATIONS: usize = 10_000;
-/// The maximum number of bytes that a patch copies.
+/// The maximum number of bytes that a patch may copy.
 const MAX_COPIED: usize = 3 * 1024 * 1024;
-/// The maximum number of inserted values, including nested values. To check the depth limit, each insertion visits all
-/// nested values. Without this limit, a patch that moves a large value back and forth would take minutes.
+/// The maximum number of inserted values, including nested values. Each insertion visits all nested values to check the
+/// depth limit, so without this limit, a patch that moves a large value repeatedly could take minutes.
 const MAX_PLACED: usize = 10_000_000;
 /// The maximum number of list items that a patch may shift. Inserting or removing an item shifts all following items.
 const MAX_SHIFTED: usize = 100_000_000;
 
-/// A JSON patch, whose operations are applied in order. Applying fails if the operations copy
-/// more than 3 MiB in total, or if a value would be nested in more than 127 lists and objects.
+/// A JSON patch. The operations are applied in order. Applying a patch fails if it copies more than 3 MiB in total, or
+/// if it would nest a value in more than 127 lists and objects.
 #[derive(Clone, Debug)]
 pub struct JsonPatch {
     operations: Vec<PatchOperation>,
-    /// Whether every `test` operation with the value null fails.
+    /// Whether each `test` operation with the value null fails.
     null_differs: bool,
     findings: Vec<StrictFinding>,
     text: String,
@@ -229,7 +229,7 @@ fn in_context<T>(result: Result<T, PatchError>, context: impl FnOnce(String) -> 
     })
 }
 
-/// The counts that the patch's cost limits restrict.
+/// The counters for the cost limits of a patch.
 #[derive(Default)]
 struct Effort {
     copied: usize,
@@ -238,8 +238,8 @@ struct Effort {
 }
 
 impl Effort {
-    /// Counts the values inside `value` before it is inserted at `path`. Fails if
-    /// the patch inserts too many values or the value would be nested too deeply.
+    /// Counts `value` and its nested values before it is inserted at `path`. Fails if the patch inserts too many
+    /// values, or if the value would be nested too deeply.
     fn place(&mut self, path: &str, value: &Json) -> Result<(), PatchError> {
         let above = path.matches('/').count();
         let placed = DEEPEST.checked_sub(above).and_then(|levels_left| self.count(value, levels_left));
@@ -252,7 +252,7 @@ impl Effort {
         })
     }
 
-    /// Counts a value and its nested values. `levels_left` is the number of allowed further nesting levels.
+    /// Counts a value and its nested values. `levels_left` is the remaining number of nesting levels.
     fn count(&mut self, value: &Json, levels_left: usize) -> Option<()> {
         self.placed += 1;
         if self.placed > MAX_PLACED {
@@ -281,7 +281,7 @@ impl Effort {
         Ok(())
     }
 
-    /// Counts a value's bytes before copying it. Fails if the patch copies too many bytes.
+    /// Counts the bytes of a value before it is copied. Fails if the patch copies too many bytes.
     fn copy(&mut self, value: &Json) -> Result<(), PatchError> {
         let copied = pintle_json::to_writer(&mut *self, value);
         copied.map_err(|_| {
@@ -304,8 +304,8 @@ impl io::Write for Effort {
     }
 }
 
-/// Returns a path's parent object or list and its last segment, or `None` if
-/// the parent does not exist. The text before the first slash is ignored.
+/// Returns the parent object or list of a path and the last segment of the path, or `None` if the parent does not
+/// exist. Text before the first slash is ignored.
 fn parent<'a>(object: &'a mut Json, path: &str) -> Option<(&'a mut Json, String)> {
     let (_, path) = path.split_once('/')?;
     let (above, key) = path.rsplit_once('/').map_or((None, path), |(above, key)| (Some(above), key));
@@ -350,7 +350,7 @@ fn index(part: &str, length: usize) -> Result<usize, PatchError> {
     from_start.ok_or_else(|| inapplicable(format!("Unable to access invalid index: {index}: invalid index referenced")))
 }
 
-/// Returns the value of an object member or a list item, or `None` if the object has no such member.
+/// Returns a member of an object or an item of a list, or `None` if the member is absent.
 fn get<'a>(parent: &'a Json, key: &str) -> Result<Option<&'a Json>, PatchError> {
     match parent {
         Json::Array(items) => Ok(items.get(index(key, items.len())?)),

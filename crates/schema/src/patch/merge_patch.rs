@@ -2,8 +2,8 @@
 
 use pintle_json::Json;
 
-/// Applies a merge patch. A null deletes a member, and a list replaces the old
-/// list. Null members of new objects are dropped, but nulls in lists are kept.
+/// Applies a merge patch. A null deletes a member, and a list replaces the old list. Null members of new objects are
+/// dropped. Nulls in lists are kept.
 pub fn merge(object: &Json, patch: &Json) -> Json {
     let mut merged = object.clone();
     apply(&mut merged, patch);
@@ -32,7 +32,7 @@ fn apply(object: &mut Json, patch: &Json) {
     }
 }
 
-/// Drops the null members of an object and of all nested objects, also inside lists.
+/// Drops the null members of an object and of all nested objects, including objects in lists.
 pub(super) fn drop_nulls(value: &mut Json) {
     match value {
         Json::Object(members) => {

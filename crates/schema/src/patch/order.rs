@@ -5,10 +5,10 @@ use std::collections::hash_map::Entry;
 
 use pintle_json::Json;
 
-/// Orders the merged items by merging two sequences, each of which keeps its order. The first sequence contains the items that the patch or
-/// its `$setElementOrder` names, and the second sequence contains all other items. Each step compares the first remaining items of both
-/// sequences. The item of the second sequence comes next if the live list contains this item before the item of the first sequence.
-/// Otherwise, the item of the first sequence comes next.
+/// Orders the merged items by interleaving two sequences, each in its own order. The first sequence contains the items
+/// listed in the patch or its `$setElementOrder`. The second sequence contains all other items. Each step compares the
+/// first remaining items of the sequences, `a` and `b`. If `b` precedes `a` in the live list, `b` is next. Otherwise,
+/// `a` is next.
 pub(super) fn arrange(merged: Vec<Json>, order: &[Json], live: &[Json], key: Option<&str>) -> Vec<Json> {
     let (ordered, lived) = (Places::new(order, key), Places::new(live, key));
     let (mut named, mut others): (Vec<_>, Vec<_>) = merged.into_iter().partition(|item| ordered.of(item).is_some());
@@ -30,13 +30,13 @@ pub(super) fn arrange(merged: Vec<Json>, order: &[Json], live: &[Json], key: Opt
     }
 }
 
-/// Maps each list item to its index. Equal items have the index of the first such item.
+/// Maps each list item to its index. Equal items share the index of the first one.
 pub(super) struct Places<'a> {
     key: Option<&'a str>,
     places: HashMap<Identity, usize>,
 }
 
-/// A list item's identity: its key field's value as Go prints it, or the whole item if the list has no key.
+/// The identity of a list item: the value of its key field as printed by Go, or the whole item if the list has no key.
 #[derive(PartialEq, Eq, Hash)]
 pub(super) enum Identity {
     Key(String),
@@ -56,7 +56,7 @@ impl<'a> Places<'a> {
         self.places.get(&identity(item, self.key)?).copied()
     }
 
-    /// Records an item's index. Returns `false` if an equal item was already recorded.
+    /// Records an item's index. Returns `false` if an equal item has been recorded before.
     pub(super) fn insert(&mut self, item: &Json, at: usize) -> bool {
         let Some(identity) = identity(item, self.key) else { return true };
         match self.places.entry(identity) {
@@ -69,7 +69,8 @@ impl<'a> Places<'a> {
     }
 }
 
-/// Returns a list item's identity, or `None` if the item lacks the key field. An item without the key field equals no other item.
+/// Returns the identity of a list item, or `None` if the key field is absent. An item without the key field is
+/// different from all other items.
 pub(super) fn identity(item: &Json, key: Option<&str>) -> Option<Identity> {
     Some(match key {
         Some(key) => Identity::Key(super::go_text(item.get(key)?)),

@@ -1,11 +1,12 @@
-//! Finds type errors in a strategic merge patch's result. The messages are the same as when Go converts a map to a typed object.
+//! Finds type errors in the result of a strategic merge patch. The error messages are the same as when Go converts a
+//! map to a typed object.
 
 use pintle_json::Json;
 
 use crate::types::{Scalar, Type};
 
-/// Returns an error for the first nested value that does not fit its type.
-/// Types that implement `Unmarshaler` in Go, such as times, are not checked.
+/// Returns an error for the first nested value that does not match its type. Types that implement `Unmarshaler` in Go,
+/// such as times, are not checked.
 pub(super) fn misfit(value: &Json, ty: &Type) -> Option<String> {
     match (ty, value) {
         (Type::Any | Type::Union(_), _) | (_, Json::Null) => None,
@@ -33,7 +34,8 @@ fn scalar_misfit(scalar: Scalar, found: &Json) -> Option<String> {
     let found = go_type(found);
     match (expected, found) {
         ("string", "string") | ("bool", "bool") | ("int32" | "int64", "int64") => None,
-        // Go would store a number in a string field as a character, and truncate a float in an integer field. Return an error instead.
+        // Go would convert a number in a string field to a character, and truncate a float in an integer field. Return
+        // an error instead.
         ("string", "int64") | ("int32" | "int64", "float64") => Some(format!("cannot convert {found} to {expected}")),
         _ => Some(format!("unrecognized type: {expected}")),
     }

@@ -1,4 +1,4 @@
-//! Applies strategic merge patches and executes their directives.
+//! Applies strategic merge patches and their directives.
 
 use std::collections::HashSet;
 
@@ -15,12 +15,12 @@ const RETAIN_KEYS: &str = "$retainKeys";
 const DELETE: &str = "$deleteFromPrimitiveList/";
 const ORDER: &str = "$setElementOrder/";
 
-/// Applies a strategic merge patch and merges maps. Depending on the schema, a list in the patch replaces the object's
-/// list or is merged with the object's list by key.
+/// Applies a strategic merge patch. Maps are merged. Depending on the schema, a list in the patch replaces the list in
+/// the object or is merged with it by key.
 ///
 /// # Errors
 ///
-/// Fails if a directive is invalid or an item of a keyed list has no key.
+/// Fails if a directive is invalid, or if an item of a keyed list has no key.
 pub fn strategic(object: &Json, patch: &Json, schema: &Schema) -> Result<Json, PatchError> {
     let (Json::Object(object), Json::Object(patch)) = (object, patch) else { return Ok(patch.clone()) };
     merge_map(object.clone(), patch.clone(), Some(schema.root())).map(Json::Object)
@@ -131,7 +131,7 @@ fn merge_list(live: Vec<Json>, patch: Vec<Json>, field: &Field, deletes: bool) -
     Ok(arrange(merged, &patch, &live, Some(key)))
 }
 
-/// Executes the `$patch` directives in a list's items, and removes these items from the patch.
+/// Applies the `$patch` directives in the items of a list, and removes these items from the patch.
 fn apply_directives(mut live: Vec<Json>, patch: Vec<Json>, key: &str) -> Result<(Vec<Json>, Vec<Json>), PatchError> {
     let mut rest = Vec::with_capacity(patch.len());
     let mut deleted = Vec::new();
@@ -155,7 +155,7 @@ fn apply_directives(mut live: Vec<Json>, patch: Vec<Json>, key: &str) -> Result<
     Ok(if replace { (rest, Vec::new()) } else { (live, rest) })
 }
 
-/// Merges each list that has a `$setElementOrder` in the patch, and removes these lists from the patch.
+/// Merges the lists with a `$setElementOrder` directive, and removes them from the patch.
 fn merge_ordered(live: &mut Map, patch: &mut Map, ty: Option<&Type>) -> Result<(), PatchError> {
     let names: Vec<String> = patch.keys().filter_map(|name| name.strip_prefix(ORDER)).map(Into::into).collect();
     for name in names {
@@ -193,7 +193,7 @@ fn merge_ordered(live: &mut Map, patch: &mut Map, ty: Option<&Type>) -> Result<(
     Ok(())
 }
 
-/// Checks that `$setElementOrder` contains all items that the patch adds or changes, in the patch's order.
+/// Checks that `$setElementOrder` contains all items that the patch adds or changes, in the same order.
 fn check_order(patch: &[Json], order: &[Json], key: Option<&str>) -> Result<(), PatchError> {
     let deleted = |item: &Json| item[PATCH].as_str() == Some("delete");
     let kept = patch.iter().filter(|item| key.is_none() || !deleted(item));
@@ -215,7 +215,7 @@ fn check_order(patch: &[Json], order: &[Json], key: Option<&str>) -> Result<(), 
     }
 }
 
-/// Drops the fields that the `$retainKeys` directive does not name.
+/// Drops all fields that are not listed in the `$retainKeys` directive.
 fn retain_keys(live: &mut Map, patch: &mut Map) -> Result<(), PatchError> {
     let Some(keys) = patch.remove(RETAIN_KEYS) else { return Ok(()) };
     let bad = || PatchError::BadRequest("invalid patch format of retainKeys".into());

@@ -1,4 +1,5 @@
-//! The envelopes of protobuf bodies, which contain an object's version and kind, and the frames of protobuf watch events.
+//! The envelopes of protobuf bodies and the frames of protobuf watch events. An envelope contains the version and kind
+//! of an object.
 
 use std::sync::Arc;
 
@@ -13,7 +14,7 @@ use crate::Schema;
 /// The magic bytes at the start of every protobuf body.
 pub(super) const MAGIC: &[u8] = b"k8s\0";
 
-/// The last bytes of the envelope: an empty content encoding and an empty content type, which no reader uses.
+/// The last bytes of the envelope: an empty content encoding and an empty content type, which readers ignore.
 const END: [u8; 4] = [0x1a, 0, 0x22, 0];
 
 /// An encoded object with the version and kind from its envelope.
@@ -21,7 +22,7 @@ const END: [u8; 4] = [0x1a, 0, 0x22, 0];
 pub struct Enveloped {
     /// The version in the form `version` or `group/version`.
     pub api_version: String,
-    /// The object's kind, such as `Pod`.
+    /// The kind of the object, such as `Pod`.
     pub kind: String,
     /// The encoded object, without its `apiVersion` and `kind`.
     pub message: Arc<[u8]>,
@@ -32,7 +33,7 @@ impl Enveloped {
     ///
     /// # Errors
     ///
-    /// Fails if the kind is not built in or the document does not match the kind's schema.
+    /// Fails if the kind is not built in, or if the document does not match the schema of the kind.
     pub fn document(document: &Json) -> Result<Self, Error> {
         let member_text = |name: &str| document[name].text("");
         let (api_version, kind) = (member_text("apiVersion"), member_text("kind"));
@@ -44,7 +45,7 @@ impl Enveloped {
         Ok(Self { api_version: api_version.into(), kind: kind.into(), message })
     }
 
-    /// Returns the whole body: magic bytes and envelope.
+    /// Returns the whole body: the magic bytes and the envelope.
     pub fn body(&self) -> Vec<u8> {
         let mut body = begin(&self.api_version, &self.kind, self.message.len());
         body.extend_from_slice(&self.message);
@@ -52,7 +53,8 @@ impl Enveloped {
         body
     }
 
-    /// Returns a watch event's frame. The frame consists of a four-byte length and a message with the event type and the encoded object.
+    /// Returns a watch event's frame. A frame consists of a four-byte length and a message with the event type and the
+    /// encoded object.
     pub fn frame(&self, event: &str) -> Vec<u8> {
         let head = begin(&self.api_version, &self.kind, self.message.len());
         let mut object = Vec::new();
@@ -70,10 +72,10 @@ impl Enveloped {
     }
 }
 
-/// The size of the length field at the start of a frame, in bytes. The field contains the length of the frame's message.
+/// The size of the length field at the start of a frame, in bytes. It contains the length of the message in the frame.
 pub const LENGTH: usize = 4;
 
-/// Returns the bytes before the object in a body. `message` is the length of the encoded object.
+/// Returns the bytes that precede the object in a body. `message` is the length of the encoded object.
 fn begin(api_version: &str, kind: &str, message: usize) -> Vec<u8> {
     let mut head = MAGIC.to_vec();
     nested(1, &mut head, |to| {
@@ -84,7 +86,7 @@ fn begin(api_version: &str, kind: &str, message: usize) -> Vec<u8> {
     head
 }
 
-/// The envelope of a list. The first bytes of the envelope depend on the total length of all items.
+/// The envelope of a list. The first bytes of the envelope contain the total length of all items.
 #[derive(Debug)]
 pub struct ListEnvelope {
     metadata: Vec<u8>,
@@ -92,11 +94,11 @@ pub struct ListEnvelope {
 }
 
 impl ListEnvelope {
-    /// Creates the envelope of a list with this `metadata`.
+    /// Creates the envelope of a list with the given metadata.
     ///
     /// # Errors
     ///
-    /// Fails if `metadata` is not the metadata of a list.
+    /// Fails if `metadata` is not valid metadata of a list.
     pub fn new(metadata: &Json) -> Result<Self, Error> {
         let metadata = message(&crate::named("meta.ListMeta"), &serde_json::to_vec(metadata)?)?;
         let mut first = Vec::new();
@@ -104,14 +106,14 @@ impl ListEnvelope {
         Ok(Self { length: first.len(), metadata: first })
     }
 
-    /// Adds an item's length to the total length. The caller writes the item later.
+    /// Adds the length of an item to the total length. The caller writes the item later.
     pub fn announce(&mut self, item: &[u8]) {
         let mut head = Vec::new();
         length(2, item.len(), &mut head);
         self.length += head.len() + item.len();
     }
 
-    /// Returns the bytes to write before the list's items.
+    /// Returns the bytes to write before the items of the list.
     pub fn begin(self, api_version: &str, kind: &str) -> Vec<u8> {
         let mut head = begin(api_version, kind, self.length);
         head.extend_from_slice(&self.metadata);
@@ -123,6 +125,6 @@ impl ListEnvelope {
         bytes(2, item, to);
     }
 
-    /// The bytes to write after the list's items.
+    /// The bytes to write after the items of the list.
     pub const END: [u8; 4] = END;
 }

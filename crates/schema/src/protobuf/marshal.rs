@@ -1,7 +1,7 @@
 //! Encodes JSON objects as protobuf.
 //!
-//! The result equals Go's encoding byte for byte. Fields are sorted by number, and map entries
-//! by key. A field that is not a pointer in Go is always encoded, even if it is empty.
+//! The result is byte-for-byte identical to Go's encoding. Fields are sorted by number, and map entries are sorted by
+//! key. Fields that are not pointers in Go are always encoded, even if they are empty.
 
 use std::fmt;
 use std::ops::Range;
@@ -23,7 +23,7 @@ use crate::types::{Field, MapType, Scalar, Struct, Type, Union};
 ///
 /// # Errors
 ///
-/// Fails if a value does not have its field's type.
+/// Fails if a value does not match the type of its field.
 pub fn message(ty: &Type, json: &[u8]) -> Result<Vec<u8>, Error> {
     let Type::Struct { struct_type, .. } = ty else { return Err(Error::custom("only structs are messages")) };
     let mut to = Vec::new();
@@ -31,7 +31,7 @@ pub fn message(ty: &Type, json: &[u8]) -> Result<Vec<u8>, Error> {
     Ok(to)
 }
 
-/// Encodes the fields of a struct, without the tag and length that precede a nested message.
+/// Encodes the fields of a struct without the tag and length of a nested message.
 struct MessageWriter<'a> {
     struct_type: &'a Struct,
     to: &'a mut Vec<u8>,
@@ -44,7 +44,7 @@ impl<'de> Visitor<'de> for MessageWriter<'_> {
         write!(f, "a {}", self.struct_type.name)
     }
 
-    /// Encodes the fields in input order, and sorts the encoded fields afterwards.
+    /// Encodes the fields in input order, and then sorts the encoded fields.
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<(), A::Error> {
         let mut fields = Vec::new();
         let mut places = vec![0..0; self.struct_type.fields.len()];
@@ -67,7 +67,7 @@ impl<'de> Visitor<'de> for MessageWriter<'_> {
     }
 }
 
-/// A struct's encoded fields, with the byte range of each field.
+/// The encoded fields of a struct, with the byte range of each field.
 struct Encoded<'a> {
     struct_type: &'a Struct,
     fields: Vec<u8>,
@@ -79,8 +79,8 @@ impl Encoded<'_> {
         Encoded { struct_type, fields: Vec::new(), places: Vec::new() }
     }
 
-    /// Appends the encoded fields with the indices `these`. The protobuf paths of all these fields begin with the same `depth` numbers. In
-    /// protobuf, the fields of an embedded Go struct form a separate message.
+    /// Appends the encoded fields with the indices `these`. The protobuf paths of these fields share the first `depth`
+    /// numbers. In protobuf, the fields of an embedded Go struct form a separate message.
     fn write(&self, these: &[usize], depth: usize, to: &mut Vec<u8>) {
         let number = |at: usize| self.struct_type.fields[at].number[depth];
         for group in these.chunk_by(|&a, &b| number(a) == number(b)) {
@@ -97,7 +97,7 @@ impl Encoded<'_> {
     }
 }
 
-/// Appends Go's encoding of a field without a value.
+/// Appends Go's encoding of an unset field.
 fn absent(field: &Field, to: &mut Vec<u8>) {
     if let Some(&number) = field.number.last().filter(|_| !field.pointer) {
         zero(number, &field.ty, to);
@@ -164,14 +164,14 @@ impl Put<'_> {
         E::invalid_type(found, self)
     }
 
-    /// Encodes map entries as messages, in which the key is field 1 and the value is field 2.
+    /// Encodes map entries as messages with the key in field 1 and the value in field 2.
     fn entries<'de, A: MapAccess<'de>>(self, map_type: &MapType, mut map: A) -> Result<(), A::Error> {
         let (mut entries, mut places) = (Vec::new(), Vec::new());
         while let Some(Name(key)) = map.next_key()? {
             let start = entries.len();
             nested(self.number, &mut entries, |to| {
                 bytes(1, key.as_bytes(), to);
-                // A map entry cannot have a repeated field as its value, so a message wraps each list.
+                // The value of a map entry cannot be a repeated field, so each list is wrapped in a message.
                 if let list @ Type::List(_) = &map_type.value {
                     return nested(2, to, |to| map.next_value_seed(Put { number: 1, ty: list, to }));
                 }
@@ -199,7 +199,7 @@ fn items<'de, A: SeqAccess<'de>>(number: u32, ty: &Type, to: &mut Vec<u8>, mut s
         if seq.next_element_seed(Put { number, ty, to })?.is_none() {
             return Ok(());
         }
-        // protobuf cannot encode a null item. Encode the type's zero value instead.
+        // protobuf cannot encode a null item. Encode the zero value of the type instead.
         if to.len() == start {
             zero(number, ty, to);
         }
@@ -308,7 +308,7 @@ impl Put<'_> {
                 let map_type = map_type.clone();
                 self.entries(&map_type, map)
             }
-            // A union is a message with one field for each case.
+            // A union is a message with one field per alternative.
             Type::Union(union) => nested(self.number, self.to, |to| {
                 let schema = crate::named("apiextensions.JSONSchemaProps");
                 if *union == Union::Bool {

@@ -1,4 +1,4 @@
-//! Compares protobuf bodies from client-go 0.36 with JSON, and encodes and decodes random objects.
+//! Compares protobuf bodies from client-go 0.36 to JSON, and encodes and decodes random objects.
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -12,7 +12,7 @@ use crate::{DEEPEST, Scalar, Schema, Type, Union};
 
 const EXPECTED: (&str, &str) = ("v1", "ConfigMap");
 
-/// Checks that Go's bytes decode to the object, and that the object encodes to the same bytes.
+/// Checks that Go's bytes decode to the object, and that the object is encoded to the same bytes.
 #[track_caller]
 fn check(body: &str, object: Json) {
     let body = STANDARD.decode(body).unwrap();
@@ -147,7 +147,7 @@ fn list_and_watch_frame_have_the_right_length() {
     let mut whole = list.begin("v1", "ConfigMapList");
     items.iter().for_each(|item| ListEnvelope::item(item, &mut whole));
     whole.extend(ListEnvelope::END);
-    // The list's message must end directly before the last bytes of the envelope.
+    // The message of the list must end directly before the last bytes of the envelope.
     let message = whole.windows(10).position(|part| part == b"\x0a\x07\x0a\x00\x12\x017\x1a\x00\x12").unwrap();
     let length = whole.len() - ListEnvelope::END.len() - message;
     assert_eq!(whole[message - 3], 0x12);
@@ -181,7 +181,7 @@ fn repeated_message_is_merged_and_empty_field_clears() {
     let second =
         json!({"metadata": {"labels": {"c": "d"}}, "spec": {"nodeName": "x", "securityContext": {"runAsGroup": 2}}});
     let read = normalised(merged(&[first, second]));
-    // Go always encodes fields that are not pointers, even if they are empty.
+    // Go encodes fields that are not pointers even if they are empty.
     assert_eq!(read["metadata"], json!({"labels": {"a": "b", "c": "d"}}));
     assert_eq!(
         read["spec"],
@@ -196,7 +196,7 @@ fn normalised(object: Json) -> Json {
     schema.read(object).unwrap().object
 }
 
-/// Generates a random value that can be any variant of the type.
+/// Generates a random value of the type.
 fn sample(random: &mut fastrand::Rng, ty: &Type, depth: usize) -> Json {
     const TEXTS: [&str; 6] = [
         "",
@@ -214,7 +214,7 @@ fn sample(random: &mut fastrand::Rng, ty: &Type, depth: usize) -> Json {
     let schema = || crate::named("apiextensions.JSONSchemaProps");
     let many = |random: &mut fastrand::Rng| 1 + random.usize(..2);
     match ty {
-        // In protobuf, an empty list equals an absent list.
+        // protobuf does not distinguish an empty list from an absent list.
         Type::List(_) | Type::Map(_) if depth == 0 => Json::Null,
         Type::Scalar(scalar) => match scalar {
             Scalar::String => (*random.choice(&TEXTS).unwrap()).into(),
@@ -242,8 +242,8 @@ fn sample(random: &mut fastrand::Rng, ty: &Type, depth: usize) -> Json {
                 .into()
         }
         Type::Struct { struct_type, .. } => {
-            // Generate about half of the fields, and fewer at deeper levels,
-            // because a JSON schema has a dozen fields that are JSON schemas again.
+            // Generate about half of the fields, and fewer at deeper levels, because a JSON schema has a dozen fields
+            // that contain JSON schemas.
             let often = [0.0, 0.1, 0.15, 0.2, 0.3, 0.5, 0.5][depth];
             let fields = struct_type.fields.iter().filter(|field| !field.number.is_empty());
             let there: Vec<_> = fields.filter(|_| random.f64() < often).collect();
@@ -277,7 +277,7 @@ fn messages_and_embedded_json_have_the_nesting_limit() {
         let (api_version, kind) = ("apiextensions.k8s.io/v1".into(), "CustomResourceDefinition".into());
         decode(&Enveloped { api_version, kind, message }.body(), EXPECTED)
     };
-    // The schema is nested inside the object, its spec, the list of versions and a version, so it is at the fifth level.
+    // The schema is at the fifth level, below the object, its spec, the list of versions and a version.
     let around = 5;
     let nots = |levels: usize| definition(&vec!["not"; levels - 1], Vec::new());
     let lists = |levels: usize| {
@@ -293,7 +293,7 @@ fn messages_and_embedded_json_have_the_nesting_limit() {
     }
 }
 
-/// Wraps `inner` in nested messages, one for each field name.
+/// Wraps `inner` in nested messages, one per field name.
 fn nested_in(ty: &Type, names: &[&str], inner: Vec<u8>) -> Vec<u8> {
     let ty = if let Type::List(list) = ty { &list.item } else { ty };
     let [name, names @ ..] = names else { return inner };

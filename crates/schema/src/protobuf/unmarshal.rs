@@ -11,8 +11,9 @@ use super::wire::{WireFields, WireValue};
 use crate::types::{Field, Scalar, Struct, Type, Union};
 use crate::{DEEPEST, Schema};
 
-/// Decodes a protobuf body and returns the object with its `apiVersion` and `kind`. If the body lacks the version or the kind, the caller's
-/// version or kind applies. If the body is invalid, returns the message for the error response.
+/// Decodes a protobuf body and returns the object with its `apiVersion` and `kind`. If the body does not contain a
+/// version or a kind, the given version or kind is used. If the body is invalid, returns the message for the error
+/// response.
 pub fn decode(body: &[u8], (version, kind_of): (&str, &str)) -> Result<Json, String> {
     let envelope = body.strip_prefix(MAGIC).ok_or("the body does not begin with the magic bytes of protobuf")?;
     if envelope.is_empty() {
@@ -39,7 +40,7 @@ pub fn decode(body: &[u8], (version, kind_of): (&str, &str)) -> Result<Json, Str
             expected.clone_into(named);
         }
     }
-    // Clients may send delete options with the group and version of the deleted object as `apiVersion`.
+    // The `apiVersion` of DeleteOptions can be the version of the deleted object.
     let version = if kind == "DeleteOptions" { "v1" } else { &api_version };
     let schema = Schema::builtin(version, &kind)
         .ok_or_else(|| format!("no kind {kind:?} is registered for protobuf in version {api_version:?}"))?;
@@ -51,14 +52,14 @@ pub fn decode(body: &[u8], (version, kind_of): (&str, &str)) -> Result<Json, Str
     Ok(Json::Object(object))
 }
 
-/// Reads one message. A nested message can represent an embedded Go struct. In JSON, the fields of such a message belong to the enclosing
-/// object.
+/// Reads one message. A nested message can represent an embedded Go struct, whose fields belong to the enclosing object
+/// in JSON.
 #[derive(Clone, Copy)]
 struct MessageReader<'a> {
     struct_type: &'a Struct,
-    /// The indices of the struct's fields that belong to this message, sorted by field number.
+    /// The indices of the struct fields in this message, sorted by field number.
     fields: &'a [usize],
-    /// The number of enclosing messages whose fields belong to the same JSON object.
+    /// The number of enclosing messages for the same JSON object.
     around: usize,
 }
 
@@ -67,7 +68,7 @@ impl<'a> MessageReader<'a> {
         Self { struct_type, fields: &struct_type.numbered, around: 0 }
     }
 
-    /// Reads the fields into `object`. `levels_left` is the number of allowed further nesting levels.
+    /// Reads the fields into `object`. `levels_left` is the remaining number of nesting levels.
     fn read(self, bytes: &[u8], object: &mut Map, levels_left: usize) -> Result<(), String> {
         for field in WireFields::of(bytes) {
             let (number, content) = field?;
@@ -84,7 +85,7 @@ impl<'a> MessageReader<'a> {
         Ok(())
     }
 
-    /// Returns a reader for the field `number`. If an embedded message has this number, the reader covers its fields.
+    /// Returns a reader for the field `number`, which reads the fields of an embedded message with this number, if any.
     fn numbered(self, number: u32) -> Self {
         let (from, around) = (|at: &usize| self.number(*at)[self.around], self.around + 1);
         let begin = self.fields.partition_point(|at| from(at) < number);
@@ -115,16 +116,16 @@ fn put(field: &Field, content: WireValue<'_>, object: &mut Map, levels_left: usi
         }
         ty => {
             if let (Type::Struct { struct_type, .. }, Some(Json::Object(earlier))) = (ty, object.get_mut(&field.name)) {
-                // A repeated message field is merged into the earlier message.
+                // Merge a message that occurs again into the earlier message.
                 return MessageReader::new(struct_type).read(as_bytes(content)?, earlier, inside(levels_left)?);
             }
             let value = value(content, ty, levels_left)?;
-            // In protobuf, Go writes every field that is not a pointer. In JSON, Go omits some of these fields if they are empty.
+            // Go writes all fields that are not pointers in protobuf, but omits some of them in JSON if they are empty.
             let is_left_out = value.is_null() || (is_zero(&value) && !field.pointer && !field.always);
             match ty {
                 _ if !is_left_out => drop(object.insert(field.name.clone(), value)),
-                // Values of these types are messages with a single field. If the single field is absent, the object keeps the earlier
-                // value.
+                // Values of these types are messages with a single field. If this field is absent, the earlier value is
+                // kept.
                 Type::Any | Type::Scalar(Scalar::Raw | Scalar::Quantity | Scalar::ResourceQuantity) => (),
                 _ => drop(object.remove(&field.name)),
             }
@@ -133,7 +134,7 @@ fn put(field: &Field, content: WireValue<'_>, object: &mut Map, levels_left: usi
     Ok(())
 }
 
-/// Decodes a map entry, in which the key is field 1 and the value is field 2.
+/// Decodes a map entry with the key in field 1 and the value in field 2.
 fn entry(bytes: &[u8], ty: &Type, levels_left: usize) -> Result<(String, Json), String> {
     let (mut key, mut found) = (String::new(), None);
     for field in WireFields::of(bytes) {
@@ -144,7 +145,7 @@ fn entry(bytes: &[u8], ty: &Type, levels_left: usize) -> Result<(String, Json), 
         }
     }
     let value = match (found, ty) {
-        // A map entry cannot have a repeated field as its value, so a message wraps each list.
+        // The value of a map entry cannot be a repeated field, so each list is wrapped in a message.
         (Some(content), Type::List(list)) => {
             let levels_left = inside(levels_left)?;
             let items = WireFields::of(as_bytes(content)?).map(|field| value(field?.1, &list.item, levels_left));
@@ -171,7 +172,7 @@ fn value(content: WireValue<'_>, ty: &Type, levels_left: usize) -> Result<Json, 
     }
 }
 
-/// Decodes a message with a single field of JSON text.
+/// Decodes a message with a single field that contains JSON text.
 fn embedded(content: WireValue<'_>, levels_left: usize) -> Result<Json, String> {
     let raw = part(content, 1)?.map(as_bytes).transpose()?.unwrap_or_default();
     if raw.is_empty() {
@@ -220,7 +221,7 @@ fn scalar_value(content: WireValue<'_>, scalar: Scalar, levels_left: usize) -> R
     })
 }
 
-/// Decodes a union, which is a message with one field for each case.
+/// Decodes a union, which is a message with one field per alternative.
 fn union_value(content: WireValue<'_>, union: Union, levels_left: usize) -> Result<Json, String> {
     let schema = crate::named("apiextensions.JSONSchemaProps");
     let (schema_at, other_at) = if union == Union::Bool { (2, 1) } else { (1, 2) };
@@ -250,7 +251,7 @@ fn timestamp(content: WireValue<'_>) -> Result<Option<Timestamp>, String> {
     Timestamp::new(seconds, nanos).map(Some).map_err(|error| error.to_string())
 }
 
-/// Formats a duration as Go does, such as `1h0m0s`, `1.5s` or `500ms`.
+/// Formats a duration like Go, for example `1h0m0s`, `1.5s` or `500ms`.
 pub(super) fn go_duration(nanoseconds: i64) -> String {
     let sign = if nanoseconds < 0 { "-" } else { "" };
     let all = nanoseconds.unsigned_abs();
@@ -298,7 +299,7 @@ fn as_bytes(content: WireValue<'_>) -> Result<&[u8], String> {
     }
 }
 
-/// Decodes an integer. A negative 32-bit number is encoded with as many bytes as a 64-bit number.
+/// Decodes an integer. Negative 32-bit numbers are encoded as 64-bit numbers.
 fn as_integer(content: WireValue<'_>) -> Result<i64, String> {
     match content {
         WireValue::Varint(bits) => Ok(bits.cast_signed()),

@@ -1,6 +1,6 @@
 //! The fields of the protobuf wire format.
 
-/// Appends an integer field. A negative 32-bit number takes as many bytes as a 64-bit number.
+/// Appends an integer field. Negative 32-bit numbers are encoded as 64-bit numbers.
 pub(super) fn varint(number: u32, value: i64, to: &mut Vec<u8>) {
     tag(number, 0, to);
     digits(value.cast_unsigned(), to);
@@ -25,7 +25,7 @@ pub(super) fn nested<R>(number: u32, to: &mut Vec<u8>, write: impl FnOnce(&mut V
     tag(number, 2, to);
     let start = to.len();
     let written = write(to);
-    // A nested message's length precedes its content, but is known only after the content is written.
+    // The length of a nested message precedes its content, but is known only after the content has been written.
     let end = to.len();
     digits((end - start) as u64, to);
     let digits = to.len() - end;
@@ -37,7 +37,7 @@ fn tag(number: u32, wire_type: u64, to: &mut Vec<u8>) {
     digits(u64::from(number) << 3 | wire_type, to);
 }
 
-/// Appends a varint. Each byte contains seven bits of the number, with the lowest bits first.
+/// Appends a varint. Each byte contains seven bits of the number, starting with the lowest bits.
 fn digits(mut value: u64, to: &mut Vec<u8>) {
     while value >= 0x80 {
         to.push(value as u8 | 0x80);
@@ -55,8 +55,7 @@ pub(super) enum WireValue<'a> {
 }
 
 impl WireValue<'_> {
-    /// Returns the field's wire type. Error messages contain the type instead of the value, because the value can be
-    /// long.
+    /// Returns the field's wire type. Error messages contain the type but not the value, which can be long.
     pub(super) fn wire_type(self) -> &'static str {
         match self {
             Self::Varint(_) => "a varint",
@@ -67,7 +66,7 @@ impl WireValue<'_> {
     }
 }
 
-/// An iterator over a message's fields in byte order. The iterator ends after an error.
+/// An iterator over the fields of a message in wire order. The iterator ends after an error.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct WireFields<'a> {
     rest: &'a [u8],
