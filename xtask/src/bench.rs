@@ -1,45 +1,47 @@
-//! `cargo xtask bench AREA` measures our crates and their peers in the same run and compares the figures.
+//! `cargo xtask bench AREA` compares our crates to peer libraries by measuring them in the same run.
 //!
-//! An *area* ([`Area`]) is a list of *workloads* ([`Workload`]) in its own file, such as [`queue`]. Our
-//! crates and each peer perform a workload. For each of these *sides*, the workload specifies a program:
+//! An *area* ([`Area`]) is a list of *workloads* ([`Workload`]) in its own file, such as [`queue`]. A workload
+//! specifies a program for each *side*, which is our crates or a peer:
 //!
 //! * Our programs are binaries of `crates/bench` ([`Program::Rust`]) or
 //!   examples of other crates ([`Program::Example`]), built with `--release`.
-//! * The kube-rs programs are binaries of `crates/bench/kube` ([`Program::Kube`]), which is
-//!   a separate workspace with its own `Cargo.lock` and is built into `target/bench/kube/`.
-//! * The Go programs are `main` packages in `crates/bench/go/AREA` ([`Program::Go`]).
-//!   Their `go.sum` pins the versions, and they are built into `target/bench/AREA/`.
+//! * The kube-rs programs are binaries of `crates/bench/kube` ([`Program::Kube`]), a separate workspace with its own
+//!   `Cargo.lock`. They are built in `target/bench/kube/`.
+//! * The Go programs are `main` packages in `crates/bench/go/AREA` ([`Program::Go`]). Their versions are pinned in
+//!   `go.sum`. They are built in `target/bench/AREA/`.
 //!
-//! A program runs the workload in its arguments **once**. The last line of its output is JSON:
+//! A program runs the workload named in its arguments **once**. The last line of its output is JSON:
 //!
 //! ```json
 //! {"wall_ns": 1200000, "cpu_ns": 1100000, "allocations": 12, "peak_bytes": 4096, "operations": 1000, "adds": 1000, "gets": 1000,
 //!  "figures": {"us, p99 of hand-off": 17.5}}
 //! ```
 //!
-//! All figures describe only the measured part of the program:
+//! All figures cover only the measured part of the program:
 //!
 //! * `wall_ns` is the wall time.
 //! * `cpu_ns` is the CPU time of all threads.
 //! * `allocations` is the number of heap allocations.
 //! * `peak_bytes` is the peak resident memory minus the resident memory at the start.
 //! * `operations` is the number of operations.
-//! * `adds` and `gets` are the numbers of keys that were added to a queue and received from it.
-//! * `figures` contains other values, by unit ([`Measure::Figure`]).
+//! * `adds` and `gets` are the numbers of keys that were added to a queue and returned by it.
+//! * `figures` contains other values, keyed by unit ([`Measure::Figure`]).
 //!
-//! A program omits a figure that it cannot measure. Rows that need this figure then have an empty cell.
+//! A program omits figures that it cannot measure. The cells for these figures are empty.
 //!
 //! A program that needs a server receives the argument `--server URL` ([`Around::Pods`]) or `--server KUBECONFIG`
-//! ([`Around::Cluster`], [`Around::Maps`], [`Around::Rest`]). All sides use the same server. If the workload compares servers
-//! ([`Around::Servers`]), each side has its own server, and the argument `--processes ID,ID` contains its process ids.
+//! ([`Around::Cluster`], [`Around::Maps`], [`Around::Rest`]). All sides share a server, except in workloads that
+//! compare servers ([`Around::Servers`]). In these workloads, each side has its own server, and the argument
+//! `--processes ID,ID` contains the process ids of the server.
 //!
-//! The programs of a workload run alternately (ours, peer, ours, peer, …), so that other programs on the machine affect all sides.
-//! For published figures, each side runs at least [`Workload::runs`] times. The table has a row with the median of each side for
-//! each [`Measure`]. The *ratio* compares our side with the best peer: 2.0 means half the cost, and 0.5 means double the cost. If
-//! a tool such as `go` is missing or a peer cannot be built, the peer's column is empty and the output contains the reason.
+//! The programs of a workload run alternately (ours, peer, ours, peer, …), so other load on the machine affects all
+//! sides. For published figures, each side runs at least [`Workload::runs`] times. The table has one row per
+//! [`Measure`] with the median of each side. The *ratio* compares our side to the best peer: 2.0 means half the cost,
+//! and 0.5 means double the cost. If a tool such as `go` is missing, or a peer cannot be built, the column of the peer
+//! is empty and the reason is printed.
 //!
-//! All published figures on a page belong to the same commit. Therefore, `--docs` requires
-//! an idle machine, and a clean working tree that does not change during the measurement.
+//! All published figures on a page are from the same commit. Therefore, `--docs` requires a clean working tree that
+//! does not change during the measurement. It also requires an idle machine.
 
 mod apiserver;
 mod build;
@@ -68,36 +70,38 @@ const AREAS: &[&Area] =
     &[&queue::AREA, &cache::AREA, &election::AREA, &rest::AREA, &controller::AREA, &apiserver::AREA, &cel::AREA];
 
 pub(crate) struct Area {
-    /// The name on the command line. The folder of the Go programs and the files of the page have the same name.
+    /// The name on the command line, which is also the name of the folder with the Go programs and of the published
+    /// files.
     pub(crate) name: &'static str,
-    /// A sentence that the page shows above the table.
+    /// The sentence above the table on the published page.
     pub(crate) about: &'static str,
     pub(crate) workloads: &'static [Workload],
 }
 
 pub(crate) struct Workload {
-    /// The text in the first column of the table. The text must be unique in the area.
+    /// The text in the first column of the table. Must be unique within the area.
     pub(crate) name: &'static str,
-    /// The variants of our side. The workload's name describes the first variant.
+    /// The variants of our side. The name of the workload describes the first variant.
     pub(crate) ours: &'static [Variant],
     pub(crate) peers: &'static [(&'static str, Run)],
     pub(crate) around: Around,
-    /// The number of runs per side for published figures: [`RUNS`] for short workloads, and less for long workloads.
+    /// The number of runs per side for published figures: [`RUNS`] for short workloads, and fewer for long workloads.
     pub(crate) runs: usize,
 }
 
-/// The server that a workload's programs use, or the CPU limit of the programs.
+/// The server or the CPU limit for the programs of a workload.
 #[derive(Clone, Copy)]
 pub(crate) enum Around {
     Nothing,
-    /// A control group with this limit on CPUs.
+    /// A cgroup with this CPU limit.
     Quota(f64),
-    /// A load server with this number of pods, which all sides share.
+    /// A load server with this number of pods, shared by all sides.
     Pods(usize),
     Cluster,
     /// A new embedded API server with this number of ConfigMaps.
     Maps(usize),
-    /// A new API server for each side and each run: a real server for the peer [`REAL`], and an embedded server for our side.
+    /// A new API server for each side and run: a real server for the peer [`REAL`], and an embedded server for our
+    /// side.
     Servers,
     /// A server that always sends the same small responses.
     Rest,
@@ -106,7 +110,7 @@ pub(crate) enum Around {
 /// The peer that runs our client programs on a real kube-apiserver with etcd.
 pub(crate) const REAL: &str = "kube-apiserver";
 
-/// A way in which our side runs a workload.
+/// A configuration of our side for a workload.
 pub(crate) struct Variant {
     /// How the variant differs from the first variant. Empty for the first variant.
     pub(crate) name: &'static str,
@@ -116,7 +120,7 @@ pub(crate) struct Variant {
 
 pub(crate) type Rows = &'static [Row];
 
-/// A table row's measure and goals. A row without goals is only informative.
+/// The measure and the goals of a table row. Rows without goals are informational.
 pub(crate) type Row = (Measure, &'static [Goal]);
 
 /// A command that runs a workload once and prints its [`Sample`](sample::Sample).
@@ -134,7 +138,7 @@ pub(crate) enum Program {
     Go(&'static str),
 }
 
-/// A value that is computed from the figures of one side.
+/// A value computed from the figures of one side.
 #[derive(Clone, Copy, PartialEq, Eq)]
 #[allow(dead_code, reason = "an area does not use every measure")]
 pub(crate) enum Measure {
@@ -145,11 +149,12 @@ pub(crate) enum Measure {
     BytesPerOp,
     PeakBytes,
     OpsPerSecond,
-    /// A figure with this unit. Larger figures are better for units that end with `/s`, and smaller figures for all other units.
+    /// A figure with this unit. For units that end with `/s`, larger figures are better. For all other units, smaller
+    /// figures are better.
     Figure(&'static str),
 }
 
-/// A row's goal: a limit for our value, or for the ratio to a peer.
+/// The goal of a row: a limit for our value, or for the ratio to a peer.
 #[derive(Clone, Copy, PartialEq)]
 #[allow(dead_code, reason = "an area does not use every kind of goal")]
 pub(crate) enum Goal {
@@ -160,7 +165,7 @@ pub(crate) enum Goal {
     AtLeast(f64),
 }
 
-/// The number of runs for short workloads. Short workloads need many runs, because their figures vary more between runs.
+/// The number of runs for short workloads. They need many runs, because their figures vary more between runs.
 pub(crate) const RUNS: usize = 9;
 
 pub(crate) fn run(sh: &Shell, flags: &Bench) -> anyhow::Result<ExitCode> {

@@ -1,8 +1,7 @@
-//! `cargo xtask ci` runs all checks of the project and prints one line for each step.
+//! `cargo xtask ci` runs all checks of the project and prints one line per step.
 //!
-//! All steps run even if an earlier step fails, so one run reports all problems. For a failing step, the job prints the
-//! output of the step's command and a command line that runs only this step. `target/ci/STEP.log` contains the whole
-//! output of a step.
+//! All steps run even if an earlier step fails, so one run reports all problems. If a step fails, its output is
+//! printed, with a command that runs only this step. The full output of each step is in `target/ci/STEP.log`.
 
 mod checked;
 mod command;
@@ -122,8 +121,8 @@ pub(crate) fn run(sh: &Shell, flags: &Ci) -> anyhow::Result<ExitCode> {
                 let own = sh.clone();
                 parallel.push(scope.spawn(move || step.run(&own)));
             } else {
-                // Show which step runs. A parallel step prints its line at the end, so that the line does not appear
-                // inside another line.
+                // Show which step runs. The line of a parallel step is printed at the end, so it does not interrupt
+                // another line.
                 print!("{:12} ", step.name);
                 std::io::stdout().flush().ok();
                 report.add(step.run(sh));
@@ -157,7 +156,7 @@ impl Report {
                 println!("{step} failed; alone: cargo xtask ci --only {step}\n");
                 match error.downcast::<TestsFailed>() {
                     Ok(error) if error.tests.failed > 0 => self.tests.add(error.tests),
-                    // The step failed without a failed test. Count one failure.
+                    // The step failed, but not because of a test. Count one failure.
                     _ => self.tests.failed += 1,
                 }
                 self.failed.push(step);

@@ -1,12 +1,13 @@
-//! `cargo xtask conformance --clients` runs a controller's scenario with other client libraries on the embedded server.
+//! `cargo xtask conformance --clients` runs a scenario of a controller with other client libraries against the embedded
+//! server.
 //!
-//! Each client is a program that performs the scenario and fails at the first step whose result differs from the result
-//! on a real cluster. The clients are kubectl, client-go (`crates/bench/go/conformance`), Python, JavaScript and Java
+//! Each client is a program that runs the scenario and fails at the first result that differs from a real cluster. The
+//! clients are kubectl, client-go (`crates/bench/go/conformance`), Python, JavaScript and Java
 //! (`crates/conformance/clients`), and kube (`crates/apiserver/examples/kube`).
 //!
-//! A client whose tool is not installed is skipped, and the last output line contains the client's name. With `--all`,
-//! or if `--only` names the client, a skipped client counts as failed. Each tool downloads dependencies to its usual
-//! cache and writes build results to the target folder.
+//! A client is skipped if its tool is not installed. The last line of the output lists the skipped clients. With
+//! `--all`, or if the client is listed in `--only`, a skipped client is treated as failed. Each tool downloads
+//! dependencies to its usual cache and writes build artifacts to the target folder.
 
 use std::fmt;
 use std::io::{BufRead, BufReader};
@@ -27,8 +28,8 @@ const CLIENTS: [Client; 6] = [
     ("fabric8", "mvn", fabric8),
 ];
 
-/// Runs the scenario with all clients, or with the clients in `only`, a list of names separated by commas. If `all` is
-/// set, a skipped client counts as failed.
+/// Runs the scenario with all clients, or with the clients in the comma-separated list `only`. If `all` is set, a
+/// skipped client is treated as failed.
 pub(crate) fn run(sh: &Shell, only: Option<&str>, all: bool) -> anyhow::Result<ExitCode> {
     let wanted: Vec<&str> = only.into_iter().flat_map(|names| names.split(',')).collect();
     if let Some(unknown) = wanted.iter().find(|wanted| !CLIENTS.iter().any(|(name, ..)| name == *wanted)) {
@@ -61,7 +62,7 @@ pub(crate) fn run(sh: &Shell, only: Option<&str>, all: bool) -> anyhow::Result<E
 enum Day {
     Ok,
     Failed(String),
-    /// The client's tool is not installed.
+    /// The tool for the client is not installed.
     NotRun {
         tool: &'static str,
     },
@@ -87,7 +88,7 @@ impl fmt::Display for Day {
     }
 }
 
-/// Returns the last output line: the number of passed clients, and the names of failed and skipped clients.
+/// Returns the last line of the output: the number of passed clients, and the names of failed and skipped clients.
 fn closing(days: &[(&str, Day)]) -> String {
     let names = |of: fn(&Day) -> bool| {
         days.iter().filter(|(_, day)| of(day)).map(|(name, _)| *name).collect::<Vec<_>>().join(", ")
@@ -103,7 +104,7 @@ fn closing(days: &[(&str, Day)]) -> String {
     line
 }
 
-/// The embedded server with TLS, in a separate process. Dropping this value kills the process.
+/// The embedded server with TLS, in a separate process. The process is killed on drop.
 struct Server(Child);
 
 impl Server {
@@ -123,7 +124,7 @@ impl Server {
 
 impl Drop for Server {
     fn drop(&mut self) {
-        // The process may already have ended, so ignore the error.
+        // Ignore the error: the process may already have exited.
         drop(self.0.kill());
         drop(self.0.wait());
     }
@@ -133,7 +134,8 @@ const NOTHING: &str = "";
 
 fn kubectl(sh: &Shell, work: &Path) -> anyhow::Result<()> {
     let file = "crates/conformance/clients/kubectl/manifest.yaml";
-    // Each command has a text that its output must contain. `kubectl diff` prints nothing if there are no differences.
+    // Each command with the text that its output must contain. `kubectl diff` prints nothing if there are no
+    // differences.
     for (arguments, says) in [
         (format!("apply -f {file}"), "deployment.apps/web created"),
         (format!("apply -f {file}"), "deployment.apps/web unchanged"),
@@ -153,7 +155,7 @@ fn kubectl(sh: &Shell, work: &Path) -> anyhow::Result<()> {
         ("patch configmap settings -n kubectl -p {\"data\":{\"colour\":\"red\"}}".into(), "patched"),
         ("wait configmap settings -n kubectl --for=jsonpath={.data.colour}=red --timeout=10s".into(), "condition met"),
         ("create serviceaccount default -n kubectl".into(), "created"),
-        // The base64 form of `{"`. Every JWT starts with this text.
+        // The base64 form of `{"`. All JWTs start with this text.
         ("create token default -n kubectl".into(), "eyJ"),
         ("explain deployment.spec.replicas".into(), "<integer>"),
         ("delete configmap settings -n kubectl".into(), "deleted"),
@@ -204,7 +206,7 @@ fn javascript(sh: &Shell, work: &Path) -> anyhow::Result<()> {
 fn fabric8(sh: &Shell, work: &Path) -> anyhow::Result<()> {
     let folder = work.join("java");
     let _project = sh.push_dir("crates/conformance/clients/java");
-    // Maven writes build results to the target folder.
+    // Maven writes build artifacts to the target folder.
     let run = cmd!(sh, "mvn --quiet --batch-mode -DbuildDirectory={folder} compile exec:java");
     Ok(run.quiet().run()?)
 }

@@ -1,5 +1,5 @@
-//! `cargo xtask conformance` replays recorded cases (`crates/conformance`) against a server. The job can also run the
-//! client's test scenarios or a fleet of electors on a real server.
+//! `cargo xtask conformance` replays recorded cases (`crates/conformance`) against a server. It can also run the
+//! client's test scenarios, or a fleet of electors, against a real server.
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -45,11 +45,11 @@ pub(crate) fn run(sh: &Shell, flags: &Conformance) -> anyhow::Result<ExitCode> {
     }
     let cargo = crate::cargo();
     let replay = cmd!(sh, "{cargo} run --quiet --locked --package pintle-conformance -- {args...}");
-    // The replay program has already printed why it failed.
+    // The replay program has already printed its error.
     Ok(if replay.quiet().run().is_ok() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-/// Sends a folder's manifests to the embedded server and to a real kube-apiserver, and compares the responses.
+/// Sends the manifests in a folder to the embedded server and to a real kube-apiserver, and compares the responses.
 fn compare(sh: &Shell, folder: &Path, flags: &Conformance) -> anyhow::Result<ExitCode> {
     let real = RealServer::start(sh)?;
     let (cargo, url) = (crate::cargo(), real.url());
@@ -62,8 +62,8 @@ fn compare(sh: &Shell, folder: &Path, flags: &Conformance) -> anyhow::Result<Exi
     Ok(if compared.is_ok() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-/// Runs the client crate's test scenarios on a real kube-apiserver. The crate's own tests run the same scenarios on the
-/// embedded server.
+/// Runs the test scenarios of the client against a real kube-apiserver. The tests of the client run the same scenarios
+/// against the embedded server.
 fn client(sh: &Shell) -> anyhow::Result<ExitCode> {
     let real = RealServer::start(sh)?;
     let (cargo, kubeconfig) = (crate::cargo(), real.kubeconfig());
@@ -75,8 +75,8 @@ fn client(sh: &Shell) -> anyhow::Result<ExitCode> {
     Ok(if passed && requested { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-/// Runs processes that contend for a lease (`crates/bench/tests/it/fleet.rs`). As in the fleet's tests, some processes
-/// use this project's elector, and the other processes use client-go's elector.
+/// Runs processes that compete for a lease (`crates/bench/tests/it/fleet.rs`). Half of the processes use client-go's
+/// elector.
 fn fleet(sh: &Shell) -> anyhow::Result<ExitCode> {
     let folder = sh.create_temp_dir()?;
     let mut env: Vec<(&str, PathBuf)> = Vec::new();

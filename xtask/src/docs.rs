@@ -4,12 +4,12 @@ use std::process::ExitCode;
 
 use xshell::{Shell, cmd};
 
-/// cargo's arguments to build the rustdoc site without the internal crates of the workspace.
+/// The cargo arguments to build the rustdoc site without the internal crates of the workspace.
 pub(crate) const SITE: &str = "doc --workspace --exclude pintle-bench --exclude pintle-conformance --exclude xtask --no-deps --all-features --locked";
 
 pub(crate) fn run(sh: &Shell) -> anyhow::Result<ExitCode> {
     let cargo = crate::cargo();
-    // With this flag, the facade crate's documentation includes the pages in `docs/`.
+    // This flag includes the pages in `docs/` in the documentation of the facade crate.
     let _flags = sh.push_env("RUSTDOCFLAGS", "-D warnings --cfg pintle_docs");
     let args = SITE.split(' ');
     cmd!(sh, "{cargo} {args...}").quiet().run()?;

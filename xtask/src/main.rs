@@ -1,8 +1,8 @@
 //! The development jobs of this project. `cargo xtask JOB` runs a job.
 //!
-//! Each job has a file or folder: [`ci`] runs all checks, [`tidy`] checks the repository's own rules,
-//! [`docs`] builds the documentation, [`mod@bench`] compares Pintle with its peers, [`conformance`]
-//! compares the API server with a real one, and [`new_operator`] creates an operator project.
+//! Each job has its own module: [`ci`] runs all checks, [`tidy`] checks the rules of this repository, [`docs`] builds
+//! the documentation, [`mod@bench`] compares Pintle to its peers, [`conformance`] compares the API server to a real
+//! one, and [`new_operator`] creates an operator project.
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "a program that talks to a terminal")]
 
 mod bench;

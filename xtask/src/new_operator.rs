@@ -1,7 +1,7 @@
 //! `cargo xtask new-operator NAME` creates an operator project outside of this workspace.
 //!
-//! The template `crates/pintle/template` is a complete project. A new project is a copy of the template with its own
-//! name and another path to Pintle.
+//! The template `crates/pintle/template` is a complete project. A new project is a copy of the template with a
+//! different name and a different path to Pintle.
 
 use std::fs;
 use std::path::{Component, Path, PathBuf};
@@ -14,12 +14,12 @@ use crate::flags::NewOperator;
 
 const TEMPLATE: &str = "crates/pintle/template";
 const PLACEHOLDER: &str = "website-operator";
-/// The start of the template's dependency on Pintle.
+/// The start of the dependency on Pintle in the template.
 const DEPENDENCY: &str = "pintle = { path = \"..\"";
-/// The maximum length of a project name. The name is also a label value and the name of a Lease.
+/// The maximum length of a project name. The name is also used as a label value and as the name of a Lease.
 const LONGEST: usize = 50;
 
-/// Names that the compiler or cargo rejects, and names of crates that a project uses.
+/// Names that the compiler or cargo rejects, and names of crates that every project uses.
 const TAKEN: &[&str] = &[
     "abstract",
     "alloc",
@@ -108,7 +108,7 @@ pub(crate) fn run(sh: &Shell, flags: &NewOperator) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Writes the project into a folder. The folder must be empty or absent.
+/// Creates the project in a folder, which must be empty or absent.
 pub(crate) fn write(sh: &Shell, name: &str, folder: &Path) -> anyhow::Result<()> {
     check_name(name)?;
     let root = sh.current_dir();
@@ -116,7 +116,7 @@ pub(crate) fn write(sh: &Shell, name: &str, folder: &Path) -> anyhow::Result<()>
         bail!("{} is not empty; choose another --path", folder.display());
     }
     fs::create_dir_all(folder).with_context(|| format!("making {}", folder.display()))?;
-    // cargo removes each `..` from a dependency's path without following symbolic links.
+    // Resolve symbolic links, because cargo removes each `..` from the path of a dependency without following them.
     let folder = &folder.canonicalize()?;
     let pintle = relative(folder, &root.canonicalize()?);
     let template = root.join(TEMPLATE);
@@ -126,16 +126,16 @@ pub(crate) fn write(sh: &Shell, name: &str, folder: &Path) -> anyhow::Result<()>
         fs::create_dir_all(target.parent().unwrap_or(folder))?;
         fs::write(&target, fill(&text, name, &pintle)).with_context(|| format!("writing {}", target.display()))?;
     }
-    // Copy the lock file, so that the project uses the dependency versions with which this repository is tested. cargo
-    // removes unused entries.
+    // Copy the lock file, so the project uses the dependency versions that are tested in this repository. cargo removes
+    // unused entries.
     fs::copy(root.join("Cargo.lock"), folder.join("Cargo.lock"))?;
     let (cargo, manifest) = (crate::cargo(), folder.join("Cargo.toml"));
     cmd!(sh, "{cargo} metadata --quiet --format-version 1 --manifest-path {manifest}").quiet().ignore_stdout().run()?;
     Ok(())
 }
 
-/// Replaces the project's name and both paths to Pintle in a template file. The first path is for builds on this
-/// machine, and the second path is for builds of the container image.
+/// Replaces the project name and the paths to Pintle in a template file. One path is for builds on this machine, and
+/// the other path is for builds of the container image.
 fn fill(text: &str, name: &str, pintle: &Path) -> String {
     let in_image = normal(&Path::new("/src").join(name).join(pintle));
     let (pintle, in_image) = (slashes(pintle), slashes(&in_image));
@@ -146,7 +146,7 @@ fn fill(text: &str, name: &str, pintle: &Path) -> String {
         .replace(&PLACEHOLDER.replace('-', "_"), &name.replace('-', "_"))
 }
 
-/// Checks that `name` is a valid package, Lease and namespace name.
+/// Checks that `name` is a valid name for a package, a Lease and a namespace.
 fn check_name(name: &str) -> anyhow::Result<()> {
     let word = |word: &str| !word.is_empty() && word.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit());
     let is_kebab_case = name.starts_with(|c: char| c.is_ascii_lowercase()) && name.split('-').all(word);
@@ -175,8 +175,7 @@ fn files(folder: &Path) -> anyhow::Result<Vec<PathBuf>> {
     Ok(found)
 }
 
-/// Returns the relative path between two absolute folders. If the folders share only the root, returns an absolute
-/// path.
+/// Returns the relative path between two absolute folders. Returns an absolute path if the folders share only the root.
 fn relative(from: &Path, to: &Path) -> PathBuf {
     let common = from.components().zip(to.components()).take_while(|(left, right)| left == right).count();
     if common <= 1 {

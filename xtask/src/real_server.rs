@@ -1,5 +1,5 @@
-//! Starts a real etcd and kube-apiserver on the loopback interface.
-//! The folder `KUBEBUILDER_ASSETS` must contain both programs.
+//! Starts a real etcd and kube-apiserver on the loopback interface. Both programs must be in the folder
+//! `KUBEBUILDER_ASSETS`.
 
 use std::fs::{self, File};
 use std::net::TcpListener;
@@ -9,7 +9,7 @@ use std::process::{Child, Command, Stdio};
 use anyhow::{Context, ensure};
 use xshell::{Shell, TempDir, cmd};
 
-/// A running kube-apiserver with its etcd. Dropping it ends both processes.
+/// A running kube-apiserver with etcd. Dropping it ends both processes.
 pub(crate) struct RealServer {
     port: u16,
     processes: Vec<Child>,
@@ -19,8 +19,7 @@ pub(crate) struct RealServer {
 pub(crate) const TOKEN: &str = "conformance";
 
 impl RealServer {
-    /// Starts etcd and kube-apiserver with data and logs in a
-    /// temporary folder. Does not wait until the servers are ready.
+    /// Starts etcd and kube-apiserver with data and logs in a temporary folder. Returns before the servers are ready.
     pub(crate) fn start(sh: &Shell) -> anyhow::Result<Self> {
         let temporary = sh.create_temp_dir()?;
         let folder = temporary.path();
@@ -29,7 +28,7 @@ impl RealServer {
         let public = folder.join("accounts.pub");
         cmd!(sh, "openssl ecparam -name prime256v1 -genkey -noout -out {key}").quiet().ignore_stderr().run()?;
         cmd!(sh, "openssl ec -in {key} -pubout -out {public}").quiet().ignore_stderr().run()?;
-        // The client's tests use the second token. The user of this token has no permissions.
+        // The second token is for the client's tests. It belongs to a user without permissions.
         let tokens = format!("{TOKEN},admin,admin-uid,\"system:masters\"\nnobody-token,nobody,nobody\n");
         fs::write(folder.join("tokens.csv"), tokens)?;
         fs::write(folder.join("kubeconfig"), kubeconfig(api_port))?;
@@ -58,9 +57,9 @@ impl RealServer {
                 ("service-account-key-file", "accounts.pub"),
                 ("service-account-signing-key-file", "accounts.key"),
                 ("service-cluster-ip-range", "10.0.0.0/24"),
-                // Allow privileged containers, as the embedded server does.
+                // Allow privileged containers, as in the embedded server.
                 ("allow-privileged", "true"),
-                // No controller creates service accounts here, so this plugin would reject pods.
+                // This plugin would reject pods, because no controller creates service accounts.
                 ("disable-admission-plugins", "ServiceAccount"),
             ],
         )?;
@@ -75,7 +74,7 @@ impl RealServer {
         self.folder.path().join("kubeconfig")
     }
 
-    /// Returns the process ids of etcd and kube-apiserver.
+    /// Returns the process IDs of etcd and kube-apiserver.
     pub(crate) fn process_ids(&self) -> Vec<u32> {
         self.processes.iter().map(Child::id).collect()
     }
@@ -97,7 +96,7 @@ impl RealServer {
 
 impl Drop for RealServer {
     fn drop(&mut self) {
-        // End kube-apiserver before etcd. A process may already have ended.
+        // End kube-apiserver before etcd. The process may already have exited.
         for process in self.processes.iter_mut().rev() {
             drop(process.kill());
             drop(process.wait());
@@ -105,7 +104,7 @@ impl Drop for RealServer {
     }
 }
 
-/// Returns a program's path in the folder `KUBEBUILDER_ASSETS`.
+/// Returns the path of a program in the folder `KUBEBUILDER_ASSETS`.
 pub(crate) fn program_path(name: &str) -> anyhow::Result<PathBuf> {
     let assets = std::env::var_os("KUBEBUILDER_ASSETS");
     let assets = assets.context("set KUBEBUILDER_ASSETS to a folder with etcd and kube-apiserver")?;

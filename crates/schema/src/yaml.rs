@@ -173,7 +173,7 @@ impl<'p, 'a> YamlReader<'p, 'a> {
         Ok((event, mark.line + 1))
     }
 
-    /// Reads the node that starts with `event`. `levels_left` is the number of allowed further nesting levels.
+    /// Reads the node that starts with `event`. `levels_left` is the remaining number of nesting levels.
     fn node(&mut self, event: YamlEvent, levels_left: usize) -> Result<JsonNode, String> {
         let (node, anchor) = match event {
             YamlEvent::Alias(anchor) => return self.copy(&anchor, levels_left),
@@ -210,7 +210,8 @@ impl<'p, 'a> YamlReader<'p, 'a> {
         }
     }
 
-    /// Reads a map and reports duplicate keys. The maps in a `<<` key's value are merged at the position of this key.
+    /// Reads a map and reports duplicate keys. The maps in the value of a `<<` key are merged at the position of this
+    /// key.
     fn map(&mut self, levels_left: usize) -> Result<JsonNode, String> {
         let mut map = YamlMembers::default();
         loop {
@@ -240,10 +241,10 @@ impl<'p, 'a> YamlReader<'p, 'a> {
         Ok(JsonNode::Map(members))
     }
 
-    /// Returns the maps in a `<<` key's value.
+    /// Returns the maps in the value of a `<<` key.
     fn bases(&mut self, levels_left: usize) -> Result<Vec<MergeSource>, String> {
         let (event, _) = self.event()?;
-        // Go does not accept an alias of a list as the value of a `<<` key.
+        // In Go, the value of a `<<` key cannot be an alias of a list.
         let YamlEvent::SequenceStart(Properties { anchor, .. }) = event else {
             return Ok(vec![self.base(event, levels_left)?]);
         };
@@ -270,7 +271,7 @@ impl<'p, 'a> YamlReader<'p, 'a> {
         }
     }
 
-    /// Reads a key. Returns the key's text, and the form of the key in Go's error messages, where strings have quotes.
+    /// Reads a key. Returns the text of the key, and its form in Go's error messages, in which strings are quoted.
     fn key(&mut self, event: YamlEvent) -> Result<(String, String), String> {
         const NO_KEY: &str = "null, a list or a map cannot be a key";
         if !matches!(event, YamlEvent::Scalar { .. } | YamlEvent::Alias(_)) {
@@ -324,7 +325,7 @@ impl<'p, 'a> YamlReader<'p, 'a> {
     }
 }
 
-/// Returns the name of a tag that the YAML standard defines, or `None` for other tags.
+/// Returns the name of a standard YAML tag, or `None` for other tags.
 fn core_tag(tag: &str) -> Option<&str> {
     tag.strip_prefix("tag:yaml.org,2002:")
 }
@@ -378,7 +379,8 @@ fn binary(text: &str) -> Result<JsonNode, String> {
     Ok(JsonNode::String(out))
 }
 
-/// Recognizes infinity and NaN, which JSON cannot represent. Returns the text as a map key and the text in Go's errors.
+/// Recognizes infinity and NaN, which JSON cannot represent. Returns the text for a map key and the text for Go's error
+/// messages.
 fn non_finite(text: &str, is_plain: bool, tag: Option<&str>) -> Option<(&'static str, &'static str)> {
     let may_be = match tag {
         None => is_plain,
@@ -406,7 +408,7 @@ fn plain(text: &str) -> JsonNode {
     }
 }
 
-/// Parses a number. As in Go, the first character decides whether a text can be a number.
+/// Parses a number. As in Go, the first character determines whether a text can be a number.
 fn number(text: &str) -> Option<Number> {
     if !text.starts_with(|first: char| first.is_ascii_digit() || "+-.".contains(first)) {
         return None;
@@ -415,8 +417,8 @@ fn number(text: &str) -> Option<Number> {
     integer(&text).or_else(|| float(&text))
 }
 
-/// Parses an integer. The integer's prefix selects the base, and a leading 0 means octal. Returns `None` for other texts and for integers
-/// that do not fit into 64 bits.
+/// Parses an integer. The prefix determines the base, and a leading 0 means octal. Returns `None` if the text is not an
+/// integer, or if the integer does not fit into 64 bits.
 fn integer(text: &str) -> Option<Number> {
     let unsigned = text.strip_prefix(['-', '+']).unwrap_or(text);
     let (base, digits) = match unsigned.as_bytes() {
@@ -427,7 +429,7 @@ fn integer(text: &str) -> Option<Number> {
         _ => (10, unsigned),
     };
     if digits.starts_with(['-', '+']) {
-        // Go accepts a sign after the prefix `0b`, unless there is also a sign before the prefix.
+        // Go accepts a sign after the prefix `0b` if there is no sign before the prefix.
         let signed = base == 2 && unsigned.len() == text.len();
         return i64::from_str_radix(digits, base).ok().filter(|_| signed).map(Number::from);
     }
@@ -437,7 +439,7 @@ fn integer(text: &str) -> Option<Number> {
     }
 }
 
-/// Formats a float as a map key, as Go prints a 32-bit float.
+/// Formats a float as a map key, in Go's format for 32-bit floats.
 fn float_key(number: f64) -> String {
     #[allow(clippy::cast_possible_truncation, reason = "so does Go")]
     let number = number as f32;
@@ -448,7 +450,8 @@ fn float_text(number: f64) -> String {
     general(&format!("{number:e}")).unwrap_or_else(|| number.to_string())
 }
 
-/// Converts a number from Rust's notation with an exponent to Go's notation, or returns `None` if Go writes no exponent.
+/// Converts a number with an exponent from Rust's notation to Go's notation. Returns `None` if Go does not use an
+/// exponent.
 fn general(printed: &str) -> Option<String> {
     let (digits, exponent) = printed.split_once('e')?;
     let exponent = exponent.parse::<i32>().ok().filter(|exponent| !(-4..6).contains(exponent))?;
@@ -456,12 +459,12 @@ fn general(printed: &str) -> Option<String> {
     Some(format!("{digits}e{sign}{:02}", exponent.abs()))
 }
 
-/// Parses a decimal number. Returns `None` if the number is not finite.
+/// Parses a decimal number. Returns `None` if the text is not a finite number.
 fn float(text: &str) -> Option<Number> {
     text.parse().ok().and_then(Number::from_f64)
 }
 
-/// Returns `true` for the merge key `<<`. A `<<` in quotes is an ordinary key.
+/// Returns `true` for the merge key `<<`. A quoted `<<` is an ordinary key.
 fn merges(key: &YamlEvent) -> bool {
     let YamlEvent::Scalar { text, plain, properties } = key else { return false };
     let merge = properties.tag.as_deref().map_or(*plain, |tag| core_tag(tag) == Some("merge"));
@@ -476,7 +479,7 @@ fn too_deep() -> String {
     format!("exceeded max depth of {DEEPEST}")
 }
 
-/// Subtracts the size of a node from `left` and returns the node's nesting depth. Returns `None` if the size exceeds `left`.
+/// Subtracts the size of a node from `left` and returns its nesting depth. Returns `None` if the size exceeds `left`.
 fn weigh(node: &JsonNode, left: &mut usize) -> Option<usize> {
     let mut take = |text: &str| {
         *left = left.checked_sub(size_of::<JsonNode>() + text.len())?;

@@ -1,5 +1,5 @@
-//! The area `apiserver` compares the embedded server with a real
-//! kube-apiserver and etcd. The same client programs measure both.
+//! The area `apiserver` compares the embedded server to a real kube-apiserver with etcd, using the same client
+//! programs.
 
 use super::Goal::{AtLeast, AtMost, Times};
 use super::Measure::{Figure, OpsPerSecond};

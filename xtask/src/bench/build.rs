@@ -1,4 +1,4 @@
-//! Builds our programs and the peers' programs. If a peer's programs cannot be built, the output contains the reason.
+//! Builds the programs of all sides. If the programs of a peer cannot be built, the reason is printed.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -13,7 +13,7 @@ pub(crate) struct Built {
     rust: PathBuf,
     kube: Option<PathBuf>,
     go: Option<PathBuf>,
-    /// Why the programs of some peers could not be built. The table's columns for these peers are empty.
+    /// The peers whose programs could not be built, with the reasons. The columns of these peers are empty.
     pub(crate) missing: BTreeMap<&'static str, String>,
 }
 
@@ -37,8 +37,8 @@ pub(crate) fn build(sh: &Shell, area: &Area, workloads: &[&Workload]) -> anyhow:
             .quiet()
             .run()?;
     }
-    // Build the examples separately. The examples share code with tests, and this code enables features that must be
-    // disabled in all other programs.
+    // Build the examples separately. The examples share code with tests that enables features which must be disabled in
+    // all other programs.
     for (package, name) in examples(workloads) {
         cmd!(sh, "{cargo} build --quiet --locked --release {FAST...} --package {package} --example {name}")
             .quiet()
@@ -69,7 +69,7 @@ pub(crate) fn build(sh: &Shell, area: &Area, workloads: &[&Workload]) -> anyhow:
     Ok(Built { rust: target.join("release"), kube, go, missing })
 }
 
-/// Returns cargo's arguments to build only this area's programs, because linking one program takes a minute.
+/// Returns the arguments for cargo to build only the programs of this area, because linking a program takes a minute.
 fn binaries(workloads: &[&Workload]) -> Vec<String> {
     let around = workloads.iter().filter_map(|workload| match workload.around {
         Around::Pods(_) => Some("load_server"),
@@ -119,7 +119,7 @@ fn build_go(sh: &Shell, area: &Area, into: &Path) -> anyhow::Result<PathBuf> {
     std::fs::create_dir_all(into).with_context(|| format!("making {}", into.display()))?;
     let (into_folder, packages) = (format!("{}/", into.display()), format!("./{}/...", area.name));
     let _module = sh.push_dir("crates/bench/go");
-    // With `readonly`, the build fails if `go.sum` lacks the peers' versions.
+    // With `readonly`, the build fails if `go.sum` does not contain the versions of the peers.
     cmd!(sh, "go build -mod=readonly -trimpath -o {into_folder} {packages}").quiet().run()?;
     Ok(into.to_owned())
 }

@@ -1,4 +1,4 @@
-//! The area `cache` compares informers, stores and FIFOs with client-go and kube-rs.
+//! The area `cache` compares informers, stores and FIFOs to client-go and kube-rs.
 
 use super::Goal::{AtLeast, AtMost, Times, TimesOf};
 use super::Measure::{AllocationsPerOp, Cpu, CpuPerOp, Figure, PeakBytes, WallPerOp};
@@ -133,7 +133,7 @@ pub(crate) const AREA: Area = Area {
             around: Around::Pods(100_000),
             runs: 1,
         },
-        // The peers have no counterpart to these variants, so they do not run this workload.
+        // The peers do not have a counterpart to these variants.
         Workload {
             name: "100 k pods held, less than whole",
             ours: &[
@@ -310,8 +310,7 @@ pub(crate) const AREA: Area = Area {
 };
 
 const BY_DEFAULT: &str = "ours without managedFields, as by default";
-/// The variant that decodes an object only when a handler reads the object. The handler of this workload reads no
-/// objects.
+/// The variant that decodes objects lazily. The handler of this workload does not read any object.
 const COMPRESSED: &str = "ours compressed, not read";
 const SYNCED: Measure = Figure("s until synced");
 const TIMES: Measure = Figure("times the CPU of one");
@@ -322,8 +321,7 @@ const ALLOCATIONS: Row = (AllocationsPerOp, &[]);
 const CPU: Row = (Cpu, &[]);
 const ADDING: Row = (Figure("adding, ns/object"), &[]);
 const POPPING: Row = (Figure("popping, ns/object"), &[]);
-/// The number of events that the slowest handler received, divided by the number of all events. The value is 1 if the
-/// subscription merged no events.
+/// The fraction of events that the slowest handler received, which is 1 if no events were merged.
 const DELIVERED: Row = (Figure("of the events told"), &[]);
 const COST: Rows = &[(WallPerOp, &[]), (CpuPerOp, &[])];
 const SYNC: Rows = &[(SYNCED, &[]), (Cpu, &[]), (PeakBytes, &[])];

@@ -1,4 +1,4 @@
-//! The area `cel` compares pintle-cel with cel-go and with the crate `cel`.
+//! The area `cel` compares pintle-cel to cel-go and to the crate `cel`.
 
 use super::Goal::TimesOf;
 use super::Measure::{AllocationsPerOp, CpuPerOp, WallPerOp};
@@ -57,10 +57,10 @@ pub(crate) const AREA: Area = Area {
 
 const CEL_GO: &str = "cel-go";
 const CEL: &str = "cel";
-/// The peer for workloads that update an object. The peer makes the same update to an object whose
-/// CustomResourceDefinition has no rules.
+/// The peer for workloads that update an object. It makes the same update to an object whose CustomResourceDefinition
+/// has no rules.
 const PLAIN: &str = "no rules";
-/// A write with rules should take at most 1.3 times as long as a write without rules.
+/// The goal for a write with rules is at most 1.3 times the CPU time of a write without rules.
 const WRITE: Rows = &[(WallPerOp, &[]), (CpuPerOp, &[TimesOf(PLAIN, 1.0 / 1.3)]), (AllocationsPerOp, &[])];
 const COMPILE: Rows = &[(WallPerOp, &[TimesOf(CEL_GO, 2.0)]), (CpuPerOp, &[]), (AllocationsPerOp, &[])];
 const EVALUATE: Rows = &[(WallPerOp, FASTER), (CpuPerOp, &[]), (AllocationsPerOp, &[])];

@@ -1,4 +1,4 @@
-//! The conditions of a measurement: commit and machine.
+//! The conditions of a measurement: the commit and the machine.
 
 use std::fmt;
 use std::thread;
@@ -10,8 +10,8 @@ use xshell::{Shell, cmd};
 #[derive(Clone, PartialEq, Eq)]
 pub(crate) struct Commit {
     id: String,
-    /// Whether the working tree has uncommitted changes. Changes in `docs/bench` do not count, because the benchmark
-    /// itself writes these files.
+    /// Whether the working tree has uncommitted changes. Changes in `docs/bench` are ignored, because the benchmark
+    /// writes these files itself.
     pub(crate) changed: bool,
 }
 
@@ -30,8 +30,8 @@ impl fmt::Display for Commit {
 pub(crate) struct Conditions {
     pub(crate) commit: String,
     machine: String,
-    /// The used fraction of the machine's CPU time before the measurement. `None` if the operating system does not
-    /// report CPU times.
+    /// The CPU utilization of the machine before the measurement. `None` if the operating system does not report CPU
+    /// times.
     busy: Option<f64>,
 }
 
@@ -45,7 +45,7 @@ impl Conditions {
     }
 }
 
-/// Formats the conditions as sentences, without the last full stop.
+/// Formats the conditions as sentences, without the final period.
 impl fmt::Display for Conditions {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { commit, machine, busy } = self;
@@ -74,7 +74,7 @@ fn machine(sh: &Shell) -> String {
     format!("{cores} cores of {cpu}. Compilers: {}", tools.join("; "))
 }
 
-/// Measures for two seconds which fraction of the CPU time of all processors is used.
+/// Measures the CPU utilization of the machine for two seconds.
 fn busy() -> Option<f64> {
     let read = || used(&std::fs::read_to_string("/proc/stat").ok()?);
     let (used, all) = read()?;
@@ -83,7 +83,7 @@ fn busy() -> Option<f64> {
     Some((used_now - used) / (all_now - all))
 }
 
-/// Reads the first line of `/proc/stat`. Returns the used and the total CPU time.
+/// Parses the first line of `/proc/stat`. Returns the used and the total CPU time.
 fn used(stat: &str) -> Option<(f64, f64)> {
     const IDLE: [usize; 2] = [3, 4];
     // The first two values include the guest times.

@@ -1,10 +1,10 @@
-//! The area `controller` compares an operator's controller with controller-runtime and kube-rs.
+//! The area `controller` compares Pintle's controllers to controller-runtime and kube-rs.
 
 use super::Goal::{Times, TimesOf};
 use super::Measure::{AllocationsPerOp, CpuPerOp, Figure, PeakBytes, WallPerOp};
 use super::{Area, Around, Goal, Program, Row, Rows, Run, Variant, Workload};
 
-/// A workload that measures time and memory. The number of objects and the number of workers are also the programs' arguments.
+/// A workload that measures time and memory. The numbers of objects and workers are also passed to the programs.
 macro_rules! timed {
     ($name:literal, $mode:literal, $objects:literal, $workers:literal, $rows:expr, runs: $runs:literal) => {
         Workload {
@@ -85,7 +85,7 @@ const fn peers_counted(args: &'static [&'static str]) -> [(&'static str, Run); 2
     [controller_runtime(args), ("kube-rs", Run { program: Program::Kube("controller_counted"), args })]
 }
 
-/// Runs controller-runtime. Go always counts allocations, so this program has no separate variant for counting.
+/// Runs controller-runtime. Go always counts allocations, so there is no separate program that counts them.
 const fn controller_runtime(args: &'static [&'static str]) -> (&'static str, Run) {
     ("controller-runtime", Run { program: Program::Go("controller"), args })
 }

@@ -1,4 +1,4 @@
-//! The area `election` compares leaderelect with client-go's leader election.
+//! The area `election` compares leaderelect to client-go's leader election.
 
 use super::Goal::{AtLeast, AtMost, Times};
 use super::Measure::Figure;

@@ -1,4 +1,4 @@
-//! Starts the servers for a workload's programs.
+//! Starts the servers for the programs of a workload.
 
 use std::io::{BufRead as _, BufReader};
 use std::process::{Child, Command, Stdio};
@@ -8,14 +8,14 @@ use anyhow::Context;
 use super::Program;
 use super::build::Built;
 
-/// A server process. Dropping this value ends the server.
+/// A server process. The server is stopped on drop.
 pub(crate) struct LoadServer {
     child: Child,
     address: String,
 }
 
 impl LoadServer {
-    /// Starts a load server with `pods` pods on a free port. Clients get the server's URL as an argument.
+    /// Starts a load server with `pods` pods on a free port. Clients are started with the URL of the server.
     pub(crate) fn with_pods(built: &Built, pods: usize) -> anyhow::Result<Self> {
         Self::start(built, "load_server", &["--pods", &pods.to_string()])
     }
@@ -37,7 +37,7 @@ impl LoadServer {
 
     fn start(built: &Built, name: &'static str, args: &[&str]) -> anyhow::Result<Self> {
         let program = built.program(Program::Rust(name)).context("cannot find the server's program")?;
-        // The server ends when its standard input is closed, even if this process is killed.
+        // The server exits when its standard input is closed, even if this process is killed.
         let mut command = Command::new(&program);
         command.args(args).stdin(Stdio::piped()).stdout(Stdio::piped());
         let mut child = command.spawn().with_context(|| format!("cannot start {}", program.display()))?;
@@ -59,7 +59,7 @@ impl LoadServer {
 
 impl Drop for LoadServer {
     fn drop(&mut self) {
-        // Closing the server's standard input ends the server. The server may already have ended.
+        // Close standard input to stop the server. The server may have exited already.
         drop(self.child.stdin.take());
         let _ = self.child.wait();
     }

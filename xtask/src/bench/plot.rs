@@ -1,5 +1,5 @@
-//! Draws the rows with a goal as groups of bars in an SVG file. In each group, the bar of the worst value has the full
-//! length, and the other bars are proportional.
+//! Draws the rows with goals as a bar chart in an SVG file. In each group of bars, the worst value has the full length,
+//! and all other bars are proportional.
 
 use std::fmt::Write as _;
 
@@ -11,8 +11,8 @@ const BARS: f64 = 480.0;
 const WIDTH: f64 = LABELS + BARS + 150.0;
 const BAR: f64 = 14.0;
 const GAP: f64 = 14.0;
-/// The colours of the bars, for our side and then for the peers, sorted by name. All colours are legible on white and
-/// on black.
+/// The colours of the bars: first for our side, and then for the peers sorted by name. All colours are legible on white
+/// and on black.
 const COLOURS: [&str; 4] = ["#d9480f", "#5c7cfa", "#868e96", "#2b8a3e"];
 
 pub(crate) fn svg(area: &Area, rows: &[Row]) -> String {
@@ -60,7 +60,7 @@ pub(crate) fn svg(area: &Area, rows: &[Row]) -> String {
     )
 }
 
-/// Returns the measured values: our value first, and then the values of the peers.
+/// Returns the measured values, with our value first.
 fn bars(row: &Row) -> Vec<(String, f64)> {
     let peers = row.peers.iter().map(|(peer, value)| (peer.clone(), *value));
     let all = std::iter::once(("ours".to_owned(), row.ours)).chain(peers);

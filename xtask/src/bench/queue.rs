@@ -1,4 +1,4 @@
-//! The area `queue` compares workqueue and ratelimit with client-go and with controller-runtime's queue.
+//! The area `queue` compares workqueue and ratelimit to client-go and to controller-runtime's queue.
 
 use super::Goal::{AtMost, Times};
 use super::Measure::{AllocationsPerOp, BytesPerOp, CpuPerOp, Figure, OpsPerSecond, PeakBytes, WallPerOp};
@@ -304,8 +304,8 @@ const TAILS: Rows = &[
     (Figure("us, p50 of done"), &[]),
     (Figure("us, p99.9 of done"), &[]),
 ];
-/// The goal is at most twice client-go's wall time. For workloads with threads, the goal is also at most twice
-/// client-go's CPU time.
+/// The goal is a hand-off latency of at most twice client-go's. For workloads with threads, the goal for CPU time is
+/// also at most twice client-go's.
 const THREADS_SHORT: Rows =
     &[(Figure("us, p50 of hand-off"), &[]), (Figure("us, p99 of hand-off"), &[Times(0.5)]), (CpuPerOp, &[Times(0.5)])];
 const TASKS_SHORT: Rows =
@@ -316,7 +316,7 @@ const COMPUTES: Rows = &[
     (Figure("us, p50 of hand-out while one worker computes"), &[]),
     (Figure("us, p99 of hand-out while one worker computes"), &[AtMost(2000.0)]),
 ];
-/// The maximum CPU time of a critical section, in microseconds.
+/// The goal for the CPU time of a critical section, in microseconds.
 const SECTION: &[Goal] = &[AtMost(50.0)];
 
 const STATIC: &str = "keys `&'static str`";

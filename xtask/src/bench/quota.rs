@@ -1,4 +1,4 @@
-//! Limits the CPU time of a program with a Linux control group.
+//! Limits the CPU time of a program with a Linux cgroup.
 
 use std::fs;
 use std::io;
@@ -6,16 +6,16 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, bail};
 
-/// A control group that limits the CPU time of the programs that join the group. Dropping this value removes the group.
+/// A cgroup that limits the CPU time of its processes. The cgroup is removed on drop.
 pub(crate) struct Quota {
     folder: PathBuf,
 }
 
-/// The period of the CPU limit in microseconds, which is the kernel's default.
+/// The period of the CPU limit in microseconds. This is the kernel's default.
 const PERIOD: f64 = 100_000.0;
 
 impl Quota {
-    /// Creates a control group with a limit in CPUs. Fails if this process may not create control groups.
+    /// Creates a cgroup with a limit in CPUs. Fails if this process is not permitted to create cgroups.
     pub(crate) fn new(cpus: f64) -> anyhow::Result<Self> {
         let mounts = fs::read_to_string("/proc/self/mounts").context("this system has no control groups")?;
         let groups = fs::read_to_string("/proc/self/cgroup").context("this system has no control groups")?;
@@ -29,7 +29,7 @@ impl Quota {
         bail!("no writable cgroup: {why}");
     }
 
-    /// Returns the file to which a process writes its id to join the control group.
+    /// Returns the file to which a process writes its id to join the cgroup.
     pub(crate) fn members(&self) -> PathBuf {
         self.folder.join("cgroup.procs")
     }
@@ -49,7 +49,7 @@ enum Version {
     V2,
 }
 
-/// Returns this process's control groups that can limit CPU time, innermost first.
+/// Returns the cgroups of this process that can limit CPU time, innermost first.
 fn parents(mounts: &str, groups: &str) -> Vec<(PathBuf, Version)> {
     let mut found = Vec::new();
     for mount in mounts.lines() {
@@ -80,8 +80,8 @@ fn parents(mounts: &str, groups: &str) -> Vec<(PathBuf, Version)> {
 fn make(parent: &Path, version: Version, cpus: f64) -> anyhow::Result<Quota> {
     let folder = parent.join("pintle-bench");
     match fs::create_dir(&folder) {
-        // An interrupted run may have left its control group. If the group contains processes, a concurrent run uses
-        // the group.
+        // The cgroup may be left over from an interrupted run. If it contains processes, it is used by a concurrent
+        // run.
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
             if !fs::read_to_string(folder.join("cgroup.procs")).unwrap_or_default().is_empty() {
                 bail!("{} is in use", folder.display());

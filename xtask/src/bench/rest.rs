@@ -1,4 +1,4 @@
-//! The area `rest` compares restreq with client-go, kube-rs and plain hyper.
+//! The area `rest` compares restreq to client-go, kube-rs and plain hyper.
 
 use super::Goal::{AtMost, Times, TimesOf};
 use super::Measure::{AllocationsPerOp, CpuPerOp, Figure, OpsPerSecond, PeakBytes};
@@ -125,7 +125,7 @@ const fn kube_rs(args: &'static [&'static str]) -> (&'static str, Run) {
     ("kube-rs", Run { program: Program::Kube("rest"), args })
 }
 
-/// The peer hyper, which is an HTTP library and not a Kubernetes client.
+/// The peer hyper, an HTTP library without Kubernetes features.
 const fn hyper(args: &'static [&'static str]) -> (&'static str, Run) {
     ("hyper", Run { program: Program::Rust("rest"), args })
 }

@@ -1,4 +1,4 @@
-//! The rows of a benchmark's result, and their tables.
+//! The rows of a benchmark result, and their formatting as tables.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -17,14 +17,15 @@ pub(crate) struct Row {
     pub(crate) unit: String,
     pub(crate) ours: Option<f64>,
     pub(crate) peers: BTreeMap<String, Option<f64>>,
-    /// The ratio between our value and the best peer's value. Above 1, our side is better. Null if there is no peer.
+    /// The ratio of our value to the value of the best peer. If it is above 1, our side is better. Null if there is no
+    /// peer.
     pub(crate) ratio: Option<f64>,
     pub(crate) goal: Option<String>,
     /// Whether the row meets its goal. Null if there is no goal or there are too few measurements.
     pub(crate) met: Option<bool>,
     pub(crate) skipped: Option<String>,
-    /// For each side, the medians of the numbers of added and received keys. A queue that merges more adds passes fewer
-    /// keys to the workers.
+    /// The median numbers of added and received keys for each side. A queue that merges more adds gives fewer keys to
+    /// its workers.
     pub(crate) counted: BTreeMap<String, Counted>,
     pub(crate) commit: String,
     pub(crate) runs: usize,
@@ -54,7 +55,8 @@ impl Row {
             times.is_finite().then_some(times)
         };
         let is_better = |peer: Option<f64>, times: f64| match ratio(peer) {
-            // If our value is zero, the ratio is infinite. `ratio` is then `None`, because JSON has no infinite numbers.
+            // If our value is zero, the ratio is infinite and `ratio` returns `None`, because JSON does not support
+            // infinite numbers.
             None if !more_is_better && ours == Some(0.0) && peer > Some(0.0) => Some(true),
             ratio => ratio.map(|ratio| ratio >= times),
         };
@@ -126,8 +128,7 @@ pub(crate) fn page(area: &Area, rows: &[Row], conditions: &Conditions) -> String
     )
 }
 
-/// Formats a table. The first `words` columns contain left-aligned words, and the other columns contain right-aligned
-/// figures.
+/// Formats a table. The first `words` columns are left-aligned words, and all other columns are right-aligned figures.
 fn text(cells: &[Vec<String>], words: usize) -> String {
     let columns = cells.first().map_or(0, Vec::len);
     let width = |column: usize| cells.iter().map(|row| row[column].chars().count()).max().unwrap_or(0);
@@ -200,7 +201,7 @@ fn cells(rows: &[Row]) -> Vec<Vec<String>> {
     std::iter::once(head).chain(body).collect()
 }
 
-/// Formats a figure with three significant digits. Without a figure, returns an empty text.
+/// Formats a figure with three significant digits. Returns an empty string for `None`.
 pub(crate) fn figure(value: Option<f64>) -> String {
     let Some(value) = value else { return String::new() };
     match value.abs() {

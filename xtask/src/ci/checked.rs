@@ -1,8 +1,8 @@
-//! Builds the workspace's packages with the lock types of loom or shuttle.
+//! Builds the packages of the workspace with the lock types of loom or shuttle.
 //!
-//! With `RUSTFLAGS`, cargo would also rebuild all dependencies. Therefore, a compiler wrapper adds the `--cfg` flag,
-//! and cargo runs the wrapper only for workspace packages. The wrapper is a link to this program. The name of the link
-//! contains the flag.
+//! Setting the `--cfg` flag with `RUSTFLAGS` would rebuild all dependencies. Instead, a compiler wrapper adds the flag,
+//! and cargo runs the wrapper only for workspace packages. The wrapper is a link to this program, whose name contains
+//! the flag.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -22,7 +22,7 @@ pub(super) fn compiler(sh: &Shell, name: &str) -> anyhow::Result<PathBuf> {
 pub(super) fn link(sh: &Shell, name: &str) -> anyhow::Result<PathBuf> {
     let link = sh.current_dir().join("target/ci").join(name);
     let program = std::env::current_exe()?;
-    // An existing link may refer to an older build of this program.
+    // Replace an existing link, which may refer to an older build of this program.
     let made = fs::create_dir_all(link.parent().unwrap_or(Path::new("."))).and_then(|()| {
         match fs::remove_file(&link) {
             Err(error) if error.kind() != std::io::ErrorKind::NotFound => return Err(error),
@@ -34,7 +34,7 @@ pub(super) fn link(sh: &Shell, name: &str) -> anyhow::Result<PathBuf> {
     Ok(link)
 }
 
-/// If this program was started through the link from [`compiler`], runs the compiler with the flag. Otherwise, returns
+/// Runs the compiler with the flag if this program was started through the link from [`compiler`]. Otherwise, returns
 /// `None`.
 pub(crate) fn compile() -> Option<ExitCode> {
     let mut arguments = std::env::args_os();

@@ -1,4 +1,4 @@
-//! Runs a step's command with a time limit, and writes its output to a file.
+//! Runs the command of a step with a time limit, and writes its output to a file.
 
 use std::ffi::OsStr;
 use std::fs::{self, File};
@@ -19,7 +19,7 @@ pub(super) struct Quiet {
 
 pub(super) struct Ended {
     pub(super) status: ExitStatus,
-    /// The text on stdout and stderr, in the order in which it was written.
+    /// The combined output on stdout and stderr.
     pub(super) output: String,
 }
 
@@ -66,7 +66,7 @@ impl Quiet {
         Ok(ended.output)
     }
 
-    /// Runs the command until it ends. An exit code other than 0 is not an error.
+    /// Runs the command until it exits. A nonzero exit code is not an error.
     pub(super) fn end(mut self) -> anyhow::Result<Ended> {
         if let Some(folder) = self.log.parent() {
             fs::create_dir_all(folder).with_context(|| format!("making {}", folder.display()))?;

@@ -1,4 +1,4 @@
-//! Builds the README's program as a new user would: in a separate project with the dependencies that the README lists.
+//! Builds the program in the README like a new user: in a separate project with the dependencies from the README.
 
 use std::fs;
 
@@ -7,11 +7,11 @@ use xshell::Shell;
 
 use super::command::Quiet;
 
-/// The path of the facade crate in the dependencies that the README lists.
+/// The path of the facade crate in the dependencies in the README.
 const CLONE: &str = "\"../pintle/crates/pintle\"";
 
-/// The build profile of dependencies. The profile is the same as in this workspace, so that a separate workspace can
-/// reuse most of the built dependencies.
+/// The build profile of dependencies. It matches the profile of this workspace, so a separate workspace can reuse most
+/// of the built dependencies.
 pub(super) const PROFILE: &str = r#"
 [profile.dev]
 debug = "line-tables-only"

@@ -1,4 +1,5 @@
-//! Steps that check the published crates as their users build them: one crate, with some features, from a package.
+//! Steps that check the published crates in the ways in which users build them: a single crate, with some features,
+//! from a package.
 
 use std::collections::BTreeSet;
 
@@ -9,12 +10,12 @@ use xshell::Shell;
 use super::Done;
 use super::command::Quiet;
 
-/// Arguments of cargo that select the published crates.
+/// The cargo arguments that select the published crates.
 pub(super) const PUBLISHED: &str = "--workspace --exclude pintle-bench --exclude pintle-conformance --exclude xtask";
 
-/// Checks each crate alone: without features, with each feature, with each pair of features, and with all of them.
+/// Checks each crate alone: without features, with each feature, with each pair of features, and with all features.
 pub(super) fn features(sh: &Shell) -> anyhow::Result<Done> {
-    // The parts of other crates are not checked, because no user depends on them.
+    // Skip crates that are only parts of other crates, because users do not depend on them directly.
     let is_part = |package: &&Value| text(&package["description"]).contains("No stability promise");
     let packages = crate::packages(sh)?;
     let published: Vec<&Value> =
@@ -26,7 +27,8 @@ pub(super) fn features(sh: &Shell) -> anyhow::Result<Done> {
             let check = format!("check --locked --package {}{selected}", text(&package["name"]));
             let ended = Quiet::cargo(sh, "features").args(&check).end()?;
             builds += 1;
-            // If only this build reports a warning, the usual cause is an import that is needed only with a feature.
+            // A warning that is reported only here is usually caused by an import that is needed only with some
+            // feature.
             if !ended.status.success() || ended.output.lines().any(|line| line.starts_with("warning")) {
                 failed.push(format!("{}cargo {check}: errors or warnings", ended.output));
             }
@@ -38,7 +40,7 @@ pub(super) fn features(sh: &Shell) -> anyhow::Result<Done> {
     Ok(Done::noting(format!("{builds} builds of {} crates", published.len())))
 }
 
-/// Returns the arguments of cargo for each selection of at most two features, and for all features. `features` contains
+/// Returns the cargo arguments for each selection of at most two features, and for all features. `features` contains
 /// the feature `default` if the crate has it.
 fn selections(features: &BTreeSet<&str>) -> BTreeSet<String> {
     let named: Vec<&str> = features.iter().copied().filter(|name| *name != "default").collect();
@@ -54,9 +56,9 @@ fn selections(features: &BTreeSet<&str>) -> BTreeSet<String> {
     selections
 }
 
-/// Packs all published crates. Cargo checks the manifests, and that each crate depends only on published versions.
+/// Packs all published crates. Cargo checks the manifests, and checks that crates depend only on published versions.
 pub(super) fn package(sh: &Shell) -> anyhow::Result<Done> {
-    // The packages are not built, because the steps before this one have built the same files.
+    // Do not build the packages, because earlier steps have built the same files.
     let run = format!("package {PUBLISHED} --no-verify --allow-dirty --locked");
     let output = Quiet::cargo(sh, "package").args(&run).run()?;
     let mut warnings = output.lines().filter(|line| line.starts_with("warning") && *line != NO_ADDRESS);
@@ -66,7 +68,7 @@ pub(super) fn package(sh: &Shell) -> anyhow::Result<Done> {
     Ok(Done::noting(format!("{} packages", output.lines().filter(|line| line.contains("Packaged")).count())))
 }
 
-/// A warning that is expected, because the project has no public address yet.
+/// An expected warning, because the project does not have a public address yet.
 const NO_ADDRESS: &str = "warning: manifest has no documentation, homepage or repository";
 
 fn text(value: &Value) -> &str {

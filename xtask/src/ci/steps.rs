@@ -1,4 +1,4 @@
-//! The steps of `cargo xtask ci`, in running order.
+//! The steps of `cargo xtask ci`, in the order in which they run.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -11,10 +11,10 @@ use super::command::{Ended, Quiet};
 use super::tally::Tally;
 use super::{Done, Step, TestsFailed, checked, front_page, project, published, targets, tools, versions};
 
-/// All steps, fast ones first. Three steps run in parallel with others: rustdoc uses one processor for most of the time of
-/// `doctests`, the replay of recorded cases waits a minute for a bookmark, and the examples wait for timers. The last two
-/// run after the step `shuttle`, because their builds replace this program, which is the compiler wrapper of the steps
-/// `loom` and `shuttle`.
+/// All steps, fast ones first. Three steps run in parallel with others, because they leave CPUs idle: rustdoc uses a
+/// single CPU for most of `doctests`, the replay of recorded cases waits a minute for a bookmark, and the examples wait
+/// for timers. The last two of them run after the step `shuttle`, because their builds replace this program, which is
+/// the compiler wrapper for the steps `loom` and `shuttle`.
 pub(super) const STEPS: &[Step] = &[
     Step::new("tidy", "the repository's own rules: layers, crate pages, lengths, links, plain language", tidy),
     Step::new("fmt", "rustfmt would change nothing", fmt),
@@ -100,8 +100,9 @@ fn clippy(sh: &Shell) -> anyhow::Result<Done> {
     Ok(Done::default())
 }
 
-/// Compiles with Clippy instead of rustc. A separate run of Clippy would check all dependencies and all crates a second
-/// time, which takes more than two minutes. All commands that reuse what the step `clippy` has compiled need this.
+/// Compiles with Clippy instead of rustc. A separate run of Clippy would check all dependencies and crates a second
+/// time, which takes more than two minutes. All commands that reuse build artifacts of the step `clippy` must use this
+/// function.
 fn with_clippy(command: Quiet) -> Quiet {
     command.env("RUSTC_WORKSPACE_WRAPPER", Path::new(&crate::cargo()).with_file_name("clippy-driver"))
 }
@@ -120,7 +121,7 @@ fn tests(sh: &Shell) -> anyhow::Result<Done> {
     tested(run_tests(sh, "tests", WORKSPACE).args("--lib --bins --tests").end()?)
 }
 
-/// Runs the ignored tests, except for those that need a browser, a release build or another process.
+/// Runs the ignored tests, except tests that need a browser, a release build or another process.
 fn slow(sh: &Shell) -> anyhow::Result<Done> {
     let tests = run_tests(sh, "slow", WORKSPACE).args("--lib --bins --tests -- --ignored");
     tested(
@@ -135,17 +136,17 @@ fn bench(sh: &Shell) -> anyhow::Result<Done> {
     tested(run_tests(sh, "bench", "--package pintle-bench").end()?)
 }
 
-/// The packages for most steps, without the benchmarks' many programs, which take more than a minute to build.
+/// The packages for most steps. The benchmarks are excluded, because their programs take more than a minute to build.
 const WORKSPACE: &str = "--workspace --exclude pintle-bench";
 
-/// The programs with the integration tests of [`WORKSPACE`]. Cargo would build a single package with other features of
-/// its dependencies, so a step that needs few tests selects them by name.
+/// The integration tests of [`WORKSPACE`]. Cargo would build a single package with different features of its
+/// dependencies, so a step that needs only a few tests selects them by name.
 const INTEGRATION: &str = "--workspace --exclude pintle-bench --test it";
 
 fn run_tests(sh: &Shell, step: &str, packages: &str) -> Quiet {
-    // Some tests mostly wait, so run more tests than there are processors.
+    // Some tests mostly wait, so run more tests than there are CPUs.
     let threads = std::thread::available_parallelism().map_or(4, |count| count.get() * 2).to_string();
-    // With a fixed seed, only a code change can cause a new failure. PINTLE_SEED sets another seed.
+    // With a fixed seed, only code changes can cause new failures. PINTLE_SEED sets another seed.
     with_clippy(Quiet::cargo(sh, step))
         .args("test --all-features --locked --quiet --no-fail-fast")
         .args(packages)
@@ -157,10 +158,10 @@ fn browser(sh: &Shell) -> anyhow::Result<Done> {
     tested(run_tests(sh, "browser", INTEGRATION).args("chromium -- --ignored").end()?)
 }
 
-/// The number of worlds per kind for the step `election`. The step runs the elector in simulated clusters ("worlds") of ten kinds.
+/// The number of simulated clusters ("worlds") per kind for the step `election`, which simulates ten kinds of clusters.
 const WORLDS: &str = "2000";
 
-/// Repeats some tests from the step `tests` with more cases, in a release build.
+/// Repeats some tests of the step `tests` with more cases in a release build.
 fn election(sh: &Shell) -> anyhow::Result<Done> {
     let (worlds, depth) = (asked("PINTLE_WORLDS", WORLDS), asked("PINTLE_DEPTH", "9"));
     let run = "test --release --package pintle-leaderelect --package pintle-sharding --all-features --locked --quiet \
@@ -179,7 +180,7 @@ fn pauses(sh: &Shell) -> anyhow::Result<Done> {
     tested(Quiet::cargo(sh, "pauses").args(run).end()?)
 }
 
-/// Returns an environment variable's value, or the default if it is not set.
+/// Returns the value of an environment variable, or the default if it is not set.
 fn asked(name: &str, usual: &str) -> String {
     std::env::var(name).unwrap_or_else(|_| usual.to_owned())
 }
@@ -203,7 +204,8 @@ fn shuttle(sh: &Shell) -> anyhow::Result<Done> {
     model(sh, "shuttle")
 }
 
-/// Runs the tests for loom or shuttle, whose names contain the checker's name, with the checker's lock types.
+/// Runs the tests for loom or shuttle, with the lock types of the checker. The name of each test program is the name of
+/// the checker.
 fn model(sh: &Shell, checker: &str) -> anyhow::Result<Done> {
     let run = format!("test --workspace --all-features --locked --no-fail-fast --test {checker}");
     let compiler = checked::compiler(sh, &format!("pintle_{checker}"))?;
@@ -220,8 +222,8 @@ fn deny(sh: &Shell) -> anyhow::Result<Done> {
     let deny = tools::deny(sh)?;
     // cargo-deny runs offline, so fetch the dependencies of all platforms first.
     Quiet::cargo(sh, "deny").args("fetch --locked").run()?;
-    // Do not check advisories, because they need a database from the network,
-    // and because a new advisory would make the step fail without a commit.
+    // Do not check advisories: they need a database from the network, and a new advisory would fail the step without a
+    // code change.
     let run = "--offline --all-features --locked check --hide-inclusion-graph bans licenses sources";
     Quiet::new(sh, "deny", deny).args(run).run()?;
     Ok(Done::default())
@@ -248,8 +250,8 @@ fn examples(sh: &Shell) -> anyhow::Result<Done> {
 }
 
 fn kube(sh: &Shell) -> anyhow::Result<Done> {
-    // These examples are separate workspaces, so that this workspace's lock file does
-    // not contain kube. A full build takes minutes, so the examples are only checked.
+    // These examples are separate workspaces, which keeps kube out of the lock file of this workspace. Only check them,
+    // because a full build takes minutes.
     for manifest in KUBE {
         let check = Quiet::cargo(sh, "kube").args(&format!("check --quiet --locked --manifest-path {manifest}"));
         check.env("CARGO_TARGET_DIR", crate::target_dir(sh)?).run().with_context(|| {
@@ -259,10 +261,11 @@ fn kube(sh: &Shell) -> anyhow::Result<Done> {
     Ok(Done::default())
 }
 
-/// The examples with kube: its client with the embedded server, and its types with an operator.
+/// The examples that use kube: its client with the embedded server, and its types in an operator.
 const KUBE: [&str; 2] = ["crates/apiserver/examples/kube/Cargo.toml", "crates/operator/examples/kube_types/Cargo.toml"];
 
-/// Builds all programs and returns their folder. The flags are the same as for the tests, so that cargo reuses the built files.
+/// Builds all programs and returns their folder. Uses the same flags as for the tests, so cargo can reuse build
+/// artifacts.
 fn build(sh: &Shell, step: &str) -> anyhow::Result<PathBuf> {
     with_clippy(Quiet::cargo(sh, step))
         .args("build --workspace --exclude pintle-bench --all-features --locked --bins --examples")
@@ -270,7 +273,7 @@ fn build(sh: &Shell, step: &str) -> anyhow::Result<PathBuf> {
     Ok(crate::target_dir(sh)?.join("debug"))
 }
 
-/// Reads the numbers of tests from a test runner's output.
+/// Reads the numbers of tests from the output of a test runner.
 fn tested(ended: Ended) -> anyhow::Result<Done> {
     let tests = Tally::read(&ended.output);
     if !ended.status.success() {
@@ -286,7 +289,7 @@ fn passed(tests: &Tally) -> String {
     format!("{} passed", tests.passed)
 }
 
-/// Returns the names of a package's targets of one kind.
+/// Returns the names of all targets of one kind in a package.
 fn targets(package: &Value, kind: &str) -> Vec<String> {
     let targets = package["targets"].as_array().into_iter().flatten();
     let has_kind =

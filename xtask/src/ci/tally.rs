@@ -1,4 +1,4 @@
-//! Reads the numbers of passed and failed tests from test runners' output.
+//! Reads the numbers of passed and failed tests from the output of test runners.
 
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Tally {
@@ -30,7 +30,7 @@ impl Tally {
     }
 }
 
-/// Returns the number before `word` in a line. For example, the number before `passed` in `ok. 521 passed; 2 failed;` is 521.
+/// Returns the number before `word` in a line, such as 521 for `passed` in `ok. 521 passed; 2 failed;`.
 fn count(line: &str, word: &str) -> u64 {
     let numbers = line.split(['.', ';']).filter_map(|part| part.trim().split_once(' '));
     numbers.filter(|(_, name)| *name == word).filter_map(|(number, _)| number.parse::<u64>().ok()).sum()

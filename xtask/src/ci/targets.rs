@@ -1,8 +1,8 @@
 //! Checks the published crates for other operating systems.
 //!
-//! Cargo runs the build scripts of dependencies that contain C code. The check of the Rust code does not need the compiled C code.
-//! Therefore, the build scripts use this program instead of a C compiler, and this program creates empty files. No cross compiler is
-//! needed, but the step does not check that the C code compiles.
+//! Some dependencies contain C code that their build scripts compile. A check of the Rust code does not need the
+//! compiled C code. Therefore, this program replaces the C compiler and creates empty files. This avoids the need for a
+//! cross compiler, but the step does not check that the C code compiles.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -17,10 +17,10 @@ use super::checked::link;
 use super::command::Quiet;
 use super::published::PUBLISHED;
 
-/// Linux is the system of the other steps.
+/// All other steps run on Linux.
 const TARGETS: [&str; 2] = ["x86_64-pc-windows-gnu", "aarch64-apple-darwin"];
 
-/// The name of the link to this program that replaces the C compiler and the archiver.
+/// The name of the link to this program that is used as the C compiler and archiver.
 const STUB: &str = "empty-c-output";
 
 pub(super) fn check(sh: &Shell) -> anyhow::Result<Done> {
@@ -28,17 +28,17 @@ pub(super) fn check(sh: &Shell) -> anyhow::Result<Done> {
     for target in TARGETS {
         install(sh, target)?;
         let name = target.replace('-', "_");
-        // A folder of its own, because the build scripts must not reuse files of a real C compiler.
+        // Use a separate target folder, because the build scripts must not reuse the output of a real C compiler.
         let run = format!("check {PUBLISHED} --all-features --locked --target {target} --target-dir target/ci/targets");
         let run = Quiet::cargo(sh, "targets").args(&run).limit(Duration::from_secs(30 * 60));
         let run = run.env(&format!("CC_{name}"), &stub).env(&format!("AR_{name}"), &stub);
-        // The assembler of this dependency is not in the archive of object files that the crate contains.
+        // Use prebuilt objects for this dependency, which is built with an assembler instead of the C compiler.
         run.env("AWS_LC_SYS_PREBUILT_NASM", "1").env("RUSTFLAGS", "-D warnings").run()?;
     }
     Ok(Done::noting(TARGETS.join(", ")))
 }
 
-/// Installs the standard library for a target, if it is missing.
+/// Installs the standard library for a target if it is missing.
 fn install(sh: &Shell, target: &str) -> anyhow::Result<()> {
     let library = cmd!(sh, "rustc --print target-libdir --target {target}").quiet().read()?;
     if Path::new(&library).is_dir() {
@@ -50,7 +50,8 @@ fn install(sh: &Shell, target: &str) -> anyhow::Result<()> {
     add.run().map(drop).with_context(|| format!("the standard library for {target} is missing; install the target"))
 }
 
-/// If a build script started this program as its C compiler or archiver, creates the output files. Otherwise returns `None`.
+/// Creates the output files if this program was started as the C compiler or archiver of a build script. Otherwise
+/// returns `None`.
 pub(crate) fn compile_nothing() -> Option<ExitCode> {
     let mut arguments = std::env::args_os().map(PathBuf::from);
     if arguments.next()?.file_stem()? != STUB {
@@ -65,7 +66,7 @@ pub(crate) fn compile_nothing() -> Option<ExitCode> {
     Some(ExitCode::SUCCESS)
 }
 
-/// Returns the output files in the arguments of a compiler, after `-o`, or of an archiver, which has no option before its output.
+/// Returns the output files in the arguments of a compiler or archiver: files after `-o`, and archives.
 fn outputs(arguments: impl Iterator<Item = PathBuf>) -> Vec<PathBuf> {
     let mut follows_option = false;
     let is_output = |argument: &PathBuf| {

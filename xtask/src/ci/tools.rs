@@ -1,4 +1,4 @@
-//! Installs missing tools for the checks.
+//! Installs missing tools that the checks need.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -10,8 +10,8 @@ use super::command::Quiet;
 
 const DENY: &str = "0.20.2";
 
-/// Returns the path of cargo-deny. Uses a program on `PATH` with the right version, or else the program in
-/// `target/tools`. Installs a missing program in `target/tools`.
+/// Returns the path of cargo-deny. Prefers a program on `PATH` if it has the right version. Otherwise, uses the program
+/// in `target/tools`, and installs it first if necessary.
 pub(super) fn deny(sh: &Shell) -> anyhow::Result<PathBuf> {
     let tools = sh.current_dir().join("target/tools");
     let ours = tools.join("bin/cargo-deny");
@@ -21,7 +21,7 @@ pub(super) fn deny(sh: &Shell) -> anyhow::Result<PathBuf> {
         }
     }
     let build = tools.join("build");
-    // Without optimization and debug information, the build takes half of the time.
+    // Without optimization and debug information, the build takes half as long.
     let install = format!("install --locked --debug --no-default-features cargo-deny@{DENY} --root");
     let install = Quiet::cargo(sh, "deny").args(&install).arg(&tools);
     let install = install.env("CARGO_PROFILE_DEV_DEBUG", "false").env("CARGO_TARGET_DIR", &build);

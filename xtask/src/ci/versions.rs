@@ -1,4 +1,4 @@
-//! Steps that check the versions in the manifests: the lowest version of each dependency, and of Rust.
+//! Steps that check the minimum versions in the manifests: of dependencies, and of Rust.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -11,14 +11,16 @@ use super::Done;
 use super::command::Quiet;
 use super::published::PUBLISHED;
 
-/// Checks the published crates with the lowest versions of dependencies that their manifests allow.
+/// Checks the published crates with the minimum versions of their direct dependencies.
 ///
-/// Indirect dependencies have their newest versions, because the manifests of other projects state many versions that do not work.
+/// Indirect dependencies are resolved to their newest versions, because the minimum versions in the manifests of other
+/// projects often do not work.
 pub(super) fn minimal(sh: &Shell) -> anyhow::Result<Done> {
     let copy = copy(sh)?;
     let update =
         Quiet::cargo(sh, "minimal").args("update --quiet -Z direct-minimal-versions --manifest-path").arg(&copy);
-    // Cargo has this option only with this variable. The check runs without it, because some build scripts would use unstable features.
+    // The variable enables this unstable option of cargo. The check below runs without it, because some build scripts
+    // would use unstable features.
     update.env("RUSTC_BOOTSTRAP", "1").run()?;
     let check =
         format!("check {PUBLISHED} --all-features --locked --target-dir target/ci/minimal/target --manifest-path");
@@ -26,8 +28,8 @@ pub(super) fn minimal(sh: &Shell) -> anyhow::Result<Done> {
     Ok(Done::default())
 }
 
-/// Copies the manifests and the sources to a folder in `target/ci`, so that the lock file of the workspace does not change. Returns the
-/// path of the workspace's manifest.
+/// Copies the manifests and the sources to a folder in `target/ci` to protect the lock file of the workspace. Returns
+/// the path of the copied workspace manifest.
 fn copy(sh: &Shell) -> anyhow::Result<PathBuf> {
     let folder = sh.current_dir().join("target/ci/minimal");
     for part in ["crates", "xtask"] {
@@ -47,7 +49,7 @@ fn copy(sh: &Shell) -> anyhow::Result<PathBuf> {
     Ok(manifest)
 }
 
-/// Checks the published crates with the oldest version of Rust that the manifests allow.
+/// Checks the published crates with the minimum version of Rust in the manifests.
 pub(super) fn msrv(sh: &Shell) -> anyhow::Result<Done> {
     let packages = crate::packages(sh)?;
     let versions = packages.iter().filter_map(|package| package["rust_version"].as_str());
@@ -67,7 +69,7 @@ pub(super) fn msrv(sh: &Shell) -> anyhow::Result<Done> {
     Ok(Done::noting(format!("Rust {version}")))
 }
 
-/// Returns whether the output of `rustc --version` names a patch of the version, such as 1.95.
+/// Returns `true` if the output of `rustc --version` is a patch release of `version`, such as 1.95.
 fn is_version(output: &str, version: &str) -> bool {
     let patch = output.strip_prefix("rustc ").and_then(|output| output.strip_prefix(version));
     patch.is_some_and(|patch| patch.starts_with(['.', ' ']))

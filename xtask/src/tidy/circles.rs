@@ -1,5 +1,5 @@
-//! Checks that the modules in a folder do not use each other in a cycle, directly or indirectly. For example, the
-//! modules in `queue/` must not form a cycle, but all of them may use the items of `queue.rs`.
+//! Checks that the modules in a folder do not depend on each other in a cycle. For example, the modules in `queue/`
+//! must not form a cycle, but they may use the items of `queue.rs`.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::path::Path;
@@ -8,7 +8,7 @@ use super::modules::{paths_from, without_comments};
 use super::words::without_tests;
 use super::{Finding, Source};
 
-/// The exceptions: groups of modules that may use each other, each with the reason.
+/// The exceptions: groups of modules that may depend on each other, with the reasons.
 const CIRCLES: &[(&[&str], &str)] = &[
     (&["crd::structural", "crd::union"], "the alternatives of a schema are schemas"),
     (&["kinds::known", "kinds::strategy"], "each kind has a strategy, and a strategy gets all kinds"),
@@ -28,7 +28,7 @@ const CIRCLES: &[(&[&str], &str)] = &[
     ),
 ];
 
-/// A module's path: its crate, its enclosing modules, and its own name.
+/// The path of a module: the crate, the enclosing modules, and the name of the module.
 type Module = Vec<String>;
 
 pub(super) fn check(sources: &[Source], findings: &mut Vec<Finding>) {
@@ -48,8 +48,8 @@ fn module(file: &Path) -> Module {
     names.filter(|name| !matches!(*name, "src" | "lib")).map(str::to_owned).collect()
 }
 
-/// Returns all items that the modules import. The keys are the importing module's path with the item's name, and the
-/// values are the imported paths.
+/// Returns all items that the modules import. The keys are the path of the importing module with the name of the item,
+/// and the values are the imported paths.
 fn imports(modules: &BTreeMap<Module, (&Path, String)>) -> HashMap<Module, Module> {
     let mut known_as = HashMap::new();
     for (module, (_, code)) in modules {
@@ -63,16 +63,16 @@ fn imports(modules: &BTreeMap<Module, (&Path, String)>) -> HashMap<Module, Modul
     known_as
 }
 
-/// Reports files that import an item through their crate's root although a module defines the item.
+/// Reports imports of an item through the root of its own crate instead of through the module that defines it.
 fn imports_through_root(modules: &BTreeMap<Module, (&Path, String)>) -> Vec<Finding> {
     let known_as = imports(modules);
     let mut findings = Vec::new();
     for (module, (file, code)) in modules.iter().filter(|(module, _)| module.len() > 1) {
-        // An indented `use super::` belongs to a module inside the file, so `super` is not the file's parent.
+        // An indented `use super::` is in a nested module, so `super` is the module of this file, not its parent.
         let inner = |line: usize| {
             code.lines().nth(line - 1).is_some_and(|text| text.starts_with(" ") && text.contains("use super::"))
         };
-        // Ignore paths in macros. Macros expand in other crates, which cannot access private modules.
+        // Ignore paths in macros. They are expanded in other crates, which cannot access private modules.
         for (line, path) in used(module, &code.replace("$crate::", ""), modules) {
             let item = &path[..path.len().min(2)];
             let is_root_item = path[0] == module[0] && !modules.contains_key(item) && known_as.contains_key(item);
@@ -119,7 +119,7 @@ fn circles(modules: &BTreeMap<Module, (&Path, String)>, allowed: &[(&[&str], &st
     findings
 }
 
-/// Returns the paths in a module's code that refer to the module's own crate, with their lines.
+/// Returns the paths in the code of a module that refer to its own crate, with their lines.
 fn used(module: &Module, code: &str, modules: &BTreeMap<Module, (&Path, String)>) -> Vec<(usize, Module)> {
     let mut roots = vec![("crate::".to_owned(), module[..1].to_vec()), ("self::".to_owned(), module.clone())];
     roots.extend((1..module.len()).map(|up| ("super::".repeat(up), module[..module.len() - up].to_vec())));
@@ -133,7 +133,7 @@ fn used(module: &Module, code: &str, modules: &BTreeMap<Module, (&Path, String)>
         .collect()
 }
 
-/// Returns the module that defines an item. Follows re-exports.
+/// Returns the module in which an item is defined. Follows re-exports.
 fn owner(mut path: Module, modules: &BTreeMap<Module, (&Path, String)>, known_as: &HashMap<Module, Module>) -> Module {
     // Follow at most eight re-exports, because they can form a cycle.
     for _ in 0..8 {

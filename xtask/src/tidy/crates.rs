@@ -1,4 +1,5 @@
-//! Checks that each crate has a README, documentation that starts with one sentence, examples that run, and the workspace's manifest keys.
+//! Checks that each crate has a README, documentation that starts with a single sentence, examples that run, and the
+//! required manifest keys.
 
 use std::path::Path;
 
@@ -26,7 +27,8 @@ pub(super) fn check(root: &Path, sources: &[Source], packages: &[Value], finding
     }
 }
 
-/// Checks a crate's layout: `foo.rs` is next to `foo/`, tests are in `tests/it`, and the first line of each file describes the file.
+/// Checks the layout of a crate: `foo.rs` is next to `foo/`, tests are in `tests/it`, and the first line of each file
+/// describes the file.
 fn check_place(source: &Source, findings: &mut Vec<Finding>) {
     let mut find = |what: &str| findings.push(Finding::new(&source.path, None, what));
     if source.path.file_name().is_some_and(|name| name == "mod.rs") {
@@ -42,7 +44,7 @@ fn check_place(source: &Source, findings: &mut Vec<Finding>) {
     }
 }
 
-/// Test files that are separate programs, because they need a special build of the crate or measure the whole process.
+/// The tests that are separate programs, because they need a special build of the crate or measure the whole process.
 const OWN_BINARIES: &[&str] = &["cpu_time", "loom.rs", "memory.rs", "shuttle"];
 
 fn check_crate(folder: &Path, published: bool, sources: &[Source], findings: &mut Vec<Finding>) {
@@ -82,8 +84,8 @@ fn check_crate(folder: &Path, published: bool, sources: &[Source], findings: &mu
         find("src/lib.rs", "must start with one sentence in its own paragraph");
     }
     if published {
-        // A macro crate has no example. An example needs the traits of the crate that re-exports the macro, so that
-        // crate has the example.
+        // A macro crate does not need an example. The example is in the crate that re-exports the macro, because it
+        // needs the traits of this crate.
         let is_macro = manifest.contains("proc-macro = true");
         if !is_macro && !has_rust_example(&page) {
             find("src/lib.rs", "the crate page has no example");
@@ -110,7 +112,7 @@ fn check_file(source: &Source, findings: &mut Vec<Finding>) {
     }
 }
 
-/// Returns the public modules whose items the crate also exports at its root.
+/// Returns the public modules whose items are also exported at the crate root.
 fn second_paths(library: &str) -> Vec<&str> {
     let public: Vec<&str> =
         library.lines().filter_map(|line| line.strip_prefix("pub mod ")?.strip_suffix(';')).collect();

@@ -1,4 +1,4 @@
-//! Checks that each crate uses only crates of lower layers. docs/ARCHITECTURE.md has a picture of the layers.
+//! Checks that each crate depends only on crates in lower layers. The layers are shown in docs/ARCHITECTURE.md.
 
 use std::path::Path;
 
@@ -43,8 +43,8 @@ const LAYERS: &[&[&str]] = &[
     &["pintle-bench", "pintle-conformance", "xtask"],
 ];
 
-/// The crates whose rules are stricter than the rules of their layer, each with the allowed crates and the reason. The
-/// rules also apply to the crates' tests.
+/// The crates with stricter rules than their layer, each with the allowed crates and the reason. These rules also apply
+/// to tests.
 const ONLY: &[(&str, &[&str], &str)] = &[
     (
         "pintle-admission",
@@ -128,7 +128,7 @@ const ONLY: &[(&str, &[&str], &str)] = &[
         SERVER,
     ),
     ("pintle-schema", &["pintle-json", "pintle-meta", "pintle-testing"], SERVER),
-    // This crate handles HTTP and no Kubernetes objects, so that it can be reviewed alone.
+    // This crate handles HTTP but not Kubernetes objects, so it can be reviewed on its own.
     ("pintle-serving", &["pintle-json"], SERVER),
     ("pintle-storage", &["pintle-apimachinery", "pintle-json", "pintle-meta", "pintle-store"], SERVER),
     ("pintle-store", &["pintle-json"], SERVER),
@@ -136,8 +136,8 @@ const ONLY: &[(&str, &[&str], &str)] = &[
     ("pintle-conformance", &["pintle-apiserver"], "it is an independent witness"),
 ];
 
-/// Why the server's crates have stricter rules. The tests of these crates may use `pintle-testing` to replay inputs,
-/// because the client's tests and the server's tests share that crate.
+/// Why the crates of the server have stricter rules. Their tests may use `pintle-testing` to replay inputs, because
+/// client and server tests share this crate.
 const SERVER: &str = "client and server must not share a mistake";
 
 /// The crates that must not depend on Kubernetes or on an async runtime.
@@ -171,7 +171,7 @@ pub(super) fn check(sh: &Shell, root: &Path, packages: &[Value], findings: &mut 
     Ok(())
 }
 
-/// Returns the crates that `name` must not use. `true` marks a dev-dependency.
+/// Returns an error for each dependency that `name` must not have. `true` marks a dev-dependency.
 fn wrong_edges(name: &str, uses: &[(&str, bool)]) -> Vec<String> {
     let layer = |name: &str| LAYERS.iter().position(|layer| layer.contains(&name));
     let Some(own) = layer(name) else {

@@ -1,4 +1,4 @@
-//! Checks that each link between this repository's pages leads to an existing file.
+//! Checks that the relative links in Markdown files point to existing files.
 
 use std::path::Path;
 
@@ -17,7 +17,7 @@ pub(super) fn check(root: &Path, sources: &[Source], findings: &mut Vec<Finding>
     }
 }
 
-/// Returns the relative targets of all Markdown links, with their lines. Links in code blocks are skipped.
+/// Returns the targets of all relative Markdown links, with their lines. Skips links in code blocks.
 fn targets(text: &str) -> Vec<(usize, &str)> {
     let mut out = Vec::new();
     let mut code = false;

@@ -1,15 +1,15 @@
-//! Checks the length of each crate, and the module layers in the API server's crates. A module may use only modules of
-//! lower layers. docs/ARCHITECTURE.md has a picture of the layers.
+//! Checks the length of each crate, and the module layers in the crates of the API server. A module may use only
+//! modules in lower layers. The layers are shown in docs/ARCHITECTURE.md.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 use super::{Finding, Source};
 
-/// The maximum number of lines in a crate's `src`. Changing one line rebuilds the whole crate.
+/// The maximum number of lines in the `src` of a crate. A change of one line rebuilds the whole crate.
 const MAX_LINES: usize = 18_000;
 
-/// The module layers of each crate, lowest first.
+/// The module layers of each crate, from the lowest to the highest.
 const LAYERS: &[(&str, &[&[&str]])] = &[
     (
         "apimachinery",
@@ -69,7 +69,7 @@ fn too_long(src: &Path, lines: usize) -> Option<Finding> {
     (lines > MAX_LINES).then(|| Finding::new(src, None, what))
 }
 
-/// Returns the uses of modules that are not in a lower layer, with their lines. `path` is relative to `src`.
+/// Returns an error for each use of a module that is not in a lower layer, with its line. `path` is relative to `src`.
 fn wrong_uses(layers: &[&[&str]], path: &Path, text: &str) -> Vec<(Option<usize>, String)> {
     let path = path.with_extension("");
     let modules: Vec<_> = path.iter().filter_map(|part| part.to_str()).collect();
@@ -89,8 +89,8 @@ fn wrong_uses(layers: &[&[&str]], path: &Path, text: &str) -> Vec<(Option<usize>
     wrong
 }
 
-/// Returns the top-level modules that a file's code uses, with the line of each use.
-/// `depth` is the number of `super` segments from the file's module to the crate's root.
+/// Returns the top-level modules that the code in a file uses, with the line of each use. `depth` is the number of
+/// `super` segments from the module of the file to the crate root.
 fn used_modules(text: &str, depth: usize) -> BTreeSet<(usize, String)> {
     let code = without_comments(text);
     let up = "super::".repeat(depth);
@@ -103,7 +103,7 @@ pub(super) fn without_comments(text: &str) -> String {
     code.join("\n")
 }
 
-/// Returns the paths in the code that start with `root`, with their lines and without `root`.
+/// Returns the paths in the code that start with `root`, with their lines. `root` is removed from the paths.
 pub(super) fn paths_from(root: &str, code: &str) -> Vec<(usize, Vec<String>)> {
     let mut found = Vec::new();
     for (at, _) in code.match_indices(root) {
@@ -115,7 +115,7 @@ pub(super) fn paths_from(root: &str, code: &str) -> Vec<(usize, Vec<String>)> {
     found
 }
 
-/// Expands groups in braces. `rest` is a path without its root. Returns a separate path for each member of a group.
+/// Expands groups in braces. `rest` is a path without its root. Returns one path per member of a group.
 fn paths(rest: &str) -> Vec<Vec<String>> {
     let Some(group) = rest.strip_prefix('{') else {
         let name: String = rest.chars().take_while(|c| c.is_alphanumeric() || *c == '_').collect();

@@ -1,7 +1,8 @@
-//! Checks tables of rules. If a table's last column is `Test`, each cell must name an existing test or state why there
-//! is no test.
+//! Checks tables of rules. If the last column of a table is `Test`, each cell must contain the name of an existing test
+//! or the reason why there is none.
 //!
-//! A file with a line such as `Rows: A1-A4, B2.` must have tables with exactly these rows, so that no row is lost.
+//! If a file contains a line such as `Rows: A1-A4, B2.`, its tables must have exactly these rows. This check detects
+//! deleted rows.
 
 use std::collections::BTreeSet;
 
@@ -33,7 +34,7 @@ pub(super) fn check(sources: &[Source], findings: &mut Vec<Finding>) {
     }
 }
 
-/// Returns the rows that a file declares, and the line number of the declaration.
+/// Returns the rows declared by a file, and the line number of the declaration.
 fn declared(text: &str) -> Option<(usize, BTreeSet<String>)> {
     let (index, line) = text.lines().enumerate().find(|(_, line)| line.starts_with("Rows: "))?;
     let parts = line.trim_start_matches("Rows: ").trim_end_matches('.').split(", ");
@@ -52,7 +53,7 @@ fn expand(part: &str) -> Vec<String> {
     }
 }
 
-/// Returns the names in the first column of each table with the first heading `Row`. A cell can contain several names.
+/// Returns the names in the first column of each table whose first heading is `Row`. A cell can contain several names.
 fn names(text: &str) -> impl Iterator<Item = String> {
     let mut is_table = false;
     text.lines().flat_map(move |line| {
@@ -64,7 +65,7 @@ fn names(text: &str) -> impl Iterator<Item = String> {
     })
 }
 
-/// Returns the functions with a test attribute, with their lines.
+/// Returns the functions that have a test attribute, with their lines.
 pub(super) fn tests(text: &str) -> impl Iterator<Item = (usize, &str)> {
     let mut is_test = false;
     text.lines().map(str::trim).enumerate().filter_map(move |(index, line)| {
@@ -74,7 +75,7 @@ pub(super) fn tests(text: &str) -> impl Iterator<Item = (usize, &str)> {
     })
 }
 
-/// Returns the cells in the last column of each table with the last heading `Test`, with their lines.
+/// Returns the cells in the last column of each table whose last heading is `Test`, with their lines.
 fn cells(text: &str) -> impl Iterator<Item = (usize, &str)> {
     let mut is_table = false;
     text.lines().enumerate().filter_map(move |(index, line)| {

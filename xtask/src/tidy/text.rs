@@ -1,14 +1,14 @@
-//! Checks spaces, line and file lengths, and forbidden words in all text files.
+//! Checks whitespace, file lengths and forbidden words in all text files.
 
 use super::{Finding, Source};
 
-/// The maximum number of lines of a source file. The files in [`LONG`] are exempt.
+/// The maximum number of lines in a source file. The files in [`LONG`] are exempt.
 const LONGEST: usize = 600;
 
 /// The files that may exceed [`LONGEST`], with the reasons.
 const LONG: &[(&str, &str)] = &[];
 
-/// The file extensions to which these rules apply.
+/// The extensions of the files to which these rules apply.
 const WRITTEN: &[&str] = &["rs", "toml", "md", "yaml", "yml", "txt", "go", "sh"];
 
 /// The forbidden words and their replacements.

@@ -1,4 +1,4 @@
-//! Checks that public types of different published crates have different names.
+//! Checks that public types in different published crates have different names.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use super::{Finding, Source};
 
-/// The type names that several crates may use, each with the reason.
+/// The type names that several crates may use, with the reasons.
 const SHARED: &[(&str, &str)] = &[
     ("Context", "kubectl's word in a kubeconfig, and the usual word for the parameter of a reconciler"),
     ("Controller", ENGINE),
@@ -19,8 +19,8 @@ const SHARED: &[(&str, &str)] = &[
 
 const ENGINE: &str = "the operator crate wraps the engine of the controller crate, and a program uses one of them";
 
-/// The internal crates of the API server and the client. User programs do not import these crates directly, so their
-/// types may share names with the types of other crates.
+/// The internal crates of the API server and the client. Users do not import these crates directly, so their types may
+/// have the same names as types of other crates.
 const INTERNAL: &[&str] = &[
     "admission",
     "apiextensions",
@@ -40,7 +40,7 @@ pub(super) fn check(root: &Path, sources: &[Source], packages: &[Value], finding
         let manifest = Path::new(package["manifest_path"].as_str().unwrap_or_default());
         let manifest = manifest.strip_prefix(root).unwrap_or(manifest);
         let Some(folder) = manifest.parent().filter(|folder| folder.starts_with("crates")) else { continue };
-        // `pintle-cel` can be used without the other crates, and its type names are terms of CEL.
+        // Skip `pintle-cel`, which can be used without the other crates and whose type names are terms of CEL.
         if folder.ends_with("cel") {
             continue;
         }
@@ -84,8 +84,8 @@ fn public_types(file: &Path, sources: &[Source]) -> Vec<String> {
     names
 }
 
-/// Returns the types that a file defines at its top level or exports from its private modules. Re-exports of other
-/// crates are skipped.
+/// Returns the types that a file defines at its top level or re-exports from its private modules. Skips re-exports of
+/// other crates.
 fn own_types(text: &str) -> Vec<String> {
     let mut names = Vec::new();
     for keyword in ["struct", "enum", "trait", "type", "union"] {
@@ -116,7 +116,7 @@ fn modules<'a>(text: &'a str, keyword: &'a str) -> impl Iterator<Item = &'a str>
     text.lines().filter_map(move |line| line.strip_prefix(keyword)?.strip_suffix(';'))
 }
 
-/// Returns `true` if a word is a type name, and not the name of a function, module or constant.
+/// Returns `true` if a word looks like the name of a type, and not of a function, module or constant.
 fn is_type(word: &str) -> bool {
     word.starts_with(char::is_uppercase) && word.chars().any(char::is_lowercase)
 }

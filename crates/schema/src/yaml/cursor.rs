@@ -8,23 +8,23 @@ pub(super) struct Mark {
     pub(super) column: usize,
 }
 
-/// The error for invalid YAML. The messages match libyaml's, which Go reports.
+/// The error for invalid YAML. The messages are the same as in libyaml and Go.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct YamlError {
     problem: String,
-    /// The line that Go reports, or 0 if Go reports no line.
+    /// The line number in Go's error message, or 0 if the message has no line number.
     line: usize,
 }
 
 impl YamlError {
-    /// Creates a scanner error at `at`, inside a construct that began at `context`. As
-    /// in Go, the error has no line number if both positions are in the first line.
+    /// Creates a scanner error at `at`, inside a construct that starts at `context`. As in Go, the error has no line
+    /// number if both positions are in the first line.
     pub(super) fn scanning(problem: impl Into<String>, context: Mark, at: Mark) -> Self {
         let line = if at.line > 0 { at.line + 1 } else { context.line };
         Self { problem: problem.into(), line }
     }
 
-    /// Creates a parser error for the token at `at`, inside a construct that began at `context`.
+    /// Creates a parser error for the token at `at`, inside a construct that starts at `context`.
     pub(super) fn parsing(problem: impl Into<String>, context: Mark, at: Mark) -> Self {
         let line = if at.line > 0 { at.line } else { context.line };
         Self { problem: problem.into(), line }
@@ -44,13 +44,13 @@ impl From<YamlError> for String {
     }
 }
 
-/// A cursor that reads a text character by character. After the end of the text, the cursor returns zero bytes.
+/// A cursor that reads a text character by character. At the end of the text, the cursor returns zero bytes.
 #[derive(Debug)]
 pub(super) struct Cursor<'a> {
     text: &'a str,
     at: usize,
     mark: Mark,
-    /// The offset of the first character that YAML does not allow, or the length of the text.
+    /// The offset of the first character that is not allowed in YAML, or the length of the text.
     end: usize,
 }
 
@@ -68,7 +68,7 @@ impl<'a> Cursor<'a> {
         self.mark
     }
 
-    /// Returns the byte `after` bytes ahead.
+    /// Returns the byte that is `after` bytes ahead.
     pub(super) fn byte(&self, after: usize) -> u8 {
         let at = self.at + after;
         if at < self.end { self.text.as_bytes()[at] } else { 0 }
@@ -82,7 +82,7 @@ impl<'a> Cursor<'a> {
         self.at >= self.end
     }
 
-    /// Fails if YAML does not allow the next character.
+    /// Fails if the next character is not allowed in YAML.
     pub(super) fn check_end(&self) -> Result<(), YamlError> {
         if self.is_end() && self.end < self.text.len() {
             Err(YamlError::plain("control characters are not allowed"))
@@ -113,7 +113,7 @@ impl<'a> Cursor<'a> {
         self.is_blank(after) || self.is_break_or_end(after)
     }
 
-    /// Returns `true` if the current character can be part of an anchor, a tag handle or a directive name.
+    /// Returns `true` if the current character is valid in anchors, tag handles and directive names.
     pub(super) fn is_word(&self) -> bool {
         let byte = self.byte(0);
         byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-')
@@ -145,7 +145,8 @@ impl<'a> Cursor<'a> {
         self.skip();
     }
 
-    /// Skips a line break at the current position. Returns the normalized line break, or an empty text if there is no line break.
+    /// Skips a line break and returns it in normalized form. Returns an empty string if there is no line break at the
+    /// current position.
     pub(super) fn read_break(&mut self) -> &'static str {
         if !self.is_break(0) {
             return "";
@@ -174,7 +175,7 @@ impl<'a> Cursor<'a> {
         }
     }
 
-    /// Adds a line break at the end of the text, unless the cursor is at the start of a line.
+    /// Moves to the start of a new line at the end of the text, if the cursor is not at the start of a line already.
     pub(super) fn end_line(&mut self) {
         if self.mark.column != 0 {
             self.mark.column = 0;

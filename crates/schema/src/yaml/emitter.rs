@@ -1,5 +1,5 @@
-//! Writes JSON as YAML. Strings that a YAML parser could read as another type are quoted. For example,
-//! YAML 1.1 reads `no` as false and `2024-01-01` as a time, and most parsers implement YAML 1.1.
+//! Writes JSON as YAML. Strings are quoted if a YAML parser could parse them as another type. For example, parsers for
+//! YAML 1.1 parse `no` as false and `2024-01-01` as a time.
 
 use std::fmt::Write as _;
 
@@ -8,7 +8,7 @@ use pintle_json::Json;
 use super::{float_text, plain};
 use crate::document::JsonNode;
 
-/// The maximum length of a key without a preceding `?`.
+/// The maximum length of a key that is written without a `?`.
 const MAX_KEY_LEN: usize = 1000;
 
 pub(crate) fn write(value: &Json) -> String {
@@ -17,7 +17,7 @@ pub(crate) fn write(value: &Json) -> String {
     out
 }
 
-/// Writes a value on a single line, as JSON does. Every JSON text is valid YAML, except for some characters that must be escaped.
+/// Writes a value on a single line as JSON. JSON text is valid YAML if some additional characters are escaped.
 pub(crate) fn write_line(value: &Json) -> String {
     let mut line = String::new();
     for c in value.to_string().chars() {
@@ -31,7 +31,7 @@ pub(crate) fn write_line(value: &Json) -> String {
     line
 }
 
-/// Writes a value on the current line and ends the line.
+/// Writes a value, starting on the current line, and a line break.
 fn block(value: &Json, indent: usize, out: &mut String) {
     match value {
         Json::Object(members) if !members.is_empty() => {
@@ -45,7 +45,7 @@ fn block(value: &Json, indent: usize, out: &mut String) {
                 }
                 match value {
                     Json::Object(members) if !members.is_empty() => below(value, indent + 2, out),
-                    // A list that is a key's value has the same indentation as the key.
+                    // A list in a map has the same indentation as its key.
                     Json::Array(items) if !items.is_empty() => below(value, indent, out),
                     scalar => {
                         out.push(' ');
@@ -68,7 +68,7 @@ fn block(value: &Json, indent: usize, out: &mut String) {
         Json::Number(number) if number.is_f64() => {
             let _ = writeln!(out, "{}", float_text(number.as_f64().unwrap_or_default()));
         }
-        // YAML and JSON write null, booleans, integers, `{}` and `[]` alike.
+        // The syntax of null, booleans, integers, `{}` and `[]` is the same in YAML and JSON.
         other => {
             let _ = writeln!(out, "{other}");
         }
@@ -80,14 +80,14 @@ fn below(value: &Json, indent: usize, out: &mut String) {
     block(value, indent, out);
 }
 
-/// Indents all lines except the first line, which already contains text.
+/// Indents all lines but the first, which already contains text.
 fn begin(at: usize, indent: usize, out: &mut String) {
     if at > 0 {
         let _ = write!(out, "{:indent$}", "");
     }
 }
 
-/// Formats a string, without quotes if every YAML parser reads the text as a string.
+/// Formats a string. Omits the quotes if every YAML parser parses the text as a string.
 fn text(text: &str) -> String {
     let harmless = |c: char| c.is_ascii_alphanumeric() || " _./@+-".contains(c);
     let bare = text.starts_with(|c: char| c.is_ascii_alphabetic() || c == '/')

@@ -18,7 +18,7 @@ pub(super) enum YamlEvent {
     MappingEnd,
 }
 
-/// A node's anchor and tag. The tag handle is already replaced by its prefix.
+/// A node's anchor and tag. The tag handle has been replaced by its prefix.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Properties {
     pub(super) anchor: Option<String>,
@@ -33,14 +33,14 @@ enum State {
     DocumentEnd,
     BlockNode,
     BlockSequence,
-    /// A sequence that is a key's value and has the same indentation as the key.
+    /// A sequence with the same indentation as its key.
     IndentlessSequence,
     BlockKey,
     BlockValue,
     FlowSequence {
         first: bool,
     },
-    /// A mapping with a single pair and without braces, inside a flow sequence.
+    /// A single-pair mapping without braces, inside a flow sequence.
     PairKey,
     PairValue,
     PairEnd,
@@ -48,7 +48,7 @@ enum State {
         first: bool,
     },
     FlowValue,
-    /// The value is missing, because no colon follows the key.
+    /// The value is missing because the key is not followed by a colon.
     NoFlowValue,
     End,
 }
@@ -59,10 +59,10 @@ type Parsed = Result<(YamlEvent, Mark), YamlError>;
 pub(super) struct Parser<'a> {
     scanner: Scanner<'a>,
     state: State,
-    /// For each open node, the state after its end.
+    /// The state after the end of each open node.
     states: Vec<State>,
     marks: Vec<Mark>,
-    /// The tag prefixes, by tag handle.
+    /// The tag prefixes, keyed by tag handle.
     tags: HashMap<String, String>,
 }
 
@@ -120,7 +120,7 @@ impl<'a> Parser<'a> {
         self.scanner.peek().map(|placed| placed.mark)
     }
 
-    /// Returns to the state that was stored at the start of the current node.
+    /// Restores the state that was saved at the start of the current node.
     fn pop(&mut self) {
         self.state = self.states.pop().unwrap_or(State::End);
     }
@@ -131,7 +131,7 @@ impl<'a> Parser<'a> {
         Ok((YamlEvent::Scalar { text: String::new(), plain: true, properties: Properties::default() }, mark))
     }
 
-    /// Parses a node, or returns an empty scalar if the next token is one of `ends`.
+    /// Parses a node. Returns an empty scalar if the next token is one of `ends`.
     fn node_unless(&mut self, ends: &[Token], next: State, block: bool, indentless: bool) -> Parsed {
         if ends.contains(self.peek()?) {
             return self.empty(next);
@@ -251,7 +251,7 @@ impl<'a> Parser<'a> {
         Ok((event, start))
     }
 
-    /// Parses a node's anchor and tag, in any order.
+    /// Parses the anchor and tag of a node, in any order.
     fn properties(&mut self, start: Mark) -> Result<Properties, YamlError> {
         let mut properties = Properties::default();
         loop {

@@ -1,5 +1,5 @@
-//! Splits a YAML text into tokens as libyaml does. The scanner follows
-//! YAML 1.1, with libyaml's rules for plain scalars in `[…]` and `{…}`.
+//! Splits a YAML text into tokens like libyaml. The scanner implements YAML 1.1, with libyaml's rules for plain scalars
+//! in `[…]` and `{…}`.
 
 mod properties;
 mod scalars;
@@ -8,7 +8,7 @@ use std::collections::{HashMap, VecDeque};
 
 use super::cursor::{Cursor, Mark, YamlError};
 
-/// The maximum length of a key without a preceding `?`, in characters.
+/// The maximum length of a key without a `?`, in characters.
 const MAX_KEY_LEN: usize = 1024;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -41,12 +41,12 @@ pub(super) struct PlacedToken {
     pub(super) mark: Mark,
 }
 
-/// A position where a key without a `?` may begin.
+/// A position at which a key without a `?` may start.
 #[derive(Clone, Copy, Debug, Default)]
 struct SimpleKey {
     possible: bool,
     required: bool,
-    /// The sequence number of the key's first token.
+    /// The sequence number of the first token of the key.
     token: usize,
     mark: Mark,
 }
@@ -59,12 +59,13 @@ pub(super) struct Scanner<'a> {
     tokens: VecDeque<PlacedToken>,
     /// The number of tokens that the parser has consumed.
     taken: usize,
-    /// The start column of the current block, or -1 outside of all blocks.
+    /// The start column of the current block, or -1 outside of blocks.
     indent: isize,
     indents: Vec<isize>,
-    /// The positions where a key may have begun: one for each open flow collection, and one for the text outside of them.
+    /// The positions at which a key may have started, one per open flow collection and one for the text outside of flow
+    /// collections.
     keys: Vec<SimpleKey>,
-    /// The index in `keys` of each possible key, by the sequence number of its first token.
+    /// The index in `keys` of each possible key, keyed by the sequence number of its first token.
     keys_by_token: HashMap<usize, usize>,
     key_allowed: bool,
     ended: bool,
@@ -92,7 +93,7 @@ impl<'a> Scanner<'a> {
         self.tokens.front().ok_or_else(|| YamlError::plain("unexpected end of the text"))
     }
 
-    /// Consumes and returns the next token. After the last token, returns [`Token::StreamEnd`] again.
+    /// Consumes and returns the next token. At the end, always returns [`Token::StreamEnd`].
     pub(super) fn take(&mut self) -> Scanned<PlacedToken> {
         if self.peek()?.token == Token::StreamEnd {
             return self.peek().cloned();
@@ -113,7 +114,8 @@ impl<'a> Scanner<'a> {
         }
     }
 
-    /// Returns `true` if the text since a key's possible start can still be a key. A key must be short and on one line.
+    /// Returns `true` if the text since the possible start of a key can still be a key. A key must be short and on a
+    /// single line.
     fn is_possible(&mut self, level: usize) -> Scanned<bool> {
         let (key, now) = (self.keys[level], self.cursor.mark());
         if !key.possible {
@@ -163,8 +165,8 @@ impl<'a> Scanner<'a> {
         self.tokens.push_back(PlacedToken { token, mark });
     }
 
-    /// Opens a block if `column` is greater than the current block's start column. Inserts the block's start token before the token with
-    /// the sequence number `before`, or at the end if `before` is `None`.
+    /// Opens a block if `column` is greater than the start column of the current block. Inserts the start token of the
+    /// block before the token with the sequence number `before`, or at the end if `before` is `None`.
     fn open_block(&mut self, column: usize, before: Option<usize>, token: Token, mark: Mark) {
         if self.in_flow() || self.indent >= column as isize {
             return;
@@ -175,7 +177,7 @@ impl<'a> Scanner<'a> {
         self.tokens.insert(at, PlacedToken { token, mark });
     }
 
-    /// Closes all blocks that begin to the right of `column`.
+    /// Closes all blocks that start to the right of `column`.
     fn close_blocks(&mut self, column: isize) {
         let mark = self.cursor.mark();
         while !self.in_flow() && self.indent > column {
@@ -184,7 +186,7 @@ impl<'a> Scanner<'a> {
         }
     }
 
-    /// Skips blanks, line breaks and comments. Tabs do not count as indentation.
+    /// Skips blanks, line breaks and comments. Tabs are not indentation.
     fn skip_to_token(&mut self) {
         loop {
             if self.cursor.mark().column == 0 && self.cursor.is_byte_order_mark() {
@@ -204,7 +206,7 @@ impl<'a> Scanner<'a> {
         }
     }
 
-    /// Adds the next token, and the tokens that start or end blocks at the same position.
+    /// Adds the next token, preceded by tokens for the start or end of blocks at the same position.
     fn fetch(&mut self) -> Scanned<()> {
         self.skip_to_token();
         self.cursor.check_end()?;
@@ -279,7 +281,7 @@ impl<'a> Scanner<'a> {
         Ok(())
     }
 
-    /// Closes all blocks, because the next token must not be inside a block.
+    /// Closes all blocks before a token that is not allowed inside a block.
     fn begin_line_token(&mut self) -> Scanned<()> {
         self.close_blocks(-1);
         let level = self.level();
@@ -316,7 +318,7 @@ impl<'a> Scanner<'a> {
         Ok(())
     }
 
-    /// Adds a one-character token. The text before the token can no longer become a key on the current level.
+    /// Adds a one-character token. Text before the token can no longer be a key on the current level.
     fn fetch_indicator(&mut self, token: Token, key_allowed: bool) -> Scanned<()> {
         let level = self.level();
         self.forget_key(level)?;
@@ -337,7 +339,7 @@ impl<'a> Scanner<'a> {
         self.fetch_indicator(Token::Key, allowed)
     }
 
-    /// Opens a block at an indicator such as `-` or `?`. Fails if no block may begin here.
+    /// Opens a block at an indicator such as `-` or `?`. Fails if a block is not allowed here.
     fn open_here(&mut self, token: Token, problem: &str) -> Scanned<()> {
         let mark = self.cursor.mark();
         if !self.in_flow() && !self.key_allowed {

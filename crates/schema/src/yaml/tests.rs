@@ -72,7 +72,7 @@ fn only_plain_and_tagged_scalars_are_resolved() {
     }
 }
 
-/// For these flow collections, escapes and tags, Go's library differs from YAML 1.2.
+/// Go's library differs from YAML 1.2 for these flow collections, escapes and tags.
 #[test]
 fn plain_scalars_escapes_and_tags_follow_libyaml() {
     for (text, expected) in [
@@ -129,7 +129,7 @@ fn byte_order_mark_is_accepted() {
     }
 }
 
-/// The expected results come from `YAMLToJSON` and `YAMLToJSONStrict` of sigs.k8s.io/yaml.
+/// The expected results are from `YAMLToJSON` and `YAMLToJSONStrict` in sigs.k8s.io/yaml.
 #[test]
 fn last_value_of_a_key_wins_and_is_reported() {
     let duplicate =
@@ -288,7 +288,7 @@ fn aliases_are_limited_in_depth_and_weight() {
 
     assert_eq!(value(&(list.clone() + "- *a\n"))[1].as_array().map(Vec::len), Some(30_000));
     assert_eq!(value(&(text + "- *a\n"))[1].as_str().map(str::len), Some(1 << 20));
-    // Nodes without aliases have no size limit.
+    // The size of nodes without aliases is not limited.
     let heavy = format!("&a [&b [&c [{}]]]", "x,".repeat(200_000));
     assert_eq!(value(&heavy)[0][0].as_array().map(Vec::len), Some(200_000));
 }
@@ -307,8 +307,8 @@ fn many_keys_tags_anchors_and_documents_are_read() {
     assert_eq!(YamlDocuments::new(&"a\n---\n".repeat(many)).count(), many + 1);
 }
 
-/// Generates JSON with strings that contain YAML indicators. No string is a YAML 1.1 boolean word such as `no`, because
-/// serde_yaml reads and writes these words as strings.
+/// Generates JSON with strings that contain YAML indicators. The strings cannot be YAML 1.1 booleans such as `no`,
+/// which serde_yaml treats as strings.
 fn values() -> impl Strategy<Value = Json> {
     let text = "[a-m\\[\\]{}:,#&*!|>'\"%@`?~0-9é \\-\\\\]{0,12}";
     let leaf = prop_oneof![
@@ -328,7 +328,7 @@ fn values() -> impl Strategy<Value = Json> {
     })
 }
 
-/// Writes a value in a YAML style that the random numbers of `dice` select.
+/// Writes a value in a random YAML style, chosen by the random numbers from `dice`.
 fn print(value: &Json, indent: usize, flow: bool, dice: &mut impl FnMut() -> u8) -> String {
     const NOISE: &str = " # it's [{ \"not content\n";
     let pad = " ".repeat(indent);

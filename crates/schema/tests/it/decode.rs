@@ -145,8 +145,8 @@ fn case_variants_of_type_fields_count_but_are_unknown() {
         let error = decode_as("v1", "ConfigMap", body).unwrap_err();
         assert!(error.contains(message), "{body}: {error}");
     }
-    // In a custom resource, a member whose name differs from `kind` in case is an ordinary field. The custom resource's
-    // schema applies to this field.
+    // In a custom resource, a member whose name differs from `kind` only in case is an ordinary field, which is
+    // described by the schema.
     let schema = Schema::custom("Widget", &json!({"type": "object"}));
     let expected = Expected { api_version: "example.com/v1", schema: &schema };
     let read = |body: &str| decode(body.as_bytes(), BodyFormat::Json, &expected).map_err(|error| error.to_string());
@@ -189,7 +189,7 @@ fn repeated_list_is_decoded_into_existing_items() {
     assert_eq!(decode_as("v1", "Pod", body).unwrap().object["metadata"]["finalizers"], json!(["a", "c", ""]));
 }
 
-/// The expected lists come from a kube-apiserver.
+/// The expected lists were recorded from a kube-apiserver.
 #[test]
 fn list_that_grows_again_restores_removed_items() {
     let long = r#"[{"name": "a", "image": "x"}, {"name": "b", "image": "y", "args": ["1", "2"]}]"#;
@@ -208,12 +208,12 @@ fn list_that_grows_again_restores_removed_items() {
             json!([{"name": "", "args": ["4", "2", "5", ""], "resources": {}}]),
         ),
         (
-            // If a list loses items, the lists inside these items are lost, too.
+            // If a list loses items, the lists inside these items are also lost.
             vec![r#"[{}, {"args": ["1", "2"], "args": ["3"]}]"#, "[null]", r#"[null, {"args": [null, null]}]"#],
             json!([{"name": "", "resources": {}}, {"name": "", "args": ["3", "2"], "resources": {}}]),
         ),
         (
-            // A list inside a new item is not merged with a list inside an earlier item.
+            // A list inside a new item is not merged with the list inside an earlier item.
             vec![r#"[{"args": ["1", "2"], "args": ["3"]}]"#, "[]", r#"[{"args": ["4"], "args": [null, null]}]"#],
             json!([{"name": "", "args": ["4", ""], "resources": {}}]),
         ),
@@ -222,8 +222,8 @@ fn list_that_grows_again_restores_removed_items() {
         let body = format!(r#"{{"spec": {{{}}}}}"#, lists.join(", "));
         assert_eq!(decode_as("v1", "Pod", &body).unwrap().object["spec"]["containers"], expected, "{body}");
     }
-    // Decoding must take linear time. Therefore, the decoder does not move the
-    // removed items for each list, and limits the total length of path texts.
+    // Decoding takes linear time, because the decoder does not move the removed items for each list, and limits the
+    // total length of paths.
     let many = r#","containers":[null]"#.repeat(50_000);
     let body = format!(r#"{{"spec":{{"containers":[{}null]{many}}}}}"#, "null,".repeat(300_000));
     assert_eq!(decode_as("v1", "Pod", &body).unwrap().object["spec"]["containers"].as_array().map(Vec::len), Some(1));
@@ -233,7 +233,7 @@ fn list_that_grows_again_restores_removed_items() {
 fn repeated_list_is_not_copied_each_time() {
     let (long, many) = ("x".repeat(1 << 20), r#","containers":[{}],"containers":[null]"#.repeat(50_000));
     let body = format!(r#"{{"spec":{{"containers":[{{"name":"{long}"}}]{many}}}}}"#);
-    // Copying the removed items would copy a hundred gigabytes in this test.
+    // If the decoder copied the removed items, it would copy a hundred gigabytes.
     let decoded = decode_as("v1", "Pod", &body).unwrap();
     assert_eq!(decoded.object["spec"]["containers"][0]["name"].as_str().map(str::len), Some(long.len()));
 }
@@ -282,7 +282,7 @@ fn repeated_fields_follow_go_for_scalars_maps_and_null() {
         "name": "b", "name": null, "namespace": "n", "namespace": ""}, "spec": {"priority": 1, "priority": null}, "apiVersion": "v1"}"#;
     let decoded = decode(body, BodyFormat::Json, &expected).unwrap();
     assert_eq!(decoded.object["metadata"], json!({"name": "b", "labels": {"a": "1", "b": "3"}}));
-    // The priority is a pointer in Go, so null resets it.
+    // In Go, the priority is a pointer, which null resets.
     assert_eq!(decoded.object["spec"], json!({"containers": null}));
     let repeated =
         ["metadata.labels", "metadata.labels.b", "metadata.name", "metadata.namespace", "spec.priority", "apiVersion"];
@@ -304,7 +304,7 @@ fn repeated_struct_keeps_earlier_fields() {
         json!({"containers": [{"name": "c", "resources": {}}], "nodeName": "x",
             "securityContext": {"runAsUser": 1, "runAsGroup": 2}})
     );
-    // Each field occurs only once in the later struct, so no field is a duplicate.
+    // Only `spec` is a duplicate, because each field occurs only once in the later struct.
     assert_eq!(pod.findings, [StrictFinding::Duplicate("spec".into())]);
     let body = r#"{"spec": {"replicas": 1, "template": {"metadata": {"name": "t"}, "spec": {"nodeName": "x"}}},
         "spec": {"template": {"metadata": {"labels": {"a": "b"}}, "spec": {"containers": []}}, "replicas": 2, "replicas": 3}}"#;
@@ -344,7 +344,7 @@ fn null_clears_all_but_structs_and_plain_values() {
     let webhook =
         r#"{"webhooks": [{"clientConfig": {"caBundle": "AAA=", "caBundle": null, "url": "u", "url": null}}]}"#;
     let read_webhook = read("admissionregistration.k8s.io/v1", "ValidatingWebhookConfiguration", webhook);
-    // Null clears a field of bytes and resets a pointer.
+    // Null clears a byte field and resets a pointer.
     assert_eq!(read_webhook["webhooks"][0]["clientConfig"], json!({}));
     let pod = r#"{"spec": {"containers": [{"name": "c", "env": [{"name": "e", "valueFrom": {"resourceFieldRef":
         {"resource": "r", "divisor": "5", "divisor": null}}}]}]}}"#;
@@ -372,7 +372,7 @@ fn only_the_last_repeated_metadata_is_validated() {
     );
 }
 
-/// The expected results come from a kube-apiserver.
+/// The expected results were recorded from a kube-apiserver.
 #[test]
 fn last_duplicate_in_custom_resource_metadata_wins() {
     let schema = Schema::custom("Widget", &json!({"type": "object"}));
@@ -425,7 +425,7 @@ fn repeated_long_path_is_not_written_each_time() {
     let expected = Expected { api_version: "example.com/v1", schema: &schema };
     let (long, many) = ("x".repeat(1 << 20), r#""a":1,"#.repeat(300_000));
     let body = format!(r#"{{"kind":"Widget","{long}":{{{many}"a":2}}}}"#);
-    // Path texts for all findings would take three hundred gigabytes.
+    // The paths of all findings would need three hundred gigabytes.
     let decoded = decode(body.as_bytes(), BodyFormat::Json, &expected).unwrap();
     assert_eq!(decoded.findings, [StrictFinding::Duplicate(format!("{long}.a"))]);
 }

@@ -135,7 +135,7 @@ fn number_of_placed_values_is_limited() {
 fn operation_that_nests_too_deeply_is_rejected() {
     let lists = |depth: usize| (0..depth).fold(json!(0), |inner, _| json!([inner]));
     let objects = |depth: usize| (0..depth).fold(json!(0), |inner, _| json!({"": inner}));
-    // The object and its member `s` count as two nesting levels.
+    // The object and its member `s` are two nesting levels.
     let object = json!({"s": {}, "l": lists(125), "o": objects(125), "more": lists(126)});
     for (from, deepest) in [("/l", true), ("/o", true), ("/more", false)] {
         for op in ["copy", "move"] {
@@ -143,7 +143,7 @@ fn operation_that_nests_too_deeply_is_rejected() {
             assert_eq!(json_patch(&object, patch).is_ok(), deepest, "{op} {from}");
         }
     }
-    // A value that is already too deep does not affect other operations.
+    // An existing value that is too deep does not affect other operations.
     let deep = json!({"l": lists(140)});
     assert!(json_patch(&deep, json!([{"op": "add", "path": "/a", "value": 1}])).is_ok());
     let copy = json!([{"op": "test", "path": "/b", "value": null}, {"op": "copy", "from": "/l", "path": "/a"}]);
@@ -217,8 +217,8 @@ fn order_check_takes_linear_time() {
         cpu_time().saturating_sub(began)
     };
     // With a quadratic algorithm, the larger patch would take 64 times as long as the smaller one. The test compares
-    // this thread's CPU time. Other threads can still slow down memory access, so the test uses the minimum of several
-    // runs.
+    // the CPU time of this thread. It uses the minimum of several runs, because other threads can slow down memory
+    // access.
     let (part, whole) = (parts(10), parts(80));
     let (mut least_part, mut least_whole) = (Duration::MAX, Duration::MAX);
     for _ in 0..8 {
@@ -313,7 +313,7 @@ mod laws {
         })
     }
 
-    /// Returns the smallest merge patch that turns `from` into `to`.
+    /// Returns the smallest merge patch that changes `from` to `to`.
     fn diff(from: &Json, to: &Json) -> Json {
         let (Json::Object(from), Json::Object(to)) = (from, to) else { return to.clone() };
         let removed = from.keys().filter(|name| !to.contains_key(name)).map(|name| (name.clone(), Json::Null));

@@ -69,7 +69,8 @@ impl Scanner<'_> {
         Ok(handle)
     }
 
-    /// Scans the characters of a tag after the already scanned `head`. If `has_head` is true, the tag may end there.
+    /// Scans the rest of a tag that starts with `head`. If `has_head` is false, at least one more character is
+    /// required.
     fn scan_uri(&mut self, head: String, has_head: bool, start: Mark) -> Scanned<String> {
         let (mut uri, mut found) = (head.into_bytes(), has_head);
         loop {
@@ -90,7 +91,7 @@ impl Scanner<'_> {
         }
     }
 
-    /// Scans a character's escaped bytes. Each byte is a `%` and two hexadecimal digits.
+    /// Scans a character's escaped bytes. Each byte is written as `%` and two hexadecimal digits.
     fn scan_octets(&mut self, to: &mut Vec<u8>, start: Mark) -> Scanned<()> {
         let mut left = None;
         while left != Some(0) {
@@ -148,7 +149,7 @@ impl Scanner<'_> {
         Ok(token)
     }
 
-    /// Scans a number of at most two digits.
+    /// Scans a number with at most two digits.
     fn scan_version(&mut self, start: Mark) -> Scanned<u8> {
         let (mut value, mut length) = (0, 0);
         while let digit @ b'0'..=b'9' = self.cursor.byte(0) {

@@ -13,7 +13,7 @@ struct Gap {
 }
 
 impl Gap {
-    /// Appends the blanks to the scalar. If the gap contains line breaks, appends the line breaks in folded form instead.
+    /// Appends the blanks to the scalar, or the folded line breaks if the gap contains any.
     fn fold(&mut self, to: &mut String) {
         match self.first.take() {
             None => to.push_str(&self.blanks),
@@ -53,7 +53,7 @@ impl Scanner<'_> {
         Ok(())
     }
 
-    /// Scans a plain scalar. In a flow collection, `?` ends the scalar, and `:` ends the scalar only before a blank.
+    /// Scans a plain scalar. In a flow collection, the scalar ends at `?`, and at `:` before a blank.
     pub(super) fn scan_plain(&mut self) -> Scanned<String> {
         let (start, indent) = (self.cursor.mark(), self.indent + 1);
         let (mut text, mut gap) = (String::new(), Gap::default());
@@ -114,7 +114,7 @@ impl Scanner<'_> {
                 return Ok(text);
             }
             if escaped_break {
-                // Ignore an escaped line break and the blanks at the start of the next line.
+                // Skip an escaped line break and the blanks at the start of the next line.
                 gap.first = Some("");
             }
             self.scan_gap(&mut gap, |_, _| Ok(()))?;
@@ -122,7 +122,8 @@ impl Scanner<'_> {
         }
     }
 
-    /// Reads text up to a blank, a line break or the closing quote. Returns `true` if an escaped line break ended the text.
+    /// Reads text up to a blank, a line break or the closing quote. Returns `true` if the text ended at an escaped line
+    /// break.
     fn scan_quoted_part(&mut self, quote: u8, start: Mark, text: &mut String) -> Scanned<bool> {
         while !self.cursor.is_space_or_end(0) {
             match self.cursor.byte(0) {
@@ -247,8 +248,8 @@ impl Scanner<'_> {
         Ok((chomping, increment))
     }
 
-    /// Reads the empty lines before the next line, and this line's indentation. If
-    /// the block's indentation is unknown, uses the length of the longest empty line.
+    /// Reads empty lines and the indentation of the next line. If the indentation of the block is unknown, determines
+    /// it from the longest of these lines.
     fn scan_block_breaks(&mut self, indent: &mut isize, breaks: &mut String, start: Mark) -> Scanned<()> {
         let mut furthest = 0;
         loop {
