@@ -1,7 +1,7 @@
 //! `cargo xtask bench AREA` compares our crates to peer libraries by measuring them in the same run.
 //!
-//! An *area* ([`Area`]) is a list of *workloads* ([`Workload`]) in its own file, such as [`queue`]. A workload
-//! specifies a program for each *side*, which is our crates or a peer:
+//! An *area* ([`Area`]) is a list of *workloads* ([`Workload`]) in its own file, such as [`queue`]. Each workload has
+//! several *sides*: our crates and the peers. A workload specifies a program for each side:
 //!
 //! * Our programs are binaries of `crates/bench` ([`Program::Rust`]) or
 //!   examples of other crates ([`Program::Example`]), built with `--release`.
@@ -70,8 +70,7 @@ const AREAS: &[&Area] =
     &[&queue::AREA, &cache::AREA, &election::AREA, &rest::AREA, &controller::AREA, &apiserver::AREA, &cel::AREA];
 
 pub(crate) struct Area {
-    /// The name on the command line, which is also the name of the folder with the Go programs and of the published
-    /// files.
+    /// The name on the command line. The folder with the Go programs and the published files have the same name.
     pub(crate) name: &'static str,
     /// The sentence above the table on the published page.
     pub(crate) about: &'static str,
@@ -165,7 +164,8 @@ pub(crate) enum Goal {
     AtLeast(f64),
 }
 
-/// The number of runs for short workloads. They need many runs, because their figures vary more between runs.
+/// The number of runs for short workloads. Short workloads need many runs, because their figures vary more between
+/// runs.
 pub(crate) const RUNS: usize = 9;
 
 pub(crate) fn run(sh: &Shell, flags: &Bench) -> anyhow::Result<ExitCode> {

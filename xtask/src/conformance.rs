@@ -1,4 +1,4 @@
-//! `cargo xtask conformance` replays recorded cases (`crates/conformance`) against a server. It can also run the
+//! `cargo xtask conformance` replays recorded cases (`crates/conformance`) against a server. This job can also run the
 //! client's test scenarios, or a fleet of electors, against a real server.
 
 use std::path::{Path, PathBuf};
@@ -75,8 +75,8 @@ fn client(sh: &Shell) -> anyhow::Result<ExitCode> {
     Ok(if passed && requested { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-/// Runs processes that compete for a lease (`crates/bench/tests/it/fleet.rs`). Half of the processes use client-go's
-/// elector.
+/// Runs processes that compete for a lease (`crates/bench/tests/it/fleet.rs`). If `go` is installed, half of the
+/// processes use client-go's elector.
 fn fleet(sh: &Shell) -> anyhow::Result<ExitCode> {
     let folder = sh.create_temp_dir()?;
     let mut env: Vec<(&str, PathBuf)> = Vec::new();

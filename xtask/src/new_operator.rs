@@ -116,7 +116,7 @@ pub(crate) fn write(sh: &Shell, name: &str, folder: &Path) -> anyhow::Result<()>
         bail!("{} is not empty; choose another --path", folder.display());
     }
     fs::create_dir_all(folder).with_context(|| format!("making {}", folder.display()))?;
-    // Resolve symbolic links, because cargo removes each `..` from the path of a dependency without following them.
+    // Resolve symbolic links, because cargo does not follow them when it removes `..` from the path of a dependency.
     let folder = &folder.canonicalize()?;
     let pintle = relative(folder, &root.canonicalize()?);
     let template = root.join(TEMPLATE);

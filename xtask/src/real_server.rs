@@ -96,7 +96,7 @@ impl RealServer {
 
 impl Drop for RealServer {
     fn drop(&mut self) {
-        // End kube-apiserver before etcd. The process may already have exited.
+        // Stop kube-apiserver before etcd. A process may already have exited.
         for process in self.processes.iter_mut().rev() {
             drop(process.kill());
             drop(process.wait());

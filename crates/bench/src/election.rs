@@ -77,7 +77,7 @@ fn quantile(sorted: &[f64], share: f64) -> f64 {
     sorted[((sorted.len() as f64 * share).ceil() as usize).clamp(1, sorted.len()) - 1]
 }
 
-/// Returns the sorted periods without a leader, in seconds. A period begins when `end` stops the leader. `leases`
+/// Returns how long the leases had no leader, sorted, in seconds. A period begins when `end` stops the leader. `leases`
 /// leases are measured concurrently, each with two standbys. The leader of each lease is stopped `times` times.
 fn vacancies(
     setting: &Setting,
@@ -97,8 +97,8 @@ fn vacancies(
             let mut leader = next(&mut starts).await.0;
             let mut seconds = Vec::new();
             for round in 0..times {
-                // Vary the pause to stop leaders at different times after their last renewal, and to spread the stops
-                // of different leases.
+                // Vary the pause, so leaders are stopped at different times after their last renewal, and the leaders
+                // of different leases are stopped at different times.
                 sleep(Duration::from_millis(3_000 + (round * 337 + index * 189) % 2_000)).await;
                 let index = contenders.iter().position(|contender| contender.number == leader).expect("a leader");
                 let ended = Instant::now();
@@ -184,7 +184,7 @@ fn many(setting: &Setting) -> Sample {
     let cpu = sample.cpu_ns / 1e3 / renewals;
     let sample = sample.with("requests a renewal", sent / renewals).with("CPU us a renewal", cpu);
     let connections = sockets() - sockets_before;
-    // Each request in flight has its own task, so the lowest number of tasks is the number of permanent tasks.
+    // Each request in flight has its own task, so the minimum number of tasks is the number of permanent tasks.
     let quietest = runtime.block_on(async {
         let mut counts = Vec::new();
         for _ in 0..100 {

@@ -8,7 +8,7 @@ use rustix::time::{ClockId, clock_gettime};
 use serde::Serialize;
 use stats_alloc::{INSTRUMENTED_SYSTEM, Stats};
 
-/// The result of a measurement. The result of a benchmark program, which the program prints as one line of JSON.
+/// The result of a benchmark program, which the program prints as one line of JSON.
 #[derive(Clone, Debug, Serialize)]
 pub struct Sample {
     /// The elapsed wall time.
@@ -63,7 +63,7 @@ impl Sample {
     }
 }
 
-/// Runs `work` and measures it. Work that the caller did before this call is not measured.
+/// Runs `work` and measures it. Only `work` is measured, and not earlier work of the caller.
 pub(crate) fn measure(work: impl FnOnce() -> Tally) -> Sample {
     // Reset the kernel's record of the peak resident memory. If the kernel does not allow the reset, the peak includes
     // the workload's setup.

@@ -1,5 +1,5 @@
-//! Runs the scenarios of docs/OPERATORS.md. Runs an operator as a separate process against an embedded API server with
-//! injected faults.
+//! Runs the scenarios of docs/OPERATORS.md. The operator is a separate process, and the embedded API server injects
+//! faults.
 //!
 //! `operators COMMAND…` starts the operator once per scenario, with the environment variable `KUBECONFIG` set, and
 //! prints one line per scenario.

@@ -67,7 +67,7 @@ impl Setting {
     }
 }
 
-/// Creates the same pods as the client-go workload. A different `shift` moves each pod to another node.
+/// Creates the same pods as the client-go workload. Each value of `shift` assigns the pods to different nodes.
 pub(crate) fn pods(count: usize, shift: usize) -> Vec<Arc<Pod>> {
     let pod = |at: usize| {
         let mut metadata = ObjectMeta::new(format!("namespace-{}", at % 200), format!("pod-name-{at:08}"));

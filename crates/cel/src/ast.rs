@@ -7,7 +7,7 @@ pub(crate) type Id = u32;
 /// A parsed expression. Macros are expanded.
 ///
 /// Some macros expand to code that contains their receiver twice, so the tree can contain the same expression several
-/// times. A traversal visits the expression each time.
+/// times. A traversal visits each of these occurrences.
 #[derive(Clone, Debug)]
 pub(crate) struct Ast {
     pub(crate) exprs: Vec<Expr>,

@@ -273,7 +273,7 @@ fn literal_type(literal: &Literal) -> Type {
     }
 }
 
-/// Returns the type with a name such as `int`.
+/// Looks up a type by its name, such as `int`.
 pub(crate) fn type_named(name: &str) -> Option<Type> {
     let param = |name: &str| Type::Param(name.into());
     Some(match name {

@@ -72,7 +72,8 @@ impl Environment {
         self
     }
 
-    /// Declares an object type with these fields. If the type is already declared, the new fields replace the previous fields.
+    /// Declares an object type with the given fields. If the type is already declared, the new fields replace the
+    /// previous fields.
     #[must_use]
     pub fn object<'a>(mut self, name: &str, fields: impl IntoIterator<Item = (&'a str, Type)>) -> Self {
         self.objects.insert(name.into(), fields.into_iter().map(|(name, part)| (name.into(), part)).collect());

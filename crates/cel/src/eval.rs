@@ -109,7 +109,7 @@ impl<'a, 'e> Evaluator<'a, 'e> {
         }
     }
 
-    /// Evaluates both operands. Evaluates the second operand even if the first one fails.
+    /// Evaluates both operands. If the first operand fails, the second operand is still evaluated.
     fn sides(&mut self, sides: &'e [Plan; 2]) -> Result<[Result<Cow<'e, Value<'a>>, Failure>; 2], Failure> {
         let left = self.operand(&sides[0]);
         if is_spent(&left) {
@@ -155,7 +155,7 @@ impl<'a, 'e> Evaluator<'a, 'e> {
                 Ok(value) => args[index] = value,
                 Err(Failure::Budget) => return Err(Failure::Budget),
                 Err(error) if call.stops_early && index + 1 < call.args.len() => return Err(error),
-                // A failed argument has no size in the cost of the call.
+                // The cost of the call is computed as if a failed argument had no size.
                 Err(error) => failure = failure.or(Some(error)),
             }
         }

@@ -1,5 +1,5 @@
-//! Fuzz entry points. Functions for the fuzz targets in `crates/fuzz/` and for the tests below. Each function panics if
-//! the evaluator violates an invariant.
+//! Functions for the fuzz targets in `crates/fuzz/` and for the tests below. Each function panics if the evaluator
+//! violates an invariant.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "failed checks panic")]
 

@@ -1,4 +1,4 @@
-//! A trait for data that expressions read without copying.
+//! A trait for data that expressions can read without copying it.
 
 use std::fmt;
 
@@ -40,7 +40,7 @@ use std::fmt;
 /// }
 /// ```
 pub trait Node: fmt::Debug + Sync {
-    /// Returns the value of a scalar, or says that the node is a list or a map.
+    /// Returns the value of a scalar, or the kind of the node if it is a list or a map.
     fn scalar(&self) -> Scalar<'_>;
 
     /// Returns the number of list items or map fields.
@@ -69,7 +69,7 @@ pub trait Node: fmt::Debug + Sync {
     }
 }
 
-/// The value of a scalar [`Node`], or a variant for a list or a map.
+/// The value of a scalar [`Node`], or the kind of a list or map.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Scalar<'a> {
     /// `null`.

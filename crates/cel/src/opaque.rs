@@ -36,7 +36,7 @@ pub enum Opaque {
     Url(Arc<Url>),
     /// A named string format.
     Format(&'static NamedFormat),
-    /// A permission check to send to the server's authorizer.
+    /// A permission check for the server's authorizer.
     Authorization(Arc<Authorization>),
     /// An authorizer's decision about a permission check.
     Decision(Arc<Decision>),

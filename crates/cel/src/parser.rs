@@ -60,7 +60,7 @@ struct Parser<'a> {
     tokens: Vec<Lexeme<'a>>,
     next: usize,
     nesting: Nesting,
-    /// The tokens that may follow the content of each open bracket.
+    /// For each open bracket, the tokens that may follow its content.
     closers: Vec<&'static [Token]>,
     builder: Builder,
 }

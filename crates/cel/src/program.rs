@@ -65,8 +65,7 @@ impl Program {
 
     /// Estimates the cost of an evaluation from the sizes of literals and the size limits in schemas.
     ///
-    /// The estimate assumes that strings and lists without a size limit are as large as the maximum request size
-    /// allows.
+    /// For strings and lists without a size limit, the estimate assumes the maximum size that fits into a request.
     pub fn estimate(&self) -> CostRange {
         estimate::estimate(self.0.root.as_deref(), &self.0.checked)
     }

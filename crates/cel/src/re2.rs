@@ -17,7 +17,7 @@ pub use pattern::Pattern;
 use regex_syntax::ast::parse::ParserBuilder;
 use regex_syntax::ast::{Ast, ErrorKind};
 
-/// The maximum repetition count. Also the maximum product of nested repetition counts.
+/// The maximum repetition count. This limit also applies to the product of nested repetition counts.
 const MAX_REPEAT: u64 = 1000;
 
 /// Translates a regular expression from RE2 syntax to the syntax of the crate `regex`.
@@ -242,8 +242,8 @@ impl<'p> Scanner<'p> {
 }
 
 impl Piece {
-    /// Returns the kind of a part that is followed by flags or an empty quotation. RE2 accepts a repetition operator
-    /// there even if the part itself ends with an operator.
+    /// Returns the kind of a part that is followed by flags or an empty quotation. In RE2, a repetition operator can
+    /// follow even if the part itself ends with a repetition operator.
     fn behind_nothing(self) -> Self {
         if self == Self::Start { Self::Start } else { Self::Operand }
     }
@@ -257,8 +257,8 @@ struct Counts {
 }
 
 impl Counts {
-    /// Reads the counts at the start of a text. Returns `None` if the text is not a repetition, in which case the brace
-    /// is a literal in RE2.
+    /// Reads the counts at the start of a text. Returns `None` if the text is not a repetition. In RE2, the brace is
+    /// then a literal.
     fn read(text: &str) -> Option<Self> {
         let (counts, _) = text.strip_prefix('{')?.split_once('}')?;
         let number = |text: &str| {
@@ -306,7 +306,7 @@ mod tests {
         fn translation_is_a_pattern_of_bounded_length(text in "([-a-c1-3{},*+?()|\\[\\]^$.&~:<>\\\\ PpQEdDwbBxé]|\\(\\?|\\[:){0,12}") {
             if let Ok((translated, _)) = parsed(&text, 50) {
                 proptest::prop_assert!(translated.len() <= 8 * text.len(), "{text}: {translated}");
-                // A pattern may only fail to compile because it is too large.
+                // The only valid reason for a compile error is the size of the pattern.
                 if let Err(error) = regex::Regex::new(&translated) {
                     let is_large = matches!(error, regex::Error::CompiledTooBig(_));
                     proptest::prop_assert!(is_large, "{text}: {translated}: {error}");

@@ -93,8 +93,8 @@ impl Schema {
 
     /// Returns how often data with this schema can occur in a request of maximum size.
     ///
-    /// If a rule is inside a list without a maximum length, kube-apiserver multiplies the cost of the rule by this
-    /// number.
+    /// kube-apiserver multiplies the cost of a rule by this number if the rule is inside a list without a maximum
+    /// length.
     pub fn max_cardinality(&self) -> u64 {
         build::MAX_REQUEST_BYTES / (self.min_size + 1)
     }

@@ -16,7 +16,7 @@ fn overflow() -> Failure {
     Failure::new("timestamp overflow")
 }
 
-/// A point in time, with the UTC offset for its text form.
+/// A point in time, with the UTC offset that is used to format it.
 #[derive(Clone, Copy, Debug)]
 pub struct Timestamp {
     seconds: i64,
@@ -340,8 +340,8 @@ pub(crate) fn parse_schema_time(text: &str) -> Option<Timestamp> {
     Timestamp::parse(text).or_else(|| Timestamp::parse(&format!("{text}Z")))?.ok()
 }
 
-/// The units of durations in OpenAPI, with their names and lengths in nanoseconds. The last name may be followed by
-/// more letters, as in `seconds`.
+/// The units of durations in OpenAPI, with their names and lengths in nanoseconds. The last name of a unit may be
+/// followed by more letters, as in `seconds`.
 const UNITS: [(&[&str], i64); 8] = [
     (&["ns", "nano"], 1),
     (&["us", "\u{b5}s", "micro"], 1_000),

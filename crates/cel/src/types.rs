@@ -7,7 +7,7 @@ use std::sync::Arc;
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Type {
-    /// Any value. Its type is checked at evaluation time.
+    /// Any value. The type of the value is checked at evaluation time.
     Dyn,
     /// `null`.
     Null,
@@ -27,9 +27,9 @@ pub enum Type {
     Duration,
     /// A timestamp.
     Timestamp,
-    /// A list of items of this type.
+    /// A list with items of this type.
     List(Arc<Type>),
-    /// A map with this key type and value type.
+    /// A map with the given key and value types.
     Map(Arc<(Type, Type)>),
     /// An optional value, which may be absent.
     Optional(Arc<Type>),

@@ -156,7 +156,7 @@ impl<'a> Value<'a> {
         }
     }
 
-    /// Returns the size of the value for the costs of the Kubernetes libraries, which do not count the content of
+    /// Returns the size of the value in the cost model of the Kubernetes libraries, which do not count the content of
     /// optional values.
     pub(crate) fn library_size(&self) -> u64 {
         self.length().unwrap_or(1)

@@ -20,7 +20,7 @@ pub struct Case {
     /// The special requirements of the case, such as `controllers`, `slow` or `bare`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub needs: Vec<String>,
-    /// The purpose of the case, if the name does not explain it.
+    /// An explanation of the case, if its name is not sufficient.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub note: Option<String>,
     /// The rows in the table of API behavior that this case tests.
@@ -43,8 +43,8 @@ impl Case {
         self.needs.iter().any(|need| need == "bare")
     }
 
-    /// Returns `true` if the case needs a webhook server. `READY` steps for webhooks also need it, because their probe
-    /// is a webhook.
+    /// Returns `true` if the case needs a webhook server. A `READY` step for webhooks also needs this server, because
+    /// its probe is a webhook.
     #[must_use]
     pub fn has_webhooks(&self) -> bool {
         let mut kinds = self.steps.iter().flat_map(|step| step.of.iter().flatten());
@@ -84,7 +84,7 @@ pub struct Step {
     /// A binary body in base64.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub b64: Option<String>,
-    /// A long request body that consists of a repeated text.
+    /// A long request body, written as a text and a number of repetitions.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub fill: Option<Fill>,
     /// The variables to set from the response. Each value is a JSON pointer into the response, or `header:Name`.

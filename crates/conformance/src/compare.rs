@@ -15,7 +15,7 @@ pub struct Difference {
     pub want: String,
     /// The value in the response.
     pub got: String,
-    /// Whether the only difference is the wording of a message. Differences in wording do not fail a case.
+    /// Whether the values differ only in the wording of a message. Differences in wording do not fail a case.
     pub is_wording: bool,
 }
 

@@ -8,8 +8,8 @@ use pintle_apiserver::{ApiServer, ApiServerConfig, Controllers};
 /// The users of the embedded server in kube-apiserver's CSV format: token, user, uid and groups.
 const TOKENS: &str = "admin-token,admin,admin-uid,\"system:masters\"\nnobody-token,nobody,nobody-uid,\"users\"\n";
 
-/// Starts the embedded server on a free loopback port. Also compacts revision 1, because a real server has compacted
-/// its old revisions. The server runs until the returned value is shut down or dropped.
+/// Starts the embedded server on a free loopback port. Also compacts revision 1, because a real server eventually
+/// compacts old revisions. The server runs until the returned value is shut down or dropped.
 ///
 /// # Errors
 ///

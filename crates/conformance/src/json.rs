@@ -1,5 +1,4 @@
-//! JSON values that preserve the order of object members. Placeholders are numbered in order of appearance, so the
-//! order matters.
+//! JSON values that preserve the order of object members. The order determines the numbers of placeholders.
 
 use std::{fmt, io};
 
@@ -51,8 +50,8 @@ impl Json {
         self.text().is_some_and(|text| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit()))
     }
 
-    /// Returns the value at a JSON pointer with two extensions. A segment `key=value` selects the list item with this
-    /// value in the field `key`, which can be a path such as `metadata.name`. A negative index counts from the end of
+    /// Returns the value at a JSON pointer with two extensions. A segment `key=value` selects the list item whose field
+    /// `key` has the given value. `key` can be a path such as `metadata.name`. A negative index counts from the end of
     /// the list.
     #[must_use]
     pub fn at(&self, pointer: &str) -> Option<&Json> {

@@ -9,8 +9,7 @@ use crate::shape::{is_uuid, mask};
 
 pub(crate) struct Placeholders {
     /// The variables with their values. The first variables are `id`, `ns`, `Id` and `dollar`, followed by the
-    /// variables that steps have set. The value of `dollar` is `$`, which makes `${dollar}{x}` an escape for the text
-    /// `${x}`.
+    /// variables that steps have set. The value of `dollar` is `$`, so `${dollar}{x}` is replaced by the text `${x}`.
     variables: Vec<(String, String)>,
     hidden: BTreeSet<String>,
     /// The number of each uid, in order of first appearance.

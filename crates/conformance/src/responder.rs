@@ -66,7 +66,7 @@ struct Webhooks {
 struct State {
     /// The behaviours for each path. The nth call gets the nth behaviour. All later calls get the last behaviour.
     behaviours: BTreeMap<String, Vec<Arc<Behaviour>>>,
-    /// The calls that no step has read yet. The case has a deadline, so the list cannot grow indefinitely.
+    /// The calls that no step has read yet. This list cannot grow indefinitely, because the case has a deadline.
     calls: Vec<Call>,
     /// The number of calls at each path. Probes do not count.
     counts: BTreeMap<String, usize>,

@@ -25,8 +25,8 @@ pub(crate) fn is_uuid(text: &str) -> bool {
     uuid(text).is_some_and(|found| found.len() == text.len())
 }
 
-/// Scans the text once. `at` is called at each position. It returns the length of the text to replace and the
-/// replacement, or `None`.
+/// Scans the text once. At each position, `at` returns the length of the text to replace with the replacement, or
+/// `None`.
 fn replace(text: &str, at: impl Fn(&str) -> Option<(usize, String)>) -> String {
     let mut out = String::with_capacity(text.len());
     let mut rest = text;

@@ -24,8 +24,8 @@ pub struct Target {
     pub at_once: usize,
     /// The maximum time to wait for a response.
     pub limit: Duration,
-    /// An upper bound for the time that a step waits for a condition, even if the case allows more. Use a low value for
-    /// the embedded server, which applies changes in milliseconds. A real cluster can take a minute.
+    /// The maximum time that a step waits for a condition, even if the case allows more time. Use a low value for the
+    /// embedded server, which applies changes in milliseconds. A real cluster can take a minute.
     pub patience: Duration,
 }
 

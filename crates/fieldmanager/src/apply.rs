@@ -35,7 +35,7 @@ pub struct Applied {
     pub changed: bool,
 }
 
-/// The error of a server-side apply. Each variant has its HTTP status code in its documentation.
+/// The error of a failed server-side apply. The documentation of each variant contains its HTTP status code.
 #[derive(Clone, Debug, PartialEq, Error)]
 pub enum ApplyError {
     /// Status 400: the applied configuration is invalid for this object.
@@ -104,7 +104,7 @@ impl fmt::Display for ManagerId {
 ///
 /// `applied` must be the complete configuration of the manager. A field that the manager applied earlier and now omits
 /// is removed if it has no other owner. `applied` is the JSON from the client, in the API version of the request.
-/// `live` is the stored object in the same API version, serialized like in Go.
+/// `live` is the stored object in the same API version, as serialized by Go.
 ///
 /// # Errors
 ///
@@ -253,7 +253,7 @@ fn prune_in(
     let all = |value: &Json| field_set(ty, value).with_named_fields(Some(ty));
     let last = last.set.with_named_fields(Some(ty));
     let mut pruned = remove(ty, merged, &last);
-    // Restore fields of other managers below the removed paths.
+    // Restore the fields of other managers that are below removed paths.
     let mut owned: BTreeMap<&str, Set> = BTreeMap::new();
     for managed in managers.0.values() {
         let version =
@@ -274,7 +274,7 @@ fn prune_in(
         };
         pruned = kept;
     }
-    // Keep fields without an owner that the manager did not apply earlier.
+    // Keep the fields without an owner, except fields that the manager applied earlier.
     let mut dangling = all(merged);
     dangling.subtract(&all(&pruned));
     Some(remove(ty, merged, &dangling.intersection(&last)))
@@ -330,8 +330,8 @@ fn without_managed_fields(object: &Json) -> Json {
     object
 }
 
-/// Returns an API version in the format of Go's `GroupVersionKind`, in which a version of the core group begins with a
-/// slash.
+/// Returns an API version in the format of Go's `GroupVersionKind`. In this format, a version of the core group begins
+/// with a slash.
 fn slashed(api_version: &str) -> String {
     if api_version.contains('/') { api_version.into() } else { format!("/{api_version}") }
 }

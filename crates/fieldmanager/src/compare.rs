@@ -36,7 +36,7 @@ impl Comparison {
         }
     }
 
-    /// Compares two values at the same path element. `step` creates the path element. It is called only if the values
+    /// Compares two values at the same path element. `step` creates the path element, and is called only if the values
     /// differ, because most values are equal.
     fn below(&mut self, step: impl FnOnce() -> PathElement, ty: &Type, old: Option<&Json>, new: Option<&Json>) {
         let mut below = Self::default();
@@ -90,7 +90,7 @@ pub(super) fn shape(ty: &Type, value: &Json) -> Shape {
     }
 }
 
-/// Returns `true` if maps of this type are atomic: they have a single set of owners.
+/// Returns `true` if maps of this type are atomic, which means that all of their members have the same owners.
 pub(super) fn is_atomic_map(ty: &Type) -> bool {
     match ty {
         Type::Struct { atomic, .. } => *atomic,

@@ -3,7 +3,7 @@
 //! - [`apply()`] merges the configuration of a manager into an object. It removes fields that the manager applied
 //!   earlier and now omits, except fields that another manager owns. Changing a field that another manager owns is a
 //!   conflict ([`Conflicts`]).
-//! - [`track_update`] records the owners of fields after any other kind of write.
+//! - [`track_update`] records the owners of fields after a write other than an apply.
 //! - [`scale_entries`] and [`keep_scale_entries`] update the entries in `managedFields` for writes of `/scale`.
 //! - [`WriteContext`] contains the manager, the time and the schema for a write. All functions are pure.
 //!

@@ -15,7 +15,7 @@ use super::merge::merge;
 /// Returns kube-apiserver's error message if:
 ///
 /// - the configuration does not match the schema;
-/// - the object does not match the schema, except for duplicate list items. Custom resources can fail this check,
+/// - the object does not match the schema, except for duplicate list items. A custom resource can have any other error,
 ///   because kube-apiserver runs the policies before validation;
 /// - the configuration contains an atomic list, map or struct;
 /// - a list item cannot be identified, for example because it omits all key fields.

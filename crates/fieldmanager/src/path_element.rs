@@ -125,7 +125,7 @@ impl PathElement {
 /// The reason why a list item cannot be identified. The message is formatted lazily.
 #[derive(Clone, Copy, Debug)]
 pub enum Indistinct<'a> {
-    /// Another reason, with the message of Go's library.
+    /// Any other reason, with the error message of Go's library.
     Reason(&'static str),
     /// The item omits all of these key fields.
     Keyless(&'a [ListKey]),

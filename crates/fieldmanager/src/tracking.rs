@@ -1,4 +1,4 @@
-//! Tracks the owners of fields for all writes other than apply.
+//! Tracks the owners of fields after writes other than server-side apply.
 
 use std::sync::LazyLock;
 

@@ -14,7 +14,7 @@ impl Json {
         self.at(path).and_then(Self::as_str).unwrap_or_default()
     }
 
-    /// Returns the integer at `path`, or `None` if the value is absent or does not fit into an `i64`.
+    /// Returns the integer at `path`, or `None` if the value is not an integer in the range of `i64`.
     pub fn integer(&self, path: &str) -> Option<i64> {
         self.at(path).and_then(Self::as_i64)
     }

@@ -1,5 +1,5 @@
-//! Writes JSON. As in Go's `encoding/json`, floats are written with an exponent if they are below 1e-6, or are 1e21 or
-//! greater.
+//! Writes JSON. As in Go's `encoding/json`, nonzero floats are written with an exponent if their magnitude is below
+//! 1e-6 or at least 1e21.
 
 use std::io::{self, Write};
 

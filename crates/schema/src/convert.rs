@@ -1,4 +1,4 @@
-//! Converts JSON to the object that a Go program would write after decoding it. The conversion is guided by the schema
+//! Converts JSON to the object that a Go program would write after decoding the JSON. The conversion follows the schema
 //! and makes a single pass over the input.
 
 use pintle_json::Json;

@@ -222,10 +222,11 @@ fn check_kind(version: &str, kind: &str, expected: &Expected<'_>) -> Result<(), 
     )))
 }
 
-/// The name of kube-apiserver's scheme, which is a location in its source code.
+/// The name of kube-apiserver's scheme. This name is a location in the source code.
 const SCHEME: &str = "pkg/runtime/scheme.go:111";
 
-/// Returns `true` if the version contains the expected kind in kube-apiserver's scheme, but is no longer served.
+/// Returns `true` if kube-apiserver no longer serves the version, but its scheme still contains the expected kind in
+/// this version.
 fn is_removed(version: &str, expected: &Expected<'_>) -> bool {
     const VERSIONS: [&str; 20] = [
         "apps/v1beta1",

@@ -4,8 +4,8 @@ use std::fmt::{self, Write};
 
 use super::types::{Field, Struct};
 
-/// A problem in a request body that can still be decoded. Depending on the `fieldValidation` option of the request, the
-/// server ignores the problem, sends a warning or rejects the request.
+/// A problem that does not prevent the decoding of a request body. Depending on the `fieldValidation` option of the
+/// request, the server ignores the problem, sends a warning or rejects the request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum StrictFinding {
     /// The type has no field with this name.
@@ -20,11 +20,12 @@ pub enum StrictFinding {
 
 /// The maximum number of findings for one body. Kubernetes has the same limit.
 const MAX_FINDINGS: usize = 100;
-/// The total length of the findings of a body, in bytes, at which no more findings are added. A single path can be as
+/// The maximum total length of the findings of a body, in bytes. A limit is necessary because a single path can be as
 /// long as the body.
 const MAX_FINDINGS_LENGTH: usize = 4 << 20;
 
-/// Adds a finding. Duplicates, and findings beyond the limits for their number and total length, are dropped.
+/// Adds a finding. Drops the finding if it is a duplicate or if the findings have reached their maximum number or total
+/// length.
 pub fn push_finding(findings: &mut Vec<StrictFinding>, make_finding: impl FnOnce() -> StrictFinding) {
     let length = |finding: &StrictFinding| match finding {
         StrictFinding::Unknown(text)

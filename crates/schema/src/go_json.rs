@@ -4,7 +4,7 @@ use serde_json::{Error, Number};
 
 /// Returns the number that Go writes after decoding `number`. Go keeps 64-bit integers and converts all other numbers
 /// to floats. A float with an integral value is written as an integer that consists of the float's shortest digits,
-/// padded with zeros. If this integer fits into 64 bits, Go decodes it as an integer the next time.
+/// padded with zeros. If this integer fits into 64 bits, Go later decodes it as an integer.
 pub(super) fn plain_number(number: Number) -> Number {
     if number.as_i64().is_some() {
         return number;
@@ -48,7 +48,7 @@ pub(super) fn replace_lone_surrogates(text: &str) -> String {
     out
 }
 
-/// Returns the incomplete literal, such as `nul`, that ends at `at`, and the next expected character.
+/// Returns the literal, such as `null`, whose first characters end at `at`, and the character that must follow them.
 fn literal_before(text: &str, at: usize) -> Option<(&'static str, char)> {
     let before = text.get(..at)?;
     let start = before.len() - before.chars().rev().take_while(char::is_ascii_lowercase).count();

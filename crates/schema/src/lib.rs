@@ -117,8 +117,8 @@ impl Schema {
         convert::read_object(&object, self)
     }
 
-    /// Normalizes an object like a round trip through Go's JSON encoder: removes the empty values that Go omits, and
-    /// adds the values that Go always writes. An object that does not match the schema is returned unchanged.
+    /// Normalizes an object like Go's JSON encoder: removes the empty values that Go omits, and adds the values that Go
+    /// always writes. An object that does not match the schema is returned unchanged.
     pub fn normalised(&self, object: Json) -> Json {
         match convert::read_object(&object, self) {
             Ok(decoded) => decoded.object,

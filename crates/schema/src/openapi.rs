@@ -96,7 +96,7 @@ impl Schemas {
 
     fn of_field(&mut self, struct_type: &Struct, field: &Field) -> Json {
         let mut schema = match field.ty {
-            // Of all fields of type `Any`, only `fieldsV1` has its own named schema.
+            // `fieldsV1` is the only field of type `Any` with its own named schema.
             Type::Any if field.name == "fieldsV1" => {
                 self.named(format!("{MACHINERY}.apis.meta.v1.FieldsV1"), json!({"type": "object"}))
             }

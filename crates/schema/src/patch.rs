@@ -72,8 +72,8 @@ impl PatchBody {
         JsonPatch::read(body).map(Self::Json)
     }
 
-    /// Parses the JSON patch of a MutatingAdmissionPolicy. Unlike in a patch from [`json`](Self::json), a `test` with
-    /// the value null always fails. In a patch from a request, such a `test` succeeds if the value is absent.
+    /// Parses the JSON patch of a MutatingAdmissionPolicy. In a patch of a policy, a `test` operation with the value
+    /// null always fails. In a patch parsed by [`json`](Self::json), this operation succeeds if the value is absent.
     ///
     /// # Errors
     ///

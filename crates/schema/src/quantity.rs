@@ -6,7 +6,7 @@ const WRONG_FORM: &str = "quantities must match the regular expression '^([+-]?[
 const WRONG_NUMBER: &str = "unable to parse numeric part of quantity";
 const WRONG_UNIT: &str = "unable to parse quantity's suffix";
 
-/// A Kubernetes quantity, such as `500m` or `1Gi`. Stores the amount and the format of the unit.
+/// A Kubernetes quantity, such as `500m` or `1Gi`, stored as an amount and the format of its unit.
 #[derive(Clone, Copy, Debug)]
 pub struct Quantity {
     nanos: i128,
@@ -111,8 +111,8 @@ pub fn written(text: &str) -> Result<String, &'static str> {
     Ok(if number.kept { text.into() } else { number.to_string() })
 }
 
-/// Formats a quantity as stored in a `ResourceList` by kube-apiserver. The amount is rounded away from zero to a
-/// multiple of `1m`.
+/// Formats a quantity in the form that kube-apiserver stores in a `ResourceList`. The amount is rounded away from zero
+/// to a multiple of `1m`.
 ///
 /// # Errors
 ///

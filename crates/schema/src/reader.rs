@@ -27,8 +27,8 @@ pub(super) struct Reader {
     error: Option<BodyError>,
     /// Whether numbers in untyped values are kept unchanged.
     verbatim: bool,
-    /// The items that lists lost because they occurred again with fewer items, keyed by the path of the list and in
-    /// reverse order.
+    /// The items that a list lost because it occurred again with fewer items, keyed by the path of the list. The items
+    /// are in reverse order.
     cut_off: BTreeMap<String, Vec<Json>>,
 }
 

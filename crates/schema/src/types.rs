@@ -18,7 +18,7 @@ pub enum Type {
     Struct {
         /// The struct with the fields.
         struct_type: StructRef,
-        /// Whether the struct is atomic in server-side apply: all fields have the same owners.
+        /// Whether the struct is atomic in server-side apply, which means that all fields have the same owners.
         atomic: bool,
     },
     /// A map with arbitrary keys.
@@ -78,7 +78,7 @@ pub enum Union {
 pub struct MapType {
     /// The type of the values.
     pub value: Type,
-    /// Whether the map is atomic in server-side apply: all members have the same owners.
+    /// Whether the map is atomic in server-side apply, which means that all members have the same owners.
     pub atomic: bool,
 }
 
@@ -120,7 +120,7 @@ pub struct Struct {
     pub fields: Vec<Field>,
     /// The type of all members that are not in `fields`. If `None`, other members are not allowed.
     pub rest: Option<Type>,
-    /// The indices of the fields that have a protobuf field number, sorted by this number.
+    /// The indices of the fields in the protobuf message, sorted by field number.
     pub numbered: Vec<usize>,
     /// The indices of the fields that Go writes even if they are empty.
     pub(super) always: Vec<usize>,

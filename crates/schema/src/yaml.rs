@@ -379,8 +379,8 @@ fn binary(text: &str) -> Result<JsonNode, String> {
     Ok(JsonNode::String(out))
 }
 
-/// Recognizes infinity and NaN, which JSON cannot represent. Returns the text for a map key and the text for Go's error
-/// messages.
+/// Recognizes infinity and NaN, which JSON cannot represent. Returns the text that is used for a map key, and the text
+/// in Go's error messages.
 fn non_finite(text: &str, is_plain: bool, tag: Option<&str>) -> Option<(&'static str, &'static str)> {
     let may_be = match tag {
         None => is_plain,

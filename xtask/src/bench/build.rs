@@ -37,8 +37,8 @@ pub(crate) fn build(sh: &Shell, area: &Area, workloads: &[&Workload]) -> anyhow:
             .quiet()
             .run()?;
     }
-    // Build the examples separately. The examples share code with tests that enables features which must be disabled in
-    // all other programs.
+    // Build the examples separately. The examples share code with tests, and this code enables features that must be
+    // disabled in all other programs.
     for (package, name) in examples(workloads) {
         cmd!(sh, "{cargo} build --quiet --locked --release {FAST...} --package {package} --example {name}")
             .quiet()

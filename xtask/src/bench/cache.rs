@@ -310,7 +310,7 @@ pub(crate) const AREA: Area = Area {
 };
 
 const BY_DEFAULT: &str = "ours without managedFields, as by default";
-/// The variant that decodes objects lazily. The handler of this workload does not read any object.
+/// The variant that decodes objects lazily. The handler in this workload never reads an object.
 const COMPRESSED: &str = "ours compressed, not read";
 const SYNCED: Measure = Figure("s until synced");
 const TIMES: Measure = Figure("times the CPU of one");

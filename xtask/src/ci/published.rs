@@ -1,5 +1,4 @@
-//! Steps that check the published crates in the ways in which users build them: a single crate, with some features,
-//! from a package.
+//! Steps that check how users build the published crates: a single crate, with some features, from a package.
 
 use std::collections::BTreeSet;
 
@@ -27,8 +26,7 @@ pub(super) fn features(sh: &Shell) -> anyhow::Result<Done> {
             let check = format!("check --locked --package {}{selected}", text(&package["name"]));
             let ended = Quiet::cargo(sh, "features").args(&check).end()?;
             builds += 1;
-            // A warning that is reported only here is usually caused by an import that is needed only with some
-            // feature.
+            // Warnings that occur only in this step are usually caused by an import that is needed only with a feature.
             if !ended.status.success() || ended.output.lines().any(|line| line.starts_with("warning")) {
                 failed.push(format!("{}cargo {check}: errors or warnings", ended.output));
             }

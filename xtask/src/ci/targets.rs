@@ -1,8 +1,8 @@
 //! Checks the published crates for other operating systems.
 //!
 //! Some dependencies contain C code that their build scripts compile. A check of the Rust code does not need the
-//! compiled C code. Therefore, this program replaces the C compiler and creates empty files. This avoids the need for a
-//! cross compiler, but the step does not check that the C code compiles.
+//! compiled C code. Therefore, this program replaces the C compiler and creates empty files. No cross compiler is
+//! needed, but the step does not check that the C code compiles.
 
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -19,8 +19,8 @@ pub(super) fn minimal(sh: &Shell) -> anyhow::Result<Done> {
     let copy = copy(sh)?;
     let update =
         Quiet::cargo(sh, "minimal").args("update --quiet -Z direct-minimal-versions --manifest-path").arg(&copy);
-    // The variable enables this unstable option of cargo. The check below runs without it, because some build scripts
-    // would use unstable features.
+    // `RUSTC_BOOTSTRAP` enables this unstable option of cargo. The check below runs without it, because some build
+    // scripts would use unstable features.
     update.env("RUSTC_BOOTSTRAP", "1").run()?;
     let check =
         format!("check {PUBLISHED} --all-features --locked --target-dir target/ci/minimal/target --manifest-path");

@@ -17,7 +17,7 @@ const PROTOBUF: &str = "application/vnd.kubernetes.protobuf";
 /// removed because the garbage collector deletes pods whose owner does not exist.
 const SERVERS_OWN: [&str; 5] = ["namespace", "uid", "resourceVersion", "creationTimestamp", "ownerReferences"];
 
-/// Uses few enough pods that a real server can store them.
+/// Runs the workload with a number of pods that a real server can store.
 pub(super) fn some(setting: &Setting) -> Sample {
     pods(setting, setting.size(10_000))
 }

@@ -22,7 +22,7 @@ pub(super) fn events<T: Kind>(setting: &Setting, runtime: &Runtime, kept: Kept) 
     round(setting, runtime, &informer, 200_000, 1, 0)
 }
 
-/// Measures one handler first, and then `handlers` handlers.
+/// Measures a single handler, and then `handlers` handlers.
 pub(super) fn events_to(setting: &Setting, runtime: &Runtime, handlers: usize) -> Sample {
     let informer = informer::<Pod>(setting, Kept::All, false);
     runtime.block_on(start_and_settle(setting, &informer));
@@ -43,7 +43,7 @@ fn round<T: Kind>(
 ) -> Sample {
     let (stats, n) = (setting.feed.stats(), setting.size(updates));
     let changed = n.min(stats.pods);
-    // The second round must use new resource versions.
+    // Use new resource versions in the second round.
     let first = n * before;
     let newest = stats.version + (first + n - changed) as u64 + 1;
     let mut counted: Vec<Counted> =

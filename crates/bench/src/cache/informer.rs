@@ -18,9 +18,9 @@ use super::Setting;
 #[derive(Clone, Copy)]
 pub(super) enum Kept {
     All,
-    /// All fields except managed fields, which is the default.
+    /// Keeps all fields except managed fields. This is the default.
     Unmanaged,
-    /// All fields except managed fields and annotations.
+    /// Keeps all fields except managed fields and annotations.
     Stripped,
 }
 
@@ -50,7 +50,7 @@ pub(super) fn informer<T: Kind>(setting: &Setting, kept: Kept, streaming_list: b
 
 /// A handler that counts objects until it has received the newest state of `wanted` distinct objects.
 pub(super) struct Counter {
-    /// The lowest resource version among the newest states of the objects.
+    /// An object is in its newest state if it has this resource version or a later version.
     newest: u64,
     wanted: usize,
     counts: Arc<Counts>,

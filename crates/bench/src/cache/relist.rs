@@ -10,8 +10,8 @@ use super::informer::{Counter, Kept, informer};
 use super::sync::start_and_settle;
 use crate::meter::{Sample, Tally, measure, peak, resident};
 
-/// One pod in a hundred changes before the re-list. Wall time is measured from the list request, so it excludes the
-/// back-off, until a handler has received all changes. The measurement of CPU time and memory starts at the end of the
+/// One pod in a hundred changes before the re-list. Wall time is measured from the list request until a handler has
+/// received all changes, so it excludes the back-off. The measurement of CPU time and memory starts at the end of the
 /// watch and ends one second after the last change was received. No program collects garbage or returns memory to the
 /// system between the first list and the measurement.
 pub(super) fn relist(setting: &Setting, runtime: &Runtime) -> Sample {

@@ -1,4 +1,4 @@
-//! Measures sharding: how long a shard has no owner, and how many shards change their owner.
+//! Measures how long a shard has no owner, and how many shards change their owner.
 
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};

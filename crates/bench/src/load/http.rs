@@ -1,4 +1,4 @@
-//! A minimal HTTP/1.1 server for the load server: requests without a body, and chunked responses.
+//! The parts of HTTP/1.1 that the load server supports: requests without a body, and chunked responses.
 
 use std::io::{self, BufRead as _, BufReader, IoSlice, Write as _};
 use std::net::TcpStream;

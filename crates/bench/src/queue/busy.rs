@@ -19,8 +19,8 @@ const PAUSE: Duration = Duration::from_millis(1);
 const COMPUTES: Duration = Duration::from_millis(5);
 
 /// Eight workers wait. A worker gets a key, adds `fan` other keys, and then computes for 5 ms. The next round starts
-/// when all keys of the round are done. For each of the `fan` keys, the time is measured from just before the add until
-/// a worker gets the key.
+/// when all keys of the round are done. For each of the `fan` keys, the time between its add and the get by a worker is
+/// measured.
 pub(super) fn busy<K: Key, C: Crew>(crew: &C, setting: Setting, fan: usize) -> Sample {
     let rounds = setting.size(ROUNDS);
     let keys: Arc<[K]> = keys(rounds * (fan + 1)).into();

@@ -14,7 +14,7 @@ use crate::meter::{Sample, Tally, measure};
 
 #[derive(Clone, Copy)]
 pub(super) enum Limit {
-    /// The limiter by item. A limiter whose delay for a key grows with each failure.
+    /// A limiter whose delay for a key grows with each failure.
     Item,
     /// client-go's default limiter, which combines a delay per key with a token bucket for all keys. The bucket allows
     /// a burst of 100 keys, and then 10 keys per second.

@@ -58,7 +58,7 @@ pub fn serve(listeners: Listeners) -> Result<String, Box<dyn std::error::Error>>
     tls.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
     let tls = TlsAcceptor::from(Arc::new(tls));
     let objects = Arc::new(Objects::default());
-    // Both tasks run until the program exits. Ignore connection errors: they affect only one client.
+    // Both server tasks run until the program exits. Ignore connection errors: they affect only one client.
     let plain = objects.clone();
     drop(tokio::spawn(accept(listeners.plain, move |stream| {
         let objects = plain.clone();
@@ -120,7 +120,7 @@ impl Objects {
         response
     }
 
-    /// Opens a watch. Stagger the watches, so that the events of a thousand watches are spread over a second.
+    /// Opens a watch. The watches are staggered, so the events of a thousand watches are spread over a second.
     fn watch(&self) -> Answer {
         let place = self.watches.fetch_add(1, Ordering::Relaxed) * 619 % 1_000;
         let first = Instant::now() + Duration::from_millis(place);

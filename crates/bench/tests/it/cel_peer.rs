@@ -19,8 +19,8 @@ fn strings() -> impl Strategy<Value = String> {
 
 /// Generates random expressions of the types int, bool, string and list of int. `depth` is the nesting depth.
 ///
-/// The expressions contain no empty list literals. As in cel-go, the item type of an empty list literal would be
-/// inferred from the first operator that uses an item.
+/// The expressions do not contain empty list literals. As in cel-go, the item type of an empty list literal depends on
+/// the first operator that uses an item.
 fn expressions(depth: u32) -> [Text; 4] {
     if depth == 0 {
         let lists = prop::collection::vec(ints(), 1..5).prop_map(|items| format!("[{}]", items.join(", ")));

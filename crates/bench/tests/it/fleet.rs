@@ -88,7 +88,7 @@ impl Fleet {
         let index = self.leader(None).await;
         let leader = &mut self.processes[index];
         // After a pause, client-go's elector continues to act until a renewal fails, possibly at the same time as the
-        // new leader. The tests tolerate this known behavior by killing client-go processes instead of pausing them.
+        // new leader. This behavior is known, so the tests kill client-go processes instead of pausing them.
         let disruption = match disruption {
             Disruption::Pause if !leader.is_ours => Disruption::Kill,
             disruption => disruption,

@@ -9,7 +9,7 @@ use crate::source::{Findings, Issue};
 use crate::types::Type;
 use crate::value::Value;
 
-/// Reports literals with failing conversions, invalid regular expressions, invalid format strings, and lists and maps
+/// Reports literals that cannot be converted, invalid regular expressions, invalid format strings, and lists and maps
 /// of mixed types.
 pub(super) fn literals(checked: &Checked, issues: &mut Findings) {
     let mut check = Check { checked, issues, visits: 0 };
@@ -143,7 +143,8 @@ impl Check<'_> {
         }
     }
 
-    /// Returns the expression whose type the format clause, such as `%d`, rejects: `arg` itself or a nested item.
+    /// Returns the expression with a type that the format clause, such as `%d`, does not accept. This is either `arg`
+    /// or one of its items.
     fn refused(&self, clause: Clause, arg: Id) -> Option<Id> {
         let found = self.checked.type_of(arg);
         let accepted = match clause {
@@ -156,8 +157,8 @@ impl Check<'_> {
         (!accepted && *found != Type::Dyn).then_some(arg)
     }
 
-    /// Returns the argument or the nested item that `%s` rejects. The recursion is bounded by the maximum depth of the
-    /// tree.
+    /// Returns the argument or the nested item with a type that `%s` does not accept. The recursion is bounded by the
+    /// maximum depth of the tree.
     fn refused_text(&self, arg: Id) -> Option<Id> {
         match self.checked.type_of(arg) {
             Type::Optional(_) | Type::Object(_) | Type::Opaque(_) | Type::Param(_) | Type::Error => return Some(arg),

@@ -105,7 +105,7 @@ impl<'a, 'e> Evaluator<'a, 'e> {
             _ => return Err(Failure::no_overload()),
         };
         match branch {
-            // A branch of a conditional expression that consists of only a variable costs nothing.
+            // If a branch of a conditional expression is just a variable, reading the variable costs nothing.
             Plan::Attribute(attribute) => self.attribute(attribute, false),
             branch => self.eval(branch),
         }
@@ -160,7 +160,7 @@ impl Qualifier {
     }
 }
 
-/// Returns the result of an attribute with an absent intermediate value. For `has`, the result is `false`.
+/// Returns the result of an attribute if an intermediate value is absent. For `has`, the result is `false`.
 fn test_result<'a>(attribute: &Attribute, absent: Value<'a>) -> Value<'a> {
     if attribute.test_only { Value::Bool(false) } else { absent }
 }

@@ -124,7 +124,7 @@ impl Writer<'_> {
         self.text.push(')');
     }
 
-    /// Writes a call of an operator by placing the arguments between its symbols, such as `?` and `:`.
+    /// Writes an operator call with the arguments between the symbols of the operator, such as `?` and `:`.
     fn pieces(&mut self, pieces: &[&str], args: &[Type], depth: usize) {
         for (index, piece) in pieces.iter().enumerate() {
             self.text.push_str(piece);
@@ -275,7 +275,7 @@ impl Writer<'_> {
     }
 }
 
-/// Returns `true` if the result type `result` can be instantiated as `wanted`.
+/// Returns `true` if a function with the result type `result` can return a value of type `wanted`.
 fn returns(result: &Type, wanted: &Type) -> bool {
     match (result, wanted) {
         (Type::Param(_), _) | (Type::Dyn, _) => true,

@@ -187,7 +187,7 @@ fn checked(precision: Option<usize>, meter: &mut Meter) -> Result<usize, FormatE
     Ok(precision)
 }
 
-/// Returns the number of a floating-point value or of a string such as `NaN`.
+/// Converts a floating-point value, or a string such as `NaN`, to a number.
 fn special(value: &Value<'_>) -> Option<f64> {
     match value {
         Value::Double(number) => Some(*number),
@@ -272,7 +272,7 @@ fn in_text(failure: Failure, value: &Value<'_>) -> FormatError {
     }
 }
 
-/// Writes the argument of `%s`. The error message is empty if the type has no conversion to text.
+/// Writes the argument of `%s`. If the value cannot be converted to text, the error message is empty.
 fn plain(value: &Value<'_>, output: &mut String, depth: usize, meter: &mut Meter) -> Result<(), Failure> {
     match value {
         Value::List(_) | Value::Map(_) => nested(value, output, depth, meter),

@@ -91,7 +91,7 @@ impl Authorization {
         }
     }
 
-    /// Returns a copy with `step`, and with a question modified by `change`.
+    /// Returns a copy with a new step and with a question that `change` has modified.
     pub(crate) fn with(&self, step: Step, change: impl FnOnce(&mut Question)) -> Self {
         let mut next = Self { step, ..self.clone() };
         change(&mut next.question);

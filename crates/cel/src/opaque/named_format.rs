@@ -1,4 +1,4 @@
-//! Named string formats, such as DNS labels, with which expressions can validate strings.
+//! Named string formats, such as DNS labels. Expressions use them to validate strings.
 
 use super::url;
 use crate::time::Timestamp;
@@ -75,8 +75,8 @@ fn unless(valid: bool, fault: &str) -> Vec<String> {
     if valid { vec![] } else { vec![fault.into()] }
 }
 
-/// Converts a name prefix to a name that can be validated, by replacing a trailing `-` and the character before it.
-/// Kubernetes appends a generated suffix to a name prefix.
+/// Replaces a trailing `-` and the character before it, so a name prefix can be validated like a name. Kubernetes
+/// appends a generated suffix to a name prefix.
 fn prefix(text: &str) -> String {
     match text.strip_suffix('-') {
         Some(name) if !name.is_empty() => {

@@ -8,7 +8,7 @@ use crate::source::Issue;
 /// all kinds of expressions, so it accepts deeper trees than this crate. No reasonable expression needs a deeper tree.
 const MAX_DEPTH: u16 = 400;
 
-/// The depth of an expression, with and without the nodes that cel-go does not count.
+/// The depth of an expression in this crate and in cel-go.
 #[derive(Clone, Copy, Default)]
 struct Depth {
     tree: u16,
@@ -17,7 +17,7 @@ struct Depth {
     cel_go: u16,
 }
 
-/// Whether an expression adds a level to its depth in cel-go.
+/// Whether an expression adds a level to the depth in cel-go.
 #[derive(Clone, Copy, PartialEq)]
 enum CelGoLevel {
     Adds,

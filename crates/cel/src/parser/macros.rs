@@ -9,7 +9,7 @@ use crate::source::Issue;
 
 /// The iteration variable of a comprehension that only binds a value and does not iterate.
 const UNUSED: &str = "#unused";
-/// The variable for the list to sort in the expansion of the macro `sortBy`.
+/// The variable for the sorted list in the expansion of the macro `sortBy`.
 const SORTED: &str = "@__sortBy_input__";
 
 impl Builder {

@@ -17,8 +17,7 @@ use crate::{cost, library};
 /// # Errors
 ///
 /// Fails if a constant regular expression is invalid, or if the conversion of a constant fails, such as in `int('x')`.
-/// Also fails if the expression is too complex or has errors, or if its constant regular expressions are too many or
-/// too large.
+/// Also fails if the expression has errors, is too complex, or has too many or too large constant regular expressions.
 pub(crate) fn plan(checked: &Checked) -> Result<Planned, Failure> {
     let mut planner = Planner {
         checked,
@@ -49,7 +48,7 @@ struct Planner<'c> {
 const MAX_PATTERNS: usize = 500;
 const MAX_PATTERN_SIZE: u64 = 50_000;
 
-/// Conversion functions. A call with a constant argument is evaluated while the plan is built.
+/// Conversion functions. Calls with a constant argument are evaluated while the plan is built.
 const CONVERSIONS: [&str; 10] =
     ["bool", "bytes", "double", "dyn", "duration", "int", "string", "timestamp", "type", "uint"];
 
@@ -175,7 +174,7 @@ impl Planner<'_> {
         let call = Call { name: name.clone(), function, pricing, args, stops_early };
         match constant {
             Some(arg) => {
-                // The call needs no cost limit, because converting a constant is as fast as reading it.
+                // No cost limit is necessary, because converting a constant takes no longer than reading it.
                 let mut meter = Meter::new(u64::MAX);
                 Ok(Plan::Const(call.apply(&mut meter, &[arg])?))
             }

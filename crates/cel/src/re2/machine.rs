@@ -72,7 +72,7 @@ impl Machine {
         Some(Search { is_match: false, steps })
     }
 
-    /// Adds all instructions that are reachable without consuming a character to the active states. Returns `true` if
+    /// Adds the instructions that can be reached without consuming a character to the active states. Returns `true` if
     /// the pattern matches.
     fn follow(&self, left: &mut Vec<usize>, states: &mut States, before: Option<char>, after: Option<char>) -> bool {
         while let Some(at) = left.pop() {
@@ -144,7 +144,7 @@ fn holds(look: Look, before: Option<char>, after: Option<char>) -> bool {
 struct Compiler {
     instructions: Vec<Instruction>,
     classes: Vec<ClassUnicode>,
-    /// Maps the address of each class to its index. Used to store a repeated class only once.
+    /// Maps the address of each class to its index, so a repeated class is stored only once.
     known: HashMap<usize, usize>,
 }
 
@@ -242,7 +242,7 @@ impl Compiler {
         self.instructions.push(Instruction::Split(to, to));
     }
 
-    /// Sets the second target of the split at `at` to the next instruction to be added.
+    /// Sets the second target of the split at `at` to the instruction that is added next.
     fn leave(&mut self, at: usize) {
         self.instructions[at] = Instruction::Split(at + 1, self.instructions.len());
     }

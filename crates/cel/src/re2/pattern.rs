@@ -17,8 +17,8 @@ const MAX_NESTING_OF_AUTOMATON: usize = 200;
 const UNICODE_CLASS: u64 = 300;
 /// The factor by which ignoring case increases the number of ranges in a Unicode class.
 const FOLDED: u64 = 8;
-/// The minimum size of an automaton state, in bytes. If an automaton would exceed the memory limit even with states of
-/// this size, do not try to build it.
+/// The minimum size of an automaton state, in bytes. If this size already exceeds the memory limit, the automaton is
+/// not built.
 const STATE_BYTES: u64 = 16;
 /// The number of bytes of text per step of an automaton search.
 const BYTES_OF_STEP: usize = 4;
@@ -80,7 +80,7 @@ impl Pattern {
     ///
     /// # Errors
     ///
-    /// Returns an error message if the pattern cannot be compiled. This should not happen for a valid pattern.
+    /// Returns an error message if the pattern cannot be compiled. A valid pattern should not cause this error.
     pub fn search(&self, text: &str, max_steps: usize) -> Result<Option<Search>, String> {
         Ok(match self.compiled()? {
             Compiled::Automaton(regex) => {
@@ -220,7 +220,7 @@ impl Visitor for Review {
         match ast {
             Ast::Repetition(repetition) => {
                 self.counts.push(super::repeats::count(repetition).max(1));
-                // Each copy of the repeated part may need an additional instruction that checks whether to repeat
+                // Each copy of the repeated part may need an additional instruction that decides whether to repeat
                 // again.
                 self.grow(1, 0);
             }

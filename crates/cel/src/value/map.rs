@@ -53,7 +53,7 @@ impl<'a> Key<'a> {
         }
     }
 
-    /// Returns the equal keys of the other number types.
+    /// Returns the keys of the other number types that are equal to this key.
     fn equal_numbers(&self) -> [Option<Self>; 2] {
         match self {
             Self::Int(value) => [u64::try_from(*value).ok().map(Self::Uint), None],

@@ -3,8 +3,8 @@
 use crate::json::Json;
 
 /// Replaces `{{POINTER}}` in all strings with the value at this JSON pointer in the review, or with `null` if the value
-/// does not exist. A string that consists of a single template is replaced by the value itself, which can have any
-/// type. Inside a longer string, values other than strings are written as JSON.
+/// does not exist. A string that consists of a single template is replaced by the value itself, even if the value is
+/// not a string. Inside a longer string, values other than strings are written as JSON.
 pub(super) fn fill(value: &Json, review: &Json) -> Json {
     match value {
         Json::Text(text) => fill_text(text, review),

@@ -13,8 +13,8 @@ use crate::responder::Responder;
 
 /// How long to wait for a real server to activate an admission object or to remove a CustomResourceDefinition.
 const READY_PATIENCE: Duration = Duration::from_secs(15);
-/// On servers with a lower limit, wait for at most a third of the limit, because these servers apply admission changes
-/// immediately.
+/// If the wait limit of the server is low, the server applies admission changes immediately, and a third of the limit
+/// is enough.
 const SHARE_OF_PATIENCE: u32 = 3;
 
 impl Session<'_> {
@@ -63,12 +63,12 @@ impl Session<'_> {
     }
 
     /// Waits for a limited time until the server has removed the CustomResourceDefinitions of the case. A server first
-    /// deletes the custom resources, for which a real server may need the conversion webhook.
+    /// deletes the custom resources. To do this, a real server may have to call the conversion webhook.
     pub(super) async fn wait_for_deletions(&self) {
         let deadline = Instant::now() + self.ready_patience();
         for path in self.created.iter().filter(|path| path.contains("/customresourcedefinitions/")) {
             let get = request("GET", path, None);
-            // Stop on errors, which do not affect the verdict.
+            // Stop waiting if a request fails, because this does not affect the verdict.
             while self.send(&get).await.is_ok_and(|answer| answer.status == 200) && Instant::now() < deadline {
                 sleep(Duration::from_millis(50)).await;
             }

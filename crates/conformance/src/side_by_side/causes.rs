@@ -7,7 +7,7 @@ use crate::case::Step;
 use crate::compare::{Difference, compare};
 use crate::json::Json;
 
-/// The cause of one or more differences, without the particular document or request.
+/// The cause of one or more differences. A cause does not identify a particular document or request.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Cause {
     /// The API version and kind of the document, such as `apps/v1/Deployment`.

@@ -153,7 +153,8 @@ fn with_status(body: &Json) -> Json {
     set(body, &["status"], from(&json!({"conditions": [condition]})))
 }
 
-/// Returns a copy with the value at a path of member names replaced. Other values on the path are replaced by objects.
+/// Returns a copy in which the value at a path of member names is replaced. Values on the path that are not objects are
+/// replaced by objects.
 fn set(body: &Json, path: &[&str], value: Json) -> Json {
     let [first, rest @ ..] = path else { return value };
     let mut members = body.members().unwrap_or_default().to_vec();

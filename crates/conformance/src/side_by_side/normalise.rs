@@ -1,5 +1,5 @@
 //! Replaces values that a server assigns, such as addresses, ports and ages. Names, uids, times and resourceVersions
-//! must have been replaced before.
+//! have already been replaced.
 
 use crate::case::Step;
 use crate::json::Json;

@@ -69,8 +69,8 @@ impl<'a> Places<'a> {
     }
 }
 
-/// Returns the identity of a list item, or `None` if the key field is absent. An item without the key field is
-/// different from all other items.
+/// Returns the identity of a list item, or `None` if the key field is absent. An item without the key field is not
+/// equal to any other item.
 pub(super) fn identity(item: &Json, key: Option<&str>) -> Option<Identity> {
     Some(match key {
         Some(key) => Identity::Key(super::go_text(item.get(key)?)),

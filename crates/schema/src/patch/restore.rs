@@ -1,5 +1,5 @@
-//! Finds type errors in the result of a strategic merge patch. The error messages are the same as when Go converts a
-//! map to a typed object.
+//! Finds type errors in the result of a strategic merge patch. The error messages are the same as in Go's conversion of
+//! a map to a typed object.
 
 use pintle_json::Json;
 

@@ -85,7 +85,8 @@ impl<'a> MessageReader<'a> {
         Ok(())
     }
 
-    /// Returns a reader for the field `number`, which reads the fields of an embedded message with this number, if any.
+    /// Returns a reader for the field `number`. If an embedded message has this number, the reader covers the fields of
+    /// the message.
     fn numbered(self, number: u32) -> Self {
         let (from, around) = (|at: &usize| self.number(*at)[self.around], self.around + 1);
         let begin = self.fields.partition_point(|at| from(at) < number);
@@ -120,7 +121,8 @@ fn put(field: &Field, content: WireValue<'_>, object: &mut Map, levels_left: usi
                 return MessageReader::new(struct_type).read(as_bytes(content)?, earlier, inside(levels_left)?);
             }
             let value = value(content, ty, levels_left)?;
-            // Go writes all fields that are not pointers in protobuf, but omits some of them in JSON if they are empty.
+            // In protobuf, Go writes all fields that are not pointers. In JSON, Go omits some of these fields if they
+            // are empty.
             let is_left_out = value.is_null() || (is_zero(&value) && !field.pointer && !field.always);
             match ty {
                 _ if !is_left_out => drop(object.insert(field.name.clone(), value)),

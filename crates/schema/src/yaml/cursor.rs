@@ -175,7 +175,7 @@ impl<'a> Cursor<'a> {
         }
     }
 
-    /// Moves to the start of a new line at the end of the text, if the cursor is not at the start of a line already.
+    /// Ends the last line of the text by moving to the start of a new line, if necessary.
     pub(super) fn end_line(&mut self) {
         if self.mark.column != 0 {
             self.mark.column = 0;

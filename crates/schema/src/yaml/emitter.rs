@@ -17,7 +17,7 @@ pub(crate) fn write(value: &Json) -> String {
     out
 }
 
-/// Writes a value on a single line as JSON. JSON text is valid YAML if some additional characters are escaped.
+/// Writes a value on a single line as JSON. JSON is valid YAML, except for some characters that must be escaped.
 pub(crate) fn write_line(value: &Json) -> String {
     let mut line = String::new();
     for c in value.to_string().chars() {
@@ -31,7 +31,7 @@ pub(crate) fn write_line(value: &Json) -> String {
     line
 }
 
-/// Writes a value, starting on the current line, and a line break.
+/// Writes a value that starts on the current line, followed by a line break.
 fn block(value: &Json, indent: usize, out: &mut String) {
     match value {
         Json::Object(members) if !members.is_empty() => {

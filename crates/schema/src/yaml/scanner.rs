@@ -206,7 +206,7 @@ impl<'a> Scanner<'a> {
         }
     }
 
-    /// Adds the next token, preceded by tokens for the start or end of blocks at the same position.
+    /// Adds the next token, and the tokens for blocks that start or end at the same position.
     fn fetch(&mut self) -> Scanned<()> {
         self.skip_to_token();
         self.cursor.check_end()?;

@@ -282,7 +282,7 @@ fn repeated_fields_follow_go_for_scalars_maps_and_null() {
         "name": "b", "name": null, "namespace": "n", "namespace": ""}, "spec": {"priority": 1, "priority": null}, "apiVersion": "v1"}"#;
     let decoded = decode(body, BodyFormat::Json, &expected).unwrap();
     assert_eq!(decoded.object["metadata"], json!({"name": "b", "labels": {"a": "1", "b": "3"}}));
-    // In Go, the priority is a pointer, which null resets.
+    // The priority is a pointer in Go, so null resets it.
     assert_eq!(decoded.object["spec"], json!({"containers": null}));
     let repeated =
         ["metadata.labels", "metadata.labels.b", "metadata.name", "metadata.namespace", "spec.priority", "apiVersion"];

@@ -53,7 +53,7 @@ impl Scanner<'_> {
         Ok(())
     }
 
-    /// Scans a plain scalar. In a flow collection, the scalar ends at `?`, and at `:` before a blank.
+    /// Scans a plain scalar. In a flow collection, the scalar ends at a `?`, or at a `:` that is followed by a blank.
     pub(super) fn scan_plain(&mut self) -> Scanned<String> {
         let (start, indent) = (self.cursor.mark(), self.indent + 1);
         let (mut text, mut gap) = (String::new(), Gap::default());
