@@ -7,17 +7,18 @@ use crate::line::Line;
 
 /// A queue of changes for a listener that can be slower than the producer.
 ///
-/// Queued changes to the same key are merged. The queue has at most one entry per key. The key must belong to an
-/// existing object or to an object that the listener knows. With [ordered delivery](Delivery::Ordered), up to `bound`
-/// more changes can be queued. With every [`Delivery`], a listener that applies all changes in order ends up with the
-/// same objects as the producer.
+/// Queued changes to the same key are merged. The queue has at most one entry per key, and only for objects that exist
+/// or that the listener already received. With [ordered delivery](Delivery::Ordered), the queue can contain up to
+/// `bound` additional changes. With every [`Delivery`], a listener that applies all changes in order has the same
+/// objects as the producer.
 ///
-/// The queue pops keys in the order of their first change. A key keeps its position while more changes are merged. If
-/// an object is added and deleted between two pops, the listener receives neither change, except with ordered delivery.
+/// The queue pops keys in the order of their first change. Merging another change does not move the key to the end of
+/// the queue. If an object is added and deleted between two pops, the listener receives neither change, except with
+/// ordered delivery.
 ///
 /// If an object is deleted and another object with the same key is created, the queue delivers two changes. The first
 /// `pop` returns the deletion, with the last observed state of the deleted object. The next `pop` returns the addition
-/// of the other object.
+/// of the new object.
 ///
 /// # Examples
 ///
@@ -51,15 +52,15 @@ pub enum Delivery {
     /// state. While an update is queued, the queue keeps both states in memory.
     #[default]
     Coalesced,
-    /// Merges changes like `Coalesced`, but an update does not contain the old state. The queue therefore keeps no old
-    /// objects in memory, except for the last states of deleted objects.
+    /// Merges changes like `Coalesced`, but an update does not contain the old state. The queue keeps old objects in
+    /// memory only for deletions.
     Newest,
     /// Delivers each change separately and in order, across all keys. When `bound` changes are queued, a new change is
     /// merged into the last queued change of its key. The listener then receives the merged change before changes to
     /// other keys that were queued earlier. [`joined`](CoalescingFifo::joined) counts the merged changes.
     Ordered {
-        /// The number of queued changes from which on new changes are merged. The queue can exceed this bound, because
-        /// a key without a queued change always gets its own entry.
+        /// The number of queued changes at which the queue starts to merge new changes. The queue can exceed this
+        /// bound, because the first queued change of a key always gets its own entry.
         bound: usize,
     },
 }
@@ -69,7 +70,7 @@ pub enum Delivery {
 pub struct Overtaken<T> {
     /// The newest state of the object, or `None` if it was deleted.
     pub newest: Option<T>,
-    /// The queued state that the listener will no longer receive, if any.
+    /// A queued state that was superseded before the listener received it, if any.
     pub untold: Option<T>,
 }
 
@@ -85,8 +86,8 @@ pub enum Change<T> {
     },
     /// An object that the listener knows has changed, or a resync delivers the object again.
     Updated {
-        /// The state that the listener knows. `None` with [`Delivery::Newest`], because the queue then keeps only the
-        /// newest state.
+        /// The previous state that the listener received. `None` with [`Delivery::Newest`], which keeps only the newest
+        /// state.
         old: Option<T>,
         /// The newest state of the object.
         new: T,
@@ -95,8 +96,8 @@ pub enum Change<T> {
     Deleted {
         /// The last observed state of the object. The listener may not have received this state before.
         object: T,
-        /// Whether `object` is the object's state at its deletion. If `false`, the producer missed the deletion and
-        /// inferred it later, so `object` may be stale.
+        /// Whether `object` is the final state of the deleted object. If `false`, the producer missed the deletion and
+        /// detected it later, so `object` may be stale.
         final_state_known: bool,
     },
 }
@@ -127,20 +128,20 @@ impl<K: Clone + Eq + Hash, T: Clone> CoalescingFifo<K, T> {
     /// Creates an empty queue.
     ///
     /// `same_identity` returns `true` if two states with the same key belong to the same object. If an update changes
-    /// the identity, the producer missed the deletion of the old object. The queue then delivers that deletion, too.
+    /// the identity, the producer missed the deletion of the old object, and the queue also delivers that deletion.
     pub fn new(same_identity: fn(&T, &T) -> bool, delivery: Delivery) -> Self {
         Self { line: Line::new(), delivery, same_identity, initial: 0, joined: 0 }
     }
 
-    /// Queues the addition of an object. `is_initial` is `true` if the object existed before the listener was added. If
-    /// the listener will no longer receive a queued state, returns that state, as [`updated`](Self::updated) does.
+    /// Queues the addition of an object. `is_initial` is `true` if the object existed before the listener was added.
+    /// Returns the state that the listener will no longer receive, if any, like [`updated`](Self::updated).
     pub fn added(&mut self, key: K, object: T, is_initial: bool) -> Option<T> {
         self.present(key, object, |_, object| Waiting::Added { object, is_initial })
     }
 
-    /// Queues an update of an object. If the listener will no longer receive a queued state, returns that state. A
-    /// caller that holds a lock can then drop the state after releasing the lock. The call can drop its arguments, but
-    /// it drops no queued objects.
+    /// Queues an update of an object. If the update replaces a queued state that the listener will no longer receive,
+    /// returns the replaced state. A caller that holds a lock can then drop the state after releasing the lock. This
+    /// method may drop its arguments, but it drops no queued objects.
     pub fn updated(&mut self, key: K, old: T, new: T) -> Option<T> {
         self.present(key, new, |fifo, new| {
             if (fifo.same_identity)(&old, &new) {
@@ -152,14 +153,14 @@ impl<K: Clone + Eq + Hash, T: Clone> CoalescingFifo<K, T> {
     }
 
     /// Queues the deletion of an object. `known` is the state before the deletion, and `last` is the last observed
-    /// state. If an addition of the key is queued, the queue drops both changes, and the listener receives no event for
-    /// the object. If the listener will no longer receive a queued state, returns that state, as
-    /// [`updated`](Self::updated) does.
+    /// state. If the object's addition is still queued, the queue removes the addition, and the listener receives no
+    /// event for the object. Returns the state that the listener will no longer receive, if any, like
+    /// [`updated`](Self::updated).
     pub fn deleted(&mut self, key: K, known: T, last: T, final_state_known: bool) -> Option<T> {
         let hash = self.line.hash(&key);
         let ended = |known: &T, same_identity: fn(&T, &T) -> bool| match same_identity(known, &last) {
             true => Waiting::Deleted { last: last.clone(), final_state_known },
-            // `last` belongs to another object. The producer missed the earlier deletion of the listener's object.
+            // `last` belongs to another object. The producer missed the deletion of the object that the listener knows.
             false => Waiting::Deleted { last: known.clone(), final_state_known: false },
         };
         let Some(place) = self.place_to_join(hash, &key) else {
@@ -172,7 +173,7 @@ impl<K: Clone + Eq + Hash, T: Clone> CoalescingFifo<K, T> {
                 return None;
             }
             Waiting::Updated { new, .. } => ended(new, self.same_identity),
-            // The deleted object is the recreated one. The listener never received its addition.
+            // The recreated object was deleted before the listener received its addition.
             Waiting::Recreated { last, final_state_known, .. } => {
                 Waiting::Deleted { last: last.clone(), final_state_known: *final_state_known }
             }
@@ -182,7 +183,7 @@ impl<K: Clone + Eq + Hash, T: Clone> CoalescingFifo<K, T> {
         std::mem::replace(&mut self.line[place], end).known()
     }
 
-    /// Queues a resync of an unchanged object. Does nothing if a change to the object's key is queued.
+    /// Queues a resync of an unchanged object. Does nothing if a change of the object is already queued.
     pub fn sync(&mut self, key: K, object: T) {
         let hash = self.line.hash(&key);
         if self.line.find(hash, &key).is_none() {
@@ -191,10 +192,10 @@ impl<K: Clone + Eq + Hash, T: Clone> CoalescingFifo<K, T> {
         }
     }
 
-    /// Removes the queued change of `key` and returns the object's newest state. Call this method before you deliver
-    /// this key's object as an initial object, and deliver the returned state instead. If the queued change also adds
-    /// another object with the same key, that addition stays queued. Returns `None` if no change of `key` is queued, or
-    /// with [ordered delivery](Delivery::Ordered).
+    /// Removes the queued change of `key` and returns the object's newest state. Before delivering the object of `key`
+    /// as an initial object, call this method and deliver the returned state instead. If another object with the same
+    /// key was created after a deletion, the addition of the new object stays queued. Returns `None` if no update or
+    /// deletion of `key` is queued. With [ordered delivery](Delivery::Ordered), always returns `None`.
     pub fn overtake(&mut self, key: &K) -> Option<Overtaken<T>> {
         if matches!(self.delivery, Delivery::Ordered { .. }) {
             return None;
@@ -247,7 +248,7 @@ impl<K: Clone + Eq + Hash, T: Clone> CoalescingFifo<K, T> {
         self.line.is_empty()
     }
 
-    /// Returns the number of queued additions with `is_initial`.
+    /// Returns the number of queued additions of initial objects.
     pub fn initial_len(&self) -> usize {
         self.initial
     }
@@ -257,7 +258,8 @@ impl<K: Clone + Eq + Hash, T: Clone> CoalescingFifo<K, T> {
         self.joined
     }
 
-    /// Queues the state `new` of `key`. If no change of `key` is queued, calls `first` to create the entry.
+    /// Queues `new` as the newest state of the object with key `key`. If no change of `key` is queued, calls `first` to
+    /// create the entry.
     fn present(&mut self, key: K, new: T, first: impl FnOnce(&Self, T) -> Waiting<T>) -> Option<T> {
         let hash = self.line.hash(&key);
         let Some(place) = self.place_to_join(hash, &key) else {
@@ -287,7 +289,7 @@ impl<K: Clone + Eq + Hash, T: Clone> CoalescingFifo<K, T> {
         Waiting::Updated { old: (self.delivery != Delivery::Newest).then_some(old), new }
     }
 
-    /// Returns the entry into which a change of `key` must be merged, or `None` if the change needs its own entry.
+    /// Returns the entry with which a change of `key` must be merged, or `None` if the change gets its own entry.
     fn place_to_join(&mut self, hash: KeyHash, key: &K) -> Option<Place> {
         let place = self.line.find(hash, key)?;
         if let Delivery::Ordered { bound } = self.delivery

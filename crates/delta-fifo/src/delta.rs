@@ -11,9 +11,9 @@ pub enum Delta<K, T> {
     Updated(T),
     /// The object was deleted.
     Deleted(DeletedObject<K, T>),
-    /// The object is in a list that replaces all objects. The object may be new, changed or unchanged.
+    /// A list that replaces all objects contains the object. The object may be new, changed or unchanged.
     Replaced(T),
-    /// A resync delivers the object again without a change.
+    /// A resync delivers the unchanged object again.
     Sync(T),
 }
 
@@ -37,7 +37,7 @@ pub enum DeltaType {
 pub enum DeletedObject<K, T> {
     /// The deletion was observed. Contains the object's final state.
     Observed(T),
-    /// The deletion was inferred from a list without the object, so the object's final state is unknown.
+    /// The deletion was detected because a list does not contain the object, so the object's final state is unknown.
     Tombstone(DeletedFinalStateUnknown<K, T>),
 }
 
@@ -46,7 +46,7 @@ pub enum DeletedObject<K, T> {
 pub struct DeletedFinalStateUnknown<K, T> {
     /// The key of the object.
     pub key: K,
-    /// The last observed state of the object, if any. This state may be older than the final state.
+    /// The last observed state of the object, if known. This state may be older than the final state.
     pub object: Option<T>,
 }
 
@@ -64,8 +64,8 @@ pub struct DeletedFinalStateUnknown<K, T> {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Deltas<K, T> {
     oldest: Delta<K, T>,
-    /// All changes after the oldest one. Most keys have a single change when they are popped, so the separate field
-    /// `oldest` avoids an allocation.
+    /// All changes except the oldest one. Most keys have a single change when they are popped, so storing the oldest
+    /// change in its own field avoids an allocation.
     rest: Vec<Delta<K, T>>,
 }
 
@@ -148,8 +148,8 @@ impl<K, T> Deltas<K, T> {
         std::iter::once(&self.oldest).chain(&self.rest)
     }
 
-    /// Appends a change. Of two consecutive deletions, keeps only one: the second one if the first one is a tombstone,
-    /// and otherwise the first one. Does not merge other changes.
+    /// Appends a change. If the previous change is also a deletion, keeps only one of them: the first one if it was
+    /// observed, and otherwise the second one. Does not merge other changes.
     pub(crate) fn push(&mut self, delta: Delta<K, T>) {
         let Delta::Deleted(_) = &delta else { return self.rest.push(delta) };
         let newest = self.rest.last_mut().unwrap_or(&mut self.oldest);
@@ -192,7 +192,7 @@ impl fmt::Display for DeltaType {
     }
 }
 
-/// The error for converting an empty list to [`Deltas`].
+/// The error when an empty list is converted to [`Deltas`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ZeroLengthDeltas;
 

@@ -12,10 +12,10 @@ use crate::store::Store;
 
 /// A queue that keeps every change, grouped by key, like client-go's `DeltaFIFO`.
 ///
-/// The producer queues changes to objects. The consumer pops one key at a time, with all changes that were queued since
-/// the last pop of the key. Keys are popped in the order in which they were queued, and a key keeps its position when
-/// more changes are queued. If two consecutive changes of a key are deletions, the queue keeps only one of them. The
-/// queue does not merge other changes.
+/// The producer queues changes to objects. The consumer pops one key at a time, together with all changes that were
+/// queued since the key was last popped. Keys are popped in the order in which they were queued, and a key keeps its
+/// position when more changes are queued. If two consecutive changes of a key are deletions, the queue keeps only one
+/// of them. The queue does not merge other changes.
 ///
 /// With [known objects](DeltaFifoConfig::known_objects), the queue also detects missed deletions. If the consumer knows
 /// an object and a new list does not contain it, the queue delivers a deletion with a
@@ -64,7 +64,7 @@ pub struct Popped<K, T> {
     pub key: K,
     /// The changes of the key.
     pub deltas: Deltas<K, T>,
-    /// Whether the key is in the first list that was queued.
+    /// Whether the key comes from the first list.
     pub is_in_initial_list: bool,
 }
 
@@ -82,8 +82,8 @@ impl<K: Clone + Eq + Hash, T: Clone> DeltaFifo<K, T> {
     ///
     /// # Errors
     ///
-    /// Returns [`StoreError::Key`] if the object has no key, and [`StoreError::Transform`] if the transformer rejects it. In both cases,
-    /// nothing is queued.
+    /// Returns [`StoreError::Key`] if the object has no key, and [`StoreError::Transform`] if the transformer rejects
+    /// the object. In both cases, nothing is queued.
     pub fn add(&mut self, object: T) -> Result<(), StoreError> {
         self.progress.changed();
         self.enqueue(object, Delta::Added)
@@ -101,8 +101,8 @@ impl<K: Clone + Eq + Hash, T: Clone> DeltaFifo<K, T> {
 
     /// Queues the deletion of an object. `object` is the final state of the object.
     ///
-    /// Does nothing unless the key is queued or belongs to a known object. If the lookup of the known object fails, the
-    /// deletion is queued.
+    /// Does nothing if the key is not queued and no known object has this key. Queues the deletion if the lookup of the
+    /// known object fails.
     ///
     /// # Errors
     ///
@@ -118,8 +118,8 @@ impl<K: Clone + Eq + Hash, T: Clone> DeltaFifo<K, T> {
         Ok(())
     }
 
-    /// Queues the deletion of an object whose final state was not observed. Does nothing if the key is unknown, as
-    /// [`delete`](Self::delete) does.
+    /// Queues the deletion of an object whose final state was not observed. Like [`delete`](Self::delete), does nothing
+    /// if the key is unknown.
     pub fn delete_unseen(&mut self, tombstone: DeletedFinalStateUnknown<K, T>) {
         self.progress.changed();
         if self.is_known(&tombstone.key) {
@@ -129,20 +129,20 @@ impl<K: Clone + Eq + Hash, T: Clone> DeltaFifo<K, T> {
 
     /// Queues a list that replaces all objects. The queue delivers each listed object, and a tombstone for every other
     /// key that is queued or known. The tombstone contains the object's newest queued state. If no state is queued, the
-    /// tombstone contains the known state, or no state if the lookup fails.
+    /// tombstone contains the known state. If the lookup of the known state fails, the tombstone contains no state.
     ///
     /// This queue ignores `resource_version`. Other stores use this argument.
     ///
     /// # Errors
     ///
-    /// Returns the same errors as [`add`](Self::add). Listed objects before the failed object stay queued.
+    /// Returns the same errors as [`add`](Self::add). Objects that precede the failed object in the list stay queued.
     pub fn replace(&mut self, objects: Vec<T>, _resource_version: &str) -> Result<(), StoreError> {
         let delta = if self.config.emit_replaced { Delta::Replaced } else { Delta::Sync };
         self.lists += 1;
         for object in objects {
             self.enqueue(object, delta)?;
         }
-        // For a key that is both queued and known, use the queued state, because the queued state is newer.
+        // If a key is both queued and known, use the queued state, because it is newer than the known state.
         let unlisted = self.line.iter().filter(|(.., entry)| entry.list < self.lists);
         let gone: Vec<_> =
             unlisted.map(|(place, key, entry)| (place, key.clone(), entry.deltas.newest().object().cloned())).collect();
@@ -156,8 +156,8 @@ impl<K: Clone + Eq + Hash, T: Clone> DeltaFifo<K, T> {
         Ok(())
     }
 
-    /// Queues each known object again as [`Delta::Sync`]. Skips objects that are already queued, because their known
-    /// state is outdated, and objects whose lookup fails. Does nothing if the queue has no known objects.
+    /// Queues each known object again as [`Delta::Sync`]. Skips objects whose lookup fails, and objects that are
+    /// already queued, because their known state is outdated. Does nothing if the queue has no known objects.
     ///
     /// # Errors
     ///
@@ -172,7 +172,8 @@ impl<K: Clone + Eq + Hash, T: Clone> DeltaFifo<K, T> {
         Ok(())
     }
 
-    /// Queues popped changes again at the end of the queue, unless newer changes to their key were queued in the meantime.
+    /// Queues popped changes again, at the end of the queue. Does nothing if newer changes to the same key have been
+    /// queued since the pop.
     ///
     /// # Errors
     ///
@@ -195,18 +196,18 @@ impl<K: Clone + Eq + Hash, T: Clone> DeltaFifo<K, T> {
         Some(Popped { key, deltas, is_in_initial_list: self.progress.popped(1) })
     }
 
-    /// Marks the popped items as processed. The first list counts as processed only when all its items are.
+    /// Marks the popped items as processed. The first list is processed when all its items are processed.
     pub fn processed(&mut self) {
         self.progress.processed();
     }
 
-    /// Returns `true` if the consumer has processed the first list. If a change was queued before the first call to
-    /// `replace`, the queue counts as synced from that change on.
+    /// Returns `true` if the consumer has processed the first list. A change before the first call to `replace` also
+    /// marks the queue as synced.
     pub fn has_synced(&self) -> bool {
         self.progress.has_synced()
     }
 
-    /// Closes the queue. Queued items can still be popped, and new items can still be queued.
+    /// Closes the queue. The remaining items can still be popped, and new items can still be queued.
     pub fn close(&mut self) {
         self.progress.close();
     }
@@ -216,7 +217,7 @@ impl<K: Clone + Eq + Hash, T: Clone> DeltaFifo<K, T> {
         self.progress.is_closed()
     }
 
-    /// Returns the newest state of each queued object. Omits keys whose newest change is a tombstone without a state.
+    /// Returns the newest state of each queued object. Skips keys whose newest change is a tombstone without a state.
     pub fn list(&self) -> Vec<T> {
         self.line.iter().filter_map(|(.., entry)| entry.deltas.newest().object().cloned()).collect()
     }
@@ -264,7 +265,7 @@ impl<K: Clone + Eq + Hash, T: Clone> DeltaFifo<K, T> {
         (self.key_func)(object)
     }
 
-    /// Returns the key of `delta`. For a tombstone, returns the key in the tombstone.
+    /// Returns the key of `delta`. If `delta` contains a tombstone, returns the tombstone's key.
     ///
     /// # Errors
     ///
@@ -315,7 +316,8 @@ impl<K: Clone + Eq + Hash, T: Clone> DeltaFifo<K, T> {
         }
     }
 
-    /// Returns the known objects that are not queued, with their keys. The object is `None` if its lookup failed.
+    /// Returns the known objects that are not queued, together with their keys. An object is `None` if its lookup
+    /// failed.
     fn unqueued(&self) -> Vec<(K, Option<T>)> {
         let Some(known) = &self.config.known_objects else { return Vec::new() };
         let unqueued = known.list_keys().into_iter().filter(|key| self.line.place_of(key).is_none());
@@ -326,7 +328,7 @@ impl<K: Clone + Eq + Hash, T: Clone> DeltaFifo<K, T> {
         unqueued.map(look_up).collect()
     }
 
-    /// Returns `true` if the key is queued or known. A known object whose lookup fails counts as known.
+    /// Returns `true` if the key is queued or known. Also returns `true` if the lookup of the known object fails.
     fn is_known(&self, key: &K) -> bool {
         if self.line.place_of(key).is_some() {
             return true;

@@ -1,5 +1,5 @@
-//! The errors of queues and stores. Except for errors about closed queues, all errors come from user-supplied
-//! functions.
+//! The errors of queues and stores. All errors come from user-supplied functions, except for errors about closed
+//! queues.
 
 use std::error::Error;
 use std::fmt;
@@ -33,7 +33,7 @@ impl KeyError {
         Self { cause: cause.into() }
     }
 
-    /// Returns the innermost source of this error.
+    /// Returns the innermost cause of this error.
     pub fn root_cause(&self) -> &(dyn Error + 'static) {
         let mut root: &(dyn Error + 'static) = &*self.cause;
         while let Some(cause) = root.source() {
@@ -55,7 +55,7 @@ impl Error for KeyError {
     }
 }
 
-/// The reason why a store or a queue rejected an object.
+/// The reason for which a store or a queue rejected an object.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum StoreError {
@@ -103,7 +103,7 @@ pub struct TransactionError {
     pub successful: Vec<usize>,
     /// The total number of writes.
     pub total: usize,
-    /// The errors of the failed writes, in write order.
+    /// The errors of the failed writes, in the order of the writes.
     pub causes: Vec<StoreError>,
 }
 

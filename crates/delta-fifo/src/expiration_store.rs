@@ -11,8 +11,8 @@ use crate::error::KeyError;
 
 /// A store that keeps objects by key until they expire, like client-go's `ExpirationCache`.
 ///
-/// The store reads no clock, so callers pass the current time. The store removes an expired object when its key is
-/// looked up or when [`list`](Self::list) is called.
+/// The store does not read the clock, so callers pass the current time. The store removes an expired object when its
+/// key is looked up or when [`list`](Self::list) is called.
 ///
 /// # Examples
 ///
@@ -35,9 +35,8 @@ pub struct ExpirationStore<K, T> {
 }
 
 impl<K: Clone + Eq + Hash, T: Clone> ExpirationStore<K, T> {
-    /// Creates an empty store whose objects expire when they have been stored for longer than `ttl`. If `ttl` is zero,
-    /// objects never expire. `key_func` returns an object's key, and must always return the same key for the same
-    /// object.
+    /// Creates an empty store whose objects expire after `ttl`. If `ttl` is zero, objects never expire. `key_func`
+    /// returns an object's key, and must always return the same key for the same object.
     pub fn new(key_func: impl Fn(&T) -> Result<K, KeyError> + Send + Sync + 'static, ttl: Duration) -> Self {
         Self { key_func: Box::new(key_func), ttl, objects: HashMap::new() }
     }

@@ -10,7 +10,7 @@ use crate::keyed::{Keyed, Place};
 /// A priority queue that pops the smallest object first, like client-go's `Heap`.
 ///
 /// The heap contains at most one object per key. Equal objects are popped in an arbitrary order. If a comparison
-/// panics, the heap stays consistent, and the affected object is not added, updated or removed.
+/// panics, the heap stays consistent, and the current operation has no effect.
 ///
 /// The heap takes no lock and never waits. To share the heap between threads or tasks, use a
 /// [`SharedFifo`](crate::SharedFifo).
@@ -33,7 +33,7 @@ pub struct Heap<K, T> {
     key_func: KeyFunc<K, T>,
     less: Less<T>,
     items: Keyed<K, Entry<T>>,
-    /// The places of all items, ordered as a binary heap: no item is less than its parent.
+    /// The indices of all items, ordered as a binary heap: no item is less than its parent.
     order: Vec<Place>,
     closed: bool,
 }
@@ -46,8 +46,8 @@ struct Entry<T> {
 }
 
 impl<K: Clone + Eq + Hash, T: Clone> Heap<K, T> {
-    /// Creates an empty heap. `key_func` returns an object's key. `less` returns `true` if its first argument is popped
-    /// before the second argument. Both functions must always return the same result for the same objects.
+    /// Creates an empty heap. `key_func` returns an object's key. `less` returns `true` if its first argument must be
+    /// popped before the second argument. Both functions must always return the same result for the same objects.
     pub fn new(
         key_func: impl Fn(&T) -> Result<K, KeyError> + Send + Sync + 'static,
         less: impl Fn(&T, &T) -> bool + Send + Sync + 'static,
@@ -65,7 +65,7 @@ impl<K: Clone + Eq + Hash, T: Clone> Heap<K, T> {
         self.bulk_add(vec![object])
     }
 
-    /// Adds all objects. If one object is rejected, adds none of the objects.
+    /// Adds all objects. If one object is rejected, no objects are added.
     ///
     /// # Errors
     ///
@@ -189,8 +189,8 @@ impl<K: Clone + Eq + Hash, T: Clone> Heap<K, T> {
         Some(entry.object)
     }
 
-    /// Returns the index at which `object` would end up if it replaced the item at `at` among the first `len` items.
-    /// This method does not change the heap, so the heap stays consistent if `less` panics.
+    /// Returns the heap index of `object` after it has replaced the item at `at`, considering only the first `len`
+    /// items. This method does not change the heap, so the heap stays consistent if `less` panics.
     fn target(&self, at: usize, object: &T, len: usize) -> usize {
         let mut to = at;
         while to > 0 && (self.less)(object, self.object((to - 1) / 2)) {
@@ -211,7 +211,7 @@ impl<K: Clone + Eq + Hash, T: Clone> Heap<K, T> {
         }
     }
 
-    /// Moves an item from `at` to `to`, up or down the tree, by swaps.
+    /// Moves an item up or down the tree, from `at` to `to`.
     fn sift(&mut self, mut at: usize, to: usize) {
         while to < at {
             self.swap(at, (at - 1) / 2);

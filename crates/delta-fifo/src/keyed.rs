@@ -16,8 +16,8 @@ pub(crate) struct KeyHash(u32);
 #[derive(Debug)]
 pub(crate) struct Keyed<K, V> {
     hasher: DefaultHashBuilder,
-    /// The key hash and the index of each listed record. Because of the stored hashes, a lookup reads no other records,
-    /// and the table can grow without reading any record.
+    /// The hash of the key and the index of each listed record. Storing the hash avoids reading other records during a
+    /// lookup or when the table grows.
     table: HashTable<(KeyHash, Place)>,
     records: Vec<Option<Record<K, V>>>,
     free: Vec<Place>,
@@ -28,11 +28,11 @@ struct Record<K, V> {
     hash: KeyHash,
     key: K,
     value: V,
-    /// Whether lookups by key can find the record. Such a record is *listed*.
+    /// Whether a lookup by key finds the record. Such a record is *listed*.
     is_listed: bool,
 }
 
-/// The maximum number of records for which an empty table keeps memory.
+/// The maximum number of records whose memory an empty table keeps.
 const SPARE: usize = 1024;
 
 impl<K, V> Keyed<K, V> {
@@ -61,7 +61,7 @@ impl<K, V> Keyed<K, V> {
     ///
     /// # Panics
     ///
-    /// Panics if there are more records than `Place` has values.
+    /// Panics if the index of the new record does not fit into a `Place`.
     pub(crate) fn insert(&mut self, hash: KeyHash, key: K, value: V) -> Place {
         let record = Some(Record { hash, key, value, is_listed: true });
         let place = match self.free.pop() {
@@ -92,7 +92,7 @@ impl<K, V> Keyed<K, V> {
         Some((record.key, record.value))
     }
 
-    /// Removes a record from the lookups by key, but keeps the record.
+    /// Hides a record from lookups by key, but keeps the record.
     pub(crate) fn unlist(&mut self, place: Place) {
         let Some(Some(record)) = self.records.get_mut(place as usize) else { return };
         if std::mem::take(&mut record.is_listed)
@@ -108,7 +108,7 @@ impl<K: Eq + Hash, V> Keyed<K, V> {
         KeyHash((self.hasher.hash_one(key) >> 32) as u32)
     }
 
-    /// Returns the place of the listed record with key `key`. `hash` is the key's hash.
+    /// Returns the index of the listed record with key `key`. `hash` is the key's hash.
     pub(crate) fn find(&self, hash: KeyHash, key: &K) -> Option<Place> {
         let is_it = |&(other, place): &(KeyHash, Place)| {
             other == hash && self.get(place).is_some_and(|(other, _)| other == key)
@@ -124,7 +124,7 @@ impl KeyHash {
     }
 }
 
-/// Panics if there is no record at the place.
+/// Panics if there is no record at the index.
 impl<K, V> Index<Place> for Keyed<K, V> {
     type Output = V;
 
@@ -155,7 +155,7 @@ mod tests {
         let (full, records, free, table) = fill(10 * SPARE);
         assert!(full >= 10 * SPARE);
         assert_eq!((records, free, table), (0, 0, 0));
-        // A small queue keeps the memory of its records, so that it does not allocate repeatedly.
+        // A small queue keeps the memory of its records to avoid repeated allocations.
         let (full, records, ..) = fill(SPARE / 2);
         assert_eq!(full, records);
     }

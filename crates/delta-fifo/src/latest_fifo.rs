@@ -1,4 +1,4 @@
-//! A queue with the latest object of each key.
+//! A queue that keeps the latest object of each key.
 
 use std::fmt;
 use std::hash::Hash;
@@ -11,9 +11,9 @@ use crate::store::Store;
 
 /// A queue that keeps the latest object of each key, like client-go's `FIFO`.
 ///
-/// The consumer pops each key once, with its latest object. An object that is deleted before it is popped is removed
-/// from the queue, so the consumer receives no deletions. Keys are popped in the order in which they were queued, and a
-/// key keeps its position when its object changes.
+/// The consumer pops each key once, with its latest object. Deleting an object removes it from the queue, so the
+/// consumer receives no deletions. Keys are popped in the order in which they were queued, and a key keeps its position
+/// when its object changes.
 ///
 /// The queue takes no lock and never waits. To share the queue between threads or tasks, use a
 /// [`SharedFifo`](crate::SharedFifo). The queue contains at most one object per key.
@@ -42,7 +42,7 @@ pub struct LatestFifo<K, T> {
 
 struct Waiting<T> {
     object: T,
-    /// Whether the object belongs to the first list. The queue has synced when all objects in the first list have been
+    /// Whether the object belongs to the first list. The queue has synced when all objects of the first list have been
     /// processed or deleted.
     is_initial: bool,
 }
@@ -54,7 +54,7 @@ pub struct Latest<K, T> {
     pub key: K,
     /// The latest state of the object.
     pub object: T,
-    /// Whether the key is in the first list that was queued.
+    /// Whether the key comes from the first list.
     pub is_in_initial_list: bool,
 }
 
@@ -85,8 +85,8 @@ impl<K: Clone + Eq + Hash, T: Clone> LatestFifo<K, T> {
         self.add(object)
     }
 
-    /// Queues an object, unless an object with the same key is already queued. Use this method to requeue an object that could not be
-    /// processed.
+    /// Queues an object. Does nothing if an object with the same key is already queued. Use this method to requeue an
+    /// object that could not be processed.
     ///
     /// # Errors
     ///
@@ -114,7 +114,8 @@ impl<K: Clone + Eq + Hash, T: Clone> LatestFifo<K, T> {
         Ok(())
     }
 
-    /// Replaces all queued objects with `objects`, in list order. Until the queue has synced, each new list counts as the first list.
+    /// Replaces all queued objects with `objects`, in list order. Until the queue has synced, each new list replaces
+    /// the first list.
     ///
     /// This queue ignores `resource_version`. Other stores use this argument.
     ///
@@ -147,13 +148,12 @@ impl<K: Clone + Eq + Hash, T: Clone> LatestFifo<K, T> {
     }
 
     /// Returns `true` if the consumer has processed the first list. Objects that were deleted before they were popped
-    /// count as processed. If the queue was changed before the first call to `replace`, the queue counts as synced from
-    /// that change on.
+    /// are also processed. A change before the first call to `replace` also marks the queue as synced.
     pub fn has_synced(&self) -> bool {
         self.progress.has_synced()
     }
 
-    /// Closes the queue. Queued items can still be popped, and new items can still be queued.
+    /// Closes the queue. The remaining items can still be popped, and new items can still be queued.
     pub fn close(&mut self) {
         self.progress.close();
     }
@@ -201,7 +201,7 @@ impl<K: Clone + Eq + Hash, T: Clone> LatestFifo<K, T> {
     }
 }
 
-/// `resync` has no effect, because queued objects are delivered anyway.
+/// `resync` has no effect, because every queued object will be delivered.
 impl<K: Clone + Eq + Hash, T: Clone> Store<K, T> for LatestFifo<K, T> {
     type Entry = T;
 

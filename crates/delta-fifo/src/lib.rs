@@ -39,14 +39,14 @@
 //!   and `RealFifo`.
 //! - A [`CoalescingFifo`] queues [`Change`]s for a slow listener. Its [`Delivery`] setting determines how queued changes are merged.
 //! - A [`SharedFifo`] shares any [`Queue`] between threads or tasks, bounds it, and reports its [`FifoMetrics`].
-//! - *Known objects* are the objects that the consumer already has. A queue reads these objects through a
+//! - *Known objects* are the objects that the consumer already has. A queue accesses known objects through a
 //!   [`KeyListerGetter`].
 //! - A [`Store`] keeps objects by key. An [`Indexer`] also finds objects by index. A [`MemoryStore`] is both a store and an indexer.
 //!   Objects in an [`ExpirationStore`] expire. An [`UndeltaStore`] passes all its objects to a function after each change.
 //! - A [`MutationCache`] keeps the client's own writes until the client's store contains them.
 //!
-//! The crate does not depend on Kubernetes or an async runtime. A [`Wait`] works with any runtime or without one.
-//! Except for `SharedFifo`, no type takes a lock. No type reads a clock: callers pass the current time.
+//! The crate does not depend on Kubernetes or an async runtime. A [`Wait`] works with any runtime or without one. No
+//! type except `SharedFifo` takes a lock. No type reads a clock: callers pass the current time.
 
 mod coalescing;
 mod config;

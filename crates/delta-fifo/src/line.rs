@@ -20,7 +20,7 @@ struct Node<V> {
     value: V,
 }
 
-/// The place before the first entry and after the last entry. No entry has this place.
+/// The index of the list's end, which precedes the first entry and follows the last entry. No entry has this place.
 const END: Place = Place::MAX;
 
 impl<K, V> Line<K, V> {
@@ -72,7 +72,7 @@ impl<K, V> Line<K, V> {
         self.link(place);
     }
 
-    /// Removes an entry from the lookups by key, but keeps the entry in the list.
+    /// Hides an entry from lookups by key, but keeps the entry in the list.
     pub(crate) fn unlist(&mut self, place: Place) {
         self.nodes.unlist(place);
     }
@@ -105,7 +105,7 @@ impl<K: Eq + Hash, V> Line<K, V> {
         self.nodes.hash(key)
     }
 
-    /// Returns the place of the listed entry with key `key`. `hash` is the key's hash.
+    /// Returns the index of the listed entry with key `key`. `hash` is the key's hash.
     pub(crate) fn find(&self, hash: KeyHash, key: &K) -> Option<Place> {
         self.nodes.find(hash, key)
     }
@@ -115,7 +115,7 @@ impl<K: Eq + Hash, V> Line<K, V> {
     }
 }
 
-/// Panics if there is no entry at the place.
+/// Panics if there is no entry at the index.
 impl<K, V> Index<Place> for Line<K, V> {
     type Output = V;
 

@@ -49,15 +49,14 @@ struct Stored<T> {
 struct Index<K, T> {
     name: String,
     function: IndexFunc<T>,
-    /// Maps each index value to the keys of the objects with this value. A value without objects has no entry, and so
-    /// uses no memory.
+    /// Maps each index value to the keys of the objects with this value. Values without objects have no entry.
     keys: HashMap<String, BTreeSet<K>>,
 }
 
-/// The changes that result from replacing all objects in a store with a list.
+/// The difference between the objects in a store and a list that replaces them.
 #[derive(Debug)]
 pub struct Replacement<T> {
-    /// The objects that are not in the list, ordered by key.
+    /// The removed objects, ordered by key.
     pub deleted: Vec<T>,
     /// The listed objects, in list order. Each tuple contains the previous object with the same key, if any, and the
     /// listed object.
@@ -89,7 +88,7 @@ impl<K: Clone + Eq + Hash + Ord, T: Clone> MemoryStore<K, T> {
             return false;
         }
         let mut index = Index { name, function: Box::new(function), keys: HashMap::new() };
-        // Compute all values first, so that a panic in the function leaves the store unchanged.
+        // Compute all values first, so that the store stays unchanged if the function panics.
         let values: Vec<_> = self.objects().map(&index.function).collect();
         for ((key, stored), values) in self.objects.iter_mut().zip(values) {
             index.insert(key, &values);
@@ -109,7 +108,7 @@ impl<K: Clone + Eq + Hash + Ord, T: Clone> MemoryStore<K, T> {
         self.indices.iter().map(|index| index.name.as_str())
     }
 
-    /// Stores an object under a key that the caller already knows, for example from a queue. Returns the previous object.
+    /// Stores an object under a key that is already known, for example from a queue. Returns the previous object.
     ///
     /// # Errors
     ///
@@ -175,8 +174,8 @@ impl<K: Clone + Eq + Hash + Ord, T: Clone> MemoryStore<K, T> {
         Ok(((self.key_func)(&object)?, self.transformed(object)?))
     }
 
-    /// Transforms an object and computes its index values. These calls to user code run before the store changes, so
-    /// the store stays consistent if user code panics.
+    /// Transforms an object and computes its index values. User code runs before the store changes, so the store stays
+    /// consistent if user code panics.
     fn transformed(&self, object: T) -> Result<Stored<T>, StoreError> {
         let object = match &self.transformer {
             Some(transformer) => transformer(object).map_err(StoreError::Transform)?,
@@ -211,8 +210,9 @@ impl<K: Clone + Eq + Hash + Ord, T: Clone> MemoryStore<K, T> {
     }
 }
 
-/// `add` and `update` are identical. `resync` and deleting an unknown key have no effect. If a list contains several
-/// objects with one key, the store keeps the last one. If the store rejects an object in the list, nothing is replaced.
+/// `add` and `update` are identical. `resync` has no effect, and neither does deleting an unknown key. If a list
+/// contains several objects with one key, the store keeps the last one. If the store rejects an object in the list,
+/// nothing is replaced.
 impl<K: Clone + Eq + Hash + Ord, T: Clone> Store<K, T> for MemoryStore<K, T> {
     type Entry = T;
 

@@ -9,13 +9,13 @@ use crate::line::Line;
 
 /// Lets a client read its own writes before its store contains them, like client-go's `MutationCache`.
 ///
-/// After each write, insert the server's response into this cache. For a lookup, pass the object in the store. The
-/// cache returns the stored or the written object, whichever is newer. Call [`on_delete`](Self::on_delete) for each
-/// deletion in the store, so that deleted objects do not reappear.
+/// After each write, insert the server's response into this cache. When you look up an object, pass the stored object.
+/// The cache returns the newer of the stored object and the written object. Call [`on_delete`](Self::on_delete)
+/// whenever the store deletes an object, so that deleted objects do not reappear.
 ///
-/// The cache has no access to the store or a clock, so callers pass the stored object and the current time. The cache
-/// keeps a write until the store has caught up, but at most for the TTL, and only for a limited number of keys.
-/// Therefore, a client can usually read its own writes, but the cache does not guarantee it.
+/// The cache does not access the store or the clock, so callers pass the stored object and the current time. The cache
+/// keeps a write until the store contains it, but at most for the TTL, and only for a limited number of keys.
+/// Therefore, a client can usually read its own writes, but there is no guarantee.
 ///
 /// # Examples
 ///
@@ -52,7 +52,7 @@ pub struct MutationCacheConfig {
     pub capacity: usize,
     /// The maximum time for which the cache keeps a write. The default is 5 minutes.
     pub ttl: Duration,
-    /// Whether lookups also return written objects that are missing from the store. The default is `false`.
+    /// Whether lookups also return written objects that the store does not contain. The default is `false`.
     pub includes_adds: bool,
 }
 
@@ -63,13 +63,14 @@ pub struct ObjectVersion<K> {
     pub key: K,
     /// The object's UID. Two objects with the same key have different UIDs.
     pub uid: String,
-    /// The object's resourceVersion as a number. Higher numbers are newer, even across different objects of one resource type.
+    /// The object's resourceVersion as a number. A higher number is newer, even if the numbers belong to different
+    /// objects of the same resource type.
     pub version: u128,
 }
 
 struct Mutation<T> {
-    /// The written object, or `None` if the object was deleted. After a deletion, writes with the UID `uid` and writes
-    /// up to the version `version` are outdated.
+    /// The written object, or `None` if the object was deleted. After a deletion, the cache ignores writes with this
+    /// UID and writes up to this version.
     object: Option<T>,
     uid: String,
     version: u128,
@@ -85,8 +86,8 @@ impl<K: Clone + Eq + Hash, T: Clone> MutationCache<K, T> {
         Self { version_of: Box::new(version_of), config, line: Line::new() }
     }
 
-    /// Inserts the server's response to a write. Does nothing if the cache contains a newer state of the object, or if
-    /// the cache has recorded the object's deletion.
+    /// Inserts the server's response to a write. Does nothing if the cache contains a newer state of the object or has
+    /// recorded the object's deletion.
     ///
     /// # Errors
     ///
@@ -104,7 +105,7 @@ impl<K: Clone + Eq + Hash, T: Clone> MutationCache<K, T> {
         Ok(())
     }
 
-    /// Returns the written or the stored object with key `key`, whichever is newer. If `stored` is `None`, returns the
+    /// Returns the newer of the written object and the stored object with key `key`. If `stored` is `None`, returns the
     /// written object only if [adds are included](MutationCacheConfig::includes_adds).
     pub fn get_by_key(&mut self, key: &K, stored: Option<T>, now: Instant) -> Option<T> {
         match stored {
@@ -141,8 +142,8 @@ impl<K: Clone + Eq + Hash, T: Clone> MutationCache<K, T> {
         found
     }
 
-    /// Removes the written object, unless it is newer than the stored `object`. Call this method when the store has
-    /// added or updated an object.
+    /// Removes the written object, unless the written object is newer than the stored `object`. Call this method when
+    /// the store has added or updated an object.
     pub fn on_add_or_update(&mut self, object: &T) {
         let Ok(stored) = (self.version_of)(object) else { return };
         if let Some(place) = self.line.place_of(&stored.key)
@@ -152,11 +153,11 @@ impl<K: Clone + Eq + Hash, T: Clone> MutationCache<K, T> {
         }
     }
 
-    /// Removes earlier writes of a deleted object, and makes the cache ignore later responses to such writes. Call this
-    /// method when the store has deleted an object. `object` is the object's last observed state.
+    /// Removes earlier writes of a deleted object. The cache then also ignores responses to these writes that arrive
+    /// later. Call this method when the store has deleted an object. `object` is the object's last observed state.
     pub fn on_delete(&mut self, object: &T, now: Instant) {
         let Ok(deleted) = (self.version_of)(object) else { return };
-        // A later write with another UID has written another object, which may still exist. Keep that write.
+        // A later write with another UID belongs to another object, which may still exist. Keep that write.
         let is_news = self
             .known(&deleted.key, now)
             .is_none_or(|known| known.version <= deleted.version || known.uid == deleted.uid);

@@ -4,9 +4,9 @@
 #[derive(Debug, Default)]
 pub(crate) struct Progress {
     populated: bool,
-    /// The number of items in the first list that consumers have not processed yet, including popped items.
+    /// The number of unprocessed items of the first list, including popped items.
     initial: usize,
-    /// The number of popped items that consumers have not marked as processed yet.
+    /// The number of popped items that are not processed yet.
     in_process: usize,
     closed: bool,
 }
@@ -16,7 +16,7 @@ impl Progress {
         self.populated = true;
     }
 
-    /// Records that a list was queued. `items` is the queue's length, including the list's items.
+    /// Records that a list was queued. `items` is the queue's length after the list was added.
     pub(crate) fn listed(&mut self, items: usize) {
         if !self.populated {
             self.populated = true;
@@ -33,12 +33,12 @@ impl Progress {
         self.initial = self.initial.saturating_sub(std::mem::take(&mut self.in_process));
     }
 
-    /// Returns the number of items in the first list that are not processed yet, or `None` if that number is zero.
+    /// Returns the number of unprocessed items of the first list, or `None` if there are none.
     pub(crate) fn initial(&self) -> Option<usize> {
         Some(self.initial).filter(|initial| *initial > 0)
     }
 
-    /// Records that a list replaced all queued items. Until the queue has synced, the new list counts as the first
+    /// Records that a list has replaced all queued items. Until the queue has synced, the new list becomes the first
     /// list.
     pub(crate) fn replaced(&mut self, items: usize) {
         if !self.has_synced() {

@@ -7,7 +7,7 @@ use crate::heap::Heap;
 use crate::latest_fifo::{Latest, LatestFifo};
 use crate::real_fifo::{PoppedItem, RealFifo};
 
-/// A queue that a [`SharedFifo`](crate::SharedFifo) can share. The trait has no methods that queue items, because these
+/// A queue that a [`SharedFifo`](crate::SharedFifo) can share. The trait has no methods to add items, because these
 /// methods differ between queues.
 pub trait Queue {
     /// The type of popped items.
@@ -20,11 +20,11 @@ pub trait Queue {
     /// Marks the popped items as processed.
     fn processed(&mut self);
 
-    /// Returns `true` if the consumer has processed the first list. If the queue was changed before the first list, the
-    /// queue counts as synced from that change on.
+    /// Returns `true` if the consumer has processed the first list. A change before the first list also marks the queue
+    /// as synced.
     fn has_synced(&self) -> bool;
 
-    /// Closes the queue. Queued items can still be popped.
+    /// Closes the queue. The remaining items can still be popped.
     fn close(&mut self);
 
     /// Returns `true` if the queue is closed.
@@ -43,7 +43,8 @@ pub trait Queue {
     fn has_known_objects(&self) -> bool;
 }
 
-/// Implements `Queue` with a queue's inherent methods. Callers that know the queue's type need not import the trait.
+/// Implements `Queue` by calling the queue's inherent methods. Code that names the queue's type does not need to import
+/// the trait.
 macro_rules! queue {
     ($Queue:ident, $Popped:ty) => {
         impl<K: Clone + Eq + Hash, T: Clone> Queue for $Queue<K, T> {
@@ -84,7 +85,7 @@ queue!(DeltaFifo, Popped<K, T>);
 queue!(LatestFifo, Latest<K, T>);
 queue!(RealFifo, PoppedItem<K, T>);
 
-/// A heap has no lists, so its `has_synced` is always `true`.
+/// A heap has no lists, so `has_synced` always returns `true`.
 impl<K: Clone + Eq + Hash, T: Clone> Queue for Heap<K, T> {
     type Popped = T;
 

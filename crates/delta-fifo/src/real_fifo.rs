@@ -17,14 +17,14 @@ use crate::progress::Progress;
 /// The queue does not group or merge changes. The consumer therefore receives all states of all objects, in the order
 /// in which the producer queued them. The queue also delivers deletions of objects that the consumer does not know.
 ///
-/// The queue can deliver a list in two ways. With [known objects](RealFifoConfig::known_objects), the queue delivers a
-/// tombstone for each object that is missing from the list, and then each listed object as [`Delta::Replaced`]. Without
-/// known objects, the queue is *atomic* and delivers the list as one item. The consumer then compares the list with its
-/// own objects, and can replace all objects atomically.
+/// The queue can deliver a list in two ways. With [known objects](RealFifoConfig::known_objects), the queue first
+/// delivers a tombstone for each object that is missing from the list. Then it delivers each listed object as
+/// [`Delta::Replaced`]. Without known objects, the queue is *atomic*: it delivers the list as a single item. The
+/// consumer then compares the list with its own objects, and can replace all objects atomically.
 ///
-/// The queue takes no lock and never waits. The queue is unbounded, and keeps one item for each change until the
-/// consumer pops the item. To share the queue between threads or tasks, or to bound it, use a
-/// [`SharedFifo`](crate::SharedFifo).
+/// The queue takes no lock and never waits. The queue is unbounded. Each change occupies one item until the consumer
+/// pops the item. Use a [`SharedFifo`](crate::SharedFifo) to share the queue between threads or tasks, or to limit its
+/// length.
 ///
 /// # Examples
 ///
@@ -51,8 +51,8 @@ pub struct RealFifo<K, T> {
     items: VecDeque<Item<K, T>>,
     progress: Progress,
     hasher: DefaultHashBuilder,
-    /// The keys in the current batch, each with its hash and the index of its item. The table is a field so that all
-    /// batches share its memory.
+    /// The keys of the current batch: each entry contains the key's hash and the item's index. This table is a field so
+    /// that its memory is reused for each batch.
     keys: HashTable<(u64, usize)>,
 }
 
@@ -87,17 +87,17 @@ pub enum Item<K, T> {
 pub struct PoppedItem<K, T> {
     /// The popped item.
     pub item: Item<K, T>,
-    /// Whether the item belongs to the first list.
+    /// Whether the item comes from the first list.
     pub is_in_initial_list: bool,
 }
 
-/// Items that the consumer can process together in one step. A batch contains at least one item. No two items in a
-/// batch have the same key.
+/// Items that the consumer can process together. A batch contains at least one item. No two items in a batch have the
+/// same key.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Batch<K, T> {
     /// The items, oldest first.
     pub items: Vec<Item<K, T>>,
-    /// Whether the items belong to the first list.
+    /// Whether the items come from the first list.
     pub is_in_initial_list: bool,
 }
 
@@ -156,10 +156,10 @@ impl<K: Clone + Eq + Hash, T: Clone> RealFifo<K, T> {
     ///
     /// # Errors
     ///
-    /// - [`StoreError::Key`] if an object has no key. None of the objects is then queued. An atomic queue computes no
-    ///   keys, so an atomic queue never returns this error.
-    /// - [`StoreError::Transform`] if the transformer rejects an object. An atomic queue then queues nothing. A queue
-    ///   with known objects keeps the listed objects before the rejected one.
+    /// - [`StoreError::Key`] if an object has no key. In this case, no object is queued. An atomic queue computes no
+    ///   keys, so it never returns this error.
+    /// - [`StoreError::Transform`] if the transformer rejects an object. In this case, an atomic queue queues nothing.
+    ///   A queue with known objects keeps the objects that precede the rejected object.
     pub fn replace(&mut self, objects: Vec<T>, resource_version: &str) -> Result<(), StoreError> {
         if self.config.known_objects.is_some() {
             self.replace_each(objects)?;
@@ -172,7 +172,7 @@ impl<K: Clone + Eq + Hash, T: Clone> RealFifo<K, T> {
     }
 
     /// Queues a resync of all objects. An atomic queue delivers one [`Item::SyncAll`]. A queue with known objects
-    /// delivers each known object that is not queued as a [`Delta::Sync`].
+    /// delivers a [`Delta::Sync`] for each known object that is not queued.
     pub fn resync(&mut self) {
         let Some(known) = &self.config.known_objects else {
             self.items.push_back(Item::SyncAll);
@@ -206,22 +206,23 @@ impl<K: Clone + Eq + Hash, T: Clone> RealFifo<K, T> {
         Some(PoppedItem { item, is_in_initial_list: self.progress.popped(1) })
     }
 
-    /// Removes and returns the oldest items that the consumer can process together: at least one, and at most `most`.
-    /// Returns `None` if the queue is empty. The call also marks the previous batch as [processed](Self::processed).
+    /// Removes and returns the oldest items that the consumer can process together: at least one item, and at most
+    /// `most` items. Returns `None` if the queue is empty. The call also marks the previous batch as
+    /// [processed](Self::processed).
     ///
-    /// A batch ends before a second item with the same key, and before the first item after the initial list. An item
-    /// that affects all objects, such as a list, is always a batch of its own.
+    /// A batch contains no two items with the same key. The batch that contains the end of the initial list contains no
+    /// later items. An item that affects all objects, such as a list, is always returned in a separate batch.
     pub fn pop_batch(&mut self, most: usize) -> Option<Batch<K, T>> {
         self.progress.processed();
         let most = self.progress.initial().map_or(most, |initial| most.min(initial));
-        // The capacity is limited, because the batch may contain far fewer than `most` items.
+        // Limit the capacity, because the batch may contain far fewer than `most` items.
         let mut items = Vec::with_capacity(most.min(self.items.len()).clamp(1, 128));
         items.push(self.items.pop_front()?);
         self.keys.clear();
         while items.len() < most
             && let Some(next) = self.items.front()
         {
-            // The hash of the first key is needed only if the queue has a second item.
+            // The first key is hashed only if the queue contains a second item.
             let is_apart = (items.len() > 1 || is_new(&mut self.keys, &self.hasher, &[], &items[0]))
                 && is_new(&mut self.keys, &self.hasher, &items, next);
             if !is_apart {
@@ -238,13 +239,13 @@ impl<K: Clone + Eq + Hash, T: Clone> RealFifo<K, T> {
         self.progress.processed();
     }
 
-    /// Returns `true` if the consumer has processed the first list. If the queue was changed before the first call to
-    /// [`replace`](Self::replace), the queue counts as synced from that change on.
+    /// Returns `true` if the consumer has processed the first list. A change before the first call to
+    /// [`replace`](Self::replace) also marks the queue as synced.
     pub fn has_synced(&self) -> bool {
         self.progress.has_synced()
     }
 
-    /// Closes the queue. Queued items can still be popped, and new items can still be queued.
+    /// Closes the queue. The remaining items can still be popped, and new items can still be queued.
     pub fn close(&mut self) {
         self.progress.close();
     }
@@ -282,8 +283,8 @@ impl<K: Clone + Eq + Hash, T: Clone> RealFifo<K, T> {
         Ok(())
     }
 
-    /// Returns a tombstone for each object that is queued or known but not in `listed`, queued objects first. If an
-    /// object is both queued and known, its tombstone contains the queued state, which is newer.
+    /// Returns a tombstone for each queued or known object that is not in `listed`. The tombstones of queued objects
+    /// come first. If an object is both queued and known, its tombstone contains the queued state, which is newer.
     fn unlisted(&self, listed: &[(K, T)]) -> Vec<DeletedFinalStateUnknown<K, T>> {
         let keys: HashSet<&K> = listed.iter().map(|(key, _)| key).collect();
         let mut queued: HashMap<&K, &Delta<K, T>> = HashMap::new();
@@ -339,7 +340,7 @@ impl<K: Clone + Eq + Hash, T: Clone> RealFifo<K, T> {
     }
 }
 
-/// Returns `true` if no item in the batch `items` has the key of `item`. In that case, records the key with the index
+/// Returns `true` if the key of `item` differs from all keys in the batch `items`. Also records the key with the index
 /// that `item` will have in the batch.
 fn is_new<K: Eq + Hash, T>(
     keys: &mut HashTable<(u64, usize)>,

@@ -20,10 +20,10 @@ use crate::wait::Wait;
 /// thread](Wait::wait).
 ///
 /// Producers access the queue through [`lock`](Self::lock), or through [`room`](Self::room) to wait for a slow
-/// consumer. Consumers either [`process`](Self::process) items under the lock, or [`take`](Self::take) items and
-/// process them without the lock. Either way, the queue [has synced](Queue::has_synced) when the consumer has processed
-/// the first list, not when it has popped the list. [`synced`](Self::synced) waits until the queue has synced.
-/// the queue has synced.
+/// consumer. Consumers either [`process`](Self::process) items while the queue is locked, or [`take`](Self::take) items
+/// and process them after unlocking the queue. In both cases, the queue [has synced](Queue::has_synced) when the
+/// consumer has processed the first list. Popping the list is not enough. [`synced`](Self::synced) waits until the
+/// queue has synced. the queue has synced.
 ///
 /// # Examples
 ///
@@ -54,8 +54,8 @@ use crate::wait::Wait;
 /// ```
 pub struct SharedFifo<Q> {
     state: Mutex<State<Q>>,
-    /// The wakers of callers that wait for the queue to change. The wakers have a separate lock, so that a caller can
-    /// drop a waiting future while it holds the queue's lock.
+    /// The wakers of callers that are waiting for a change to the queue. The wakers have their own lock, because a
+    /// caller may drop a waiting future while it holds the queue's lock.
     waiters: Mutex<Waiters>,
     config: SharedFifoConfig,
     /// The thread that currently runs a `process` function under the lock of `state`.
@@ -64,17 +64,17 @@ pub struct SharedFifo<Q> {
 
 /// The configuration of a [`SharedFifo`].
 pub struct SharedFifoConfig {
-    /// The number of queued items at which [`room`](SharedFifo::room) starts to make producers wait. The default is
-    /// 2,000, as in client-go.
+    /// The number of queued items at which [`room`](SharedFifo::room) starts to wait. The default is 2,000, as in
+    /// client-go.
     pub bound: usize,
     /// Receives the queue's metrics. `None` disables metrics.
     pub metrics: Option<Box<dyn FifoMetrics>>,
 }
 
-/// Receives the metrics of a [`SharedFifo`], as in client-go. The queue calls these methods under its lock, so the last
-/// reported values match the queue. The methods must not block or use the queue.
+/// Receives the metrics of a [`SharedFifo`], as in client-go. The queue calls these methods while it is locked, so the
+/// last reported values match the queue. The methods must not block or access the queue.
 ///
-/// If one of these methods panics, the call that changed the queue wakes all waiters and then propagates the panic.
+/// If a method panics, the call that changed the queue wakes all waiters and then resumes the panic.
 pub trait FifoMetrics: Send + Sync {
     /// Reports the number of queued items: client-go's gauge `informer_queued_items`.
     fn queued(&self, items: usize);
@@ -83,14 +83,15 @@ pub trait FifoMetrics: Send + Sync {
     fn processed(&self, took: Duration);
 }
 
-/// A guard for exclusive access to a [`SharedFifo`]'s queue. Dropping the guard wakes the callers that wait for the queue to change.
+/// A guard for exclusive access to a [`SharedFifo`]'s queue. Dropping the guard wakes all callers that are waiting for
+/// a change to the queue.
 ///
 /// # Panics
 ///
-/// Dropping the guard propagates the first panic from the metrics or a waker, unless the thread is already panicking.
-/// Before that, the guard wakes all waiters.
+/// Dropping the guard also resumes the first panic of the metrics or a waker, after all waiters are awake. The panic is
+/// not resumed if the thread is already panicking.
 pub struct Guard<'a, Q: Queue> {
-    // Declared first, so that the lock is released before the other fields wake the waiters.
+    // This field is declared first, so that the lock is released before the other fields wake the waiters.
     state: MutexGuard<'a, State<Q>>,
     fifo: &'a SharedFifo<Q>,
     has_changed: bool,
@@ -101,8 +102,8 @@ pub struct Guard<'a, Q: Queue> {
 
 /// Items that a consumer has taken from a [`SharedFifo`]. Dropping a `Taken` marks the items as processed.
 ///
-/// The caller can move the field `popped` out, but must keep the `Taken` itself until the items are processed. Dropping
-/// a `Taken` takes the queue's lock, so do not drop it while holding a [`Guard`].
+/// The caller may move `popped` out, but must keep the `Taken` until the items are processed. Dropping a `Taken` locks
+/// the queue, so do not drop it while you hold a [`Guard`].
 pub struct Taken<'a, Q: Queue, P> {
     /// The popped items.
     pub popped: P,
@@ -131,7 +132,7 @@ struct Waiters {
     last: u64,
 }
 
-/// The actions to take after the lock is released: wake all waiters, then resume the first panic.
+/// The actions to perform after the lock is released: wake all waiters, then resume the first panic.
 #[derive(Default)]
 struct After {
     wakers: Vec<(u64, Waker)>,
@@ -145,13 +146,13 @@ impl<Q: Queue> SharedFifo<Q> {
         Self { state: Mutex::new(state), waiters: Mutex::default(), config, processing: Mutex::new(None) }
     }
 
-    /// Waits for exclusive access to the queue, even if the queue is full. Use this method for lookups, for `close`,
-    /// and for changes that must not wait for room in the queue.
+    /// Waits until the queue can be locked, even if the queue is full. Use this method for lookups, for `close`, and
+    /// for changes that must not wait for a slow consumer.
     ///
     /// # Panics
     ///
-    /// Panics if a function that [`process`](Self::process) runs calls this method, because the call would deadlock.
-    /// Use the queue that `process` passes to that function instead.
+    /// Panics if it is called by a function that [`process`](Self::process) runs, because the call would deadlock. That
+    /// function should use the queue that it receives as an argument.
     pub fn lock(&self) -> Guard<'_, Q> {
         let state = match self.state.try_lock() {
             Ok(state) => state,
@@ -163,17 +164,17 @@ impl<Q: Queue> SharedFifo<Q> {
                     Some(thread::current().id()),
                     "`lock` was called by a `process` function, which holds the lock; use the queue that is passed to the function",
                 );
-                // The queue stays consistent if user code panics, so ignore poisoning.
+                // The queue stays consistent if user code panics, so poisoning can be ignored.
                 self.state.lock().unwrap_or_else(PoisonError::into_inner)
             }
         };
         Guard { state, fifo: self, has_changed: false, in_process: None, after: After::default() }
     }
 
-    /// Waits until the queue has room, and then until the caller has exclusive access to the queue. Use this method in
-    /// producers, so that a slow consumer slows them down. A closed queue always has room.
+    /// Waits until the queue contains fewer items than the bound, and then locks the queue. Use this method in
+    /// producers to slow them down when the consumer is slow. A closed queue never makes the caller wait for the bound.
     ///
-    /// The guard is not `Send`, so drop it before the next `.await`.
+    /// The guard is not `Send`, so drop it before you `.await`.
     ///
     /// # Cancel safety
     ///
@@ -194,9 +195,8 @@ impl<Q: Queue> SharedFifo<Q> {
     ///
     /// # Panics
     ///
-    /// Panics if the queue has [known objects](Queue::has_known_objects). Between `pop` and the update of the known
-    /// objects, the popped object would be missing from both the queue and the known objects. A call to `replace` at
-    /// that time would miss the object's deletion.
+    /// After `pop`, the popped object would be missing from both the queue and the known objects. If `replace` ran
+    /// before the consumer updates the known objects, it would not detect the deletion of the popped object.
     ///
     /// # Cancel safety
     ///
@@ -216,10 +216,10 @@ impl<Q: Queue> SharedFifo<Q> {
 
     /// Waits until `pop` returns items, and calls `process` with the queue and the items. Returns the result of `process`.
     ///
-    /// The queue stays locked while `process` runs, because a queue with [known objects](Queue::has_known_objects)
-    /// requires this lock. Therefore, `process` should only update the known objects.
+    /// The queue stays locked while `process` runs, as queues with [known objects](Queue::has_known_objects) require.
+    /// Therefore, `process` should do no more than update the known objects.
     ///
-    /// If `process` panics, the popped items are lost, and the queue stays usable.
+    /// If `process` panics, the popped items are lost, but the queue remains usable.
     ///
     /// # Errors
     ///
@@ -288,8 +288,8 @@ impl Default for SharedFifoConfig {
     }
 }
 
-/// A future that calls `attempt` at the first poll, and then after each change to the queue, until `attempt` returns a
-/// result. Without a result, `attempt` returns the queue's guard.
+/// A future that calls `attempt` at the first poll and after each change to the queue, until `attempt` returns `Ok`. If
+/// `attempt` has no result yet, it returns the queue's guard as an error.
 struct Attempts<'a, Q: Queue, A> {
     fifo: &'a SharedFifo<Q>,
     attempt: A,
@@ -304,7 +304,7 @@ where
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<R> {
         let this = &mut *self;
-        // Clone the waker outside the lock, because cloning it runs executor code.
+        // Clone the waker before locking the queue, because cloning a waker runs executor code.
         let waker = context.waker().clone();
         match (this.attempt)(this.fifo.lock()) {
             Ok(output) => Poll::Ready(output),
@@ -331,7 +331,7 @@ impl<Q: Queue, A> Unpin for Attempts<'_, Q, A> {}
 impl<Q: Queue, A> Drop for Attempts<'_, Q, A> {
     fn drop(&mut self) {
         if let Some(id) = self.waiter {
-            // Drop the waker outside the lock, because dropping it can run user code.
+            // Drop the waker after unlocking the queue, because dropping a waker can run user code.
             let waker = self.fifo.waiters().take(id);
             drop(waker);
         }

@@ -6,7 +6,7 @@ use crate::error::{BoxError, KeyError, StoreError, TransactionError};
 
 /// A store of objects by key.
 ///
-/// A store has one `Entry` per key. In a cache, the entry is the object. In a [`DeltaFifo`](crate::DeltaFifo), the
+/// A store contains one `Entry` per key. In a cache, the entry is the object. In a [`DeltaFifo`](crate::DeltaFifo), the
 /// entry contains the queued changes.
 pub trait Store<K, T> {
     /// The type of the entries.
@@ -40,7 +40,7 @@ pub trait Store<K, T> {
     /// Returns the same errors as [`add`](Self::add).
     fn replace(&mut self, objects: Vec<T>, resource_version: &str) -> Result<(), StoreError>;
 
-    /// Makes a queue deliver the known objects again. Has no effect on a cache.
+    /// Makes a queue deliver the known objects again. Does nothing for a cache.
     ///
     /// # Errors
     ///
@@ -131,8 +131,8 @@ pub trait KeyGetter<K, T> {
 
 /// Read access to the objects that a queue's consumer knows.
 ///
-/// A store behind a lock implements this trait. The consumer can then update the store while the queue also has access
-/// to it:
+/// The trait is implemented for stores behind a lock, so that the consumer can update the store while the queue has
+/// access to it:
 ///
 /// ```
 /// use std::sync::{Arc, Mutex};
@@ -158,31 +158,31 @@ pub trait KeyListerGetter<K, T>: KeyLister<K> + KeyGetter<K, T> {}
 
 impl<K, T, S: KeyLister<K> + KeyGetter<K, T> + ?Sized> KeyListerGetter<K, T> for S {}
 
-/// Each method holds the lock only during the call. The consumer must not hold the lock while it calls the queue.
-/// First, it should update its objects and release the lock.
+/// Each method locks the store only during the call. Before the consumer calls the queue, it must update its objects
+/// and release the lock.
 impl<K, S: KeyLister<K> + ?Sized> KeyLister<K> for Mutex<S> {
     fn list_keys(&self) -> Vec<K> {
         self.lock().unwrap_or_else(PoisonError::into_inner).list_keys()
     }
 }
 
-/// Each method holds the lock only during the call. The consumer must not hold the lock while it calls the queue.
+/// Each method locks the store only during the call. The consumer must not hold the lock while it calls the queue.
 impl<K, T, S: KeyGetter<K, T> + ?Sized> KeyGetter<K, T> for Mutex<S> {
     fn get_by_key(&self, key: &K) -> Result<Option<T>, BoxError> {
         self.lock().unwrap_or_else(PoisonError::into_inner).get_by_key(key)
     }
 }
 
-/// Each method holds a read lock only during the call. The consumer must not hold a write lock while it calls the
-/// queue.
+/// Each method locks the store for reading, and only during the call. The consumer must not hold the write lock while
+/// it calls the queue.
 impl<K, S: KeyLister<K> + ?Sized> KeyLister<K> for RwLock<S> {
     fn list_keys(&self) -> Vec<K> {
         self.read().unwrap_or_else(PoisonError::into_inner).list_keys()
     }
 }
 
-/// Each method holds a read lock only during the call. The consumer must not hold a write lock while it calls the
-/// queue.
+/// Each method locks the store for reading, and only during the call. The consumer must not hold the write lock while
+/// it calls the queue.
 impl<K, T, S: KeyGetter<K, T> + ?Sized> KeyGetter<K, T> for RwLock<S> {
     fn get_by_key(&self, key: &K) -> Result<Option<T>, BoxError> {
         self.read().unwrap_or_else(PoisonError::into_inner).get_by_key(key)

@@ -8,8 +8,8 @@ use crate::store::{Store, Transaction};
 /// A [`Store`] that passes the list of all its objects to a function after each change, like client-go's
 /// `UndeltaStore`.
 ///
-/// Use this store if a consumer needs the current objects instead of the changes. The cost of each change is
-/// proportional to the number of objects, so use this store only for few objects.
+/// Use this store if the consumer needs the current objects, not the changes. The cost of each change is proportional
+/// to the number of objects, so use this store only for a small number of objects.
 ///
 /// # Examples
 ///
@@ -32,8 +32,7 @@ pub struct UndeltaStore<S, F> {
 
 impl<S, F> UndeltaStore<S, F> {
     /// Creates a store that calls `push` after each successful change. `push` receives all objects in `store`, in no
-    /// particular order. After a [transaction](Store::transaction), the store calls `push` if at least one write
-    /// succeeded.
+    /// particular order. A [transaction](Store::transaction) calls `push` once if at least one write succeeded.
     pub fn new(store: S, push: F) -> Self {
         Self { store, push }
     }

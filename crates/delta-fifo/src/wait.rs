@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll, Wake, Waker};
 use std::thread::{self, Thread};
 
-/// A future that tasks on any runtime can await. Threads without a runtime can [block](Self::wait) on it.
+/// A future that tasks on any runtime can await. Threads without a runtime can [block](Self::wait) on the future.
 #[must_use = "does nothing unless it is awaited or `wait` is called"]
 pub struct Wait<F>(F);
 
@@ -16,15 +16,14 @@ impl<F: Future> Wait<F> {
         Self(future)
     }
 
-    /// Blocks the thread until the result is available. Do not call this method on a thread of an async runtime.
+    /// Blocks the thread until the result is available. Do not call this method from an async task.
     pub fn wait(self) -> F::Output {
         let waker = Waker::from(Arc::new(Unpark(thread::current())));
         let mut future = pin!(self.0);
         loop {
             match future.as_mut().poll(&mut Context::from_waker(&waker)) {
                 Poll::Ready(output) => return output,
-                // If the thread was unparked after the poll, `park` returns immediately, so the thread misses no
-                // wake-up.
+                // If the thread was unparked after the poll, `park` returns immediately. Therefore, no wake-up is lost.
                 Poll::Pending => thread::park(),
             }
         }

@@ -1,4 +1,4 @@
-//! Tests of the changes that a listener receives, one test per scenario.
+//! Tests of the changes that a listener receives.
 
 use std::sync::Arc;
 
@@ -8,7 +8,7 @@ use crate::support::{Thing, thing};
 
 type Fifo = CoalescingFifo<String, Arc<Thing>>;
 
-/// Two states belong to the same object if their values divided by 100, rounded down, are equal.
+/// States with the values `a` and `b` belong to the same object if `a / 100 == b / 100`.
 fn fifo(delivery: Delivery) -> Fifo {
     CoalescingFifo::new(|old, new| old.value / 100 == new.value / 100, delivery)
 }
@@ -29,8 +29,8 @@ fn delete(fifo: &mut Fifo, name: &str, known: u32, last: u32) {
     fifo.deleted(name.into(), object(name, known), object(name, last), true);
 }
 
-/// Pops all changes, in short form: `A a1` is an addition, `U a1>a2` an update, `D a2` an observed deletion, and `D? a2` an
-/// inferred deletion.
+/// Pops all changes and describes each one: `A a1` is an addition, `U a1>a2` an update, `D a2` an observed deletion,
+/// and `D? a2` an inferred deletion.
 fn pops(fifo: &mut Fifo) -> Vec<String> {
     let text = |object: &Thing| format!("{}{}", object.name, object.value);
     let describe = |change: Change<Arc<Thing>>| match change {
@@ -52,13 +52,13 @@ fn observed_deletion_stays_observed_when_recreation_joins_it() {
         update(&mut fifo, "a", 101, 102);
         assert_eq!(pops(&mut fifo), ["D a2", "A a102"]);
 
-        // The listener did not receive the last change before the deletion.
+        // The listener has not received the last update when the object is deleted.
         update(&mut fifo, "a", 102, 103);
         delete(&mut fifo, "a", 103, 104);
         add(&mut fifo, "a", 201);
         assert_eq!(pops(&mut fifo), ["D a104", "A a201"]);
 
-        // Another object was added and deleted, but the listener received neither of these changes.
+        // Another object is added and deleted before the listener receives a change.
         delete(&mut fifo, "a", 201, 202);
         add(&mut fifo, "a", 301);
         delete(&mut fifo, "a", 301, 302);
@@ -77,7 +77,7 @@ fn inferred_deletion_carries_the_last_observed_state() {
     update(&mut fifo, "a", 201, 301);
     assert_eq!(pops(&mut fifo), ["D? a102", "A a301"]);
 
-    // The observed deletion does not belong to the listener's object.
+    // The observed deletion belongs to another object than the one that the listener knows.
     delete(&mut fifo, "a", 301, 401);
     assert_eq!(pops(&mut fifo), ["D? a301"]);
     update(&mut fifo, "b", 1, 2);

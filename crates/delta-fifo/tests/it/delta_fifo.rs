@@ -1,4 +1,4 @@
-//! Tests of `DeltaFifo`'s rules, one test per scenario.
+//! Tests of the rules of `DeltaFifo`.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
@@ -176,8 +176,8 @@ fn d17_d18_d19_d20_replacement_deletes_unlisted_objects() {
 
     // The deletion of the known key `baz` was queued before the list, so the list adds no tombstone for `baz`.
     check(&[|fifo| fifo.delete(thing("baz", 10)).unwrap(), list], &["D baz10", "S foo5", "D T(bar6)"]);
-    // A change to the known key `baz` was queued before the list. The tombstone has the queued state, because it is newer than the known
-    // state.
+    // A change to the known key `baz` was queued before the list. The tombstone contains the queued state, which is
+    // newer than the known state.
     check(&[|fifo| fifo.add(thing("baz", 10)).unwrap(), list], &["A baz10, D T(baz10)", "S foo5", "D T(bar6)"]);
     check(
         &[|fifo| fifo.delete(thing("bar", 6)).unwrap(), |fifo| fifo.add(thing("bar", 100)).unwrap(), list],
@@ -280,7 +280,7 @@ fn popped_deltas_return_unless_newer_ones_exist() {
 fn emptied_long_queue_releases_its_memory() {
     let mut fifo = fifo();
     for round in 0..3 {
-        // A queue that becomes empty frees the memory of 5000 records, but keeps the memory of 10 records.
+        // An empty queue frees the memory of 5000 records, but keeps the memory of 10 records.
         for length in [5000, 10] {
             (0..length).for_each(|number| fifo.add(thing(&format!("t{number}-"), round)).unwrap());
             for number in 0..length {

@@ -1,4 +1,4 @@
-//! Applies random operations to the simpler queues and to plain lists, and compares the results.
+//! Applies random operations to a queue and to a plain list, and compares the results.
 
 use pintle_delta_fifo::{DeletedObject, Delta, Heap, Item, LatestFifo, RealFifo, RealFifoConfig};
 use proptest::collection::vec;
@@ -190,7 +190,7 @@ proptest! {
         let mut heap = Heap::new(key_of, |left: &Thing, right: &Thing| left.value < right.value);
         let mut model = Vec::<Thing>::new();
         for (kind, name, value) in operations {
-            // All values are different, so the heap's order is unambiguous.
+            // All values differ, so the heap's order is unambiguous.
             let object = thing(&format!("n{name}-"), value * 12 + name);
             let at = model.iter().position(|other| other.name == object.name);
             match kind {

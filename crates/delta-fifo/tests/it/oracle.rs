@@ -128,7 +128,7 @@ fn apply(fifo: &mut DeltaFifo<String, Thing>, operation: &Operation, value: u32)
     }
 }
 
-/// Applies an operation to `truth`, which contains the producer's objects.
+/// Applies an operation to `truth`, the objects of the producer.
 fn happen(truth: &mut BTreeMap<String, Thing>, operation: &Operation, value: u32) {
     match operation {
         Operation::Add(key) | Operation::Update(key) => _ = truth.insert(name(*key), thing(&name(*key), value)),
@@ -160,7 +160,7 @@ proptest! {
                 }
                 prop_assert_eq!(popped.is_some(), expected.is_some());
             }
-            // The order of inferred deletions is unspecified, so sort the keys before comparing them.
+            // Sort the keys before comparing them, because the order of inferred deletions is unspecified.
             let mut left: Vec<_> = fifo.list_keys();
             let mut right: Vec<_> = model.queue.iter().map(|(key, _)| key.clone()).collect();
             left.sort();
@@ -233,8 +233,8 @@ proptest! {
 
     #[test]
     fn applying_all_listener_changes_yields_the_source_state(operations in operations(), delivery in deliveries()) {
-        // Two states belong to the same object if they have the same name and the same value divided by 100. A
-        // recreated object has a value in another hundred.
+        // Two states belong to the same object if they have the same name and their values are equal after division by
+        // 100.
         let mut fifo = CoalescingFifo::new(|old: &Thing, new: &Thing| old.value / 100 == new.value / 100, delivery);
         let (mut truth, mut known) = (BTreeMap::<String, Thing>::new(), BTreeMap::<String, Thing>::new());
         let mut lives = 0;

@@ -1,4 +1,4 @@
-//! Tests of `SharedFifo` between threads and tasks.
+//! Tests that use a `SharedFifo` from several threads and tasks.
 
 use std::future::Future;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -50,7 +50,7 @@ impl Wake for Count {
     }
 }
 
-/// Starts two producers that add 500 objects each, and checks the order of the popped objects.
+/// Starts two producers that add 500 objects each, and checks the order in which the objects are popped.
 fn check_order_of_producers<Q: Queue + Send + 'static>(
     queue: Q,
     add: fn(&mut Q, Thing),
@@ -259,7 +259,7 @@ fn waiting_producer_gets_room() {
         assert!(waiting.as_mut().poll(&mut context).is_pending());
         drop(fifo.take(RealFifo::pop).wait().unwrap());
         let Poll::Ready(mut room) = waiting.as_mut().poll(&mut context) else { panic!("there is room") };
-        // A task that awaits the future also drops it after the future is ready.
+        // Executors also drop a future after it is ready.
         drop(waiting);
         room.add(thing("b", 1)).unwrap();
     });
@@ -439,8 +439,6 @@ fn panicking_metrics_wake_everyone_and_do_not_abort() {
     assert!(fifo.lock().is_empty());
 }
 
-/// The thread owns the queue's lock only while it processes items. After processing, the thread must be able to lock
-/// the queue again.
 #[test]
 fn thread_can_lock_the_queue_after_processing() {
     let fifo = Arc::new(shared(fifo()));

@@ -1,4 +1,4 @@
-//! Test objects with a name and a number, and a short form for their deltas.
+//! Test objects with a name and a number, and a short notation for their deltas.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -88,8 +88,8 @@ impl KeyGetter<String, Thing> for Known {
     }
 }
 
-/// Returns a change in short form: `A foo1` is an addition, `U` an update, `D` a deletion, `R` a replaced object, `S`
-/// a resync, `D T(foo1)` a tombstone, and `D T(foo)` a tombstone without an object.
+/// Describes a change: `A foo1` is an addition, `U` an update, `D` a deletion, `R` a replaced object, `S` a resync,
+/// `D T(foo1)` a tombstone, and `D T(foo)` a tombstone without an object.
 pub(crate) fn shorthand(delta: &Delta<String, Thing>) -> String {
     let text = |thing: &Thing| format!("{}{}", thing.name, thing.value);
     match delta {
