@@ -1,4 +1,4 @@
-//! An informer's store: a map of objects by key, with indices.
+//! The store of an informer: a map of objects by key, with indices.
 
 mod contracts;
 mod indices;
@@ -34,15 +34,15 @@ use writes::{Indexed, Refused, Replaced, take};
 pub(crate) use undecodable::was_replaced;
 pub(crate) use writes::{WriteResult, last_of_each};
 
-/// A thread-safe store of objects by key, with named indices. The cache is an [`Indexer`](pintle_delta_fifo::Indexer),
-/// as in client-go.
+/// A thread-safe store of objects by key with named indices. Like client-go's cache, `Cache` implements
+/// [`Indexer`](pintle_delta_fifo::Indexer).
 ///
-/// Objects and indices change in one atomic step. A [`transaction`](Self::transaction) or a
-/// [replacement](Self::replace) is atomic, and each read sees one consistent state. To read the same state several
-/// times, take a [`Snapshot`]. A reader waits for a writer only while the writer changes the requested object. Stored
-/// objects are shared and immutable. To change an object, store a new object.
+/// An object and its index values change in one atomic step. [Transactions](Self::transaction) and
+/// [replacements](Self::replace) are atomic, and each read sees a consistent state. To read the same state several
+/// times, take a [`Snapshot`]. A reader waits for a writer only while the writer changes the object that the reader
+/// requests. Stored objects are shared and immutable. To change an object, store a new object.
 ///
-/// Only a [`SharedInformer`](crate::SharedInformer) writes to its cache. Users read the cache through a
+/// Only a [`SharedInformer`](crate::SharedInformer) writes to its cache. Read the cache of an informer through a
 /// [`Lister`](crate::Lister).
 ///
 /// # Examples
@@ -67,15 +67,15 @@ pub(crate) use writes::{WriteResult, last_of_each};
 /// ```
 pub struct Cache<T> {
     store: Arc<store::Store<Stored<T>>>,
-    /// Decodes objects that are stored as JSON. `None` if all objects are decoded when they arrive.
+    /// Decodes objects that are stored as JSON. `None` if every object is decoded when it arrives.
     source: Option<Arc<Source<T>>>,
-    /// Only changed under the store's writer lock.
+    /// Changed only while the writer lock of the store is held.
     indices: RwLock<Arc<Vec<Index<T>>>>,
     undecodable: Mutex<BTreeMap<ObjectKey, Undecodable>>,
     went_back: AtomicU64,
     parts: Mutex<Parts>,
-    /// `true` if `undecodable` has entries. Only changed under the writer lock. Most writes find the flag unset, and
-    /// then need not lock `undecodable`.
+    /// `true` if `undecodable` has entries. Changed only while the writer lock of the store is held. For most writes,
+    /// the flag is `false`, and the writer does not lock `undecodable`.
     has_undecodable: AtomicBool,
     noted: Noted,
     moved: Moved,
@@ -91,8 +91,9 @@ impl<T: Object> Cache<T> {
     }
 
     pub(crate) fn of(parts: Parts, source: Option<Arc<Source<T>>>) -> Self {
-        // More shards reduce contention between readers, but each read of an index visits all shards. Loom needs the
-        // same locks in each run, but keys are assigned to shards at random. Therefore, use one shard under loom.
+        // More shards reduce contention between readers, but each index lookup visits all shards. Loom requires that
+        // each run takes the same locks, but keys are assigned to shards at random. Therefore, use a single shard under
+        // loom.
         let shards =
             if cfg!(pintle_loom) { 1 } else { 2 * std::thread::available_parallelism().map_or(1, usize::from) };
         Self {
@@ -113,19 +114,20 @@ impl<T: Object> Cache<T> {
     /// Stores an object, and returns the previous object with the same key, like client-go's
     /// `Store.Add` and `Store.Update`.
     ///
-    /// The object's resourceVersion becomes the cache's revision, unless the resourceVersion is empty or
-    /// older than that revision.
+    /// Sets the cache's revision to the object's resourceVersion, unless the resourceVersion is empty or older than the
+    /// cache's revision.
     ///
     /// # Errors
     ///
-    /// Returns [`IndexFailed`] if an index function fails or panics on the object. The cache then does not store the
-    /// object, and [`undecodable`](Self::undecodable) lists it. A previous object with the same uid stays in the cache
-    /// as the last good state. A previous object with another uid is deleted.
+    /// Returns [`IndexFailed`] if an index function fails or panics on the object. In this case, the cache does not
+    /// store the object, and [`undecodable`](Self::undecodable) lists it. If the cache contains an object with the same
+    /// key and uid, that object stays in the cache as the last good state. If it contains an object with the same key
+    /// and another uid, that object is deleted.
     pub fn upsert(&self, object: Arc<T>) -> Result<Option<Arc<T>>, IndexFailed> {
         let object = Stored::from(object);
         let (key, version) = (object.key(), object.resource_version());
         let prepare = |indices: &[Index<T>]| self.put(indices, &key, &object);
-        // Drop the values after the lock is released, because dropping the values can run user-defined `Drop` code.
+        // Drop the values after releasing the lock, because this can run user-defined `Drop` code.
         let (before, _gone) = self.commit(prepare, |writer, write| match write {
             Ok(Indexed { write, .. }) => {
                 let before = writer.write(write, |current| version::advance(current, version));
@@ -143,9 +145,9 @@ impl<T: Object> Cache<T> {
         before.map(|before| before?.into_read())
     }
 
-    /// Deletes the object with this key, if it is in the cache, and returns the deleted object.
+    /// Deletes and returns the object with this key, if any.
     ///
-    /// `resource_version` is the deletion's revision, or an empty string if the revision is unknown.
+    /// `resource_version` is the revision of the deletion, or an empty string if the revision is unknown.
     pub fn delete(&self, key: &ObjectKey, resource_version: &str) -> Option<Arc<T>> {
         let mut noting = self.noting();
         let before = noting.writer.write(take(key), |current| version::advance(current, resource_version));
@@ -158,11 +160,12 @@ impl<T: Object> Cache<T> {
     /// Stores (`Some`) and deletes (`None`) several objects in one atomic step, like client-go's `Transaction`. Returns
     /// the previous object of each key. Keys must be distinct.
     ///
-    /// `resource_version` becomes the cache's revision, unless `resource_version` is empty or older than that revision.
+    /// Sets the cache's revision to `resource_version`, unless `resource_version` is empty or older than the cache's
+    /// revision.
     ///
     /// # Errors
     ///
-    /// Returns an [`IndexFailed`] for each object on which an index function fails, as in [`upsert`](Self::upsert). All
+    /// Returns an [`IndexFailed`] for each object on which an index function fails, as in [`upsert`](Self::upsert). The
     /// other changes are still applied.
     pub fn transaction(
         &self,
@@ -177,13 +180,13 @@ impl<T: Object> Cache<T> {
         written.map(result).collect()
     }
 
-    /// Replaces all objects in one atomic step. Storing the same `Arc` again costs almost nothing.
+    /// Replaces all objects in one atomic step. Storing the same `Arc` again is cheap.
     ///
-    /// If several objects have the same key, the last of them is stored. `resource_version` becomes the cache's
-    /// revision, unless `resource_version` is empty. The new revision may be older than the previous one, for example
-    /// after the server was restored from a backup.
+    /// If several objects have the same key, the cache stores the last one. Sets the cache's revision to
+    /// `resource_version`, unless `resource_version` is empty. The revision may decrease, for example after the server
+    /// was restored from a backup.
     ///
-    /// If an index function fails or panics on an object, the object is treated as in [`upsert`](Self::upsert).
+    /// If an index function fails or panics on an object, the cache handles the object as in [`upsert`](Self::upsert).
     pub fn replace(&self, objects: Vec<Arc<T>>, resource_version: &str) -> Replacement<Arc<T>> {
         let objects = last_of_each(objects.into_iter().map(Stored::from).collect());
         let Replaced { deleted, present, .. } = self.replace_all(None, objects, Vec::new(), resource_version);
@@ -193,21 +196,21 @@ impl<T: Object> Cache<T> {
         Replacement { deleted: deleted.collect(), present: present.collect() }
     }
 
-    /// Advances the cache's revision to `resource_version`, without changing objects. An empty or older
+    /// Advances the cache's revision to `resource_version` without changing any objects. An empty or older
     /// `resource_version` is ignored.
     pub fn bookmark(&self, resource_version: &str) {
         self.store.writer().set_version(|current| version::advance(current, resource_version));
         self.moved.announce();
     }
 
-    /// Returns the object with this key, if it is in the cache.
+    /// Returns the object with this key, if any.
     pub fn get(&self, key: &ObjectKey) -> Option<Arc<T>> {
         self.store.get(key)?.into_read()
     }
 
     /// Returns all decodable objects, in no particular order. The returned list shares the cache's pages, so this call
-    /// copies no objects. If objects are decoded when they are read, this call first decodes each object that was not
-    /// checked before.
+    /// copies no objects. If objects are decoded on read, this call first decodes all objects that have not been
+    /// checked yet.
     pub fn list(&self) -> Objects<T> {
         let pages = self.store.pin(|_| ()).0.pages();
         let is_unknown = self.source.as_ref().is_some_and(|source| source.has_unknown());
@@ -236,7 +239,7 @@ impl<T: Object> Cache<T> {
     ///
     /// # Errors
     ///
-    /// Returns [`UnknownIndex`], which names the existing indices, if there is no index `name`.
+    /// Returns [`UnknownIndex`] if there is no index `name`. The error lists the existing indices.
     pub fn by_index(&self, name: &str, value: &str) -> Result<Vec<Arc<T>>, UnknownIndex> {
         let indices = self.indices();
         let (pin, ()) = self.store.pin(|_| ());
@@ -268,23 +271,23 @@ impl<T: Object> Cache<T> {
         Snapshot::new(pin, self.indices(), resource_version)
     }
 
-    /// Returns the revision of the last change, replacement or bookmark. Returns an empty string before the first of
-    /// these.
+    /// Returns the revision of the last change, replacement or bookmark. Returns an empty string if there was no
+    /// change, replacement or bookmark yet.
     pub fn resource_version(&self) -> String {
         self.store.resource_version(str::to_owned)
     }
 
-    /// Waits until the cache contains all changes up to `resource_version`. To read your own write, first wait for the
-    /// resourceVersion in the server's response to the write.
+    /// Waits until the cache contains all changes up to `resource_version`. To read your own write, call this method
+    /// with the resourceVersion from the server's response to the write.
     ///
-    /// An informer's cache also waits until it [has synced](crate::SharedInformer::wait_for_sync) with the current
-    /// namespaces and selectors.
+    /// For the cache of an informer, also waits until the informer [has synced](crate::SharedInformer::wait_for_sync)
+    /// with its current namespaces and selectors.
     ///
     /// # Errors
     ///
     /// - [`NotReached::NotComparable`] if `resource_version` or the cache's revision is not a number.
-    /// - [`NotReached::WentBack`] if the server's revisions go back during the wait, for example after a restore from a
-    ///   backup.
+    /// - [`NotReached::WentBack`] if the server's revisions decrease during the wait, for example after a restore from
+    ///   a backup.
     /// - [`NotReached::Stopped`] if the cache's informer has stopped.
     ///
     /// # Cancel safety
@@ -312,8 +315,7 @@ impl<T: Object> Cache<T> {
         let waiting = self.moved.wait();
         let begun = self.went_back.load(atomic::Ordering::Acquire);
         loop {
-            // Create the future and read both flags before taking the snapshot, so that the wait does not miss later
-            // changes.
+            // Create the future and read both flags before taking the snapshot, so that later changes wake this task.
             let moved = waiting.next();
             let is_closed = self.is_closed.load(atomic::Ordering::Acquire);
             let has_all = self.has_all();
@@ -378,8 +380,7 @@ impl<T: Object> Cache<T> {
     }
 
     /// Replaces objects like [`replace`](Self::replace), and also replaces the entries of undecodable objects. The keys
-    /// of `objects` must be distinct. Only replaces objects in the namespace `within`, or all objects if `within` is
-    /// `None`.
+    /// in `objects` must be distinct. If `within` is a namespace, replaces only the objects in that namespace.
     pub(crate) fn replace_all(
         &self,
         within: Option<&str>,
@@ -401,7 +402,7 @@ impl<T: Object> Cache<T> {
                     }
                     Err(object) => {
                         let Refused { entry, was_replaced, .. } = *object;
-                        // Keep the previous object in the cache, so that subscribers do not receive a deletion.
+                        // Keep the previous object, so that subscribers do not receive a deletion.
                         let known = if was_replaced { None } else { self.store.get(&entry.key) };
                         let key = entry.key.clone();
                         kept.extend(known.map(|known| Write { key, value: Some(known), values: Vec::new() }));
@@ -436,28 +437,29 @@ impl<T: Object> Cache<T> {
         replaced
     }
 
-    /// Fails all waits for a revision. The server's revisions went back, so the awaited revisions may never arrive.
+    /// Fails all pending waits for a revision. The server's revisions decreased, so the cache may never reach the
+    /// awaited revisions.
     pub(crate) fn history_went_back(&self) {
         self.went_back.fetch_add(1, atomic::Ordering::Release);
         self.moved.announce_end();
     }
 
-    /// Ends all waits, because the cache no longer changes. Drops the index functions, because they may own handles to
-    /// this cache.
+    /// Ends all pending waits, because the cache will not change anymore. Also drops the index functions, because they
+    /// may own handles to this cache.
     pub(crate) fn close(&self) {
         self.is_closed.store(true, atomic::Ordering::Release);
         self.drop_functions();
         self.moved.announce_end();
     }
 
-    /// Returns `true` if all requested namespaces were listed with the currently requested selectors.
+    /// Returns `true` if all requested namespaces have been listed with the current selectors.
     pub(crate) fn has_all(&self) -> bool {
         self.parts().have_all()
     }
 
-    /// Returns the revision up to which the cache contains all changes in `namespace`. This revision may be newer than
-    /// the whole cache's revision. `None` means that the namespace has no revision of its own, so the [cache's
-    /// revision](Self::resource_version) applies.
+    /// Returns the revision up to which the cache contains all changes in `namespace`. The revision of a namespace may
+    /// be newer than the cache's revision. Returns `None` if the namespace has no separate revision. In this case, the
+    /// [cache's revision](Self::resource_version) applies.
     pub(crate) fn reached(&self, namespace: Option<&str>) -> Option<String> {
         self.parts().reached(namespace).map(str::to_owned)
     }
@@ -481,7 +483,7 @@ impl<T: Object> Cache<T> {
     }
 }
 
-/// Returns the slots of all undecodable objects, in ascending order.
+/// Returns the slots of all undecodable objects in ascending order.
 fn unreadable<T>(pages: &Pages<Stored<T>>) -> Vec<usize> {
     let (mut unreadable, mut slot) = (Vec::new(), 0);
     while let Some(object) = pages.next(&mut slot) {

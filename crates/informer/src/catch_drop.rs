@@ -1,18 +1,18 @@
-//! Shared references to users' objects whose `Drop` may panic.
+//! Shared references to user-defined objects whose `Drop` may panic.
 
 use std::ops::Deref;
 use std::sync::Arc;
 
 use crate::panic::catch;
 
-/// A shared reference to a user's object. If the object's `Drop` panics when the last reference is dropped, the panic
-/// is caught and logged.
+/// A shared reference to a user-defined object. A panic in the object's `Drop` is caught and logged if it occurs when
+/// the last reference is dropped.
 pub(crate) struct CatchDrop<T> {
-    /// `None` only during the drop or the conversion of the `CatchDrop`.
+    /// `None` only while the `CatchDrop` is dropped or converted.
     object: Option<Arc<T>>,
 }
 
-/// The panic message if `object` is `None`. Only `into_arc` and `drop` set `object` to `None`.
+/// The panic message for an `object` that is `None`. Only `into_arc` and `drop` set `object` to `None`.
 const THERE: &str = "the object is present until the drop";
 
 impl<T> From<Arc<T>> for CatchDrop<T> {
@@ -22,7 +22,8 @@ impl<T> From<Arc<T>> for CatchDrop<T> {
 }
 
 impl<T> CatchDrop<T> {
-    /// Returns the `Arc`. If the caller drops the last reference, a panic in the object's `Drop` is not caught.
+    /// Returns the `Arc`. If dropping the returned `Arc` drops the last reference, a panic in the object's `Drop` is
+    /// not caught.
     pub(crate) fn into_arc(mut self) -> Arc<T> {
         self.object.take().expect(THERE)
     }

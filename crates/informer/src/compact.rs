@@ -1,4 +1,4 @@
-//! Objects that are stored compressed and decoded on each read.
+//! Compressed objects that are decoded on each read.
 
 mod codec;
 mod common;
@@ -20,30 +20,31 @@ use crate::panic::catch;
 use crate::undecodable::Undecodable;
 use record::Record;
 
-/// An object that is stored as compressed JSON, and decoded as a `T` when it is [read](Self::get). A compressed
-/// k8s-openapi pod takes a thirtieth of the memory of a decoded pod. See [the
+/// An object that is stored as compressed JSON and decoded as a `T` each time it is [read](Self::get). A compressed
+/// k8s-openapi pod takes one thirtieth of the memory of a decoded pod. See [the
 /// comparison](crate#choosing-the-object-type).
 ///
 /// The key, uid, resourceVersion, generation, labels, owners and finalizers can be read without decoding the object.
-/// Therefore, selectors decode no objects. Once read, labels, owners and finalizers stay in memory. Objects with equal
-/// labels, owners and finalizers share them. Annotations are decoded on their first read, and then stay in memory with
-/// their object.
+/// Therefore, selectors decode no objects. Labels, owners and finalizers stay in memory after the first read. Objects
+/// with equal labels, owners and finalizers share one copy in memory. Annotations are decoded on the first read, and
+/// then stay in memory as long as their object.
 ///
-/// The cache accepts any object with valid metadata. Therefore, an object that is not a valid `T` is in the cache and
-/// not in [`undecodable`](crate::Lister::undecodable). Each read of this object returns an error.
+/// The cache accepts any object with valid metadata. Therefore, the cache also contains objects that are not a valid
+/// `T`, and [`undecodable`](crate::Lister::undecodable) does not list them. Reading such an object always returns an
+/// error.
 ///
 /// # Shared memory
 ///
-/// All `Compact<T>` objects of the process share a dictionary and a cache of recently decoded objects. Both stay in
-/// memory until the last `Compact<T>` is dropped:
+/// All `Compact<T>` objects in a process share a dictionary and a cache of recently decoded objects. The dictionary and
+/// the cache stay in memory until the last `Compact<T>` is dropped:
 ///
-/// - The dictionary is built from the objects as they arrive. If the dictionary compresses an object badly, the object
-///   is added to the dictionary, up to 8 KiB of each object and 32 KiB in total. **Therefore, the content of the first
-///   Secrets, for example, stays in memory after their deletion.** If several kinds share one type, as with
+/// - The dictionary is built incrementally from the objects that arrive. If the dictionary compresses an object badly,
+///   the object is added to the dictionary, up to 8 KiB of each object and 32 KiB in total. **Therefore, the content of
+///   the first Secrets, for example, stays in memory after their deletion.** If several kinds share one type, as with
 ///   [`DynamicObject`](pintle_meta::DynamicObject), the dictionary fits the first kinds best.
-/// - Up to 17 recently decoded objects are kept for later reads. A decoded object is dropped at the latest together
-///   with its `Compact`.
-/// - Objects with equal labels, owners and finalizers, such as the pods of a replica set, share one copy of these
+/// - The cache keeps up to 17 recently decoded objects. A decoded object is dropped at the latest when its `Compact` is
+///   dropped.
+/// - Objects with equal labels, owners and finalizers, such as the pods of a ReplicaSet, share one copy of these
 ///   fields.
 ///
 /// # Examples
@@ -82,7 +83,8 @@ pub struct Compact<T> {
 }
 
 impl<T: 'static> Compact<T> {
-    /// Compresses an object, for tests and for transforms. The result contains only the fields that `T` serializes.
+    /// Compresses an object, for use in tests and transforms. The compressed object contains only the fields that `T`
+    /// serializes.
     ///
     /// # Errors
     ///
@@ -98,15 +100,15 @@ impl<T: 'static> Compact<T> {
         Ok(Self { record: Record::new::<T>(json)?, object: PhantomData })
     }
 
-    /// Decodes and returns the object. If the object was decoded recently, returns the same decoded object again.
+    /// Decodes and returns the object. Returns the same `Arc` as a previous call if the object was decoded recently.
     ///
-    /// This call takes the time to deserialize a `T`, plus some microseconds to decompress the JSON. The call does not
-    /// wait for other threads.
+    /// The cost of this call is the cost of deserializing a `T`, plus some microseconds for the decompression. The call
+    /// never waits for other threads.
     ///
     /// # Errors
     ///
     /// Returns [`Undecodable`] if the object is not a valid `T`, or if the `Deserialize` implementation of `T`
-    /// panicked. Each call for such an object returns the error again.
+    /// panicked. Each call for such an object returns an error.
     pub fn get(&self) -> Result<Arc<T>, Undecodable>
     where
         T: DeserializeOwned + Send + Sync,
@@ -146,7 +148,7 @@ impl<T: Resource> Resource for Compact<T> {
     }
 }
 
-/// Accepts any object with valid metadata. The JSON is not decoded as a `T`.
+/// Accepts any object with valid metadata. Does not decode the JSON as a `T`.
 impl<'de, T: 'static> Deserialize<'de> for Compact<T> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let json = Box::<RawValue>::deserialize(deserializer)?;
@@ -162,7 +164,7 @@ impl<T> Serialize for Compact<T> {
     }
 }
 
-/// Shows the object's identity and size, without its content.
+/// Prints the object's identity and size, but not its content.
 impl<T> fmt::Debug for Compact<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_tuple("Compact").field(&self.record).finish()

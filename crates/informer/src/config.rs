@@ -12,7 +12,7 @@ use crate::reflector_config::ReflectorConfig;
 
 /// Configures a [`SharedInformer`](crate::SharedInformer).
 ///
-/// The defaults are client-go's, except that `managedFields` are [left out](Projection). [`ReflectorConfig`] documents
+/// The defaults match client-go, except that `managedFields` are [dropped](Projection). [`ReflectorConfig`] documents
 /// further differences.
 ///
 /// # Examples
@@ -48,46 +48,45 @@ use crate::reflector_config::ReflectorConfig;
 /// }
 /// ```
 pub struct InformerConfig<T> {
-    /// The informer's name in logs, errors and metrics. If the name is empty (the default), the name of the object type
-    /// is used.
+    /// The informer's name in logs, errors and metrics. If the name is empty (the default), the informer uses the name
+    /// of the object type.
     pub name: String,
     /// The settings for lists and watches, including the selectors.
     pub reflector: ReflectorConfig,
-    /// The interval at which each subscriber receives all objects again. A subscription can [override this
+    /// The interval at which each subscriber receives all objects again (resync). A subscription can [override this
     /// interval](crate::Subscription::set_resync). `None`, the default, disables resyncs.
     pub resync: Option<Duration>,
-    /// Selects which fields of each object are decoded and cached. The default drops only `managedFields`, so an update
+    /// Selects which fields of each object are decoded and cached. The default drops only `managedFields`, so a client
     /// may [write a cached object back](Projection#writing-a-cached-object-back).
     ///
-    /// If an informer caches all Secrets of a cluster without a selector, it logs a warning, unless the projection
-    /// drops `data` (see [`Projection::without`]).
+    /// An informer logs a warning if it caches all Secrets of a cluster without a selector. The warning is not logged
+    /// if the projection drops `data` (see [`Projection::without`]).
     pub projection: Projection,
-    /// A function that changes each object once, before the object is cached. For example, a transform can drop data
-    /// that a `projection` cannot select by a path. The transform also runs on the last state of a deleted object.
-    /// Several threads may run the transform on different objects at the same time.
+    /// A function that changes each object before it is cached. For example, a transform can drop data that a
+    /// `projection` cannot select. The transform is also called with the last state of a deleted object. Several
+    /// threads may call the transform at the same time, with different objects.
     ///
-    /// If the transform panics on an object, the object is not stored. Instead,
-    /// [`undecodable`](crate::Lister::undecodable) lists the object with its name and namespace on the server, and the
-    /// last good state of the object stays in the cache. If the transform renames objects, the last good state has
-    /// another key, so the next list deletes this state.
+    /// If the transform panics on an object, the object is not stored. Instead, the last good state stays in the cache,
+    /// and [`undecodable`](crate::Lister::undecodable) lists the object under its original name and namespace. If the
+    /// transform renames objects, the key of the last good state differs from the original name, so the next list
+    /// deletes this state.
     pub transform: Option<Transform<T>>,
-    /// When objects are decoded. By default, objects of large types are decoded when they are read, and other
-    /// objects when they arrive.
+    /// When objects are decoded. By default, objects of large types are decoded on read, and other objects are decoded
+    /// when they arrive.
     pub decode: DecodePolicy,
-    /// The memory limit, in bytes, for decoded objects, if objects are [decoded when they are
-    /// read](DecodePolicy::OnRead). If decoded objects exceed this limit, the informer drops the least recently read
-    /// objects, and decodes them again at their next read. Objects that a reader still references are never dropped.
-    /// The estimated size of an object is the size of its type plus six bytes for each byte of its JSON. The default is
-    /// 256 MiB.
+    /// The maximum memory for decoded objects, in bytes, if objects are [decoded on read](DecodePolicy::OnRead). If the
+    /// decoded objects exceed this limit, the informer drops the least recently read objects. A dropped object is
+    /// decoded again when it is next read. The informer never drops an object that a reader still references. The
+    /// estimated size of a decoded object is the size of its type plus six bytes for each byte of its JSON. The default
+    /// is 256 MiB.
     pub hot_bytes: usize,
-    /// Called with each failure that delays the informer, and with each failure of an index function. The informer
-    /// takes no lock during the call. If the handler panics, the informer logs the panic. If the handler captures a
-    /// handle to the informer, the informer keeps running.
+    /// Called for each failure that delays the informer and for each failure of an index function. The informer holds
+    /// no lock during the call. The informer logs a panic of the handler. If the handler captures a handle to the
+    /// informer, this handle keeps the informer running.
     pub on_error: Option<ErrorHandler>,
-    /// The metrics provider, used from the informer's creation until its task ends. `None`, the default, disables
-    /// metrics. All metrics have the labels `name`, `group`, `version` and `resource`. The label `name` is the
-    /// informer's name. If the provider panics, the informer logs the panic, and continues without calling the provider
-    /// again.
+    /// The metrics provider. The informer uses it until the informer's task ends. `None`, the default, disables
+    /// metrics. All metrics have the labels `name`, `group`, `version` and `resource`. `name` is the informer's name.
+    /// If the provider panics, the informer logs the panic and stops reporting metrics.
     ///
     /// | name | kind | meaning |
     /// |---|---|---|
@@ -108,19 +107,18 @@ pub struct InformerConfig<T> {
     /// | `informer_degraded_seconds` | gauge | how long the state has been [`Degraded`](crate::InformerState::Degraded), or 0 if it is not; not in client-go |
     /// | `informer_synced` | gauge | 1 while the state is [`Synced`](crate::InformerState::Synced), otherwise 0; not in client-go |
     pub metrics: Option<Arc<dyn Provider>>,
-    /// The seed for the random parts of delays and timeouts. `None`, the default, uses a random seed.
+    /// The seed for random delays and timeouts. `None` (the default) uses a random seed.
     pub seed: Option<u64>,
 }
 
-/// A function that changes an object before the object is cached: see [`InformerConfig::transform`]. An
-/// [`InformerFactory`](crate::InformerFactory) compares transforms by the address of the `Arc`, so only clones of one
-/// `Arc` share an informer.
+/// A function that changes an object before it is cached: see [`InformerConfig::transform`]. Callers of an
+/// [`InformerFactory`](crate::InformerFactory) share an informer only if they pass clones of the same transform `Arc`.
 pub type Transform<T> = Arc<dyn Fn(&mut T) + Send + Sync>;
 
-/// A function that receives failures: see [`InformerConfig::on_error`].
+/// A function that is called for each failure: see [`InformerConfig::on_error`].
 pub type ErrorHandler = Box<dyn Fn(&ReflectorError) + Send + Sync>;
 
-/// When an informer decodes objects: see [`InformerConfig::decode`].
+/// Determines when an informer decodes objects: see [`InformerConfig::decode`].
 ///
 /// # Examples
 ///
@@ -133,25 +131,25 @@ pub type ErrorHandler = Box<dyn Fn(&ReflectorError) + Send + Sync>;
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum DecodePolicy {
-    /// Decodes objects when they are read, if their type takes at least 1 KiB and there is no transform. An object of a
-    /// large type, like k8s-openapi's `Pod`, takes several times as much memory as its JSON. All other objects are
+    /// Decodes objects on read if their type takes at least 1 KiB and there is no transform. A decoded object of a
+    /// large type, such as k8s-openapi's `Pod`, takes several times as much memory as its JSON. Other objects are
     /// decoded when they arrive.
     #[default]
     Auto,
-    /// Decodes objects when they arrive. Reads are fastest, and [`undecodable`](crate::Lister::undecodable) lists an
-    /// undecodable object as soon as it arrives.
+    /// Decodes objects when they arrive. This policy has the fastest reads, and
+    /// [`undecodable`](crate::Lister::undecodable) lists an undecodable object as soon as the object arrives.
     OnArrival,
-    /// Stores objects as JSON, and decodes an object at its first read, once for all readers. The type's
-    /// [`Metadata`](pintle_meta::Metadata) must equal the metadata in the JSON. If there is a transform, objects are
-    /// decoded when they arrive, because the transform may change their metadata.
+    /// Stores objects as JSON. An object is decoded when it is first read, and then shared by all readers. The type's
+    /// [`Metadata`](pintle_meta::Metadata) implementation must return the same values as the metadata in the JSON. If
+    /// there is a transform, objects are decoded when they arrive, because the transform may change the metadata.
     ///
-    /// An undecodable object is detected at its first read, or by a check that runs when the informer has been idle for
-    /// a second. Until the detection, `undecodable` does not list the object, and reads return its last decodable
-    /// state.
+    /// The informer detects an undecodable object when it is first read. When the informer has been idle for a second,
+    /// it also checks objects that have not been read. Before an undecodable object is detected, `undecodable` does not
+    /// list it, and reads return its last decodable state.
     OnRead,
 }
 
-/// The minimum type size, in bytes, for which `DecodePolicy::Auto` decodes objects when they are read.
+/// The minimum size of a type, in bytes, from which `DecodePolicy::Auto` decodes on read.
 const LARGE: usize = 1 << 10;
 
 impl<T> InformerConfig<T> {

@@ -13,27 +13,27 @@ use crate::scan::Outline;
 use crate::stored::{Stored, from_json};
 use crate::undecodable::Undecodable;
 
-/// A decoded object, or the error. Cloning this type is cheap if `T` is an `Arc`.
+/// A decoded object or an error. Cloning this type is cheap if `T` is an `Arc`.
 #[derive(Clone)]
 pub(crate) enum Decoded<T> {
     Object(T),
-    /// The error, and the metadata that could be read.
+    /// The decoding error, and the metadata that could be read.
     Undecodable(Arc<(Undecodable, ObjectMeta)>),
 }
 
-/// An object that a list or a watch delivered, together with its revision.
+/// An object and its revision, as delivered by a list or a watch.
 #[derive(Clone)]
 pub(crate) struct Observed<T> {
     pub(crate) object: Decoded<T>,
-    /// The resourceVersion that the server sent, if it differs from the resourceVersion of the decoded object. The two
-    /// versions differ if a transform has changed the field, or if the type does not have the field.
+    /// The resourceVersion that the server sent, if it differs from the resourceVersion of the decoded object. The
+    /// versions differ if a transform has changed the field or if the type does not have the field.
     pub(crate) resource_version: Option<String>,
-    /// Whether the decoded object does not have the resourceVersion that the server sent. If so, the resourceVersion of
-    /// the decoded object does not show how old the object is.
+    /// Whether the resourceVersion of the decoded object differs from the resourceVersion that the server sent. If so,
+    /// the resourceVersion of the decoded object does not indicate the object's age.
     pub(crate) is_reshaped: bool,
 }
 
-/// Decodes an object without the fields that `outline` removes.
+/// Decodes an object, skipping the fields that `outline` removes.
 pub(crate) fn decode<T: DeserializeOwned>(object: &RawObject, outline: Option<&Outline>) -> Decoded<T> {
     let json = match object {
         RawObject::Json(json) => json,
@@ -47,8 +47,8 @@ pub(crate) fn decode<T: DeserializeOwned>(object: &RawObject, outline: Option<&O
     }
 }
 
-/// Reads the identity of an object. Fields that cannot be read stay empty. All other fields are skipped without
-/// validation, because an undecodable object may contain invalid JSON or invalid UTF-8.
+/// Reads the identity of an object. Leaves a field empty if it cannot be read. Skips all other fields without
+/// validating them, because an undecodable object may contain invalid JSON or invalid UTF-8.
 pub(crate) fn identity(object: &RawObject) -> ObjectMeta {
     #[derive(Deserialize)]
     struct Skim<'a> {
@@ -82,7 +82,7 @@ pub(crate) fn identity(object: &RawObject) -> ObjectMeta {
         None => Some(String::new()),
         Some(raw) => serde_json::from_str::<Option<String>>(raw.get()).ok().map(Option::unwrap_or_default),
     };
-    // A key without its namespace or name would identify another object.
+    // A key without the namespace or the name would identify a different object.
     let (Some(namespace), Some(name)) = (text(metadata.namespace), text(metadata.name)) else {
         return ObjectMeta::default();
     };
@@ -94,7 +94,7 @@ pub(crate) fn identity(object: &RawObject) -> ObjectMeta {
 }
 
 impl<T> Decoded<T> {
-    /// Creates the entry of an undecodable object with this metadata.
+    /// Creates an entry for an undecodable object with this metadata.
     pub(crate) fn undecodable(metadata: ObjectMeta, error: String) -> Self {
         let entry = Undecodable {
             key: ObjectKey::new(&metadata.namespace, &metadata.name),
@@ -105,7 +105,7 @@ impl<T> Decoded<T> {
         Self::Undecodable(Arc::new((entry, metadata)))
     }
 
-    /// Returns the error if even the name of the object is unknown. The caller must then ignore the whole list or the
+    /// Returns the error if the object's name is unknown. In this case, the caller must ignore the whole list or the
     /// whole event.
     pub(crate) fn nameless(&self) -> Option<&str> {
         match self {

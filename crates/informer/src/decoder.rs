@@ -1,5 +1,5 @@
-//! Prepares raw objects for the cache. Each object is scanned and pruned. Objects that are decoded on arrival are also
-//! decoded and transformed by this module.
+//! Prepares raw objects for the cache: scans and prunes each object. Also decodes and transforms each object, unless
+//! the object is decoded on read.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -19,12 +19,12 @@ use crate::stored::{Source, Stored};
 use crate::undecodable::cannot_decode;
 use crate::writer::LastWrite;
 
-/// Decodes the objects of an informer. Several threads use the decoder at the same time.
+/// The decoder of an informer. The decoder can be used from several threads at the same time.
 pub(crate) struct Decoder<T> {
     informer: String,
     scanner: Scanner,
     transform: Option<Transform<T>>,
-    /// The source of objects that are decoded when they are read. `None` if objects are decoded on arrival.
+    /// The source of objects that are decoded on read. `None` if objects are decoded when they arrive.
     source: Option<Arc<Source<T>>>,
     cache: Arc<Cache<T>>,
     no_subscriber: NoSubscriberWarning,
@@ -48,10 +48,10 @@ impl<T: Object + DeserializeOwned> Decoder<T> {
         }
     }
 
-    /// Decodes an object of a list or a streaming list. Returns the cached object instead if it has the same uid and
-    /// resourceVersion. The cached object was pruned and transformed when it was stored. `is_anew` must be true after
-    /// the server was restored, because the same resourceVersion may then identify another state. Cached objects are
-    /// then not reused.
+    /// Decodes an object from a list or a streaming list. If the cache contains an object with the same uid and
+    /// resourceVersion, returns the cached object instead. The cached object is already pruned and transformed. If
+    /// `is_anew` is `true`, cached objects are not reused. Callers must set `is_anew` after the server was restored,
+    /// because the same resourceVersion may then identify a different state.
     pub(crate) fn listed(&self, object: &RawObject, is_anew: bool) -> Decoded<Stored<T>> {
         let outline = self.outline(object);
         let known = if is_anew { None } else { self.known(object, outline.as_ref()) };
@@ -61,7 +61,7 @@ impl<T: Object + DeserializeOwned> Decoder<T> {
         }
     }
 
-    /// Decodes the object of a watch event.
+    /// Decodes the object in a watch event.
     pub(crate) fn changed(&self, object: &RawObject) -> Observed<Stored<T>> {
         let outline = self.outline(object);
         let decoded = self.decode(object, outline.as_ref());
@@ -81,8 +81,8 @@ impl<T: Object + DeserializeOwned> Decoder<T> {
         }
     }
 
-    /// Returns the cached object with the same uid and resourceVersion. The uid and the resourceVersion together
-    /// identify one state of an object. An object without uid or resourceVersion is always decoded.
+    /// Returns the cached object with the same uid and resourceVersion, if any. The uid and the resourceVersion
+    /// together identify a single state of an object. An object without a uid or resourceVersion is always decoded.
     fn known(&self, object: &RawObject, outline: Option<&Outline>) -> Option<Stored<T>> {
         let (RawObject::Json(json), Some(outline)) = (object, outline) else { return None };
         let (uid, resource_version) = (outline.uid(json)?, outline.resource_version(json)?);
@@ -95,8 +95,8 @@ impl<T: Object + DeserializeOwned> Decoder<T> {
 
     fn decode(&self, object: &RawObject, outline: Option<&Outline>) -> Decoded<Stored<T>> {
         if let (Some(source), RawObject::Json(json), Some(outline)) = (&self.source, object, outline)
-            // Decode the new state immediately if the previous state was undecodable. In this case, the new state is
-            // often undecodable, too.
+            // If the previous state was undecodable, decode the new state immediately. The new state is then often
+            // undecodable, too.
             && !self.cache.is_undecodable(|| outline.key(json))
             && let Some(record) = outline.record(json, source)
         {
@@ -119,8 +119,8 @@ impl<T: Object + DeserializeOwned> Decoder<T> {
         let transform = || self.transform.as_ref().map(|transform| transform(&mut decoded));
         let transformed = catch(transform).map_err(|panic| ("the transform", panic));
         let decoded = CatchDrop::from(Arc::new(decoded));
-        // Read the metadata once here, so that a panic affects only this object. The cache and the subscribers read the
-        // metadata later. A panic of such a later read would affect other objects as well.
+        // Read the metadata here, because the cache and the subscribers read it later. A panic here affects only this
+        // object, but a panic during a later read would also affect other objects.
         let probed = transformed.and_then(|_| catch(|| probe(&**decoded)).map_err(|panic| ("its Metadata", panic)));
         match probed {
             Ok(true) => {
@@ -143,8 +143,8 @@ impl<T: Object + DeserializeOwned> Decoder<T> {
     }
 }
 
-/// Reads the identifying metadata of an object. If the object's `Metadata` implementation panics, the panic happens
-/// here. Returns whether the object has a name.
+/// Reads the identifying metadata of an object. If the object's `Metadata` implementation panics, it panics in this
+/// call. Returns `true` if the object has a name.
 fn probe(object: &impl Object) -> bool {
     let (key, uid, resource_version) = (object.key(), object.uid(), object.resource_version());
     let is_named = !key.name().is_empty();

@@ -1,4 +1,4 @@
-//! An informer's task, which sends requests, reads the clock and stores changes in batches.
+//! The task of an informer: sends requests, reads the clock and stores changes in batches.
 
 mod check;
 mod decoding;
@@ -38,12 +38,12 @@ use crate::stored::Stored;
 pub(crate) use self::followers::Followers;
 pub(crate) use self::requests::Limits;
 
-/// Runs a reflector: executes the reflector's commands, reads the clock and stores the output.
+/// Runs a reflector: executes the reflector's commands, reads the clock and stores the reflector's output.
 pub(crate) struct Driver<T, L> {
     pub(crate) name: String,
     pub(crate) place: Place,
     pub(crate) list_watch: L,
-    /// The number of selector changes before the last list began.
+    /// The number of selector changes at the beginning of the last list.
     pub(crate) choice: Arc<AtomicU64>,
     pub(crate) reflector: Reflector<Observed<Stored<T>>>,
     pub(crate) publisher: Arc<Publisher<T>>,
@@ -57,15 +57,15 @@ pub(crate) struct Driver<T, L> {
 
 type Fifo<T> = RealFifo<ObjectKey, Observed<Stored<T>>>;
 
-/// The maximum number of events that a driver reads before it yields to other tasks. The queue of changes therefore
-/// contains at most this number of events. A list with more objects is stored on another thread.
+/// The maximum number of events that the driver reads before it yields to other tasks. Therefore, the queue of changes
+/// contains at most this many events. A list with more objects is stored on another thread.
 const BATCH: usize = 32;
 
 /// The maximum number of calls to index functions before the driver yields to other tasks. Index functions are user
-/// code and may be slow.
+/// code, which may be slow.
 const CALLS: usize = 16;
 
-/// The number of notifications after which the driver yields to other tasks.
+/// The number of notifications that the driver sends before it yields to other tasks.
 const NOTIFICATIONS: usize = 512;
 
 impl<T: Object + DeserializeOwned, L: ListWatch<Object = T>> Driver<T, L> {
@@ -101,7 +101,7 @@ impl<T: Object + DeserializeOwned, L: ListWatch<Object = T>> Driver<T, L> {
             notified: 0,
         };
         steps.go(&mut requests, &stop).await;
-        // Drop the reflector on another thread, because it may contain all objects of a list.
+        // Drop the reflector on another thread, because it may own all objects of a list.
         drop_off_the_runtime(steps.reflector);
     }
 }
@@ -133,7 +133,7 @@ impl<T: Object + DeserializeOwned> Steps<T> {
             };
             command = self.step(input);
             for _ in 1..BATCH {
-                // Without this call, a source that always has an event ready would block other tasks.
+                // Without this call, a source whose events are always ready would block other tasks.
                 tokio::task::coop::consume_budget().await;
                 if !matches!(command, Command::Read { .. }) || stop.is_cancelled() {
                     break;
@@ -175,8 +175,8 @@ impl<T: Object + DeserializeOwned> Steps<T> {
         step.command
     }
 
-    /// Logs a failure. If the last failure was similar, logs no second warning, because requests for a missing resource
-    /// fail twice a minute.
+    /// Logs a failure. Logs a warning only if the last failure was of another kind, because requests for a missing
+    /// resource fail twice a minute.
     fn log(&self, error: &ReflectorError) {
         let last = self.states.last();
         let is_known = last.and_then(|last| Some(last.cause()?.is_like(error))).unwrap_or_default();
@@ -209,7 +209,7 @@ impl<T: Object + DeserializeOwned> Steps<T> {
         }
     }
 
-    /// Stores the queued changes in batches, and notifies the subscribers after each batch. Yields to other tasks
+    /// Stores the queued changes in batches and notifies the subscribers after each batch. Yields to other tasks
     /// between batches.
     async fn process_queue(&mut self) {
         while !self.fifo.is_empty() {
@@ -225,7 +225,7 @@ impl<T: Object + DeserializeOwned> Steps<T> {
             }
             let began = now();
             let (publisher, place) = (self.publisher.clone(), self.place.clone());
-            // The number of selector changes before the last list in the batch began.
+            // The number of selector changes at the beginning of the last list in the batch.
             let choice = self.choice.load(Ordering::Acquire);
             let is_large = batch.items.iter().any(|item| len(item) > most);
             let is_offloaded = is_large || publisher.decodes_on_write();
@@ -253,7 +253,7 @@ impl<T: Object + DeserializeOwned> Steps<T> {
         }
     }
 
-    /// Reports failures of index functions. Yields to other tasks between the calls, because error handlers are user
+    /// Reports failures of index functions. Yields to other tasks after each call, because error handlers are user
     /// code.
     async fn report(&mut self, unindexed: Vec<IndexFailed>) {
         for error in unindexed {
@@ -303,8 +303,9 @@ async fn resync<T: Object>(publisher: &Publisher<T>) -> std::convert::Infallible
     }
 }
 
-/// Runs `work`. Concurrently starts due resyncs, and checks objects that were never decoded. The informer and its
-/// subscriptions end after `work`, even if `work` panics or the runtime shuts down before the first poll.
+/// Runs `work`. Runs `work`, starts resyncs when they are due, and checks objects that were never decoded. When `work`
+/// has ended, the informer and its subscriptions end, too. This also applies if `work` panics or if the runtime shuts
+/// down before the first poll.
 pub(crate) fn run<T: Object>(
     name: String,
     publisher: Arc<Publisher<T>>,

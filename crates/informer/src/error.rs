@@ -1,4 +1,4 @@
-//! Errors, and failures that an informer reports.
+//! Errors, and the failures that an informer reports.
 
 use std::mem::discriminant;
 
@@ -21,23 +21,23 @@ pub enum NotReached {
     /// The requested revision or the cache's revision is not a number, so the two revisions cannot be compared.
     #[error("the resourceVersion {resource_version:?} is not a number, so it cannot be compared with others")]
     NotComparable {
-        /// The revision that is not a number.
+        /// The revision that cannot be parsed as a number.
         resource_version: String,
     },
-    /// The server's revisions went back during the wait, for example after a restore from a backup. Therefore, the
-    /// requested revision may never arrive, or may identify other changes.
+    /// The server's revisions decreased during the wait, for example after a restore from a backup. Therefore, the
+    /// server may never reach the requested revision, or may use the revision for other changes.
     #[error("the server's revisions went back, so the resourceVersion {resource_version:?} may never arrive")]
     WentBack {
         /// The requested revision.
         resource_version: String,
     },
-    /// The informer has stopped, so its cache no longer changes.
+    /// The informer has stopped, so its cache does not change anymore.
     #[error("the informer has stopped")]
     Stopped,
 }
 
-/// The error after an informer has ended, so that its cache is no longer up to date. The error is returned even if the
-/// cache was synced before.
+/// The error when an informer has ended, because its cache is no longer updated. This error is returned even if the
+/// cache has synced.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the informer {informer:?} has ended: {cause}")]
 pub struct NotSynced {
@@ -45,7 +45,7 @@ pub struct NotSynced {
     pub(crate) cause: StopCause,
 }
 
-/// The error for a change of the selectors of an informer that a factory shares with other callers. The selectors were
+/// The error when a caller changes the selectors of an informer that is shared through a factory. The selectors were
 /// not changed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
@@ -55,7 +55,7 @@ pub struct SelectorsShared {
     pub(crate) informer: String,
 }
 
-/// The error of an index function that failed or panicked on an object.
+/// The error when an index function fails or panics on an object.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{error}")]
 pub struct IndexFailed {
@@ -70,29 +70,31 @@ pub struct IndexFailed {
 #[derive(Clone, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ReflectorError {
-    /// The resource does not exist. Its custom resource definition is missing or was deleted, or the server has not
-    /// loaded the definition yet. The reflector keeps retrying, and the cache keeps its objects.
+    /// The resource does not exist. The custom resource definition is missing or was deleted, or the server has not
+    /// loaded it yet. The reflector keeps retrying, and the cache keeps its objects.
     #[error("the resource does not exist (yet): {0}")]
     NoSuchResource(#[source] ApiError),
     /// A list failed.
     #[error("cannot list: {0}")]
     List(#[source] ApiError),
-    /// A watch could not be opened, or it ended with an error.
+    /// A watch could not be opened or ended with an error.
     #[error("cannot watch: {0}")]
     Watch(#[source] ApiError),
-    /// The server ended a watch immediately after opening it.
+    /// The server ended a watch immediately after the watch was opened.
     #[error("the server ended the watch at once and without any event")]
     VeryShortWatch,
-    /// The watch was silent for so long that the connection counts as dead. The reflector opens another watch.
+    /// The watch received no data for so long that the connection is considered dead. The reflector opens another
+    /// watch.
     #[error("the watch fell silent")]
     SilentWatch,
-    /// The server accepted a streaming list but did not finish it. The reflector sends a paged list instead.
+    /// The server accepted a streaming list but did not complete it. The reflector sends a paged list instead.
     #[error("the server did not finish a streaming list")]
     StreamingListUnfinished,
-    /// The server returned an older state than before. The server may only lag behind, so the reflector first requests
-    /// the newest state. If the server returns older states at least three times over a minute, the reflector assumes a
-    /// restore from a backup. The cache then switches to the older state. Before its first list, however, the reflector
-    /// waits until the server reaches [`not_older_than`](crate::ReflectorConfig::not_older_than).
+    /// The server returned an older state than in a previous response. The server may only be out of date, so the
+    /// reflector first requests the newest state. If the server returns older states at least three times over a
+    /// minute, the reflector assumes that the server was restored from a backup. In this case, the cache changes to the
+    /// older state. Before its first list, however, the reflector waits for the server to reach
+    /// [`not_older_than`](crate::ReflectorConfig::not_older_than).
     #[error(
         "the server returned its state at the resourceVersion {returned}, but it had returned {known} before: it lags, or it was restored from a backup (the older state is accepted after a minute)"
     )]
@@ -102,9 +104,9 @@ pub enum ReflectorError {
         /// The minimum resourceVersion that the reflector accepts.
         known: String,
     },
-    /// An index function failed or panicked on an object. The object is in the cache, but lookups in the failed index
-    /// do not find the object. Lookups by key and in other indices still find it. The informer continues, so
-    /// [`InformerState`](crate::InformerState) does not show this error.
+    /// An index function failed or panicked on an object. The object is in the cache, but the failed index does not
+    /// contain it. Lookups by key and lookups in other indices return the object. The informer is not interrupted, so
+    /// [`InformerState`](crate::InformerState) does not contain this error.
     #[error("cannot index {}: {_0}", _0.key)]
     IndexFailed(#[source] IndexFailed),
 }
@@ -118,7 +120,7 @@ impl ReflectorError {
         if error.is_not_found() { Self::NoSuchResource(error) } else { Self::Watch(error) }
     }
 
-    /// Returns the error of the failed request. Returns `None` if the failure is not a failed request.
+    /// Returns the error of the failed request. Returns `None` if the failure was not caused by a failed request.
     pub fn cause(&self) -> Option<&ApiError> {
         match self {
             Self::NoSuchResource(cause) | Self::List(cause) | Self::Watch(cause) => Some(cause),
@@ -130,7 +132,7 @@ impl ReflectorError {
         }
     }
 
-    /// Returns `true` if `self` and `other` are the same kind of failure. Details such as messages may differ.
+    /// Returns `true` if both failures are of the same kind. Details such as messages are ignored.
     pub(crate) fn is_like(&self, other: &Self) -> bool {
         let kind = |error: &Self| {
             let cause = error.cause();

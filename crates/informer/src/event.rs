@@ -8,15 +8,15 @@ use pintle_meta::{Object, ObjectKey};
 use crate::event_object::EventObject;
 use crate::writer::{LastWrite, Writer};
 
-/// A change of an object, delivered to a subscriber after the cache has changed.
+/// A change of an object. Subscribers receive the event after the cache has changed.
 ///
-/// The events of one key arrive in order. The old state in each event is the new state of the previous event for the
-/// same key. A slow subscriber receives only the newest state, so intermediate states may be skipped. If an object was
-/// added and deleted before the subscriber received an event for it, the subscriber receives no event for the object.
+/// Events for the same key arrive in order. The old state of an event is the new state of the previous event for the
+/// same key. A slow subscriber may miss intermediate states, but always receives the newest state. If an object is
+/// added and deleted before the subscriber receives an event for it, the subscriber receives no events for this object.
 ///
-/// The objects of updates and deletions are decoded when a subscriber [reads](EventObject) them, once for all
-/// subscribers. A subscription decodes an added object before it delivers the event, unless the object was decoded
-/// before. So no event contains an object that cannot be read.
+/// The objects in updates and deletions are decoded when a subscriber first [reads](EventObject) them. All subscribers
+/// share the decoded object. A subscription decodes an added object before it delivers the event, unless the object is
+/// already decoded. Therefore, no event contains an object that cannot be read.
 ///
 /// # Examples
 ///
@@ -53,8 +53,8 @@ pub enum ResourceEvent<T> {
     Added {
         /// The added object.
         object: EventObject<T>,
-        /// Whether the object is part of the subscriber's initial state. The initial state is the first list, or the
-        /// content of the cache if the subscription began later.
+        /// Whether the object belongs to the subscriber's initial state. The initial state is the first list, or the
+        /// content of the cache if the subscription starts later.
         is_initial: bool,
     },
     /// An object changed. A resync sends each object as an update whose `old` and `new` states are equal.

@@ -37,8 +37,8 @@ impl<T: Object> Store<ObjectKey, Arc<T>> for Cache<T> {
         Ok(())
     }
 
-    /// Applies all writes in one atomic step if their keys are distinct. If a key repeats, a new atomic step begins
-    /// with its write.
+    /// Applies the writes in order. Consecutive writes with distinct keys form one atomic step, and a repeated key
+    /// starts a new step.
     fn transaction(&mut self, writes: Vec<Transaction<Arc<T>>>) -> Result<(), TransactionError> {
         let total = writes.len();
         let (mut successful, mut causes) = (Vec::with_capacity(total), Vec::new());
@@ -101,7 +101,7 @@ impl<T: Object> Indexer<ObjectKey, Arc<T>> for Cache<T> {
     }
 }
 
-/// Lets a [`DeltaFifo`](pintle_delta_fifo::DeltaFifo) use the cached objects as its known objects.
+/// Allows a [`DeltaFifo`](pintle_delta_fifo::DeltaFifo) to use the cached objects as known objects.
 impl<T: Object> KeyLister<ObjectKey> for Cache<T> {
     fn list_keys(&self) -> Vec<ObjectKey> {
         self.list_keys()

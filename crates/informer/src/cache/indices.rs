@@ -1,4 +1,4 @@
-//! Adding and updating a cache's indices.
+//! Adds and updates the indices of a cache.
 
 use std::cell::Cell;
 use std::sync::atomic::Ordering;
@@ -15,12 +15,12 @@ use crate::stored::Stored;
 use crate::undecodable::Undecodable;
 
 thread_local! {
-    /// The address of the cache whose index function this thread is calling, or 0 if the thread calls no index
-    /// function.
+    /// The address of the cache whose index function is running on this thread, or 0 if no index function is running.
     static INDEXED: Cell<usize> = const { Cell::new(0) };
 }
 
-/// Runs `call`. During the call, the thread counts as calling an index function of the cache at `address`.
+/// Runs `call`. Records that an index function of the cache at `address` is running on this thread, until `call`
+/// returns.
 fn indexing<R>(address: usize, call: impl FnOnce() -> R) -> R {
     struct Restore(usize);
     impl Drop for Restore {
@@ -33,21 +33,21 @@ fn indexing<R>(address: usize, call: impl FnOnce() -> R) -> R {
 }
 
 impl<T: Object> Cache<T> {
-    /// Adds an index over the values that `function` returns for each object. The new index also contains the objects
+    /// Adds an index that contains the values that `function` returns for each object. The index also contains objects
     /// that are already stored. Other threads can read and write the cache during the call.
     ///
-    /// `function` returns a `Vec<String>`, an `Option<String>`, or a `Result` of either. The values must depend only on
+    /// `function` returns a `Vec<String>`, an `Option<String>`, or a `Result` of either. The values may depend only on
     /// the object. The cache holds no lock while it calls `function`.
     ///
-    /// An informer's cache drops `function` when the informer ends. Any other cache drops `function` when the cache
-    /// itself is dropped. If `function` captures a handle to the informer, the informer keeps running. A captured
-    /// [`Lister`](crate::Lister) keeps the informer running only until `function` uses the lister for the first time.
+    /// When an informer ends, its cache drops `function`. A cache without an informer drops `function` when the cache
+    /// is dropped. If `function` captures a handle to the informer, this handle keeps the informer running. A captured
+    /// [`Lister`](crate::Lister) stops keeping the informer running when `function` first uses the lister.
     ///
     /// # Errors
     ///
-    /// Returns [`AddIndexError::Exists`] if the name is in use. Returns [`AddIndexError::Failed`] if `function` fails
-    /// or panics on a stored object, or on an object that is stored during the call. After an error, the cache has no
-    /// new index, and its objects are unchanged.
+    /// Returns [`AddIndexError::Exists`] if an index with this name exists. Returns [`AddIndexError::Failed`] if
+    /// `function` fails or panics on an object that is stored before or during the call. If an error is returned, no
+    /// index is added, and the objects in the cache are unchanged.
     pub fn add_index<V: IndexValues>(
         &self,
         name: impl Into<String>,
@@ -56,8 +56,8 @@ impl<T: Object> Cache<T> {
         self.add(name.into(), Function::OfObject(Arc::new(move |object: &T| function(object).into_values())))
     }
 
-    /// Adds an index like [`add_index`](Self::add_index). `function` receives only each object's metadata, so the cache
-    /// decodes no objects to compute the index.
+    /// Adds an index like [`add_index`](Self::add_index). `function` receives only the metadata of an object, so the
+    /// cache decodes no objects to compute the index.
     ///
     /// # Errors
     ///
@@ -82,8 +82,8 @@ impl<T: Object> Cache<T> {
     }
 
     fn add(&self, name: String, function: Function<T>) -> Result<(), AddIndexError> {
-        // From here on, writes also compute the values of the new index. The code below adds the values of existing
-        // objects.
+        // Once the new index is in `indices`, writes also compute the values of the new index. The code below then adds
+        // the values of existing objects.
         let writer = self.store.writer();
         let mut indices = self.indices().to_vec();
         if indices.iter().any(|index| *index.name == *name) {
@@ -111,8 +111,8 @@ impl<T: Object> Cache<T> {
                 self.store.writer().add_values(&key, stamp, number, &values);
             }
         }
-        // Replace the list with a new list. Writers compare the addresses of the lists. A write that was prepared while
-        // the index could still fail is therefore prepared again.
+        // Replace the list of indices. A writer compares the list's address and repeats its preparation if the address
+        // has changed. Therefore, no write is committed that was prepared while the index could still fail.
         let mut writer = self.store.writer();
         let mut indices = self.indices().to_vec();
         let failure = index.failure().cloned();
@@ -158,8 +158,8 @@ impl<T: Object> Cache<T> {
         self.indices.read().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Prepares a write without locks, and commits the write under the writer lock. If the indices have changed in the
-    /// meantime, prepares the write again.
+    /// Prepares a write without locks, and commits the write while holding the writer lock. If the indices have changed
+    /// since the preparation, prepares the write again.
     pub(super) fn commit<P, R>(
         &self,
         prepare: impl Fn(&[Index<T>]) -> P,
@@ -169,11 +169,10 @@ impl<T: Object> Cache<T> {
             let indices = self.indices();
             let prepared = prepare(&indices);
             let mut noting = self.noting();
-            // Closing the cache only removes index functions, so the prepared values stay valid when the cache is
-            // closed.
+            // Closing the cache only removes index functions, so values that were already prepared remain valid.
             if self.is_closed.load(Ordering::Acquire) || Arc::ptr_eq(&indices, &self.lock_indices()) {
                 let committed = commit(&mut noting.writer, prepared);
-                // `committed` contains the replaced objects. The caller drops these objects after the lock is released.
+                // `committed` contains the replaced objects. The caller drops these objects after releasing the lock.
                 drop(noting);
                 return committed;
             }
@@ -181,8 +180,8 @@ impl<T: Object> Cache<T> {
     }
 
     /// Computes an object's index values. If an index function fails, an informer's cache stores the object without
-    /// values in that index, because the failure must not affect other users of the informer. A cache without an
-    /// informer rejects the object.
+    /// values in the failed index. In this way, the failure does not affect other users of the informer. A cache
+    /// without an informer rejects the object.
     pub(super) fn put(
         &self,
         indices: &[Index<T>],
@@ -199,8 +198,8 @@ impl<T: Object> Cache<T> {
         Ok(Indexed { write: Write { key: key.clone(), value: Some(object.clone()), values }, unindexed })
     }
 
-    /// Replaces the indices, and returns the previous indices. The caller must own the writer lock, and release the
-    /// lock before dropping the result.
+    /// Replaces the indices and returns the previous ones. The caller must hold the writer lock, and must release it
+    /// before dropping the result.
     #[must_use = "the caller must drop it without locks"]
     fn set_indices(&self, indices: Vec<Index<T>>) -> Arc<Vec<Index<T>>> {
         std::mem::replace(&mut *self.indices.write().unwrap_or_else(PoisonError::into_inner), Arc::new(indices))

@@ -1,15 +1,16 @@
-//! Wakes tasks that wait for a revision.
+//! Wakes tasks that are waiting for a revision.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use tokio::sync::Notify;
 use tokio::sync::futures::Notified;
 
-/// Notifies waiting tasks when the cache's revision changes, or when the revision can no longer change.
+/// Notifies waiting tasks when the cache's revision changes, or when the revision will not change anymore.
 ///
-/// If no task is waiting, a write costs only one atomic load. No wake-up is lost: a waiting task increments `waiting`
-/// *before* it reads the store, and a writer reads `waiting` *after* its commit. In between, both take the same lock of
-/// the store. So either the task reads the commit, or the writer finds the task in `waiting`.
+/// A write performs only one additional atomic load if no task is waiting. No wake-up is lost. A waiting task
+/// increments `waiting` *before* it reads the store, and a writer reads `waiting` *after* it has committed. Between
+/// these two steps, the task and the writer lock the same lock of the store. Therefore, the task reads the committed
+/// state, or the writer sees the incremented `waiting`.
 #[derive(Default)]
 pub(super) struct Moved {
     notify: Notify,
@@ -26,7 +27,7 @@ impl Moved {
         }
     }
 
-    /// Wakes the waiting tasks, even if nothing was committed.
+    /// Wakes the waiting tasks even if nothing was committed.
     pub(super) fn announce_end(&self) {
         self.notify.notify_waiters();
     }

@@ -1,4 +1,4 @@
-//! Tracks for which commits the undecodable objects have been recorded.
+//! Tracks the last commit whose undecodable objects have been recorded.
 
 use std::sync::PoisonError;
 
@@ -10,12 +10,12 @@ use crate::stored::Stored;
 use crate::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use crate::sync::{Condvar, Mutex};
 
-/// The stamp (number) of the last commit for which the undecodable objects are recorded. A writer records these objects
-/// right after the commit becomes visible.
+/// The stamp (number) of the last commit whose undecodable objects have been recorded. A writer records the undecodable
+/// objects of a commit immediately after the commit becomes visible.
 ///
-/// If no reader is waiting, a write takes no lock. No wake-up is lost: a reader increments `waiting` *before* it reads
-/// `stamp`, and a writer reads `waiting` *after* it has changed `stamp`. So either the reader finds the new stamp, or
-/// the writer finds the reader in `waiting`.
+/// A write takes no lock if no reader is waiting. No wake-up is lost. A reader increments `waiting` *before* it reads
+/// `stamp`, and a writer reads `waiting` *after* it has changed `stamp`. Therefore, the reader sees the new stamp, or
+/// the writer sees the incremented `waiting`.
 #[derive(Default)]
 pub(super) struct Noted {
     stamp: AtomicU64,
@@ -24,8 +24,9 @@ pub(super) struct Noted {
     moved: Condvar,
 }
 
-/// A guard of the store's writer lock. Dropping the guard, even during a panic, marks the commits under the lock as
-/// recorded. Afterwards, the store drops superseded versions, which may take as long as the commits.
+/// A guard for the writer lock of the store. When the guard is dropped, even during a panic, the undecodable objects of
+/// its commits are marked as recorded. After that, the store drops superseded versions, which can take as long as the
+/// commits themselves.
 pub(super) struct Noting<'a, T: Object> {
     noted: &'a Noted,
     pub(super) writer: Writer<'a, Stored<T>>,
@@ -54,12 +55,12 @@ impl Noted {
 }
 
 impl<T: Object> Cache<T> {
-    /// Takes the writer lock. Before the caller drops the guard, it must record the undecodable objects of its commits.
+    /// Takes the writer lock. The caller must record the undecodable objects of its commits before it drops the guard.
     pub(super) fn noting(&self) -> Noting<'_, T> {
         Noting { noted: &self.noted, writer: self.store.writer() }
     }
 
-    /// Waits until the undecodable objects of the last visible commit are recorded.
+    /// Waits until the undecodable objects of the last visible commit have been recorded.
     pub(super) fn wait_for_notes(&self) {
         self.noted.wait(self.store.stamp());
     }
@@ -82,7 +83,7 @@ mod tests {
     use super::*;
     use crate::cache::writes::take;
 
-    /// After recording its commit, a writer may still drop superseded versions or start the next commit. A reader must
+    /// A writer that has recorded its commit may still drop superseded versions or start the next commit. Readers must
     /// not wait for this work.
     #[test]
     fn reader_waits_only_for_the_record_of_a_commit() {

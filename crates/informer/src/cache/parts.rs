@@ -1,4 +1,4 @@
-//! The progress of each part of a store. A part is, for example, a watched namespace. Each part has its own list and
+//! Tracks the progress of each part of a store, for example of each watched namespace. Each part has its own list and
 //! watch.
 
 use std::cmp::Ordering;
@@ -12,37 +12,38 @@ use crate::version;
 /// The parts of a store. An informer of several namespaces has one part for each namespace. Other informers have a
 /// single part.
 ///
-/// The store's revision is the lowest revision of its parts. Until all parts have been listed, the store's revision is
-/// empty. Therefore, the store contains all changes of every part up to the store's revision.
+/// The store's revision is the lowest revision of its parts. The store's revision is empty until all parts have been
+/// listed. Therefore, the store contains all changes of every part up to the store's revision.
 #[derive(Default)]
 pub(crate) struct Parts {
     parts: BTreeMap<Place, Part>,
-    /// The number of changes to the [`Namespaces`] when the parts were last set. `None` if the parts were never set.
+    /// The number of namespace changes in the [`Namespaces`] when the parts were last set. `None` if the parts have not
+    /// been set yet.
     choice: Option<u64>,
     has_changed: bool,
-    /// The newest revision that any part has had so far, including removed parts. This revision goes back only if a
-    /// list returns an older revision.
+    /// The newest revision that any part has reached, including removed parts. This revision decreases only if a list
+    /// returns an older revision.
     newest: String,
     demand: Option<Demand>,
 }
 
 pub(crate) struct Demand {
-    /// `None` if the informer does not watch a set of namespaces.
+    /// `None` if the informer was created without a set of namespaces.
     pub(crate) namespaces: Option<Namespaces>,
     pub(crate) selection: Arc<Selection>,
 }
 
 struct Part {
-    /// The revision up to which the source has delivered all changes. Empty before the first list.
+    /// The source has delivered all changes up to this revision. Empty before the first list.
     revision: String,
     reached: String,
-    /// The number of selector changes before the last list began. `None` before the first list.
+    /// The number of selector changes at the beginning of the last list. `None` before the first list.
     listed: Option<u64>,
 }
 
 #[derive(Clone, Copy)]
 pub(crate) enum Progress<'a> {
-    /// The revision of a list. This revision may be lower than the revision of the previous list.
+    /// The revision of a list. The revision of a list may be lower than the revision of the previous list.
     List(&'a str),
     Change(&'a str),
 }
@@ -52,7 +53,7 @@ impl Parts {
         Self { demand: Some(demand), ..Self::default() }
     }
 
-    /// Sets the parts. The caller must delete the objects of removed parts from the store first.
+    /// Sets the parts. The caller must first delete the objects of removed parts from the store.
     pub(crate) fn follow(&mut self, followed: &Followed) {
         let places = followed.places();
         self.choice = Some(followed.choice);
@@ -64,8 +65,8 @@ impl Parts {
         }
     }
 
-    /// Records a list or change that the source of a part has delivered. Returns the revision that the store will have
-    /// after the caller has stored the list or change.
+    /// Records a list or a change that the source of a part has delivered. Returns the revision that the store reaches
+    /// when the caller stores the list or change.
     pub(crate) fn reach(&mut self, place: &Place, revision: Progress<'_>) -> String {
         if let Some(part) = self.parts.get_mut(place) {
             match revision {
@@ -87,7 +88,7 @@ impl Parts {
         if self.parts.len() <= 1 { revision.into() } else { self.least() }
     }
 
-    /// Returns the newest revision that any part has had so far, or an empty string before the first list. A new source
+    /// Returns the newest revision that any part has reached, or an empty string before the first list. A new source
     /// must not start from an older state.
     pub(crate) fn newest(&self) -> &str {
         &self.newest
@@ -99,23 +100,23 @@ impl Parts {
         }
     }
 
-    /// Returns the revision up to which the store contains all changes in `namespace`, or an empty string if the
-    /// namespace has not been listed yet. Returns `None` if no part contains the namespace. Also returns `None` if the
-    /// store has only one part and this part was listed, because the store's revision then applies.
+    /// Returns the revision up to which the store contains all changes in `namespace`. If the namespace has not been
+    /// listed yet, the revision is empty. Returns `None` if no part contains the namespace. If the store has only one
+    /// part and this part has been listed, also returns `None`, because the revision of the store applies.
     pub(super) fn reached(&self, namespace: Option<&str>) -> Option<&str> {
         let part = self.parts.get(&None).or_else(|| self.parts.get(&namespace.map(Arc::from)))?;
         (self.parts.len() > 1 || part.listed.is_none()).then_some(&part.reached)
     }
 
-    /// Returns the oldest revision of any part. The result is empty if there are no parts, or until all parts have been
-    /// listed.
+    /// Returns the oldest revision of any part. Returns an empty revision if a part has not been listed yet, or if
+    /// there are no parts.
     pub(crate) fn least(&self) -> String {
         let is_known = self.versions().all(|version| !version.is_empty());
         let least = if is_known { self.versions().min_by(order) } else { None };
         least.unwrap_or_default().to_owned()
     }
 
-    /// Returns the newest revision of any part. The result is empty until a part has been listed.
+    /// Returns the newest revision of any part. Returns an empty revision if no part has been listed yet.
     fn greatest(&self) -> &str {
         self.versions().filter(|version| !version.is_empty()).max_by(order).unwrap_or_default()
     }
@@ -128,13 +129,13 @@ impl Parts {
         self.parts.get(place).is_some_and(|part| version::is_older(of, &part.revision))
     }
 
-    /// Returns `true` if the part's next list is an initial list, whose objects subscribers receive as initial objects.
+    /// Returns `true` if subscribers receive the objects of the part's next list as initial objects.
     pub(crate) fn is_first(&self, place: &Place) -> bool {
         !self.has_changed && self.parts.get(place).is_some_and(|part| part.listed.is_none())
     }
 
-    /// Records that the store contains a complete list of a part. `choice` is the number of selector changes before the
-    /// list began.
+    /// Records that the store contains a complete list of a part. `choice` is the number of selector changes at the
+    /// beginning of the list.
     pub(crate) fn listed(&mut self, place: &Place, choice: u64) {
         self.stored(place);
         if let Some(part) = self.parts.get_mut(place) {
@@ -146,7 +147,7 @@ impl Parts {
         self.parts.values().all(|part| part.listed.is_some())
     }
 
-    /// Returns `true` if the parts match the requested namespaces, and all parts were listed with the requested
+    /// Returns `true` if the parts match the requested namespaces and all parts have been listed with the requested
     /// selectors.
     pub(super) fn have_all(&self) -> bool {
         let Some(Demand { namespaces, selection }) = &self.demand else { return true };

@@ -10,15 +10,15 @@ use crate::stored::Stored;
 use crate::undecodable::Undecodable;
 
 impl<T: Object> Cache<T> {
-    /// Returns an entry for each object whose newest state is not in the cache, because the state cannot be decoded or
-    /// an index function failed on it. The entries are ordered by key.
+    /// Returns an entry for each object whose newest state is not in the cache. The newest state is missing if it
+    /// cannot be decoded or an index function failed on it. The entries are ordered by key.
     ///
-    /// The result reflects all changes that readers can already see. Therefore, this call may wait until the
-    /// undecodable objects of the last write are recorded. An object that is [decoded when it is
-    /// read](crate::DecodePolicy::OnRead) has no entry before its first read or check.
+    /// The result includes all changes that are visible to readers. Therefore, this call may wait until the undecodable
+    /// objects of the last write have been recorded. An object that is [decoded on read](crate::DecodePolicy::OnRead)
+    /// gets an entry when it is first read or checked.
     pub fn undecodable(&self) -> Vec<Undecodable> {
-        // Read `found` before the recorded entries, so that no object is missed. If a commit replaces an object in
-        // between, that commit records an entry for the object.
+        // Read `found` before the recorded entries to include every object. If a commit replaces an object between the
+        // two reads, the commit records an entry for this object.
         let found = self.found();
         self.wait_for_notes();
         if found.is_empty() {
@@ -41,7 +41,7 @@ impl<T: Object> Cache<T> {
         found.chain(known).min_by(|one, other| one.key.cmp(&other.key))
     }
 
-    /// Returns entries for stored objects that a reader could not decode and that have no entry yet.
+    /// Returns entries for stored objects that a reader failed to decode and that have no entry yet.
     fn found(&self) -> Vec<(ObjectKey, Undecodable)> {
         let found = self.source.as_ref().map(|source| source.found()).unwrap_or_default().into_iter();
         let is_current =
@@ -57,7 +57,7 @@ impl<T: Object> Cache<T> {
             && key().is_some_and(|key| self.lock_undecodable().contains_key(&key))
     }
 
-    /// Returns the newest known resourceVersion of the object with this key. The newest state may be undecodable.
+    /// Returns the newest known resourceVersion of the object with this key, even if the newest state is undecodable.
     pub(crate) fn version_of(&self, key: &ObjectKey) -> Option<String> {
         if self.has_undecodable.load(atomic::Ordering::Relaxed)
             && let Some(entry) = self.lock_undecodable().get(key)
@@ -71,8 +71,7 @@ impl<T: Object> Cache<T> {
         was_replaced(self.store.get(key).as_ref(), entry)
     }
 
-    /// Removes the entries for the keys `mended`, and adds new entries. The objects with the keys `mended` can be
-    /// decoded again.
+    /// Removes the entries for the keys in `mended`, whose objects can be decoded again, and adds `entries`.
     pub(super) fn note<'a>(
         &self,
         mended: impl IntoIterator<Item = &'a ObjectKey>,
@@ -93,7 +92,7 @@ impl<T: Object> Cache<T> {
     }
 }
 
-/// Returns `true` if the undecodable `entry` and `known` are different objects with the same name.
+/// Returns `true` if the undecodable `entry` and `known` have the same name but are different objects.
 pub(crate) fn was_replaced<T: Object>(known: Option<&T>, entry: &Undecodable) -> bool {
     known.is_some_and(|known| !entry.uid.is_empty() && !known.uid().is_empty() && known.uid() != entry.uid)
 }

@@ -12,12 +12,12 @@ use crate::undecodable::Undecodable;
 pub(crate) struct WriteResult<T> {
     pub(crate) before: Option<Stored<T>>,
     pub(super) refused: Option<IndexFailed>,
-    /// The failures of index functions. The object is stored without values in the failed indices.
+    /// The failures of index functions. The object is stored, but has no values in the failed indices.
     pub(crate) unindexed: Vec<IndexFailed>,
 }
 
 pub(crate) struct Replaced<T> {
-    /// The previously cached objects that the list does not contain, ordered by key.
+    /// The previously cached objects that are missing from the list, ordered by key.
     pub(crate) deleted: Vec<(ObjectKey, Stored<T>)>,
     pub(crate) present: Vec<(ObjectKey, Option<Stored<T>>, Stored<T>)>,
     pub(crate) unindexed: Vec<IndexFailed>,
@@ -38,7 +38,8 @@ impl<T> From<Write<Stored<T>>> for Indexed<T> {
 pub(super) struct Refused {
     pub(super) error: IndexFailed,
     pub(super) entry: Undecodable,
-    /// `true` if the stored object has another uid. The server must then have deleted the stored object.
+    /// `true` if the stored object with this key has another uid. In this case, the server must have deleted the stored
+    /// object.
     pub(super) was_replaced: bool,
 }
 
@@ -46,7 +47,7 @@ pub(super) fn take<T>(key: &ObjectKey) -> Write<Stored<T>> {
     Write { key: key.clone(), value: None, values: Vec::new() }
 }
 
-/// Keeps only the last object of each key, in the order in which the keys first occur.
+/// Keeps only the last object of each key. The keys keep the order of their first occurrence.
 pub(crate) fn last_of_each<T: Object>(objects: Vec<Stored<T>>) -> Vec<(ObjectKey, Stored<T>)> {
     let mut places: HashMap<ObjectKey, usize> = HashMap::with_capacity(objects.len());
     let mut last: Vec<(ObjectKey, Stored<T>)> = Vec::with_capacity(objects.len());

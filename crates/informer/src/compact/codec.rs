@@ -1,11 +1,11 @@
-//! A compressor for texts of a few kilobytes that resemble known texts: LZ77 with a dictionary
-//! that is hashed only once.
+//! A compressor for texts of a few kilobytes that resemble known texts. The compressor uses LZ77 with a dictionary that
+//! is hashed only once.
 //!
-//! Two features suit API objects. First, if two objects differ in one field, the field usually has the same length in
-//! both objects. Therefore, the text before and after the field is copied from the same distance, and the second copy
-//! takes one byte. Second, two hexadecimal digits, as in uids and digests, take one byte.
+//! Two features suit API objects. First, the values of a field often have the same length in different objects.
+//! Therefore, the text before and after a changed field is copied from the same distance, and the second copy takes
+//! only one byte. Second, two hexadecimal digits, as in uids and digests, are stored in one byte.
 //!
-//! The compressed form is a sequence of items. An item's first byte determines its type and its length n:
+//! The compressed data is a sequence of items. The first byte of an item determines its type and its length n:
 //!
 //! | first byte | minimum n | the item |
 //! |---|---|---|
@@ -14,8 +14,9 @@
 //! | 80 to 143 | 2 | a copy of n bytes, at the last copy's distance |
 //! | 144 to 255 | 5 | a copy of n bytes; two bytes with the distance follow |
 //!
-//! If a copy is at least as long as the largest n that its first byte can express, a number follows the first byte. The
-//! length of the copy is this number plus that n. The number has seven bits in each byte, the lowest bits first.
+//! The largest n of a copy means that the copy may be longer. In this case, a number follows the first byte, and the
+//! length of the copy is n plus this number. The number is encoded with seven bits per byte, least significant bits
+//! first.
 
 const HEX: u8 = 48;
 const AGAIN: u8 = 80;
@@ -29,10 +30,10 @@ const MIN_COPY: usize = 5;
 /// The maximum distance between a copy and its source.
 const WINDOW: usize = u16::MAX as usize;
 
-/// Maps a hash of [`MIN_COPY`] bytes to the last recorded position of bytes with this hash.
+/// Maps the hash of [`MIN_COPY`] bytes to the last recorded position of bytes with this hash.
 #[derive(Clone)]
 pub(super) struct Places {
-    /// Each entry is a position plus one, or 0 if no position is recorded.
+    /// Each entry is a position plus one, or 0 if there is no recorded position.
     places: Box<[u32]>,
     shift: u32,
 }
@@ -42,7 +43,8 @@ impl Places {
         Self { places: vec![0; 1 << bits].into(), shift: u64::BITS - bits }
     }
 
-    /// Records a position. Returns the previous position with the same hash. The bytes at the two positions may differ.
+    /// Records a position. Returns the previous position with the same hash. The bytes at the new position and at the
+    /// returned position may differ.
     pub(super) fn enter(&mut self, text: &[u8], at: usize) -> Option<usize> {
         let slot = self.slot(text, at)?;
         let before = std::mem::replace(&mut self.places[slot], at as u32 + 1);
@@ -60,17 +62,17 @@ impl Places {
     }
 }
 
-/// Compresses `text` from `begin` on. The first `dictionary` bytes of `text` are a dictionary, whose positions are in
-/// `known`. The compressed data may also copy from the bytes between the dictionary and `begin`.
+/// Compresses `text` from `begin` on. The first `dictionary` bytes of `text` are a dictionary, and `known` contains the
+/// positions in the dictionary. Copies may also refer to the bytes between the dictionary and `begin`.
 pub(super) fn compress(text: &[u8], known: &Places, dictionary: usize, begin: usize) -> Vec<u8> {
     let mut own = Places::new(12);
     (dictionary..begin).for_each(|at| _ = own.enter(text, at));
     let mut out = Vec::with_capacity((text.len() - begin) / 4);
-    // `out` is the compressed form of the text before `done`.
+    // `out` contains the compressed form of the text before `done`.
     let (mut done, mut at, mut distance) = (begin, begin, usize::MAX);
     while at < text.len() {
         let again = at.checked_sub(distance).map_or(0, |from| common(text, from, at));
-        // The bytes between `done` and the copy become a separate item, which costs one more byte.
+        // The bytes between `done` and the copy require a separate item with one additional byte.
         let length = if again >= MIN_AGAIN + usize::from(done < at) {
             put_bytes(&text[done..at], &mut out);
             put_length(AGAIN, COPY - 1, again - MIN_AGAIN, &mut out);
@@ -83,11 +85,12 @@ pub(super) fn compress(text: &[u8], known: &Places, dictionary: usize, begin: us
             out.extend_from_slice(&(distance as u16).to_le_bytes());
             length
         } else {
-            // No copy was found. Search in larger and larger steps, because the remaining data may be incompressible.
+            // No copy was found. Increase the step size of the search, because the remaining data may be
+            // incompressible.
             at += 1 + (at - done) / 32;
             continue;
         };
-        // Recording every third position is enough to find the copied text again.
+        // Recording every third position is enough to find this text again.
         (at..at + length).step_by(3).for_each(|at| _ = own.enter(text, at));
         at += length;
         done = at;
@@ -97,7 +100,7 @@ pub(super) fn compress(text: &[u8], known: &Places, dictionary: usize, begin: us
 }
 
 /// Decompresses `data` to `length` bytes, and appends them to `text`. `text` must end with the bytes that preceded the
-/// data during compression. Returns `None` if `data` is invalid.
+/// text during compression. Returns `None` if `data` is invalid.
 pub(super) fn decompress(mut data: &[u8], length: usize, text: &mut Vec<u8>) -> Option<()> {
     let end = text.len() + length;
     let mut distance = 0;
@@ -128,7 +131,7 @@ pub(super) fn decompress(mut data: &[u8], length: usize, text: &mut Vec<u8>) -> 
                 match fits(length)? {
                     length if length <= distance => text.extend_from_within(from..from + length),
                     _ if distance == 0 => return None,
-                    // The source may include bytes that this copy appends, so copy byte by byte.
+                    // The source of a copy may include bytes that the same copy appends, so copy byte by byte.
                     length => (from..from + length).for_each(|at| text.push(text[at])),
                 }
             }
@@ -142,7 +145,7 @@ fn longest(text: &[u8], at: usize, places: [Option<usize>; 2]) -> Option<(usize,
     in_reach.map(|from| (common(text, from, at), from)).max().filter(|&(length, _)| length >= MIN_COPY)
 }
 
-/// Returns the number of equal bytes after the positions `from` and `at`. `from` is the earlier position.
+/// Returns the number of equal bytes that start at the positions `from` and `at`. `from` is the earlier position.
 fn common(text: &[u8], from: usize, at: usize) -> usize {
     let (earlier, later) = (&text[from..from + text.len() - at], &text[at..]);
     let (words, rest) = later.as_chunks::<8>();
@@ -240,7 +243,7 @@ mod tests {
         places
     }
 
-    /// Checks that decompression restores the text. Returns the compressed size in bytes.
+    /// Checks that decompression restores the original text. Returns the compressed size in bytes.
     #[track_caller]
     fn round_trip(dictionary: &str, head: &str, text: &str) -> usize {
         let all = [dictionary, head, text].concat();
@@ -257,7 +260,7 @@ mod tests {
         let known = r#"{"kind":"Pod","created":"2026-08-05","phase":"Running"}"#;
         assert_eq!(round_trip(known, "", known), 3);
         assert_eq!(round_trip("", known, known), 3);
-        // If only a date differs, the compressed text is a copy, the date's ten bytes, and another copy.
+        // If only a date differs, the compressed text consists of a copy, the ten bytes of the date, and a second copy.
         let other = known.replace("2026-08-05", "1999-12-31");
         assert_eq!(round_trip(known, "", &other), 3 + 1 + 10 + 1);
         assert_eq!(round_trip("", "", &"a".repeat(1000)), 1 + 1 + 1 + 2 + 2);
@@ -301,7 +304,7 @@ mod tests {
             round_trip(&dictionary, &head, &text);
         }
 
-        /// Arbitrary input causes no panic, and the output is at most as long as requested.
+        /// Arbitrary input causes no panic, and the output never exceeds the requested length.
         #[test]
         fn arbitrary_data_is_rejected_or_bounded(before in vec(any::<u8>(), 0..50), data in vec(any::<u8>(), 0..200), length in 0_usize..500) {
             let mut text = before.clone();

@@ -8,8 +8,8 @@ use std::hash::BuildHasher as _;
 
 use crate::sync::Mutex;
 
-/// Metadata that several objects share. The metadata is parsed at its first read. The compressor can also copy from the
-/// JSON of the metadata.
+/// Metadata that several objects share. The metadata is parsed when it is first read. The compressor can also copy text
+/// from the JSON of the metadata.
 pub(super) struct Common {
     text: Box<str>,
     metadata: OnceLock<Box<ObjectMeta>>,
@@ -42,8 +42,7 @@ impl Commons {
         }
         if table.len() == table.capacity() {
             table.retain(|(_, known)| known.strong_count() > 0);
-            // Reserve space for as many new entries as the cleanup has kept, so that larger tables are cleaned up less
-            // often.
+            // After a cleanup, double the capacity, so that larger tables are cleaned up less often.
             let more = table.len();
             table.reserve(more, |(hash, _)| *hash);
         }

@@ -19,26 +19,26 @@ pub(super) struct Dictionary {
     pub(super) recent: Recent,
 }
 
-/// A text that grows only at its end. A compressed object records the length of the text at the time of its
-/// compression. To decompress the object, only the text up to that length is needed.
+/// A text that can only grow at its end. A compressed object stores the length that the text had when the object was
+/// compressed. Decompressing the object requires only the text up to that length.
 #[derive(Clone)]
 struct GrowingText {
     text: Vec<u8>,
     places: Places,
 }
 
-/// The maximum size of a dictionary. A larger dictionary would hardly improve the compression.
+/// The maximum size of a dictionary. A larger dictionary would improve the compression only slightly.
 const MAX_LEN: usize = 32 << 10;
 
 /// The maximum number of bytes that one object adds to a dictionary.
 const MAX_OBJECT_LEN: usize = 8 << 10;
 
-/// The expected compression ratio. An object with a lower ratio is added to the dictionary. For pods, a ratio of 8 adds
-/// about one object of each kind of pod. With a ratio of 7, too few objects would be added.
+/// The expected compression ratio. If an object is compressed with a lower ratio, it is added to the dictionary. With a
+/// ratio of 8, about one pod of each kind is added. A ratio of 7 would add too few objects.
 const RATIO: usize = 8;
 
-/// The dictionaries in use. A type has one dictionary per process, because the `Deserialize` implementation of
-/// `Compact` has no access to the informer.
+/// The dictionaries in use. There is one dictionary per type and process, because the `Deserialize` implementation of
+/// `Compact` cannot access the informer.
 static DICTIONARIES: LazyLock<Mutex<BTreeMap<TypeId, Weak<Dictionary>>>> = LazyLock::new(Mutex::default);
 
 impl Dictionary {
@@ -61,8 +61,8 @@ impl Dictionary {
         self.commons.share(metadata)
     }
 
-    /// Compresses `json`. Returns the compressed object, and the length of the dictionary at this time. The compressed
-    /// object may copy from the text `before`, which is then needed to decompress the object.
+    /// Compresses `json`. Returns the compressed object and the length of the dictionary during the compression. The
+    /// compressed object may refer to the text `before`, which is then required to decompress the object.
     pub(super) fn compress(&self, before: &str, json: &str) -> (Vec<u8>, u32) {
         let learnt = self.learnt.read().clone();
         let known = learnt.text.len();
@@ -89,8 +89,8 @@ impl Dictionary {
         String::from_utf8(text.split_off(begin)).ok()
     }
 
-    /// Appends an object to the dictionary. Does nothing if another thread has changed the dictionary in the meantime,
-    /// because that thread may have added a similar object.
+    /// Appends an object to the dictionary. Does nothing if another thread has changed the dictionary since `learnt`
+    /// was read, because that thread may have added a similar object.
     fn learn(&self, before: &Arc<GrowingText>, json: &str) {
         let mut learnt = GrowingText::clone(before);
         let begin = learnt.text.len();

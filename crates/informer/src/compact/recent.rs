@@ -5,17 +5,17 @@ use std::sync::Arc;
 
 use crate::sync::Mutex;
 
-/// Recently decoded objects. The address of a compressed object determines its slot. A new object replaces the previous
-/// object in its slot.
+/// Recently decoded objects. The address of the compressed object determines the slot of the decoded object. A decoded
+/// object replaces the previous object in its slot.
 #[derive(Default)]
 pub(super) struct Recent(Mutex<Vec<Slot>>);
 
 type Slot = Option<(usize, Decoded)>;
 type Decoded = Arc<dyn Any + Send + Sync>;
 
-/// The number of slots, enough for code that reads one object after the other. With more slots, a decoded object has
-/// often left the CPU caches when it is dropped. With 127 slots, reading one of 100,000 pods took 50 us instead of 37.
-/// The number is prime because allocators return addresses with regular strides.
+/// The number of slots, which is sufficient for code that reads one object after another. With more slots, a decoded
+/// object has often left the CPU caches before it is dropped. With 127 slots, reading one of 100,000 pods took 50 µs
+/// instead of 37 µs. The number is prime, because allocators often return addresses at regular intervals.
 const SLOTS: usize = 17;
 
 impl Recent {
@@ -30,7 +30,7 @@ impl Recent {
         slots.resize_with(SLOTS, || None);
         let before = slots[slot(place)].replace((place, decoded));
         drop(slots);
-        // Drop the values after the lock is released, because dropping the values can run user-defined `Drop` code.
+        // Drop the values after releasing the lock, because this can run user-defined `Drop` code.
         drop(before);
     }
 

@@ -17,8 +17,8 @@ use super::dictionary::Dictionary;
 pub(super) struct Record {
     dictionary: Arc<Dictionary>,
     common: Arc<Common>,
-    /// The name, namespace, uid and resourceVersion, followed by the compressed JSON. All of these share one
-    /// allocation, because allocators round up the size of each allocation.
+    /// The name, namespace, uid and resourceVersion, followed by the compressed JSON. One allocation contains all of
+    /// these fields, because allocators round up the size of each allocation.
     data: Box<[u8]>,
     ends: [u32; 4],
     size: u32,
@@ -26,7 +26,8 @@ pub(super) struct Record {
     learnt: u32,
     generation: i64,
     is_terminating: bool,
-    /// `true` if the object was decoded. Only then can the cache of decoded objects contain it.
+    /// `true` if the object has been decoded. The cache of decoded objects can contain the object only if this field is
+    /// `true`.
     was_decoded: AtomicBool,
     #[expect(clippy::box_collection, reason = "rarely present")]
     annotations: OnceLock<Box<BTreeMap<String, String>>>,
@@ -38,8 +39,8 @@ struct Skim {
     metadata: ObjectMeta,
 }
 
-/// The maximum size of an object, in bytes. With this limit, all positions, including positions in the dictionary, fit
-/// into 32 bits.
+/// The maximum size of an object, in bytes. This limit ensures that all positions, including positions in the
+/// dictionary, fit into 32 bits.
 const MAX_LEN: u32 = 1 << 30;
 
 impl Record {
@@ -78,7 +79,7 @@ impl Record {
         })
     }
 
-    /// Returns the object's JSON, or `None` if the compressor has a bug.
+    /// Returns the JSON of the object, or `None` if the compressor has a bug.
     pub(super) fn json(&self) -> Option<String> {
         let (head, compressed) = self.data.split_at_checked(self.ends[3] as usize)?;
         let before = [self.common.text().as_bytes(), head];
@@ -94,7 +95,7 @@ impl Record {
         self.dictionary.recent.put(self.place(), decoded);
     }
 
-    /// Returns the address of the compressed data. The address is unique among existing objects.
+    /// Returns the address of the compressed data. No two existing objects have the same address.
     fn place(&self) -> usize {
         self.data.as_ptr().addr()
     }
@@ -144,7 +145,7 @@ impl Metadata for Record {
 
     fn annotations(&self) -> &BTreeMap<String, String> {
         self.annotations.get_or_init(|| {
-            // Parsing cannot fail, because the same JSON was already parsed when the object was compressed.
+            // Parsing cannot fail, because the JSON was already parsed when the object was compressed.
             let skim = self.json().and_then(|json| serde_json::from_str::<Skim>(&json).ok());
             skim.map(|skim| skim.metadata.annotations).unwrap_or_default().into()
         })

@@ -1,4 +1,4 @@
-//! Checks that stored objects can be decoded, while the informer is idle.
+//! Checks whether stored objects can be decoded while the informer is idle.
 
 use std::convert::Infallible;
 use std::future::pending;
@@ -12,18 +12,18 @@ use super::offload::off_the_runtime;
 use crate::publisher::Publisher;
 use crate::stored::{Record, Source, Stored};
 
-/// The time without writes to the cache after which an informer counts as idle.
+/// An informer is idle if its cache has not been written for this time.
 const IDLE: Duration = Duration::from_secs(1);
 
-/// How long a check waits for the informer to become idle. After this time, the check runs between writes, and uses at
-/// most a tenth of the time.
+/// The maximum time for which a check waits until the informer is idle. After this time, the check runs between writes
+/// and uses at most 10 % of the time.
 const PATIENCE: Duration = Duration::from_secs(30);
 
 /// The number of objects in one batch. Checking a batch takes a few milliseconds.
 const BATCH: usize = 64;
 
 /// Finds stored objects that cannot be decoded, and restores their last decodable states. Also handles undecodable
-/// objects that readers have found.
+/// objects that readers have detected.
 pub(super) async fn check<T: Object>(publisher: &Arc<Publisher<T>>) -> Infallible {
     let Some(source) = publisher.cache.source() else { return pending().await };
     loop {
@@ -81,7 +81,7 @@ async fn check_all<T: Object>(publisher: &Arc<Publisher<T>>, source: &Arc<Source
 }
 
 async fn mend<T: Object>(publisher: &Arc<Publisher<T>>, source: &Arc<Source<T>>) {
-    // `source` keeps the list of found objects until `forget_found` is called. Only this task calls `forget_found`.
+    // `source` keeps the list of detected objects until `forget_found` is called. Only this task calls `forget_found`.
     let found = source.found();
     let count = found.len();
     if count > 0 {

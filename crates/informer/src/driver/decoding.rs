@@ -1,4 +1,4 @@
-//! Decodes raw objects in batches on threads outside the runtime, in order.
+//! Decodes raw objects in order, in batches on threads outside the async runtime.
 
 use std::collections::VecDeque;
 use std::future::Future;
@@ -13,13 +13,13 @@ use tokio::task::coop::poll_proceed;
 
 use super::offload::off_the_runtime;
 
-/// Turns a stream of raw items into a stream of decoded items.
+/// Converts a stream of raw items into a stream of decoded items.
 ///
-/// Ready items are collected in batches. Several batches can be decoded at the same time on threads outside the
-/// runtime. Items keep their order. A few small items, such as the events of a quiet watch, are decoded on the current
-/// thread, because offloading them would be slower.
+/// Items that are ready are collected into batches. Several batches can be decoded at the same time on threads outside
+/// the async runtime. Items keep their order. Small numbers of small items, such as the events of a quiet watch, are
+/// decoded on the current thread, because offloading them would be slower.
 pub(super) struct Decoding<S, I, O> {
-    /// `None` after the source has ended.
+    /// `None` if the source has ended.
     source: Option<S>,
     decode: Arc<Decode<I, O>>,
     gathered: Vec<Result<I, ApiError>>,
@@ -30,27 +30,27 @@ pub(super) struct Decoding<S, I, O> {
 
 pub(super) type Decode<I, O> = dyn Fn(I) -> Result<O, ApiError> + Send + Sync;
 
-/// The approximate size of a batch, in bytes. Decoding a batch takes a few milliseconds, so offloading adds little
-/// overhead.
+/// The approximate size of a batch, in bytes. Decoding a batch takes a few milliseconds, so the overhead of offloading
+/// is small.
 const BATCH_BYTES: usize = 256 << 10;
 
-/// The maximum number of items in a batch, for sources that always have an item ready.
+/// The maximum number of items in a batch, for sources whose items are always ready.
 const BATCH_ITEMS: usize = 200;
 
-/// The maximum number of bytes that are decoded on the current thread. The limit is small enough not to delay other
-/// tasks on a current-thread runtime.
+/// The maximum number of bytes that are decoded on the current thread. This limit is small, so that decoding does not
+/// delay other tasks on a current-thread runtime.
 const INLINE_BYTES: usize = 32 << 10;
 
 /// The maximum number of items that are decoded on the current thread. Decoding an item may call a transform, which is
 /// user code and may be slow.
 const INLINE_ITEMS: usize = 16;
 
-/// The maximum number of batches that are decoded at the same time. This limit bounds the memory if the source is
-/// faster than the decoder.
+/// The maximum number of batches that can be decoded at the same time. This limit bounds the memory use if the source
+/// is faster than the decoder.
 const MAX_BATCHES: usize = 4;
 
-/// The number of received bytes that cost one unit of tokio's cooperative budget. A task has 128 units in each poll, so
-/// a driver reads at most half a megabyte in one poll, which takes less than a millisecond.
+/// The number of received bytes that consume one unit of tokio's cooperative budget. A task has a budget of 128 units
+/// per poll, so a driver reads at most half a megabyte per poll. This takes less than a millisecond.
 const BYTES_PER_UNIT: usize = 4 << 10;
 
 pub(super) trait RawSize {
@@ -99,23 +99,23 @@ where
             match decoded {
                 Ok(decoded) => self.ready.extend(decoded),
                 Err(error) if error.is_panic() => std::panic::resume_unwind(error.into_panic()),
-                // The runtime is shutting down. The runtime has cancelled the decoding task, and will also drop the
+                // The runtime is shutting down. The runtime has cancelled the decoding task and will also drop the
                 // current task.
                 Err(_) => return Poll::Pending,
             }
         }
     }
 
-    /// Returns `true` if no batch is being decoded. Only the source can then make progress.
+    /// Returns `true` if no batch is being decoded. In this case, only the source can make progress.
     pub(super) fn waits_for_its_source(&self) -> bool {
         self.under_way.is_empty()
     }
 
-    /// Collects the items that the source has ready. Returns `true` if the collected items fill a batch.
+    /// Collects the items that are ready in the source. Returns `true` if the batch is full.
     fn gather(&mut self, context: &mut Context<'_>) -> bool {
         while self.gathered_bytes < BATCH_BYTES && self.gathered.len() < BATCH_ITEMS {
             let Some(source) = &mut self.source else { return false };
-            // Without this call, one poll would read up to four batches from a source that always has an item ready.
+            // Without this call, a source whose items are always ready would fill up to four batches in one poll.
             let Poll::Ready(coop) = poll_proceed(context) else { return false };
             match Pin::new(source).poll_next(context) {
                 Poll::Pending => return false,
@@ -136,8 +136,8 @@ where
         true
     }
 
-    /// Returns `true` if the collected items are few enough to decode on the current thread, and no earlier batch is
-    /// being decoded.
+    /// Returns `true` if no earlier batch is being decoded and the collected items are few enough to decode on the
+    /// current thread.
     fn fits_inline(&self) -> bool {
         let is_little = self.gathered_bytes <= INLINE_BYTES && self.gathered.len() <= INLINE_ITEMS;
         self.under_way.is_empty() && !self.gathered.is_empty() && is_little
@@ -145,7 +145,7 @@ where
 
     fn hand_over(&mut self) {
         let (decode, batch) = (self.decode.clone(), self.take_gathered());
-        // Spawn a task, so that the batch is decoded while this stream waits for another batch.
+        // Spawn a task to decode the batch while this stream waits for the next batch.
         self.under_way.push_back(tokio::spawn(off_the_runtime(move || decode_all(&*decode, batch))));
     }
 
@@ -156,13 +156,13 @@ where
 }
 
 impl<S, I, O> Drop for Decoding<S, I, O> {
-    /// Cancels the batches whose decoding has not started.
+    /// Cancels the batches that are not being decoded yet.
     fn drop(&mut self) {
         self.under_way.iter().for_each(JoinHandle::abort);
     }
 }
 
-/// Consumes `units` units of the task's cooperative budget. If fewer units remain, consumes all of them.
+/// Consumes `units` units of the task's cooperative budget. If fewer units remain, consumes the remaining units.
 fn consume(units: usize, context: &mut Context<'_>) {
     for _ in 0..units {
         match poll_proceed(context) {

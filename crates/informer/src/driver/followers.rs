@@ -20,8 +20,8 @@ use crate::states::Whole;
 /// The drivers of an informer of several namespaces. Each driver runs in its own task.
 pub(crate) struct Followers<T: Object, L> {
     followed: watch::Receiver<Followed>,
-    /// Creates a driver for one namespace or for all namespaces. The string argument is the newest revision that any
-    /// other driver has received.
+    /// Creates a driver for a single namespace or for all namespaces. The string argument is the newest revision that
+    /// another driver has received.
     driver: Box<MakeDriver<T, L>>,
     publisher: Arc<Publisher<T>>,
     whole: Arc<Whole>,
@@ -49,7 +49,7 @@ impl<T: Object + DeserializeOwned, L: ListWatch<Object = T>> Followers<T, L> {
             tokio::select! {
                 biased;
                 () = stop.cancelled() => break,
-                // An error means that the last handle to the set was dropped, so the set can no longer change.
+                // An error means that the set cannot change anymore, because its last handle was dropped.
                 changed = self.followed.changed() => if changed.is_err() { stop.cancelled().await; },
                 Some(ended) = self.tasks.join_next() => self.ended(ended).await,
             }
@@ -59,8 +59,8 @@ impl<T: Object + DeserializeOwned, L: ListWatch<Object = T>> Followers<T, L> {
         }
     }
 
-    /// Switches to other namespaces. Ends the drivers of removed namespaces first, so that these drivers write nothing
-    /// after the objects of their namespaces are deleted.
+    /// Switches to other namespaces. First end the drivers of removed namespaces, so that they write nothing after the
+    /// objects of their namespaces are deleted.
     async fn switch_to(&mut self, followed: Followed, stop: &CancellationToken) {
         let places = followed.places();
         let is_gone = |place: &Place| !places.contains(place);
@@ -75,13 +75,13 @@ impl<T: Object + DeserializeOwned, L: ListWatch<Object = T>> Followers<T, L> {
             drop(turn);
         })
         .await;
-        // Change the state only after the objects of removed namespaces were deleted. From here on, the informer's
-        // state depends only on the remaining namespaces.
+        // Change the state after the objects of removed namespaces are deleted. From now on, only the remaining
+        // namespaces determine the informer's state.
         self.whole.follow(&places);
         for place in places {
             if !self.running.contains_key(&place) {
-                // A new driver needs the newest revision of all namespaces. The cache's own revision is the lowest
-                // revision.
+                // A new driver needs the newest revision that any namespace has reached. The cache's revision is the
+                // lowest of these revisions.
                 let known_elsewhere = self.publisher.cache.parts().newest().to_owned();
                 let driver = (self.driver)(&place, known_elsewhere);
                 let stop = stop.child_token();
@@ -98,7 +98,7 @@ impl<T: Object + DeserializeOwned, L: ListWatch<Object = T>> Followers<T, L> {
         match ended {
             Ok(place) => _ = self.running.remove(&place),
             Err(error) if error.is_panic() => resume_unwind(error.into_panic()),
-            // The runtime is shutting down. The runtime has dropped the driver's task, and will also drop the current
+            // The runtime is shutting down. The runtime has dropped the driver's task and will also drop the current
             // task.
             Err(_) => pending().await,
         }

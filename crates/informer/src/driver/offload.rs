@@ -1,15 +1,15 @@
-//! Runs long functions on threads that are not workers of the async runtime.
+//! Runs long functions outside the worker threads of the async runtime.
 //!
-//! A function is first sent to tokio's blocking threads. Other code may occupy these threads indefinitely, so a
-//! function that does not start within [`PATIENCE`] gets a new thread.
+//! A function is first sent to tokio's blocking thread pool. Other code can occupy the pool indefinitely. Therefore, a
+//! function that does not start within [`PATIENCE`] runs on a new thread.
 //!
-//! All informers on a runtime share one limit: at most one function per processor, and at least two, run at the same
-//! time. A function that has waited for [`LONGEST_WAIT`] starts in spite of the limit. Otherwise, user code that waits
-//! for another offloaded function could deadlock.
+//! All informers of a runtime share one limit: the number of functions that run at the same time is at most the number
+//! of processors, and at least two. A function that has waited for [`LONGEST_WAIT`] starts even if the limit is
+//! reached. Otherwise, user code that waits for another offloaded function could cause a deadlock.
 //!
-//! Each runtime has its own limit because of paused clocks. A paused clock does not advance while blocking threads of
-//! its runtime run a function. With a shared limit, a task could wait for another runtime's permit. The paused clock
-//! would then advance, and timers would fire too early.
+//! Each runtime has its own limit, because the runtime's clock may be paused. A paused clock does not advance while the
+//! runtime's blocking threads are busy. If runtimes shared a limit, a task could wait for a permit of another runtime.
+//! The paused clock would advance during this wait, and timers would fire too early.
 
 use std::any::Any;
 use std::future::pending;
@@ -24,20 +24,20 @@ use tokio::sync::{Notify, oneshot};
 use tokio::task::spawn_blocking;
 use tokio::time::{sleep, timeout};
 
-/// How long a function waits for one of tokio's blocking threads before a new thread is started.
+/// The time that a function waits for a thread of tokio's blocking pool before a new thread is started.
 const PATIENCE: Duration = Duration::from_millis(100);
 
-/// How long a function waits for a permit before it starts without one.
+/// The time that a function waits for a permit before it starts without a permit.
 const LONGEST_WAIT: Duration = Duration::from_secs(1);
 
-/// Runs `work` on another thread and waits for its result. A panic of `work` is resumed in the caller. If the future is
-/// dropped before `work` has started, `work` never runs.
+/// Runs `work` on another thread and waits for the result. If `work` panics, the caller resumes the panic. If the
+/// future is dropped before `work` starts, `work` never runs.
 pub(super) async fn off_the_runtime<R: Send + 'static>(work: impl FnOnce() -> R + Send + 'static) -> R {
     let done = offload(Box::new(move || Box::new(work()))).await;
     *done.downcast().expect("the type of the result")
 }
 
-/// Drops a value that may be large on another thread, without waiting.
+/// Drops a value on another thread without waiting, because dropping a large value takes long.
 pub(super) fn drop_off_the_runtime(much: impl Send + 'static) {
     match Handle::try_current() {
         Ok(runtime) => {
@@ -53,15 +53,15 @@ pub(super) fn drop_off_the_runtime(much: impl Send + 'static) {
 
 type Work = Box<dyn FnOnce() -> Box<dyn Any + Send> + Send>;
 
-/// Does what [`off_the_runtime`] does. The parameter has a fixed type, so that a program contains this function once, and
-/// not once for each type of objects.
+/// Does what [`off_the_runtime`] does. The parameter type is not generic, so that a program contains only one copy of
+/// this function.
 async fn offload(work: Work) -> Box<dyn Any + Send> {
     let permit = Permit::wait().await;
     let (answer, mut answered) = oneshot::channel();
     let queued = Queued::new(move || {
         let done = catch_unwind(AssertUnwindSafe(work));
         drop(permit);
-        // An error means that the caller has already dropped the future.
+        // An error means that the caller has dropped the future.
         let _ = answer.send(done);
     });
     let job = queued.0.clone();
@@ -77,7 +77,7 @@ async fn offload(work: Work) -> Box<dyn Any + Send> {
             let job = queued.0.clone();
             let thread = thread::Builder::new().name("informer-work".into()).spawn(move || run(&job));
             if thread.is_err() {
-                // The operating system cannot start a thread, so run the function here.
+                // The operating system cannot start a new thread, so run the function on the current thread.
                 run(&queued.0);
             }
             answered.await
@@ -86,7 +86,7 @@ async fn offload(work: Work) -> Box<dyn Any + Send> {
     match done {
         Ok(Ok(done)) => done,
         Ok(Err(panic)) => resume_unwind(panic),
-        // The runtime is shutting down. The runtime has dropped the offloaded function, and will also drop the current
+        // The runtime is shutting down. The runtime has dropped the offloaded function and will also drop the current
         // task.
         Err(_) => pending().await,
     }
@@ -94,7 +94,8 @@ async fn offload(work: Work) -> Box<dyn Any + Send> {
 
 type Job = Arc<Mutex<Option<Box<dyn FnOnce() + Send>>>>;
 
-/// A function that runs once, on the first free thread. Dropping the `Queued` cancels a function that has not started.
+/// A function that runs once, on the first thread that is available. Dropping the `Queued` cancels the function if it
+/// has not started.
 struct Queued(Job);
 
 impl Queued {
@@ -144,7 +145,7 @@ impl Limit {
 struct Permit(Arc<Limit>);
 
 impl Permit {
-    /// Waits for a permit. Returns `None` after [`LONGEST_WAIT`]. Waiting tasks form no queue, so a task that is never
+    /// Waits for a permit. Returns `None` after [`LONGEST_WAIT`]. Waiting tasks are not queued, so a task that is never
     /// polled again does not block other tasks.
     async fn wait() -> Option<Self> {
         let limit = Limit::current();
@@ -162,7 +163,7 @@ impl Permit {
 
     fn try_take(limit: &Arc<Limit>) -> Option<Self> {
         let next = |taken: usize| (taken < permits()).then(|| taken + 1);
-        // Create the `Permit` only on success, because dropping a `Permit` decreases `taken`.
+        // Create the `Permit` only if the counter was incremented, because dropping a `Permit` decrements `taken`.
         limit.taken.fetch_update(Ordering::AcqRel, Ordering::Acquire, next).is_ok().then(|| Self(limit.clone()))
     }
 }
@@ -213,7 +214,7 @@ mod tests {
         assert_eq!(off_the_runtime(|| 7).await, 7);
     }
 
-    /// If all runtimes shared one limit, the paused clock would advance while its runtime waits for another runtime.
+    /// With a limit for all runtimes, the paused clock would advance while its runtime waits for another runtime.
     #[tokio::test(start_paused = true)]
     async fn full_limit_of_another_runtime_costs_no_time() {
         let (release, released) = std::sync::mpsc::channel::<()>();

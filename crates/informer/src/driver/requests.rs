@@ -21,14 +21,14 @@ use crate::reflector::{Command, Input};
 use crate::states::States;
 use crate::stored::Stored;
 
-/// Executes a driver's requests. Owns the open watch, and the permit of the list in progress.
+/// Executes a driver's requests. The open watch, and the permit of the list that is in progress.
 pub(super) struct Requests<T, L: ListWatch> {
     list_watch: L,
     request: Arc<RequestLine>,
     decoder: Arc<Decoder<T>>,
     decode_event: Arc<Decode<WatchEvent<RawObject>, Change<T>>>,
-    /// `true` if the list in progress requests the newest state. Cached objects are then not reused: after a restore
-    /// from a backup, the same resourceVersion may identify another state.
+    /// `true` if the current list requests the newest state. In this case, cached objects are not reused, because after
+    /// a restore from a backup, the same resourceVersion may identify another state.
     is_anew: bool,
     states: States,
     limits: Limits,
@@ -38,7 +38,7 @@ pub(super) struct Requests<T, L: ListWatch> {
 
 #[derive(Clone)]
 pub(crate) struct Limits {
-    /// The time without data after which a request fails.
+    /// The time after which a request fails if no data arrives.
     pub(crate) idle: Duration,
     pub(crate) lists: Arc<Semaphore>,
 }
@@ -47,7 +47,7 @@ type Events<T, L> = Decoding<<L as ListWatch>::Events, WatchEvent<RawObject>, Ch
 
 type Change<T> = WatchEvent<Observed<Stored<T>>>;
 
-/// The number of received objects after which a list reports its progress.
+/// The number of received objects after which a list in progress reports its progress.
 const PROGRESS: usize = 100;
 
 enum Part<T> {
@@ -138,11 +138,11 @@ impl<T: Object + DeserializeOwned, L: ListWatch<Object = T>> Requests<T, L> {
         })
     }
 
-    /// Returns the next event if one is ready, or the end of the watch if the watch has ended.
+    /// Returns the next event if it is ready. Returns the end of the watch if the watch has ended.
     pub(super) fn ready(&mut self) -> Option<Input<Observed<Stored<T>>>> {
         match self.poll_event(&mut Context::from_waker(Waker::noop())) {
             Poll::Ready(event) => Some(Input::Received(event)),
-            // This poll registered a no-op waker. The next poll of the stream registers a real waker.
+            // This poll has registered a no-op waker. The next poll of the stream will register a real waker.
             Poll::Pending => None,
         }
     }
@@ -168,13 +168,13 @@ impl<T: Object + DeserializeOwned, L: ListWatch<Object = T>> Requests<T, L> {
         }
     }
 
-    /// Returns the next object of `page`, or the page's metadata. Returns an error if the source delivers nothing for
-    /// the idle time.
+    /// Returns the next object of `page`, or the page's metadata. Returns an error if the source delivers no data
+    /// within the idle timeout.
     async fn next_part(
         &mut self,
         page: &mut Decoding<L::Page, ListPart, Part<T>>,
     ) -> Option<Result<Part<T>, ApiError>> {
-        // If an item is ready, return the item without the cost of a timer.
+        // If an item is ready, return it without the cost of starting a timer.
         if let Poll::Ready(part) = poll_fn(|context| Poll::Ready(page.poll_next(context))).await {
             return part;
         }
@@ -182,7 +182,7 @@ impl<T: Object + DeserializeOwned, L: ListWatch<Object = T>> Requests<T, L> {
             match timeout(self.limits.idle, poll_fn(|context| page.poll_next(context))).await {
                 Ok(part) => return part,
                 Err(_) if page.waits_for_its_source() => return Some(Err(self.unanswered())),
-                // The source has delivered data that is still being decoded. Decoding has no timeout.
+                // The source has delivered data that has not been decoded yet. Decoding has no timeout.
                 Err(_) => {}
             }
         }
@@ -208,7 +208,7 @@ impl<T: Object + DeserializeOwned, L: ListWatch<Object = T>> Requests<T, L> {
                     }
                     items.0.push(observed);
                     if items.0.len().is_multiple_of(PROGRESS) {
-                        // Report the progress here, because the reflector receives only complete pages.
+                        // Report the progress here, because the reflector processes only complete pages.
                         self.states.report_progress(before + items.0.len());
                     }
                 }
@@ -222,7 +222,7 @@ impl<T: Object + DeserializeOwned, L: ListWatch<Object = T>> Requests<T, L> {
     }
 }
 
-/// The objects of an incomplete page. If there are many objects, they are dropped on another thread.
+/// The objects of a page that is not complete yet. A large number of objects is dropped on another thread.
 struct Gathered<T: Send + 'static>(Vec<T>);
 
 impl<T: Send + 'static> Drop for Gathered<T> {
