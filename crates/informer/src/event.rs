@@ -8,15 +8,15 @@ use pintle_meta::{Object, ObjectKey};
 use crate::event_object::EventObject;
 use crate::writer::{LastWrite, Writer};
 
-/// A change of an object. Subscribers receive the event after the cache has changed.
+/// A change of an object, delivered to a subscriber after the cache has changed.
 ///
-/// Events for the same key arrive in order. The old state of an event is the new state of the previous event for the
-/// same key. A slow subscriber may miss intermediate states, but always receives the newest state. If an object is
-/// added and deleted before the subscriber receives an event for it, the subscriber receives no events for this object.
+/// The events of one key arrive in order. The old state in each event is the new state of the previous event for the
+/// same key. A slow subscriber receives only the newest state, so intermediate states may be skipped. If an object was
+/// added and deleted before the subscriber received an event for it, the subscriber receives no event for the object.
 ///
-/// The objects in updates and deletions are decoded when a subscriber first [reads](EventObject) them. All subscribers
-/// share the decoded object. A subscription decodes an added object before it delivers the event, unless the object is
-/// already decoded. Therefore, no event contains an object that cannot be read.
+/// The objects of updates and deletions are decoded when a subscriber [reads](EventObject) them, once for all
+/// subscribers. A subscription decodes an added object before it delivers the event, unless the object was decoded
+/// before. So no event contains an object that cannot be read.
 ///
 /// # Examples
 ///
@@ -53,25 +53,25 @@ pub enum ResourceEvent<T> {
     Added {
         /// The added object.
         object: EventObject<T>,
-        /// Whether the object belongs to the subscriber's initial state. The initial state is the first list, or the
-        /// content of the cache if the subscription starts later.
+        /// Whether the object is part of the subscriber's initial state. The initial state is the first list, or the
+        /// content of the cache if the subscription began later.
         is_initial: bool,
     },
-    /// An object changed. A resync sends each object as an update whose `old` and `new` states are equal.
+    /// An object changed. A resync sends each object as an update with equal `old` and `new` states.
     Updated {
-        /// The state of the object in the last event that the subscriber received.
+        /// The state of the object in the last event that the subscriber received for it.
         old: EventObject<T>,
         /// The current state of the object. The new state has the same uid as the old state. If an object was deleted
-        /// and created again with the same name, the subscriber receives a `Deleted` and an `Added` event.
+        /// and recreated with the same name, the subscriber receives a `Deleted` event and an `Added` event.
         new: EventObject<T>,
     },
     /// An object was deleted.
     Deleted {
         /// The last known state of the object.
         object: EventObject<T>,
-        /// Whether the watch reported the deletion. If `true`, `object` is the state at the deletion. If `false`, the
-        /// object was missing from a later list, and `object` may be stale. client-go calls such a state
-        /// `DeletedFinalStateUnknown`.
+        /// Whether the watch reported the deletion. If `true`, `object` is the final state of the object. If `false`,
+        /// the watch missed the deletion and a later list did not contain the object. In this case, `object` may be
+        /// stale. client-go calls such a state `DeletedFinalStateUnknown`.
         final_state_known: bool,
     },
 }
@@ -84,20 +84,22 @@ impl<T: Object> ResourceEvent<T> {
 
     /// Returns the field manager that made this change. This method does not decode the object.
     ///
-    /// The writer is the entry with the latest time in the new state's `managedFields`, even if the informer
-    /// [drops](crate::Projection::MANAGED_FIELDS) this field. These times have a resolution of one second. If several
-    /// entries have the latest time, the old state usually shows which of them is new. Otherwise, this method returns the
-    /// last of them, which may be wrong. The clocks of several API servers may differ, so the writer is also wrong if a
-    /// server's clock is behind. If an event merges several changes, the writer made the last change.
+    /// The writer comes from the newest entry in the `managedFields` of the new state, even if the informer
+    /// [drops](crate::Projection::MANAGED_FIELDS) this field. The times in `managedFields` have a resolution of one
+    /// second. If several entries have the same newest time, a comparison with the old state usually shows which entry
+    /// is new. Otherwise, this method returns the last of these entries, which may be wrong. The result may also be
+    /// wrong if the clock of an API server is behind the clocks of other API servers. If an event merges several
+    /// changes, the returned writer made the last change.
     ///
     /// Returns `None` if the writer is unknown:
     ///
-    /// - The event is part of the subscriber's initial state, or the event is a resync or a deletion.
-    /// - The change has left no newer time in `managedFields`. Examples are delete requests, writes of the subresource
-    ///   `scale`, and updates that only remove fields.
-    /// - The object has no `managedFields`, or the projection drops a part of `managedFields`.
-    /// - The event's objects do not come from an informer.
-    /// - The process has already seen 4,000 other writers, or groups of writers within one second.
+    /// - The event is part of the subscriber's initial state, a resync, or a deletion.
+    /// - The change did not add a newer time to `managedFields`. Examples are delete requests, writes to the `scale`
+    ///   subresource, and updates that only remove fields.
+    /// - The object has no `managedFields`, or the projection drops part of `managedFields`.
+    /// - The objects in the event do not come from an informer.
+    /// - The process has already seen 4,000 other writers. A group of writers within the same second counts as one of
+    ///   them.
     ///
     /// # Examples
     ///
@@ -122,15 +124,15 @@ impl<T: Object> ResourceEvent<T> {
 }
 
 impl<T> ResourceEvent<T> {
-    /// Returns the newest state of the object. For a deletion, the newest state is the last known state. The object is
-    /// decoded at the first access to its fields.
+    /// Returns the newest state of the object. For a deletion, this is the last known state. The object is decoded when
+    /// its fields are first accessed.
     pub fn object(&self) -> &EventObject<T> {
         match self {
             Self::Added { object, .. } | Self::Updated { new: object, .. } | Self::Deleted { object, .. } => object,
         }
     }
 
-    /// Returns whether an object of this event was stored as JSON and has been decoded by a reader of the event.
+    /// Returns `true` if a reader of this event has decoded an object that was stored as JSON.
     pub(crate) fn has_decoded(&self) -> bool {
         match self {
             Self::Updated { old, new } => old.has_decoded() || new.has_decoded(),
@@ -138,7 +140,7 @@ impl<T> ResourceEvent<T> {
         }
     }
 
-    /// Returns whether this event is a deletion.
+    /// Returns `true` if this event is a deletion.
     pub fn is_deleted(&self) -> bool {
         matches!(self, Self::Deleted { .. })
     }

@@ -9,20 +9,20 @@ use pintle_meta::{Metadata, Object};
 use crate::stored::{Lease, Stored};
 use crate::writer::LastWrite;
 
-/// An object of a [`ResourceEvent`](crate::ResourceEvent). This type dereferences to the object, which is decoded at
-/// the first access to its fields.
+/// An object of a [`ResourceEvent`](crate::ResourceEvent). This type dereferences to the object. The object is decoded
+/// when its fields are first accessed.
 ///
 /// The methods of [`Object`], such as [`key`](Object::key) and [`metadata`](Object::metadata), do not decode the
 /// object. All readers of the same state share one decoded object. The decoded object stays in memory as long as this
 /// `EventObject` or a clone of it exists.
 ///
-/// If the state of an update cannot be decoded, the `EventObject` dereferences to the last state of the object that
-/// could be decoded. The metadata of the `EventObject` is still from the newest state.
+/// If the state in an update cannot be decoded, the `EventObject` dereferences to the last decodable state of the
+/// object. The metadata of the `EventObject` still comes from the newest state.
 /// [`Lister::undecodable`](crate::Lister::undecodable) then lists the object.
 ///
 /// # Panics
 ///
-/// Access to the fields panics if the object's `Deserialize` rejects a state that it has accepted before.
+/// Accessing the fields panics if the object's `Deserialize` implementation rejects a state that it accepted before.
 ///
 /// # Examples
 ///
@@ -42,8 +42,8 @@ use crate::writer::LastWrite;
 pub struct EventObject<T> {
     state: Stored<T>,
     object: OnceLock<Arc<T>>,
-    /// The lease keeps the decoded object in memory until the event has been handled. A clone of the event has no
-    /// lease. If the object was not read before the lease is dropped, the clone decodes the object again.
+    /// Keeps the decoded object in memory until the event has been handled. Clones of the event have no lease. If the
+    /// lease is dropped before the object is read, a clone decodes the object again.
     _lease: Option<Lease<T>>,
 }
 
@@ -57,12 +57,12 @@ impl<T> EventObject<T> {
         Self { state, object, _lease: lease }
     }
 
-    /// Returns whether the object was stored as JSON and has been decoded by a reader of this `EventObject`.
+    /// Returns `true` if a reader of this `EventObject` has decoded an object that was stored as JSON.
     pub(crate) fn has_decoded(&self) -> bool {
         matches!(self.state, Stored::Lazy(_)) && self.object.get().is_some()
     }
 
-    /// Returns the field managers of the newest write that this state contains.
+    /// Returns the field managers of the newest write in this state.
     pub(crate) fn last_write(&self) -> LastWrite {
         self.state.last_write()
     }
@@ -72,8 +72,8 @@ impl<T> EventObject<T> {
         Arc::clone(&self)
     }
 
-    /// Returns whether both `EventObject`s refer to the same stored state. In an update by a resync, `old` and `new`
-    /// refer to the same state.
+    /// Returns `true` if both `EventObject`s refer to the same stored state. In an update caused by a resync, `old` and
+    /// `new` refer to the same state.
     pub fn is_same(&self, other: &Self) -> bool {
         self.state.is_same(&other.state)
     }
@@ -91,7 +91,7 @@ impl<T> Deref for EventObject<T> {
     fn deref(&self) -> &Arc<T> {
         self.object.get_or_init(|| match self.state.read() {
             Some(object) => object,
-            // A subscription delivers a state only after it has checked that the state can be read.
+            // A subscription checks that a state can be read before it delivers the state.
             None => {
                 panic!("the Deserialize of {} rejects an object that it accepted before", std::any::type_name::<T>())
             }

@@ -19,9 +19,10 @@ use crate::user::{User, Users};
 
 /// Shares informers between callers that request the same objects.
 ///
-/// In client-go, most settings belong to a factory. In controller-runtime, they belong to a cache. In this crate, each
-/// caller passes its own configuration. The factory compares this configuration with the settings of its existing
-/// informers. If an existing informer has another value for a setting, the result depends on the setting:
+/// In client-go, most settings belong to a factory. In controller-runtime, most settings belong to a cache. In this
+/// crate, each caller passes its own configuration. The factory compares this configuration with the settings of its
+/// existing informers. If a setting differs from the setting of an existing informer, the result depends on the
+/// setting:
 ///
 /// | setting of a caller | result if the existing informer has another value |
 /// |---|---|
@@ -31,16 +32,16 @@ use crate::user::{User, Users};
 /// | `resync` | the same informer; the period applies to subscriptions that the caller's handle and its clones create |
 /// | `on_error` | the same informer; both handlers are called; a caller's handler is called until the caller stops using the informer |
 ///
-/// Transforms and metrics providers are equal if they are clones of one `Arc`. Each informer sends its own list and
-/// watch, and keeps its own copy of the objects. To share an informer, callers should pass the same values for the
-/// settings in the first three rows.
+/// Two transforms or metrics providers are equal if they are clones of the same `Arc`. Each informer sends its own list
+/// and watch, and keeps its own copy of the objects. Callers share an informer if the settings in the first three rows
+/// are equal.
 ///
-/// An informer's users are its handles, listers, subscriptions and handlers. When its last user is dropped, a running
-/// informer ends. If an informer has ended or was stopped, the next caller gets a new informer.
+/// The users of an informer are its handles, listers, subscriptions and handlers. A running informer ends when its last
+/// user is dropped. If an informer has ended or was stopped, the next caller receives a new informer.
 ///
-/// An informer that has not started yet stays in the factory without users. After its [`start`](Self::start), the
-/// informer runs until its next users are dropped. [`shutdown`](Self::shutdown) ends all informers. Dropping the
-/// factory ends the informers without users. Clones of a factory share its informers.
+/// An informer that has not been started stays in the factory, even without users. After [`start`](Self::start), such
+/// an informer runs until callers have requested it and dropped it again. [`shutdown`](Self::shutdown) ends all
+/// informers. Dropping the factory ends all informers without users. Clones of a factory share the same informers.
 ///
 /// # Examples
 ///
@@ -99,13 +100,12 @@ impl InformerFactory {
         Self::default()
     }
 
-    /// Returns an informer for the resource and the namespace of `list_watch`, or for all namespaces if
-    /// `list_watch` is for all namespaces.
+    /// Returns an informer for the resource of `list_watch`, restricted to the namespace of `list_watch` if it has one.
     ///
-    /// If the factory can reuse an existing informer, `list_watch` is dropped. The table in the docs of
-    /// [`InformerFactory`] shows when the factory reuses an informer.
+    /// Drops `list_watch` if the factory can reuse an existing informer. The table in the docs of [`InformerFactory`]
+    /// shows when an informer is reused.
     ///
-    /// After a shutdown of the factory, the returned informer has already ended.
+    /// If the factory was shut down, the returned informer has already ended.
     pub fn informer<T: Object + DeserializeOwned>(
         &self,
         list_watch: impl ListWatch<Object = T>,
@@ -115,10 +115,10 @@ impl InformerFactory {
         self.share(&wanted, || SharedInformer::new(list_watch, config))
     }
 
-    /// Returns an informer [of several namespaces](SharedInformer::of_namespaces), and otherwise works like
-    /// [`informer`](Self::informer). Callers share an informer only if they pass clones of one `Namespaces`, even if
-    /// two sets contain the same names. If the factory can reuse an existing informer, it calls `source` once for the
-    /// resource and then drops `source`.
+    /// Returns an informer [of several namespaces](SharedInformer::of_namespaces). Otherwise, this method works like
+    /// [`informer`](Self::informer). Callers share an informer only if they pass clones of the same `Namespaces`. Two
+    /// sets with equal names are not sufficient. If the factory can reuse an existing informer, it calls `source` only
+    /// once, to determine the resource, and then drops `source`.
     ///
     /// # Panics
     ///
@@ -141,18 +141,18 @@ impl InformerFactory {
     pub fn start(&self) {
         let inner = self.lock();
         let all = if inner.is_shut_down { Vec::new() } else { inner.informers.clone() };
-        // Start informers without the lock. A runtime that is shutting down drops the informer's task immediately, and
-        // this drop runs user code. Informers that are shut down during this call do not start.
+        // Start informers without the lock. If the runtime is shutting down, it drops the informer's task immediately,
+        // which runs user code. An informer that is shut down during this call does not start.
         drop(inner);
         all.iter().for_each(|entry| entry.informer.start());
     }
 
-    /// Waits until all informers have synced, including informers that were not started. Ignores an informer whose last
-    /// user is dropped during the wait.
+    /// Waits until all informers have synced, including informers that were not started. An informer is ignored if its
+    /// last user is dropped during the wait.
     ///
     /// # Errors
     ///
-    /// Returns [`NotSynced`] with the name of an informer that has stopped.
+    /// Returns [`NotSynced`] with the name of the informer if an informer has stopped.
     ///
     /// # Cancel safety
     ///
@@ -167,7 +167,7 @@ impl InformerFactory {
         Ok(())
     }
 
-    /// Returns the names of the informers that have not synced yet, in alphabetical order.
+    /// Returns the names of the informers that have not synced yet in alphabetical order.
     pub fn unsynced(&self) -> Vec<String> {
         let all = self.all();
         let unsynced = all.iter().filter(|entry| !entry.informer.has_synced());
@@ -176,12 +176,12 @@ impl InformerFactory {
         names
     }
 
-    /// Returns the status of each informer, in creation order.
+    /// Returns the status of each informer in creation order.
     pub fn informers(&self) -> Vec<InformerStatus> {
         self.all().iter().map(|entry| entry.informer.status()).collect()
     }
 
-    /// Stops all informers for all their users, and waits until their tasks have ended.
+    /// Stops all informers, even if they have users, and waits until their tasks have ended.
     ///
     /// # Cancel safety
     ///
@@ -196,7 +196,7 @@ impl InformerFactory {
     }
 
     /// Returns an existing informer that matches `wanted`, or creates a new informer. Informers are created and dropped
-    /// without the lock, because their sources, transforms and metrics providers are user code.
+    /// without holding the lock, because their sources, transforms and metrics providers are user code.
     fn share<T: Object>(&self, wanted: &Wanted<T>, make: impl FnOnce() -> SharedInformer<T>) -> SharedInformer<T> {
         let found = find(&self.lock(), wanted);
         if let Some(found) = found {
@@ -213,7 +213,7 @@ impl InformerFactory {
             made.stop();
             return made;
         }
-        // A stopped informer cannot run again, so remove stopped informers that match the request.
+        // A stopped informer cannot be restarted, so remove stopped informers that match the request.
         let (stopped, kept): (Vec<_>, Vec<_>) = std::mem::take(&mut inner.informers)
             .into_iter()
             .partition(|entry| entry.informer.has_stopped() && wanted.is(&*entry.informer).is_some());
@@ -228,7 +228,7 @@ impl InformerFactory {
         made.used_by(user, wanted.resync)
     }
 
-    /// Creates the user count of an informer. When the count returns to zero, the informer stops.
+    /// Creates the user count of an informer. The informer stops when the count returns to zero.
     fn users(&self, number: u64) -> Arc<Users> {
         let factory = Arc::downgrade(&self.inner);
         Users::new(move || stop_unused(&factory, number))
@@ -243,16 +243,16 @@ impl InformerFactory {
     }
 }
 
-/// Locks the factory. Poison is ignored, because code under this lock cannot panic halfway through a change.
+/// Locks the factory. Poisoning is ignored, because code that holds this lock never panics between two related changes.
 fn lock(inner: &Mutex<Inner>) -> MutexGuard<'_, Inner> {
     inner.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Stops a running informer that has no users. An informer that has not started yet stays in the factory.
+/// Stops an informer that is running and has no users. An informer that has not been started stays in the factory.
 fn stop_unused(factory: &Weak<Mutex<Inner>>, number: u64) {
     let Some(factory) = factory.upgrade() else { return };
     let mut inner = lock(&factory);
-    // Check the user count again under the lock, because the informer may have a new user.
+    // Check the user count again while holding the lock, because the informer may have a new user.
     let is_unused = |entry: &Entry| entry.number == number && entry.users.is_none() && entry.informer.has_started();
     let unused = inner.informers.iter().position(is_unused).map(|at| inner.informers.remove(at));
     drop(inner);
@@ -261,14 +261,14 @@ fn stop_unused(factory: &Weak<Mutex<Inner>>, number: u64) {
     }
 }
 
-/// An existing informer that matches a request. `user` is the new user, which the user count already includes.
+/// An existing informer that matches a request. `user` represents the caller in the user count.
 struct Found<T: Object> {
     informer: SharedInformer<T>,
     user: User,
     users: Arc<Users>,
 }
 
-/// Finds an informer that matches `wanted`. Ended informers match only after a shutdown of the factory.
+/// Finds an informer that matches `wanted`. Informers that have ended match only if the factory was shut down.
 fn find<T: Object>(inner: &Inner, wanted: &Wanted<T>) -> Option<Found<T>> {
     inner.informers.iter().find_map(|Entry { informer, users, .. }| {
         let found = wanted.is(&**informer).filter(|found| inner.is_shut_down || !found.state().has_ended())?;

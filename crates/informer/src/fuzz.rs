@@ -1,5 +1,5 @@
-//! A check for arbitrary bytes. The fuzz target in `crates/fuzz/` and the test below use this function. The function
-//! panics if its check fails.
+//! A check for arbitrary bytes. Used by the fuzz target in `crates/fuzz/` and by the test below. Panics if a check
+//! fails.
 
 #![allow(clippy::unwrap_used, reason = "a failed check panics")]
 
@@ -9,14 +9,14 @@ use serde_json::Value;
 use crate::projection::Projection;
 use crate::scan::Scanner;
 
-/// Checks that the scanner finds the same key and fields as serde. Also checks that an object is still JSON after the
+/// Checks that the scanner finds the same key and fields as serde. Also checks that the object is valid JSON after the
 /// projection has removed fields.
 pub fn scan(json: &[u8]) {
     let scanner = Scanner::new(&Projection::default().without(&["spec", "containers", "env"]));
     let outline = scanner.scan(json);
     let Ok(object) = serde_json::from_slice::<Value>(json) else { return };
-    // Skip the comparison for repeated fields. If an object has two fields with the same name, serde uses the last
-    // field, but the scanner reads every `metadata` object.
+    // Do not compare objects with repeated fields. If a field occurs twice, serde uses the last occurrence, but the
+    // scanner reads every `metadata` object.
     let is_plain = json.windows(b"\"metadata\"".len()).filter(|part| *part == b"\"metadata\"").count() == 1;
     let Some(outline) = outline else {
         assert!(!object.is_object(), "the scanner rejected a valid JSON object");

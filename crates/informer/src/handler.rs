@@ -17,10 +17,10 @@ use crate::panic::catch;
 use crate::shared_informer::SharedInformer;
 use crate::subscription::{DECODE_COST, Subscription, SyncHandle};
 
-/// Receives an informer's events, like client-go's `ResourceEventHandler`.
+/// Receives the events of an informer, like client-go's `ResourceEventHandler`.
 ///
-/// The informer calls a handler with one event at a time, in order. A handler on a runtime thread must return quickly.
-/// For longer work, add the key to a work queue, or run the handler on [a dedicated
+/// The informer calls a handler with one event at a time, in order. A handler that runs on a runtime thread must return
+/// quickly. For longer work, add the key to a work queue or run the handler on [a dedicated
 /// thread](Subscription::handle_on_thread).
 ///
 /// # Examples
@@ -57,18 +57,19 @@ use crate::subscription::{DECODE_COST, Subscription, SyncHandle};
 /// }
 /// ```
 pub trait ResourceEventHandler<T>: Send + Sync + 'static {
-    /// Called with an object that is new to the handler: see [`ResourceEvent::Added`].
+    /// Called for an object that is new to the handler: see [`ResourceEvent::Added`].
     fn on_add(&self, object: &Arc<T>, is_initial: bool);
 
-    /// Called with both states of a changed object: see [`ResourceEvent::Updated`].
+    /// Called for a changed object, with the old and the new state: see [`ResourceEvent::Updated`].
     fn on_update(&self, old: &Arc<T>, new: &Arc<T>);
 
-    /// Called with a deleted object: see [`ResourceEvent::Deleted`].
+    /// Called for a deleted object: see [`ResourceEvent::Deleted`].
     fn on_delete(&self, object: &Arc<T>, final_state_known: bool);
 
-    /// Called with each event. The default implementation decodes the event's objects and calls one of the other
-    /// methods. Override this method if the handler needs only keys or metadata. Reading keys and metadata [decodes no
-    /// object](crate::EventObject), and the other methods are then not called.
+    /// Called with each event. The default implementation decodes the objects in the event and calls `on_add`,
+    /// `on_update` or `on_delete`. Override this method if the handler only needs keys or metadata. Reading keys and
+    /// metadata [does not decode the object](crate::EventObject). The other methods are called only if the override
+    /// calls them.
     fn on_event(&self, event: &ResourceEvent<T>) {
         match event {
             ResourceEvent::Added { object, is_initial } => self.on_add(object, *is_initial),
@@ -78,7 +79,8 @@ pub trait ResourceEventHandler<T>: Send + Sync + 'static {
     }
 }
 
-/// A closure that takes an event is a handler. An object is decoded when the closure reads the object.
+/// A closure that takes an event as its argument is a handler. An object is decoded when the closure accesses its
+/// fields.
 impl<T: 'static, F: Fn(&ResourceEvent<T>) + Send + Sync + 'static> ResourceEventHandler<T> for F {
     fn on_add(&self, object: &Arc<T>, is_initial: bool) {
         self(&ResourceEvent::Added { object: object.clone().into(), is_initial });
@@ -97,10 +99,10 @@ impl<T: 'static, F: Fn(&ResourceEvent<T>) + Send + Sync + 'static> ResourceEvent
     }
 }
 
-/// A handler that forwards only objects that match a filter, like client-go's `FilteringResourceEventHandler`.
+/// A handler that only forwards objects that match a filter, like client-go's `FilteringResourceEventHandler`.
 ///
-/// If an update makes an object match the filter, the inner handler's `on_add` is called. If an updated object no
-/// longer matches, `on_delete` is called with the last matching state.
+/// If an object matches the filter after an update but not before, `on_add` of the inner handler is called. If an
+/// object stops matching the filter, `on_delete` is called with the last matching state.
 #[derive(Clone, Copy, Debug)]
 pub struct FilteringResourceEventHandler<F, H> {
     filter: F,
@@ -108,7 +110,7 @@ pub struct FilteringResourceEventHandler<F, H> {
 }
 
 impl<F, H> FilteringResourceEventHandler<F, H> {
-    /// Creates a handler that calls `handler` only for objects for which `filter` returns `true`.
+    /// Creates a handler that forwards only objects for which `filter` returns `true`.
     pub fn new(filter: F, handler: H) -> Self {
         Self { filter, handler }
     }
@@ -141,8 +143,8 @@ where
     }
 }
 
-/// Keeps an event handler registered. Dropping the guard removes the handler. A handler call in progress still
-/// finishes, but no further call follows.
+/// Keeps an event handler registered. Dropping the guard removes the handler. A call of the handler that is in progress
+/// finishes, but the handler is not called again.
 #[must_use = "dropping the guard removes the handler"]
 pub struct HandlerGuard {
     synced: SyncHandle,
@@ -155,10 +157,11 @@ enum Worker {
 }
 
 impl<T: Object> SharedInformer<T> {
-    /// Subscribes, and calls `handler` with each event in a separate task, until the returned guard is dropped or
-    /// the informer has stopped.
+    /// Subscribes to the informer and calls `handler` for each event in a separate task. The task ends when the
+    /// returned guard is dropped or the informer has stopped.
     ///
-    /// If the handler panics on an event, the event is skipped, and the next event follows after a pause of one second.
+    /// If the handler panics on an event, the event is skipped, and the handler receives the next event after a pause
+    /// of one second.
     ///
     /// # Panics
     ///
@@ -169,8 +172,8 @@ impl<T: Object> SharedInformer<T> {
 }
 
 impl<T: Object> Subscription<T> {
-    /// Calls `handler` with this subscription's events, as [`SharedInformer::add_event_handler`] does. Use this method
-    /// for a subscription with other settings, such as [a resync period](Self::set_resync).
+    /// Calls `handler` for each event of this subscription, like [`SharedInformer::add_event_handler`]. Use this method
+    /// if the subscription needs other settings, such as [a resync period](Self::set_resync).
     ///
     /// # Panics
     ///
@@ -181,13 +184,13 @@ impl<T: Object> Subscription<T> {
         HandlerGuard { synced, worker: Worker::Task(task) }
     }
 
-    /// Calls `handler` with this subscription's events on a separate thread. The handler may block this thread. This
-    /// method needs no runtime. While `handler` runs, new events wait in the subscription, up to the limit that
+    /// Calls `handler` for each event of this subscription, on a separate thread. The handler may block this thread.
+    /// This method needs no runtime. While `handler` runs, the subscription queues new events, up to the limit that
     /// [`Subscription`] describes.
     ///
     /// # Errors
     ///
-    /// Returns the operating system's error if it cannot start a thread.
+    /// Returns an error if the operating system cannot start a thread.
     pub fn handle_on_thread(mut self, handler: impl ResourceEventHandler<T>) -> io::Result<HandlerGuard> {
         let synced = self.sync_handle();
         let queue = Arc::downgrade(&self.queue());
@@ -199,14 +202,14 @@ impl<T: Object> Subscription<T> {
                 }
             }
             drop((self, handler));
-            // An error means that the guard was already dropped.
+            // An error means that the guard has already been dropped.
             let _ = end.send(());
         })?;
         let dismiss = Box::new(move || {
             if let Some(queue) = queue.upgrade() {
                 queue.disconnect();
             }
-            // An error means that the channel already contains a message, so the thread will receive it.
+            // If the channel is full, it already contains a message, which the thread will receive.
             let _ = dismissal.try_send(());
         });
         Ok(HandlerGuard { synced, worker: Worker::Thread { dismiss, ended } })
@@ -215,12 +218,12 @@ impl<T: Object> Subscription<T> {
 
 impl HandlerGuard {
     /// Returns `true` if the handler has processed all initial objects. If the handler panicked on an object, the
-    /// object counts as processed.
+    /// object is considered processed.
     pub fn has_synced(&self) -> bool {
         self.synced.has_synced()
     }
 
-    /// Waits until the handler has processed all initial objects. Returns `false` if the informer stops first.
+    /// Waits until the handler has processed all initial objects. Returns `false` if the informer stops before that.
     ///
     /// # Cancel safety
     ///
@@ -229,7 +232,7 @@ impl HandlerGuard {
         self.synced.synced().await
     }
 
-    /// Removes the handler, and waits until any call in progress has finished.
+    /// Removes the handler and waits until a call of the handler that is in progress has finished.
     ///
     /// # Cancel safety
     ///
@@ -237,9 +240,9 @@ impl HandlerGuard {
     pub async fn remove(mut self) {
         self.worker.dismiss();
         match &mut self.worker {
-            // The task was aborted, so its result contains no information.
+            // Ignore the result, because the task was aborted.
             Worker::Task(task) => _ = task.await,
-            // An error also means that the thread has ended.
+            // If there is an error, the thread has also ended.
             Worker::Thread { ended, .. } => _ = ended.await,
         }
     }
@@ -266,7 +269,7 @@ impl fmt::Debug for HandlerGuard {
     }
 }
 
-/// The pause before the next event after a handler panicked.
+/// The pause after a handler has panicked, before the handler receives the next event.
 const AFTER_PANIC: Duration = Duration::from_secs(1);
 
 async fn handle<T: Object>(mut events: Subscription<T>, handler: impl ResourceEventHandler<T>) {
@@ -292,7 +295,7 @@ fn call<T: Object>(informer: &str, handler: &impl ResourceEventHandler<T>, event
         tracing::error!(%informer, ?event, panic, "an event handler panicked; skipping the event");
     }
     let called = Called { has_panicked: handled.is_err(), has_decoded: event.has_decoded() };
-    // The event may own the last reference to an object, and the object's `Drop` is user code.
+    // Dropping the event may drop the last reference to an object, and the object's `Drop` is user code.
     if let Err(panic) = catch(|| drop(event)) {
         tracing::error!(%informer, object = std::any::type_name::<T>(), panic, "the Drop of an object panicked");
     }

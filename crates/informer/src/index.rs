@@ -14,15 +14,15 @@ use crate::stored::Stored;
 /// The name of the namespace index. Every [`Cache`](crate::Cache) has this index.
 pub const NAMESPACE_INDEX: &str = "namespace";
 
-/// The result of an index function: the values of the object, or an error.
+/// The result of an index function: the index values of the object, or an error.
 ///
-/// An infallible function returns a `Vec<String>`, or an `Option<String>` for at most one value.
+/// An index function that cannot fail returns a `Vec<String>`, or an `Option<String>` if there is at most one value.
 pub trait IndexValues {
     /// Converts the result into the object's index values.
     ///
     /// # Errors
     ///
-    /// Returns the index function's error, if it failed.
+    /// Returns the error of the index function.
     fn into_values(self) -> Result<Vec<String>, BoxError>;
 }
 
@@ -44,7 +44,7 @@ impl<V: IndexValues, E: Into<BoxError>> IndexValues for Result<V, E> {
     }
 }
 
-/// The reason why an index was not added to a cache.
+/// The reason for which an index was not added to a cache.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum AddIndexError {
@@ -62,10 +62,10 @@ pub enum AddIndexError {
 pub(crate) struct Index<T> {
     pub(crate) name: Arc<str>,
     pub(crate) number: u32,
-    /// `None` for the namespace index. Also `None` for every other index after the informer has ended.
+    /// `None` for the namespace index. Other indices also contain `None` after the informer has ended.
     function: Option<Function<T>>,
-    /// The stamp (number) of the first commit at which the index contains all objects. `u64::MAX` if the index is not
-    /// ready.
+    /// The stamp (number) of the first commit whose objects are all in the index. `u64::MAX` if the index is not ready
+    /// yet.
     ready: Arc<AtomicU64>,
     failure: Arc<OnceLock<IndexFailed>>,
 }
@@ -112,9 +112,10 @@ impl<T: Object> Index<T> {
         self.ready.load(Ordering::Acquire) < u64::MAX
     }
 
-    /// Records that the index function failed before the index was ready. The index then never becomes ready.
+    /// Records that the index function failed before the index became ready. After a failure, the index never becomes
+    /// ready.
     pub(crate) fn fail(&self, error: IndexFailed) {
-        // If a failure is already recorded, `set` ignores the new failure.
+        // `set` ignores the new failure if a failure is already recorded.
         _ = self.failure.set(error);
     }
 
@@ -126,7 +127,7 @@ impl<T: Object> Index<T> {
         self.function.is_some()
     }
 
-    /// Returns `true` if the index function reads whole objects. The objects must then be decoded first.
+    /// Returns `true` if the index function needs decoded objects.
     pub(crate) fn reads_objects(&self) -> bool {
         matches!(self.function, Some(Function::OfObject(_)))
     }
@@ -162,8 +163,8 @@ impl<T> Clone for Index<T> {
     }
 }
 
-/// Returns an object's values in all indices, each with the `number` of its index, and the failures of index functions.
-/// A failure of an index that is not ready is not returned. Instead, the index itself records the failure.
+/// Returns the values of an object in all indices and the failures of index functions. Each value has the `number` of
+/// its index. If an index is not ready, its failures are not returned. Instead, the index records its failure.
 pub(crate) fn values<T: Object>(
     indices: &[Index<T>],
     key: &ObjectKey,

@@ -6,15 +6,15 @@ use crate::listed::Listed;
 use crate::store::{Pin, Reading};
 use crate::stored::Stored;
 
-/// An iterator over the objects of a [`Snapshot`](crate::Snapshot) or a [list](crate::Objects). The iterator keeps
-/// the snapshot or list alive.
+/// An iterator over the objects of a [`Snapshot`](crate::Snapshot) or a [list](crate::Objects). The iterator keeps the
+/// snapshot or list in memory.
 pub struct Iter<T> {
     objects: Source<T>,
 }
 
 enum Source<T> {
     Snapshot(Reading<Stored<T>, Stored<T>>),
-    /// The objects of `list` from `slot` on.
+    /// Iterates over the objects of `list`, starting at `slot`.
     List {
         list: Arc<Listed<T>>,
         slot: usize,

@@ -1,4 +1,4 @@
-//! Reflectors, caches, shared informers and listers: a local, indexed, live copy of API objects.
+//! Reflectors, caches, shared informers and listers: a local, live copy of API objects with indices.
 //!
 //! ```
 //! use pintle_informer::{InformerConfig, ResourceEvent, SharedInformer};
@@ -44,67 +44,67 @@
 //! # Overview
 //!
 //! - A [`SharedInformer`] keeps a copy of one resource's objects. An [`InformerFactory`] shares informers between
-//!   callers that need the same resource. [`InformerState`] shows why an informer is not up to date.
-//! - [`Namespaces`] is a set of namespaces that can change while informers watch the namespaces.
-//! - A [`Subscription`] yields [`ResourceEvent`]s after the cache has changed. A [`ResourceEventHandler`] is called
-//!   with each of these events.
+//!   callers that need the same resource. [`InformerState`] shows why an informer is out of date.
+//! - [`Namespaces`] is a set of namespaces that can change while informers watch it.
+//! - A [`Subscription`] yields a [`ResourceEvent`] for each change of the cache. A [`ResourceEventHandler`] is called
+//!   for each event.
 //! - A [`Lister`] reads the cache by key, namespace, [`LabelSelector`](pintle_meta::LabelSelector) or index, or as a [`Snapshot`].
-//! - An [`Overlay`] is a lister that immediately shows the writes of this process. Writes reach the overlay through a
-//!   [wrapped API](Overlay::api), or the caller reports them.
-//! - A [`Cache`] is an informer's store. A [`Reflector`](reflector::Reflector) is the state machine that lists and
-//!   watches to fill the cache.
+//! - An [`Overlay`] is a lister that immediately shows the writes of this process. The overlay learns about writes
+//!   through a [wrapped API](Overlay::api) or from the caller.
+//! - A [`Cache`] is an informer's store. A [`Reflector`](reflector::Reflector) is a state machine that lists and
+//!   watches a resource to fill the cache.
 //! - A [`Projection`] selects the fields that the cache keeps. Read the documentation of `Projection` before you write
 //!   cached objects back to the server.
-//! - Objects of large types are [decoded when they are read](#when-objects-are-decoded). [`DecodePolicy`] sets when an
-//!   informer decodes objects.
-//! - A [`Compact`] object is stored compressed and decoded on each read.
-//! - [`InformerConfig::metrics`] sets the metrics provider, and lists the metrics. The metrics have client-go's names.
+//! - Objects of large types are [decoded on read](#when-objects-are-decoded). [`DecodePolicy`] sets when an informer
+//!   decodes objects.
+//! - A [`Compact`] object is stored in compressed form and decoded on each read.
+//! - [`InformerConfig::metrics`] sets the metrics provider, and its documentation lists the metrics. The metrics have
+//!   client-go's names.
 //!
 //! # Guarantees
 //!
 //! Cache:
 //!
-//! - After any failure, the cache converges to the server's state. At any time, the cache equals the server's state at
-//!   some revision. The cache's revision only decreases if the server was restored from a backup. A list replaces all
-//!   cached objects atomically. For an informer of [several namespaces](SharedInformer::of_namespaces), these
+//! - The cache converges to the server's state after any failure. At any time, the cache equals the server's state at
+//!   some revision. The cache's revision decreases only if the server was restored from a backup. A list replaces all
+//!   cached objects atomically. If an informer watches [several namespaces](SharedInformer::of_namespaces), these
 //!   guarantees apply to each namespace.
-//! - An event that is older than the cached object is ignored.
-//! - Readers and writers block each other only while a writer changes one object, or while a reader reads a few
-//!   objects. A [`Snapshot`] shows all objects at one moment. The time to take a snapshot does not depend on the number
-//!   of objects. A [`View`] contains snapshots of several caches at the same moment.
+//! - The cache ignores an event that is older than the cached object.
+//! - Readers and writers block each other only briefly: while a writer changes one object, or while a reader reads a
+//!   few objects. A [`Snapshot`] contains all objects at one moment. The cost of taking a snapshot does not depend on
+//!   the number of objects. A [`View`] contains snapshots of several caches that were taken at the same moment.
 //!
 //! Events:
 //!
 //! - The cache and its indices change before subscribers are notified.
-//! - Events for one object arrive in order. An event's old state is the new state of the object's previous event.
-//!   Intermediate states may be skipped.
-//! - Slow and new subscribers do not delay the cache or other subscribers. For each subscriber, at most one event per
-//!   key is waiting. A subscriber can also request [every change](SharedInformer::subscribe_ordered), or [only the
-//!   newest states](NewestSubscription).
+//! - Events for the same object arrive in order. The old state of an event is the new state of the previous event for
+//!   the same object. Intermediate states may be skipped.
+//! - Slow and new subscribers do not delay the cache or other subscribers. For each subscriber, the informer queues at
+//!   most one event per key. A subscriber can also request [every change](SharedInformer::subscribe_ordered) or [only
+//!   the newest states](NewestSubscription).
 //!
 //! Isolation of users:
 //!
-//! - No lock is held while user code runs. User code includes functions, handlers, wakers, and the objects' `Drop`
-//!   implementations. The crate returns only owned values, so a caller can keep them without delaying an informer.
-//! - Callers that share an informer through an [`InformerFactory`] cannot change its selectors or
-//!   its settings for each other.
-//! - On a runtime thread, an informer yields to other tasks after at most 16 calls to index functions and transforms,
-//!   32 events, or notifications of about 500 changes. Work that exceeds these limits runs on other threads.
+//! - The informer holds no lock while it runs user code. User code includes functions, handlers, wakers, and the `Drop`
+//!   implementations of objects. The crate returns only owned values, so a caller that keeps them does not delay an
+//!   informer.
+//! - Callers that share an informer through an [`InformerFactory`] cannot change the informer's selectors or settings.
+//! - A task of an informer yields to other tasks after at most 16 calls to index functions and transforms, 32 events,
+//!   or notifications of about 500 changes. Larger amounts of work run on threads outside the async runtime.
 //!
 //! Failures:
 //!
-//! - An informer's [state](SharedInformer::state) shows why the informer is not up to date. An informer
-//!   never retries in a hot loop.
-//! - A request to any kind of source fails if no data arrives for
-//!   [`list_idle_timeout`](ReflectorConfig::list_idle_timeout). An informer has at most 16 list requests in flight.
-//!   Offloaded work does not use tokio's blocking threads. All informers on a tokio runtime share a limit for offloaded
-//!   functions, about one per processor.
-//! - [`undecodable`](Lister::undecodable) lists each object that cannot be decoded. Other objects are not affected. For
-//!   an undecodable object, reads and events return its last decodable state, if there is one.
-//! - Dropping an informer's last handle ends its task. Dropping a [`Subscription`] unsubscribes, and dropping a
-//!   [`HandlerGuard`] removes its handler.
+//! - An informer's [state](SharedInformer::state) shows why the informer is out of date. An informer never retries in a
+//!   hot loop.
+//! - A list or watch request fails if no data arrives for [`list_idle_timeout`](ReflectorConfig::list_idle_timeout),
+//!   regardless of the source. An informer has at most 16 lists in flight. All informers on a tokio runtime share a
+//!   limit for offloaded functions, which is about one function per processor.
+//! - [`undecodable`](Lister::undecodable) returns an entry for each object that cannot be decoded. Other objects are
+//!   not affected. Reads and events return the last decodable state of an undecodable object, if there is one.
+//! - Dropping the last handle of an informer ends its task. Dropping a [`Subscription`] unsubscribes, and dropping a
+//!   [`HandlerGuard`] removes the handler.
 //!
-//! Panics in user code are caught. The effect depends on the code that panicked:
+//! Panics in user code are caught. The consequence depends on the code that panicked:
 //!
 //! | code | consequence |
 //! |---|---|
@@ -116,15 +116,15 @@
 //! | `Drop` of an object | the drop is not completed; the panic is logged, but does not affect the informer's state |
 //! | source | the informer ends; its [state](StopCause::Panicked) and the errors of waiting callers say why |
 //!
-//! When an object arrives, the informer calls `Metadata` once for the name, namespace, uid and resourceVersion. A panic
-//! in one of these calls affects only this object. If `Metadata` panics later, the informer ends.
+//! When an object arrives, the informer reads its name, namespace, uid and resourceVersion through `Metadata`. A panic
+//! in these calls affects only this object. If a later call of `Metadata` panics, the informer ends.
 //!
 //! # When objects are decoded
 //!
-//! For a large type, the cache stores each object's JSON, without the fields that the [`Projection`] drops. A
-//! type is large if its size is at least 1 KiB, like k8s-openapi's `Pod`. An informer with a transform decodes
-//! objects when they arrive. [`InformerConfig::decode`] can override the size rule. An object that is stored as
-//! JSON is decoded in these cases:
+//! If a type is large, the cache stores the JSON of each object, without the fields that the [`Projection`] drops. A
+//! type is large if its size is at least 1 KiB, as with k8s-openapi's `Pod`. If an informer has a transform, it decodes
+//! objects when they arrive. Use [`InformerConfig::decode`] to choose a policy independently of the size. An object
+//! that is stored as JSON is decoded in these cases:
 //!
 //! | when | on which thread |
 //! |---|---|
@@ -136,28 +136,27 @@
 //! | an [index function](SharedInformer::add_index) reads objects, and the object changes | a thread outside the runtime |
 //! | the informer was idle for a second, and the object was not decoded before | a thread outside the runtime |
 //!
-//! All readers of an object share one decoded value. If two threads read an object at the same time, one thread decodes
-//! the object while the other thread waits. A subscription decodes each added object to check whether the object can be
-//! decoded. Unless a reader reads the object first, the decoded value is dropped together with the event.
+//! All readers share one decoded value. If two threads read an object at the same time, one thread decodes the object
+//! and the other thread waits. A subscription decodes an added object to check that the object can be decoded. The
+//! decoded value is dropped together with the event, unless a reader has read the object before.
 //!
-//! The decoded objects of an informer take up to [`hot_bytes`](InformerConfig::hot_bytes) of memory. Beyond this limit,
-//! the informer drops the least recently read values, except values that a reader references. The informer decodes
-//! these objects again at their next read. `Deserialize` must be deterministic, and must not wait for another read of
-//! the cache.
+//! An informer keeps up to [`hot_bytes`](InformerConfig::hot_bytes) of decoded objects in memory. Above this limit, the
+//! informer drops the least recently read values. It never drops a value that a reader references. A dropped value is
+//! decoded again at the next read. `Deserialize` must be deterministic and must not wait for another read of the cache.
 //!
-//! These operations never decode an object: reading an event's key or [`Metadata`](pintle_meta::Metadata), matching
-//! labels, computing [metadata indices](SharedInformer::add_metadata_index), counting objects with
-//! [`len`](Lister::len), reading an index's keys, and listing from the server. Once read, an object's labels,
-//! annotations, finalizers and owners stay in memory, in addition to its JSON.
+//! The following operations never decode an object: reading the key or the [`Metadata`](pintle_meta::Metadata) of an
+//! event, matching labels, computing [metadata indices](SharedInformer::add_metadata_index), counting objects with
+//! [`len`](Lister::len), reading the keys of an index, and listing from the server. The labels, annotations, finalizers
+//! and owners of an object stay in memory after the first read, in addition to the JSON.
 //!
-//! The last row of the table is a check for undecodable objects. The check decodes each object once after the object's
-//! last change, and drops the decoded value. If the informer does not become idle within 30 seconds, the check runs
-//! between writes, and uses at most a tenth of one processor.
+//! The last row of the table describes a check for undecodable objects. After each change of an object, the check
+//! decodes the object once and drops the decoded value. If the informer does not become idle within 30 seconds, the
+//! check runs between writes and uses at most 10 % of one processor.
 //!
 //! # Choosing the object type
 //!
-//! The object type determines which data the cache keeps for each object. Listers, snapshots and events
-//! work the same for all types.
+//! The object type determines which data the cache keeps for each object. Listers, snapshots and events work the same
+//! way for all types.
 //!
 //! | object type | kept data | bytes per pod | time to store a pod | time to read a pod |
 //! |---|---|---|---|---|
@@ -168,41 +167,43 @@
 //! | [`Compact<Pod>`](Compact) | the same as `Pod`, compressed | 1,020 | 49 us | 38 us |
 //! | your own struct | its fields; here identity, labels, node, requests and phase, all as strings | 1,430 | 11 us | |
 //!
-//! The table shows heap bytes, including the key and the cache entry, but without indices. Times are for one processor.
-//! The measured pods come from this project's load generator. Each pod has 7.9 KB of JSON (5.3 KB without managed
-//! fields) and six labels, and each replica set has 20 pods. Compressed pods are larger if they have less text in
-//! common. `cargo xtask bench cache` measures the same values for the whole path from a server to the cache.
+//! The table shows heap bytes per object, including the key and the cache entry, but excluding indices. Times are for
+//! one processor. The measured pods were created by this project's load generator. Each pod has 7.9 KB of JSON (5.3 KB
+//! without managed fields) and six labels. Each ReplicaSet has 20 pods. Compressed pods are larger if the pods have
+//! less text in common. `cargo xtask bench cache` measures these values for the whole path from a server to the cache.
 //!
 //! k8s-openapi's types are large because they reserve space for every API field. An absent string, map or list takes 24
-//! bytes. An empty `Container` takes 2,120 bytes. A `Volume` takes 3,208 bytes, because it has space for about thirty
-//! volume sources but uses only one. In addition, each string and each list is a heap allocation, and a map takes 544
-//! bytes for up to eleven short entries. Managed fields take the most memory, because each field name becomes a key in
-//! a tree.
+//! bytes. An empty `Container` takes 2,120 bytes. A `Volume` takes 3,208 bytes, because it reserves space for about
+//! thirty volume sources but uses only one of them. In addition, each string and each list is allocated on the heap,
+//! and a map takes 544 bytes for up to eleven short entries. Managed fields take the most memory, because each field
+//! name is a key in a tree.
 //!
-//! - Start with k8s-openapi's type and the default configuration. Reads are fastest if all decoded objects fit into
-//!   [`hot_bytes`](InformerConfig::hot_bytes). By default, about 7,000 pods of this size fit.
-//! - If you know which fields you read, use a struct with these fields. Such a struct is small and fast to decode. In
-//!   the last row of the table, the map with the six labels takes about half of the bytes.
+//! - Start with k8s-openapi's type and the default configuration. Reads are fastest if
+//!   [`hot_bytes`](InformerConfig::hot_bytes) is large enough for all decoded objects. The default is large enough for
+//!   about 7,000 of the measured pods.
+//! - If your code reads only some fields, use a struct with these fields. Such a struct is small and fast to decode. In
+//!   the last row of the table, the map with the six labels takes about half of the memory.
 //! - Use [`Compact`] for many objects that are rarely read, or if other code needs a whole `Pod`.
 //!
 //! # How a change flows through an informer
 //!
-//! 1. A driver executes the commands of a [`Reflector`](reflector::Reflector): list, watch, wait. The driver is the
-//!    informer's only task. An informer of several namespaces has one driver for each namespace.
-//! 2. The driver scans each raw object once to find its identity and the fields that the [`Projection`] drops. The
-//!    other fields are copied, or decoded and transformed. The driver decodes small amounts on its own thread. Larger
-//!    amounts are decoded in batches on other threads, so that a large list does not block the runtime. If the cache
-//!    already has the listed version of an object, the cached object is reused. The reflector turns the results into
-//!    [`Output`](reflector::Output)s, in the source's order.
-//! 3. Outputs pass through a [`RealFifo`](pintle_delta_fifo::RealFifo), an in-order queue. The driver enqueues all
-//!    events that the watch has ready, and then dequeues them as one batch. Therefore, the queue contains at most one
-//!    batch, and the driver does not read the watch while it writes to the cache.
+//! 1. A driver executes the commands of a [`Reflector`](reflector::Reflector): it lists, watches and waits. Most
+//!    informers have a single driver, which is the informer's only task. An informer of several namespaces has one
+//!    driver for each namespace.
+//! 2. The driver scans each raw object once to find the object's identity and the fields that the [`Projection`] drops.
+//!    The remaining fields are copied, or decoded and transformed. The driver decodes small amounts of data itself.
+//!    Larger amounts are decoded in batches on other threads, so that a large list does not block the runtime. If the
+//!    cache already contains the listed version of an object, the cached object is reused. The reflector converts the
+//!    results into [`Output`](reflector::Output)s in the order of the source.
+//! 3. The driver adds each output to a [`RealFifo`](pintle_delta_fifo::RealFifo), which keeps all changes in order. The
+//!    driver adds all events that the watch has ready, and then takes them out as one batch. Therefore, the queue
+//!    contains at most one batch, and the driver does not read from the watch while it writes to the cache.
 //! 4. A batch of up to 32 events, or a whole list, changes the [`Cache`] in one atomic step. A large list is written to
-//!    the cache on another thread. The informer compares the new objects with the previously cached objects to find
-//!    additions, updates and deletions.
-//! 5. Each [`Subscription`] then receives the change in its own [`CoalescingFifo`](pintle_delta_fifo::CoalescingFifo).
-//!    Each subscriber reads its queue at its own speed. A new subscription reads the initial objects one by one from a
-//!    snapshot.
+//!    the cache on another thread. The informer compares the new objects with the cached objects to find additions,
+//!    updates and deletions.
+//! 5. Each [`Subscription`] receives the change in its own [`CoalescingFifo`](pintle_delta_fifo::CoalescingFifo). Each
+//!    subscriber reads its queue at its own speed. A new subscription reads the initial objects one after another from
+//!    a snapshot.
 
 mod cache;
 mod catch_drop;

@@ -9,13 +9,13 @@ pub(crate) struct Listed<T> {
     pages: Pages<Stored<T>>,
     /// The slots (positions in the pages) of the undecodable objects, in ascending order. The list omits these objects.
     unreadable: Vec<usize>,
-    /// The slot of each object in the list. Filled by the first read of an object by its position in the list.
+    /// The slot of each object in the list. Filled when an object is first read by its position in the list.
     slots: OnceLock<Vec<u32>>,
     decoded: OnceLock<Box<[OnceLock<Arc<T>>]>>,
 }
 
 impl<T> Listed<T> {
-    /// Creates a list without the objects in the slots `unreadable`. The slots must be in ascending order.
+    /// Creates a list that skips the objects in the slots `unreadable`. The slots must be in ascending order.
     pub(crate) fn new(pages: Pages<Stored<T>>, unreadable: Vec<usize>) -> Self {
         Self { pages, unreadable, slots: OnceLock::new(), decoded: OnceLock::new() }
     }
@@ -41,7 +41,7 @@ impl<T> Listed<T> {
                 let decoded = self.decoded.get_or_init(|| (0..self.len()).map(|_| OnceLock::new()).collect());
                 let place = decoded.get(index)?;
                 if place.get().is_none() {
-                    // Another thread may store the same decoded object first.
+                    // Another thread may have stored the same decoded object in the meantime.
                     let _ = place.set(object.read()?);
                 }
                 place.get()

@@ -15,9 +15,9 @@ use crate::user::User;
 
 /// Read access to an informer's cache. Listers are cheap to clone.
 ///
-/// Objects are shared with all readers and are immutable. To modify an object, clone it. A lister can outlive its
-/// informer, and then returns the last cached objects. If the informer comes from an
-/// [`InformerFactory`](crate::InformerFactory), the lister keeps the informer running until the lister is dropped.
+/// Objects are immutable and shared with all readers. To modify an object, clone it. A lister can outlive its informer
+/// and then returns the last cached objects. If the informer comes from an [`InformerFactory`](crate::InformerFactory),
+/// the lister keeps the informer running.
 ///
 /// # Examples
 ///
@@ -59,7 +59,7 @@ impl<T: Object> Lister<T> {
         Self { cache, user }
     }
 
-    /// Returns the object with this key, if it is in the cache.
+    /// Returns the object with this key, if any.
     pub fn get(&self, key: &ObjectKey) -> Option<Arc<T>> {
         self.cache().get(key)
     }
@@ -84,7 +84,7 @@ impl<T: Object> Lister<T> {
     ///
     /// # Errors
     ///
-    /// Returns [`UnknownIndex`], which names the existing indices, if there is no index `name`.
+    /// Returns [`UnknownIndex`] if there is no index `name`. The error lists the existing indices.
     pub fn by_index(&self, name: &str, value: &str) -> Result<Vec<Arc<T>>, UnknownIndex> {
         self.cache().by_index(name, value)
     }
@@ -99,18 +99,18 @@ impl<T: Object> Lister<T> {
         self.cache().is_empty()
     }
 
-    /// Returns an entry for each object whose newest state is not in the cache. The entries are ordered by key. A state
-    /// is missing if it cannot be decoded as a `T`, or if it is larger than the source accepts. A state is also missing
-    /// if a transform or the object's `Metadata` implementation panicked. This call may wait until the entries of the
-    /// last commit are recorded, as [`Cache::undecodable`] does.
+    /// Returns an entry for each object whose newest state is not in the cache. The entries are ordered by key. The
+    /// newest state is missing if it cannot be decoded as a `T` or is larger than the source accepts. The newest state
+    /// is also missing if a transform or the object's `Metadata` implementation panicked. Like [`Cache::undecodable`],
+    /// this call may wait until the entries of the last commit are recorded.
     ///
-    /// The cache keeps the last decodable state of an undecodable object, because removing this state would look like a
-    /// deletion of the object. An entry disappears when its object becomes decodable or is deleted. Decodable objects
-    /// are not affected.
+    /// The cache keeps the last decodable state of an undecodable object, because without this state, the object would
+    /// look deleted. An entry is removed when its object becomes decodable or is deleted. Decodable objects are not
+    /// affected.
     ///
     /// An object whose name cannot be read has no entry, because the cache cannot identify the object. The informer
-    /// ignores a list or event with such an object, so the cache does not change. The informer's state shows the error,
-    /// and the informer lists again with increasing delays.
+    /// ignores a list or an event that contains such an object, so the cache does not change. The informer's state then
+    /// shows the error, and the informer lists again with increasing delays.
     pub fn undecodable(&self) -> Vec<Undecodable> {
         self.cache().undecodable()
     }
@@ -120,8 +120,8 @@ impl<T: Object> Lister<T> {
         self.cache().snapshot()
     }
 
-    /// Returns the cache's revision, or an empty string before the first list. The cache contains all
-    /// changes up to this revision.
+    /// Returns the cache's revision, or an empty string before the first list. The cache contains all changes up to the
+    /// returned revision.
     pub fn resource_version(&self) -> String {
         self.cache().resource_version()
     }
@@ -153,7 +153,7 @@ impl<T: Object> Lister<T> {
         self.cache().read_at_least(resource_version).await
     }
 
-    /// Returns the cache for a read. If a factory shares the informer, records the read.
+    /// Returns the cache so that the caller can read it. If the informer is shared through a factory, records the read.
     pub(crate) fn cache(&self) -> &Cache<T> {
         if let Some(user) = &self.user {
             user.reads(|| self.cache.is_indexing());

@@ -1,4 +1,4 @@
-//! An informer's metrics, with client-go's names where client-go has the same metric.
+//! The metrics of an informer, with client-go's names for metrics that client-go also has.
 
 use std::any::Any;
 use std::collections::BTreeMap;
@@ -72,7 +72,7 @@ const fn metric(kind: MetricKind, name: &'static str, help: &'static str) -> Met
     Metric { name, help, kind, labels: LABELS }
 }
 
-/// The metrics of one driver. Only the driver uses these metrics, so they need no lock.
+/// The metrics of one driver. Only the driver uses these metrics, so no lock is needed.
 pub(crate) struct Metrics {
     lists: Box<dyn Counter>,
     list_duration: Box<dyn Histogram>,
@@ -89,7 +89,7 @@ pub(crate) struct Metrics {
     name: String,
     resource: ApiResource,
     list: Option<Instant>,
-    /// The start time of the open watch, and the number of events that the watch has received so far.
+    /// The time at which the open watch started, and the number of events received from it.
     watch: Option<(Instant, u32)>,
 }
 
@@ -121,7 +121,7 @@ impl Metrics {
 
     pub(crate) fn commanded(&mut self, now: Instant, command: &Command) {
         match command {
-            // The command reads an incomplete streaming list, so no watch is open yet.
+            // A streaming list is not complete yet, so no watch is open.
             Command::Read { .. } if self.list.is_some() => {}
             Command::Read { .. } => _ = self.watch.get_or_insert((now, 0)),
             Command::List(options) if !options.continue_token.is_empty() => {}
@@ -140,7 +140,7 @@ impl Metrics {
                 if let Some(begun) = self.list.take() {
                     observe(&*self.list_duration, begun, now);
                 }
-                // A streaming list becomes a watch without another request, so count the watch here.
+                // A complete streaming list becomes a watch without another request, so count the watch here.
                 self.watches.add(u64::from(is_read_on));
             }
             (Some(_), Some((_, events))) => *events += 1,
@@ -180,7 +180,7 @@ impl Metrics {
     }
 }
 
-/// Gauges that read their values from the informer whenever metrics are collected, until the informer's task ends.
+/// Gauges that read the informer's current values whenever metrics are collected, until the informer's task ends.
 pub(crate) struct Pulled {
     _pulled: [Box<dyn Any + Send + Sync>; 5],
 }
@@ -212,8 +212,7 @@ fn labels<'a>(name: &'a str, resource: &'a ApiResource) -> [&'a str; 4] {
     [name, &resource.group_version.group, &resource.group_version.version, &resource.plural]
 }
 
-/// A gauge that can be set to a value. A [`Gauge`] can only be increased or decreased, so a `Level` stores the last
-/// value.
+/// A gauge that can be set to a value. A [`Gauge`] only supports relative changes, so a `Level` stores the last value.
 struct Level {
     gauge: Box<dyn Gauge>,
     value: i64,
@@ -237,8 +236,8 @@ fn degraded_seconds(state: &InformerState) -> f64 {
     }
 }
 
-/// Returns the last 15 digits of a revision, as client-go does. A gauge represents at most 15 digits exactly. Returns 0
-/// if the revision is not a number.
+/// Returns the last 15 digits of a revision, as client-go does. A gauge can represent at most 15 digits exactly.
+/// Returns 0 if the revision is not a number.
 fn last_digits(resource_version: &str) -> i64 {
     const DIGITS: usize = 15;
     let digits = resource_version.get(resource_version.len().saturating_sub(DIGITS)..);

@@ -1,4 +1,4 @@
-//! Objects that are decoded when they are read, without an informer, for loom and shuttle tests.
+//! Objects that are decoded on read, without an informer, for loom and shuttle tests.
 
 use std::sync::Arc;
 
@@ -9,7 +9,7 @@ use crate::projection::Projection;
 use crate::scan::Scanner;
 use crate::stored::{Source, Stored};
 
-/// Creates objects in the form in which an informer's cache stores them.
+/// Creates objects in the form that an informer's cache stores.
 pub struct Objects<T> {
     scanner: Scanner,
     source: Arc<Source<T>>,
@@ -19,16 +19,16 @@ pub struct Objects<T> {
 pub struct Handle<T>(Stored<T>);
 
 impl<T: Object + DeserializeOwned> Objects<T> {
-    /// Creates an empty set of objects. The decoded objects take at most about `hot_bytes` bytes of memory.
+    /// Creates an empty set of objects. The decoded objects take about `hot_bytes` bytes of memory at most.
     pub fn new(hot_bytes: usize) -> Self {
         Self { scanner: Scanner::new(&Projection::whole()), source: Arc::new(Source::new(String::new(), hot_bytes)) }
     }
 
-    /// Stores an object that replaces the state `known`.
+    /// Stores an object, replacing its previous state `known`.
     ///
     /// # Panics
     ///
-    /// Panics if `json` is not valid JSON or lacks an object's metadata.
+    /// Panics if `json` is not valid JSON or lacks the metadata of an object.
     pub fn store(&self, json: &str, known: Option<&Handle<T>>) -> Handle<T> {
         let outline = self.scanner.scan(json.as_bytes()).expect("the test stores valid JSON");
         let record = outline.record(json.as_bytes(), &self.source).expect("the object has metadata");
@@ -39,7 +39,7 @@ impl<T: Object + DeserializeOwned> Objects<T> {
         Handle(stored)
     }
 
-    /// Returns `true` if the set contains an object without a known decodable state.
+    /// Returns `true` if some object in the set has no state that is known to be decodable.
     pub fn has_unknown(&self) -> bool {
         self.source.has_unknown()
     }
@@ -51,8 +51,8 @@ impl<T: Object + DeserializeOwned> Objects<T> {
 }
 
 impl<T> Handle<T> {
-    /// Decodes the object, unless the object was checked before. The decoded object stays in memory until the returned
-    /// value is dropped, or longer if a reader reads the object in the meantime.
+    /// Decodes the object if it has not been checked yet. The decoded object stays in memory until the returned value
+    /// is dropped. If a reader reads the object in the meantime, it may stay longer.
     pub fn check(&self) -> impl Sized + use<T> {
         self.0.check().lease
     }

@@ -6,8 +6,8 @@ use std::sync::Arc;
 
 use tokio::sync::watch;
 
-/// A set of namespaces, or all namespaces. The set can be changed at any time.
-/// [Informers](crate::SharedInformer::of_namespaces) that use the set adapt to each change. Clones share one set.
+/// A set of namespaces, or all namespaces. The set can change at any time.
+/// [Informers](crate::SharedInformer::of_namespaces) of the set adapt to each change. Clones share one set.
 ///
 /// # Examples
 ///
@@ -55,17 +55,16 @@ pub struct Namespaces {
 pub(crate) struct Followed {
     /// The namespaces in the set. `None` means all namespaces.
     names: Option<BTreeSet<Arc<str>>>,
-    /// The number of changes to the set. This number distinguishes a namespace that was removed and added again from a
-    /// namespace that stayed in the set.
+    /// The number of times the set has changed. This number shows whether a namespace has been removed and added again.
     pub(crate) choice: u64,
 }
 
-/// The part of a resource that a driver watches. Either one of several namespaces or, for `None`, everything that the
-/// source returns.
+/// The namespace that a driver watches, or `None` for everything that the source returns.
 pub(crate) type Place = Option<Arc<str>>;
 
 impl Namespaces {
-    /// Creates a set of these namespaces. Empty names are ignored. An informer of an empty set has no objects.
+    /// Creates a set that contains these namespaces. Empty names are ignored. An informer of an empty set contains no
+    /// objects.
     pub fn new(names: impl IntoIterator<Item: Into<String>>) -> Self {
         Self { followed: Arc::new(watch::Sender::new(Followed { names: Some(set(names)), choice: 0 })) }
     }
@@ -75,14 +74,14 @@ impl Namespaces {
         Self { followed: Arc::default() }
     }
 
-    /// Replaces the namespaces in the set. Informers list the objects in added namespaces. They delete the objects in
-    /// removed namespaces from their caches. Namespaces that stay in the set are not affected.
+    /// Replaces the namespaces in the set. Informers list the objects in added namespaces, and delete the objects in
+    /// removed namespaces from their caches. Objects in namespaces that stay in the set are not affected.
     /// [`wait_for_sync`](crate::SharedInformer::wait_for_sync) waits until an informer's cache matches the new set.
     pub fn set(&self, names: impl IntoIterator<Item: Into<String>>) {
         self.follow(Some(set(names)));
     }
 
-    /// Changes the set to all namespaces. Cached objects stay in the cache. Subscribers receive no changes until the
+    /// Changes the set to all namespaces. Cached objects stay in the cache. Subscribers receive no events until the
     /// list of all namespaces is complete.
     pub fn set_all(&self) {
         self.follow(None);
@@ -112,7 +111,7 @@ impl Namespaces {
     }
 }
 
-/// Two `Namespaces` are equal if they are clones of one set.
+/// Two `Namespaces` are equal if they are clones of the same set.
 impl PartialEq for Namespaces {
     fn eq(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.followed, &other.followed)
@@ -126,7 +125,7 @@ impl fmt::Debug for Namespaces {
 }
 
 impl Followed {
-    /// Returns the places that need a driver: each namespace in the set, or `None` for all namespaces.
+    /// Returns the namespaces that need a driver. `None` means all namespaces.
     pub(crate) fn places(&self) -> BTreeSet<Place> {
         match &self.names {
             None => BTreeSet::from([None]),

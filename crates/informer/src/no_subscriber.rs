@@ -1,20 +1,20 @@
-//! Warnings for programs without a tracing subscriber.
+//! Warnings for programs that have no tracing subscriber.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use tracing::dispatcher::get_default;
 use tracing::subscriber::NoSubscriber;
 
-/// Prints the first problem to stderr if no tracing subscriber is installed. Otherwise, a program could hang without
-/// any message.
+/// If no tracing subscriber is installed, prints the first problem to stderr. Otherwise, a program could hang without
+/// printing a message.
 #[derive(Debug, Default)]
 pub struct NoSubscriberWarning(AtomicBool);
 
 impl NoSubscriberWarning {
-    /// Prints `trouble`, unless a subscriber is installed or this method has printed before.
+    /// Prints `trouble` once if no subscriber is installed.
     pub fn warn(&self, trouble: impl FnOnce() -> String) {
-        // tracing's `has_been_set` stays `true` after a test has removed its subscriber, so check the current
-        // subscriber instead.
+        // `has_been_set` of tracing stays `true` after a test has removed its subscriber, so check the current
+        // subscriber.
         if get_default(|current| current.is::<NoSubscriber>()) && !self.0.swap(true, Ordering::Relaxed) {
             print(&trouble());
         }

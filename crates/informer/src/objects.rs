@@ -9,15 +9,16 @@ use crate::listed::Listed;
 use crate::store::Pages;
 use crate::stored::Stored;
 
-/// An immutable list of a cache's objects at one moment, in no particular order.
+/// An immutable list of all objects in a cache at one moment, in no particular order.
 /// [`Lister::list`](crate::Lister::list) returns this type.
 ///
-/// A list shares the cache's pages, so creating or cloning a list of 100,000 objects takes a few microseconds. Reads
-/// take no lock. If objects are [decoded when they are read](crate#when-objects-are-decoded), an iterator decodes each
-/// object when it reaches the object.
+/// The list shares the cache's pages, so creating or cloning a list of 100,000 objects takes a few microseconds. Reads
+/// take no lock. If objects are [decoded on read](crate#when-objects-are-decoded), an iterator decodes each object when
+/// it reaches the object.
 ///
-/// A list keeps its objects in memory, even if the cache has replaced or deleted them. Until the list is dropped, the
-/// first write to each page of 64 objects copies the references in that page. Use a list for one task and then drop it.
+/// A list keeps its objects in memory, even if they have been replaced or deleted in the cache. While the list exists,
+/// the first write to each page of 64 objects copies the references in that page. Use a list for a single task and then
+/// drop it.
 ///
 /// # Examples
 ///
@@ -43,7 +44,7 @@ use crate::stored::Stored;
 pub struct Objects<T>(Arc<Listed<T>>);
 
 impl<T> Objects<T> {
-    /// Creates a list without the objects in the slots `unreadable`. The slots must be in ascending order.
+    /// Creates a list that skips the objects in the slots `unreadable`. The slots must be in ascending order.
     pub(crate) fn new(pages: Pages<Stored<T>>, unreadable: Vec<usize>) -> Self {
         Self(Arc::new(Listed::new(pages, unreadable)))
     }
@@ -63,8 +64,8 @@ impl<T> Objects<T> {
         self.clone().into_iter()
     }
 
-    /// Calls `each` with every object. This method is the fastest way to read all objects, because it does not clone
-    /// the `Arc`s of decoded objects.
+    /// Calls `each` with every object. This is the fastest way to read all objects, because the `Arc`s of decoded
+    /// objects are not cloned.
     pub fn for_each(&self, mut each: impl FnMut(&Arc<T>)) {
         let mut slot = 0;
         while let Some(object) = self.0.next(&mut slot) {
@@ -72,7 +73,7 @@ impl<T> Objects<T> {
         }
     }
 
-    /// Returns the object at `index`, or `None` if `index` is not below [`len`](Self::len).
+    /// Returns the object at `index`, or `None` if `index` is out of bounds.
     ///
     /// If this call decodes the object, the decoded object stays in memory until the list is dropped.
     pub fn get(&self, index: usize) -> Option<&Arc<T>> {
@@ -82,8 +83,8 @@ impl<T> Objects<T> {
 
 /// # Panics
 ///
-/// Panics if the index is not below [`len`](Objects::len). Also panics if the object's `Deserialize` rejects a state
-/// that it has accepted before.
+/// Panics if the index is out of bounds. Also panics if the object's `Deserialize` implementation rejects a state that
+/// it accepted before.
 impl<T> Index<usize> for Objects<T> {
     type Output = Arc<T>;
 

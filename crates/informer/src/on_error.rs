@@ -6,7 +6,8 @@ use crate::config::ErrorHandler;
 use crate::error::ReflectorError;
 use crate::panic::catch;
 
-/// The error handlers of an informer: one from its configuration, and one from each caller that shares the informer.
+/// The error handlers of an informer: the handler in the configuration, and one handler for each caller that shares the
+/// informer.
 #[derive(Default)]
 pub(crate) struct ErrorHandlers {
     inner: Mutex<Inner>,
@@ -36,15 +37,15 @@ impl ErrorHandlers {
         Listening { number: self.add(handler), handlers: Arc::downgrade(self) }
     }
 
-    /// Calls all handlers without holding the lock, and logs their panics.
+    /// Calls all handlers without holding the lock, and logs panics of the handlers.
     pub(crate) fn call(&self, informer: &str, error: &ReflectorError) {
         let handlers = self.lock().handlers.clone();
         for (_, handler) in handlers {
             if let Err(panic) = catch(|| handler(error)) {
                 tracing::error!(informer, panic, "an error handler panicked");
             }
-            // If the handler was removed during the call, this drop releases the last reference to the handler, and so
-            // runs user code.
+            // This drop runs user code if the handler was removed during the call, because it drops the last reference
+            // to the handler.
             if let Err(panic) = catch(|| drop(handler)) {
                 tracing::error!(informer, panic, "the Drop of an error handler panicked");
             }
@@ -62,7 +63,7 @@ impl Drop for Listening {
         let mut inner = handlers.lock();
         let gone = inner.handlers.iter().position(|(number, _)| *number == self.number);
         let gone = gone.map(|at| inner.handlers.remove(at));
-        // Drop the values after the lock is released, because dropping the values can run user-defined `Drop` code.
+        // Drop the values after releasing the lock, because this can run user-defined `Drop` code.
         drop(inner);
         drop(gone);
     }

@@ -19,33 +19,35 @@ pub use self::own_writes::OwnWrites;
 
 /// A [`Lister`] that shows this process's writes immediately. Clones share the writes.
 ///
-/// The overlay observes writes through a wrapped [API](Self::api). Alternatively, the caller passes the server's
-/// responses to [`wrote`](Self::wrote) or [`deleted`](Self::deleted). Reads return a written object until the cache
-/// contains the write. Reads never wait. Writes of other clients appear when the cache receives them.
+/// The overlay observes writes through a wrapped [API](Self::api). Alternatively, the caller can pass the server's
+/// responses to [`wrote`](Self::wrote) and [`deleted`](Self::deleted). Reads return a written object until the write
+/// arrives in the cache. Reads never wait. The overlay shows writes of other clients when the cache receives them.
 ///
 /// # Guarantees
 ///
-/// The guarantees require that resourceVersions are numbers. After a write to a key, a read of the same key has these
-/// results:
+/// The following guarantees apply only if resourceVersions are numbers. After this process has written a key, reads of
+/// this key have the following results:
 ///
-/// - After a write with version *w*, reads return the written object while both the cache's version and
-///   the cached object's version are below *w*. Later reads return the cached object, which is then the
-///   written object or a later state.
-/// - After a deletion of an object with uid *u* and last known version *v*, reads return nothing while the cache's
-///   version is below *v*, or the cache contains the object *u*. Later reads return the cached state: nothing, or
-///   another object with the same name.
+/// - After a write with version *w*, reads return the written object while the versions of the cache and of the cached
+///   object are both below *w*. After that, reads return the cached object, which is the written object or a later
+///   state.
+/// - After a deletion of an object with uid *u* and last known version *v*, reads return no object while the cache's
+///   version is below *v* or the cached object has the uid *u*. After that, reads return the cached state: no object,
+///   or a different object with the same name.
 ///
-/// For an informer of several [namespaces](crate::SharedInformer::of_namespaces), each namespace has its own version.
+/// If an informer watches several [namespaces](crate::SharedInformer::of_namespaces), each namespace has its own
+/// version.
 ///
-/// Therefore, a read never returns an older state than this process's last write to the same key. The same applies to
-/// each object that [`list`](Self::list) returns. All objects in a list that this process has not written are from the
-/// same moment.
+/// Therefore, a read never returns a state that is older than this process's last write to the same key. This guarantee
+/// also applies to each object that [`list`](Self::list) returns. The objects in a list that this process has not
+/// written all come from the same moment.
 ///
 /// The guarantee for a write ends when the write is older than [`max_age`](OverlayConfig::max_age), or if there are more
 /// than [`capacity`](OverlayConfig::capacity) writes that the cache has not received yet. From then on, reads return the
 /// cached object, even if the cached object is older than the write.
 ///
-/// Reads by [index](Self::by_index) include the writes: the overlay calls the index function for the written objects.
+/// Lookups by [index](Self::by_index) also include the writes, because the overlay calls the index function for each
+/// written object.
 ///
 /// # Examples
 ///
@@ -103,9 +105,9 @@ pub struct OverlayConfig {
     /// The overlay removes old writes, and writes that the cache has received, when the number of writes has doubled. It
     /// always keeps up to 1,024 of these writes in memory.
     pub capacity: usize,
-    /// How long the overlay shows a write. This limit matters for writes that the watch never delivers. Examples are a
-    /// write to an object that the informer's selectors exclude, and a deletion without effect. The default is one
-    /// minute.
+    /// The maximum time for which the overlay shows a write. This limit applies to writes that the watch never
+    /// delivers. Examples are writes to objects that do not match the informer's selectors, and deletions without an
+    /// effect. The default is one minute.
     pub max_age: Duration,
 }
 
@@ -121,7 +123,8 @@ struct Writes<T> {
 
 struct Write<T> {
     object: Arc<T>,
-    /// A copy of the object's uid. Reading the uid from the object is user code, which must not run under the lock.
+    /// A copy of the object's uid. Reading the uid from the object runs user code, which must not happen while the lock
+    /// is held.
     uid: Arc<str>,
     version: u64,
     is_deleted: bool,
@@ -135,13 +138,13 @@ impl<T> Clone for Write<T> {
 }
 
 impl<T> Write<T> {
-    /// Returns the result of a read, for the cache's version and the cached object. `None` means that the read returns
-    /// the cached object. `Some(None)` means that the read returns no object.
+    /// Returns the result of a read, given the cache's version and the cached object. `None` means that the read
+    /// returns the cached object. `Some(None)` means that the read returns no object.
     fn shown(&self, cache_version: u64, cached: Option<&T>) -> Option<Option<&Arc<T>>>
     where
         T: Object,
     {
-        // The caller has read `cache_version` before the cached object, so the object may be newer than that version.
+        // The caller reads `cache_version` before `cached`, so `cached` may be newer than `cache_version`.
         let is_later = |cached: &T| cached.resource_version().parse().is_ok_and(|version: u64| version >= self.version);
         let is_behind = cache_version < self.version && !cached.is_some_and(is_later);
         if !self.is_deleted {
@@ -159,25 +162,24 @@ impl<T: Object> Overlay<T> {
         Self { lister, writes: Arc::new(RwLock::new(Writes { config, sweep_above, by_key: HashMap::new() })) }
     }
 
-    /// Wraps `api` in an API that reports its writes to this overlay.
+    /// Wraps `api` so that its writes are reported to this overlay.
     pub fn api<A: ObjectApi<T>>(&self, api: A) -> OwnWrites<A, T> {
         OwnWrites::new(api, self.clone())
     }
 
     /// Reports the server's response to a create, update or patch. Responses may be reported in any order. The response
-    /// with the greatest version takes precedence, and a deleted object does not reappear.
+    /// with the highest version takes precedence, and a deleted object does not reappear.
     ///
-    /// If the object's resourceVersion is not a number, ignores the object and returns `false`, because the overlay
-    /// cannot determine when the cache contains the write.
+    /// If the resourceVersion of the object is not a number, ignores the object and returns `false`. In this case, the
+    /// overlay cannot determine when the cache contains the write.
     pub fn wrote(&self, object: impl Into<Arc<T>>) -> bool {
         self.record(object.into(), false)
     }
 
-    /// Reports that an object was deleted. `object` is the object's last known state. If the object still waits for
-    /// finalizers, use [`wrote`](Self::wrote) instead.
+    /// Reports that an object was deleted. `object` is the last known state of the deleted object. If the object still
+    /// has finalizers, use [`wrote`](Self::wrote) instead.
     ///
-    /// If the object's resourceVersion is not a number, ignores the object and returns `false`, as in
-    /// [`wrote`](Self::wrote).
+    /// Like [`wrote`](Self::wrote), ignores the object and returns `false` if its resourceVersion is not a number.
     pub fn deleted(&self, object: impl Into<Arc<T>>) -> bool {
         self.record(object.into(), true)
     }
@@ -186,7 +188,7 @@ impl<T: Object> Overlay<T> {
         let Ok(version) = object.resource_version().parse() else { return false };
         let (key, uid): (_, Arc<str>) = (object.key(), object.uid().into());
         let at = now();
-        // Drop the values after the lock is released, because dropping the values can run user-defined `Drop` code.
+        // Drop the values after releasing the lock, because this can run user-defined `Drop` code.
         let mut done = Vec::new();
         let cache = self.lister.cache();
         let mut writes = self.write();
@@ -202,12 +204,12 @@ impl<T: Object> Overlay<T> {
         true
     }
 
-    /// Returns the object with this key, if there is one.
+    /// Returns the object with this key, if any.
     pub fn get(&self, key: &ObjectKey) -> Option<Arc<T>> {
         let write = self.read().current(key, now()).cloned();
         let Some(write) = write else { return self.lister.get(key) };
-        // Read the version before the object, so that the object contains all changes up to this version. The object
-        // may also contain later changes.
+        // Read the version first, so that the object contains all changes up to this version. The object may also
+        // contain later changes.
         let version = self.version_of(key);
         let cached = self.lister.get(key);
         match write.shown(version, cached.as_deref()) {
@@ -218,8 +220,8 @@ impl<T: Object> Overlay<T> {
 
     /// Returns all objects, in no particular order.
     pub fn list(&self) -> Vec<Arc<T>> {
-        // Copy the writes before reading the cache. In the opposite order, a write could reach the cache and be evicted
-        // between the two reads. Both reads would then lack the write.
+        // Copy the writes before reading the cache. If the cache were read first, a write could reach the cache and be
+        // evicted between the two reads. The result would then lack this write.
         let mut writes = self.versioned();
         let snapshot = self.lister.snapshot();
         let mut objects: Vec<Arc<T>> = snapshot.into_iter().collect();
@@ -241,12 +243,13 @@ impl<T: Object> Overlay<T> {
         objects
     }
 
-    /// Returns the objects that have `value` in the index `name`, in no particular order. For a written object, the
-    /// overlay calls the index function. If the function fails or panics, the object has no values.
+    /// Returns the objects that have `value` in the index `name`, in no particular order. The overlay calls the index
+    /// function for each written object. If the function fails or panics, the written object has no values in the
+    /// index.
     ///
     /// # Errors
     ///
-    /// Returns [`UnknownIndex`], which names the existing indices, if there is no index `name`.
+    /// Returns [`UnknownIndex`] if there is no index `name`. The error lists the existing indices.
     pub fn by_index(&self, name: &str, value: &str) -> Result<Vec<Arc<T>>, UnknownIndex> {
         let writes = self.versioned();
         let snapshot = self.lister.snapshot();
@@ -275,12 +278,12 @@ impl<T: Object> Overlay<T> {
         objects
     }
 
-    /// Returns the underlying lister. Reads through this lister do not show the overlay's writes.
+    /// Returns the underlying lister. Reads through the returned lister do not include the overlay's writes.
     pub fn lister(&self) -> &Lister<T> {
         &self.lister
     }
 
-    /// Returns the number of keys whose last write may be missing from the cache.
+    /// Returns the number of keys whose last write may not be in the cache yet.
     pub fn len(&self) -> usize {
         let ahead = |(key, write): &(ObjectKey, Write<T>)| {
             write.shown(self.version_of(key), self.lister.get(key).as_deref()).is_some()
@@ -301,15 +304,15 @@ impl<T: Object> Overlay<T> {
         self.current(now()).into_iter().map(versioned).collect()
     }
 
-    /// Copies the recent writes. The objects' methods are user code, so they must run without the lock.
+    /// Copies the recent writes. Call the objects' methods without holding the lock, because they are user code.
     fn current(&self, now: Instant) -> Vec<(ObjectKey, Write<T>)> {
         let writes = self.read();
         let current = writes.by_key.iter().filter(|(_, write)| writes.is_current(write, now));
         current.map(|(key, write)| (key.clone(), write.clone())).collect()
     }
 
-    /// Returns the version up to which the cache contains all changes of one key. This version may be higher than the
-    /// version of the whole cache.
+    /// Returns the version up to which the cache contains all changes of `key`. This version may be higher than the
+    /// version of the cache.
     fn version_of(&self, key: &ObjectKey) -> u64 {
         version_of(self.lister.cache(), key)
     }

@@ -21,7 +21,7 @@ pub(crate) async fn caught<F: Future>(part: F) -> Result<F::Output, String> {
     .await
 }
 
-/// Calls `wake`, and logs a panic, because wakers are user code.
+/// Calls `wake` and logs a panic, because wakers are user code.
 pub(crate) fn wake(wake: impl FnOnce()) {
     if let Err(panic) = catch(wake) {
         tracing::error!(panic, "a waker panicked");
@@ -29,7 +29,7 @@ pub(crate) fn wake(wake: impl FnOnce()) {
 }
 
 /// Awaits `future` with a waker that catches panics of the caller's waker. An uncaught panic would end the informer's
-/// task, and other waiting tasks would not be woken.
+/// task and prevent other waiting tasks from being woken.
 pub(crate) async fn isolated<F: Future>(future: F) -> F::Output {
     struct Isolated(Waker);
     impl Wake for Isolated {
@@ -52,7 +52,7 @@ pub(crate) async fn isolated<F: Future>(future: F) -> F::Output {
 fn message(panic: Box<dyn Any + Send>) -> String {
     let text = panic.downcast_ref::<&str>().map(|text| (*text).to_owned());
     let text = text.or_else(|| panic.downcast_ref::<String>().cloned()).unwrap_or_else(|| "(no message)".into());
-    // Dropping the payload may panic with another payload, and dropping that payload may panic again.
+    // Dropping the payload may panic with another payload, whose drop may panic as well.
     if let Err(again) = catch_unwind(AssertUnwindSafe(|| drop(panic))) {
         forget(again);
     }

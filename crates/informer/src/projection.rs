@@ -4,13 +4,13 @@
 /// they cost no decoding time and no memory. Set the projection in
 /// [`InformerConfig::projection`](crate::InformerConfig::projection).
 ///
-/// The default drops [`MANAGED_FIELDS`](Self::MANAGED_FIELDS), which often take more than half of an object. An update
-/// that lacks the managed fields does not delete them on the server. client-go keeps the whole object by default.
+/// The default drops [`MANAGED_FIELDS`](Self::MANAGED_FIELDS), which often make up more than half of an object. If an
+/// update does not contain managed fields, the server keeps them. client-go keeps the whole object by default.
 ///
 /// # Writing a cached object back
 ///
-/// A cached object may lack fields that the object has on the server. If a cached object is written back, the effect on
-/// the dropped fields depends on the kind of request:
+/// A cached object may lack fields that the object has on the server. When a cached object is written back, the effect
+/// on the dropped fields depends on the request:
 ///
 /// | request | dropped fields |
 /// |---|---|
@@ -18,11 +18,11 @@
 /// | update of `status`, `scale` and so on | stay, unless the subresource accepts the field |
 /// | **update (PUT) of the object** | **are deleted, like every field that the update lacks**, except `managedFields` |
 ///
-/// A server keeps its `managedFields` if an update has none, so objects with the default projection are safe to write
-/// back. Objects with any other projection are not safe to write back with an update. For example, if the projection
-/// drops the annotation of `kubectl apply`, an update with a cached object deletes this annotation in the cluster. The
-/// next `kubectl apply` then keeps fields that were removed from the manifest. A program that drops more than the
-/// default must use patches, or read the object from the server before the update.
+/// A server keeps `managedFields` if an update does not contain them, so objects with the default projection can safely
+/// be written back. With any other projection, it is not safe to write objects back with an update. For example, if the
+/// projection drops the annotation of `kubectl apply`, an update with a cached object deletes this annotation in the
+/// cluster. The next `kubectl apply` then does not delete fields that were removed from the manifest. A program that
+/// drops more than the default must use patches, or must read the object from the server before it sends an update.
 ///
 /// # Examples
 ///
@@ -53,13 +53,13 @@ pub struct Projection {
 }
 
 impl Projection {
-    /// The path of `metadata.managedFields`, which lists the field managers of an object's fields. Servers need the
-    /// field managers, and so do programs that use server-side apply.
+    /// The path of `metadata.managedFields`, which records which field manager owns each field. API servers and
+    /// programs that use server-side apply need the managed fields.
     pub const MANAGED_FIELDS: &[&str] = &["metadata", "managedFields"];
 
     /// The path of the annotation that contains the last manifest of a client-side `kubectl apply`. The annotation is a
-    /// copy of most of the object. The default projection keeps this annotation. If this annotation is dropped, an
-    /// update with a cached object deletes the annotation in the cluster: see
+    /// copy of most of the object. The default projection keeps this annotation. If a projection drops this annotation,
+    /// an update with a cached object deletes the annotation in the cluster: see
     /// [above](Self#writing-a-cached-object-back).
     pub const LAST_APPLIED: &[&str] = &["metadata", "annotations", "kubectl.kubernetes.io/last-applied-configuration"];
 
@@ -68,13 +68,14 @@ impl Projection {
         Self { left_out: Vec::new() }
     }
 
-    /// Drops the field at `path` as well. `path` lists the field names from the root. If a field on the path is an
-    /// array, the path applies to each item: `["spec", "containers", "env"]` drops the field from all containers.
+    /// Also drops the field at `path`. `path` contains the field names, starting at the root of the object. If the path
+    /// leads through an array, it applies to each item: `["spec", "containers", "env"]` drops the field from all
+    /// containers.
     ///
     /// # Panics
     ///
-    /// Panics if `path` is a field that an informer needs. An informer needs the whole object, its `metadata`, and the
-    /// fields `name`, `namespace`, `uid` and `resourceVersion` of the metadata.
+    /// Panics if the informer needs the field at `path`. Needed fields are the object itself, its `metadata`, and the
+    /// metadata fields `name`, `namespace`, `uid` and `resourceVersion`.
     #[must_use]
     pub fn without(mut self, path: &[&str]) -> Self {
         let is_needed =

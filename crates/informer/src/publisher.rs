@@ -24,30 +24,29 @@ use crate::version::is_older;
 
 /// An informer's cache and its subscribers.
 ///
-/// Only the informer's drivers write to the cache and start resyncs, and only while they have the
+/// Only the informer's drivers may write to the cache and start resyncs. A driver must first get the
 /// [turn](Publisher::turn), the exclusive right to change the cache. A change is first stored and then sent to all
-/// current subscribers. A new subscriber starts with a snapshot of the cache, taken after any write in progress.
-/// Therefore, each subscriber receives the cached objects, and then each later change exactly once. The list of
-/// subscribers is locked for at most one iteration over the subscribers.
+/// current subscribers. A new subscriber starts with a snapshot of the cache that is not taken during a write.
+/// Therefore, each subscriber receives the cached objects and then each later change exactly once. The list of
+/// subscribers is locked at most for one iteration over the subscribers.
 pub(crate) struct Publisher<T> {
     name: String,
     pub(crate) cache: Arc<Cache<T>>,
     audience: Mutex<Audience<T>>,
     turns: Arc<Turns<()>>,
     hasher: RandomState,
-    /// `true` once every watched namespace has been listed. This flag is changed under the lock of `audience`, but read
-    /// without that lock, because an index function may call `has_synced`.
+    /// `true` if every watched namespace has been listed. This flag is written while `audience` is locked, but read
+    /// without the lock, because an index function may call `has_synced`.
     has_synced: AtomicBool,
-    /// Notified when a subscriber is added, because the new subscriber's resync may be due earlier than all other
-    /// resyncs.
+    /// Notified when a subscriber is added, because its resync may be the next one that is due.
     pub(crate) resyncs_changed: Arc<Notify>,
     writes: AtomicU64,
 }
 
 struct Audience<T> {
     queues: Vec<Weak<Queue<T>>>,
-    /// Subscribers that were added during a write. These subscribers start after the write, because a snapshot during
-    /// the write may or may not contain the written changes.
+    /// Subscribers that were added while a write was in progress. These subscribers start after the write, because a
+    /// snapshot that is taken during the write may or may not contain the written changes.
     joining: Vec<Weak<Queue<T>>>,
     is_writing: bool,
     is_closed: bool,
@@ -55,7 +54,7 @@ struct Audience<T> {
 
 type ObservedDelta<T> = Delta<ObjectKey, Observed<Stored<T>>>;
 
-/// The maximum number of changes that are added to a subscriber's queue under one lock.
+/// The maximum number of changes that are added to a subscriber's queue while it is locked.
 const CHUNK: usize = 256;
 
 enum NewState<T> {
@@ -119,7 +118,7 @@ impl<T: Object> Publisher<T> {
         let is_writing = audience.is_writing;
         let audience_now = if is_writing { &mut audience.joining } else { &mut audience.queues };
         if audience_now.len() == audience_now.capacity() {
-            // Remove dropped subscribers when the vector is full, before it grows.
+            // Remove dropped subscribers before the vector grows.
             audience_now.retain(|queue| queue.strong_count() > 0);
         }
         audience_now.push(Arc::downgrade(&queue));
@@ -131,14 +130,14 @@ impl<T: Object> Publisher<T> {
         queue
     }
 
-    /// Waits for the turn, the exclusive right to change the cache. Tasks get their turns in the order in which they
-    /// call this method.
+    /// Waits for the turn, which is the exclusive right to change the cache. Tasks get the turn in the order in which
+    /// they called this method.
     pub(crate) async fn turn(&self) -> OwnedMutexGuard<()> {
         self.turns.clone().lock_owned().await
     }
 
-    /// Sets the namespaces to watch, and deletes the objects of other namespaces. The caller must have the
-    /// [turn](Self::turn).
+    /// Sets the watched namespaces, and deletes the objects in other namespaces from the cache. The caller must have
+    /// the [turn](Self::turn).
     pub(crate) fn follow(&self, followed: &Followed) {
         let resource_version = self.cache.resource_version();
         let undecodable = self.cache.undecodable().into_iter().map(|entry| entry.key);
@@ -152,17 +151,17 @@ impl<T: Object> Publisher<T> {
                 changes.filter_map(|(key, written)| Some((key, self.unobserved_deletion(written.before?)))).collect();
             self.notify(Notifications { queues, changes, ..Notifications::nothing() });
         }
-        // This call wakes tasks that wait for the new namespaces. Call it only after the objects of removed namespaces
-        // are deleted.
+        // This call wakes tasks that are waiting for the new namespaces. Therefore, call it after the objects in
+        // removed namespaces are deleted.
         self.cache.change_parts(|parts| parts.follow(followed));
-        // The removal of the namespace with the oldest revision advances the cache's revision.
+        // Removing the namespace with the oldest revision advances the cache's revision.
         let least = self.cache.parts().least();
         self.cache.bookmark(&least);
         self.sync();
     }
 
-    /// Stores a batch of changes for one place, such as a namespace, in one atomic step. Returns the changes for the
-    /// subscribers. `choice` is the number of selector changes before the last list began. The caller must keep the
+    /// Stores a batch of changes from one driver in one atomic step. Returns the changes to deliver to the subscribers.
+    /// `choice` is the number of selector changes at the beginning of the last list. The caller must keep the
     /// [turn](Self::turn) until it has delivered the changes.
     pub(crate) fn apply(
         &self,
@@ -178,7 +177,7 @@ impl<T: Object> Publisher<T> {
         for item in batch.items {
             match item {
                 Item::One { key, delta } => deltas.push((key, delta)),
-                // A replacement is always the only item in its batch.
+                // A batch that contains a replacement contains no other items.
                 Item::ReplacedAll { objects, resource_version } => {
                     notifications = self.replace(place, choice, objects, &resource_version);
                 }
@@ -212,7 +211,7 @@ impl<T: Object> Publisher<T> {
             match observed.object {
                 Decoded::Object(object) => objects.push(object),
                 Decoded::Undecodable(entry) => {
-                    // Keep the last decodable state in the cache, so that the object does not look deleted.
+                    // Keep the last decodable state in the cache, so that the object does not appear to be deleted.
                     let known = self.cache.store().get(&entry.0.key);
                     objects.extend(known.filter(|known| !was_replaced(Some(known), &entry.0)));
                     undecodable.push(entry.0.clone());
@@ -227,8 +226,8 @@ impl<T: Object> Publisher<T> {
         };
         let mut objects = last_of_each(objects);
         if !goes_back {
-            // Keep the cached object if the list contains the same version. This comparison needs no lock, because only
-            // the current task writes to the cache.
+            // Keep the cached object if the list contains the same version. No lock is needed for this comparison,
+            // because only the current task writes to the cache.
             for (key, listed) in &mut objects {
                 let Some(known) = self.cache.store().get(key) else { continue };
                 if is_same_state(&known, listed) { *listed = known } else { fall_back(listed, &known) }
@@ -242,7 +241,7 @@ impl<T: Object> Publisher<T> {
         let unindexed = replaced.unindexed;
         let mut notifications = Notifications::nothing();
         if is_first {
-            // No subscriber has received an object of this namespace yet, so every subscriber starts with this list.
+            // Subscribers have not received any objects of this namespace yet, so they all start with this list.
             let listed: Arc<[Entry<T>]> = replaced.present.into_iter().map(|(key, _, new)| (key, new)).collect();
             queues.iter().for_each(|queue| drop(queue.begin(Walk::listed(listed.clone()))));
         } else {
@@ -256,14 +255,15 @@ impl<T: Object> Publisher<T> {
         Notifications { listed: Some((place.clone(), choice)), unindexed, ..notifications }
     }
 
-    /// Handles objects that were found to be undecodable after they were stored. Lists these objects as undecodable,
-    /// and restores their last decodable states or deletes the objects. Subscribers are notified only of the deletions,
-    /// because their events already contain the decodable states. The caller must have the [turn](Self::turn).
+    /// Handles stored objects that have turned out to be undecodable. Lists these objects as undecodable and restores
+    /// their last decodable states. An object without a decodable state is deleted. Subscribers are notified only of
+    /// deletions, because their events already contain the decodable states. The caller must have the
+    /// [turn](Self::turn).
     pub(crate) fn mend(&self, found: Vec<Found<T>>) {
         let (mut changes, mut entries) = (Vec::with_capacity(found.len()), Vec::with_capacity(found.len()));
         for Found { record, entry } in found {
             let Some(bad) = record.upgrade().map(Stored::Lazy) else { continue };
-            // A newer state may have replaced the undecodable state.
+            // The undecodable state may have been replaced by a newer state.
             if self.cache.store().get(&entry.key).is_some_and(|known| known.is_same(&bad)) {
                 changes.push((entry.key.clone(), bad.good_state()));
                 entries.push(entry);
@@ -272,7 +272,7 @@ impl<T: Object> Publisher<T> {
         if changes.is_empty() {
             return;
         }
-        // Subscribers have received only objects that had a decodable state.
+        // Only objects that had a decodable state were delivered to subscribers.
         let gone: Vec<ObjectKey> =
             changes.iter().filter(|(_, good)| good.is_none()).map(|(key, _)| key.clone()).collect();
         let keys: Vec<ObjectKey> = changes.iter().map(|(key, _)| key.clone()).collect();
@@ -286,13 +286,13 @@ impl<T: Object> Publisher<T> {
         self.writes.load(Ordering::Relaxed)
     }
 
-    /// Returns `true` if writes may decode objects, because an index function reads objects that are stored as JSON.
+    /// Returns `true` if a write may decode objects, because an index function reads objects that are stored as JSON.
     /// Such a write must not run on a runtime thread.
     pub(crate) fn decodes_on_write(&self) -> bool {
         self.cache.source().is_some() && self.cache.indices().iter().any(Index::reads_objects)
     }
 
-    /// Returns the largest batch size that needs at most `calls` calls to index functions.
+    /// Returns the maximum batch size that requires at most `calls` calls to index functions.
     pub(crate) fn batch(&self, calls: usize) -> usize {
         let functions = self.cache.indices().iter().filter(|index| index.calls_user_code()).count();
         calls.checked_div(functions).map_or(usize::MAX, |batch| batch.max(1))
@@ -303,7 +303,7 @@ impl<T: Object> Publisher<T> {
         self.delivered(notifications);
     }
 
-    /// Records that the subscribers have received all changes. If the changes came from a list, the list now counts as
+    /// Records that all changes were delivered to the subscribers. If the changes came from a list, the list is now
     /// complete.
     pub(crate) fn delivered(&self, notifications: Notifications<T>) {
         if let Some((place, choice)) = notifications.listed {
@@ -344,7 +344,8 @@ impl<T: Object> Publisher<T> {
                 && let Some(known) = self.cache.store().get(&key)
             {
                 match next {
-                    // Do not compare uids here, because a subscriber receives the deletion of the known object anyway.
+                    // Do not compare uids here, because a subscriber receives the deletion of the known object in any
+                    // case.
                     NewState::Gone { .. } => object.falls_back_to(&known),
                     _ => fall_back(object, &known),
                 }
@@ -366,19 +367,19 @@ impl<T: Object> Publisher<T> {
         Notifications { queues, changes, unindexed: failed, ..Notifications::nothing() }
     }
 
-    /// Returns `true` if the cache contains a newer state of the object. The cache can be newer if a watch continues at
-    /// a lagging server replica.
+    /// Returns `true` if the cache contains a newer state of the object. The cache can be newer if a watch is continued
+    /// by a server replica that is behind.
     fn is_stale(&self, key: &ObjectKey, observed: &Observed<Stored<T>>) -> bool {
         let observed_version = observed.object.resource_version();
         !observed.is_reshaped && self.cache.version_of(key).is_some_and(|known| is_older(observed_version, &known))
     }
 
-    /// Returns the change for the subscribers from `before`, the previously cached object, to `next`. Returns `None` if
-    /// nothing changed.
+    /// Returns the change to deliver to subscribers when the cached object changes from `before` to `next`. Returns
+    /// `None` if nothing changed.
     fn notification(&self, next: NewState<T>, before: Option<Stored<T>>) -> Option<Notification<T>> {
         match (next, before) {
             (NewState::Present(new), before) => Some(self.present(before, new)),
-            // The object was not in the cache, so no subscriber has received it.
+            // The object was not in the cache, so it was not delivered to any subscriber.
             (_, None) => None,
             (NewState::Gone { last: Some(last), final_state_known }, Some(known)) => {
                 Some(Notification::Deleted { known: self.seen(known), last: self.seen(last), final_state_known })
@@ -387,8 +388,8 @@ impl<T: Object> Publisher<T> {
         }
     }
 
-    /// Returns the change for the subscribers for an object that exists now. An update is delivered even if the version
-    /// is unchanged, because a watch event means that the object has changed.
+    /// Returns the change to deliver to subscribers for an object that exists. An update is delivered even if the
+    /// version is unchanged, because a watch event always means that the object has changed.
     fn present(&self, old: Option<Stored<T>>, new: Stored<T>) -> Notification<T> {
         let new = self.seen(new);
         match old {
@@ -428,12 +429,12 @@ impl<T: Object> Publisher<T> {
         let admitted: Vec<_> =
             joined.iter().map(|queue| (self.admit(queue), is_closed.then(|| queue.close()))).collect();
         drop(audience);
-        // Drop the guards after the lock is released, because dropping the guards drops objects and wakes tasks.
+        // Drop the guards after releasing the lock, because this drops objects and wakes tasks.
         drop(admitted);
     }
 
-    /// Starts a subscriber with a snapshot. The caller must keep the lock of `audience` until it has added the
-    /// subscriber, so that no write begins in between.
+    /// Gives a subscriber a snapshot to start with. The caller must hold the lock of `audience` until it has added the
+    /// subscriber, so that no write can begin before that.
     fn admit<'a>(&self, queue: &'a Queue<T>) -> (Aftermath<'a, T>, Option<Aftermath<'a, T>>) {
         let started = queue.begin(Walk::of(self.cache.snapshot()));
         (started, self.has_synced().then(|| queue.upstream_synced()))
@@ -474,8 +475,8 @@ impl<T: Object> Publisher<T> {
         self.cache.close();
     }
 
-    /// Locks the list of subscribers. Poison can be ignored, because code under this lock can panic only before it
-    /// changes anything.
+    /// Locks the list of subscribers. Poisoning can be ignored, because code that holds this lock can panic only before
+    /// it makes any changes.
     fn lock(&self) -> MutexGuard<'_, Audience<T>> {
         self.audience.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -508,10 +509,10 @@ impl<T: Object> Audience<T> {
 pub(crate) struct Notifications<T> {
     queues: Vec<Arc<Queue<T>>>,
     changes: Vec<(ObjectKey, Notification<T>)>,
-    /// The number of chunks that [`step`](Self::step) has delivered. All queues receive a chunk before the next chunk
-    /// is delivered.
+    /// The number of chunks that [`step`](Self::step) has delivered. Each chunk is delivered to all queues before the
+    /// next chunk.
     delivered: usize,
-    /// The listed namespace, and the number of selector changes before the list began. The list counts as complete once
+    /// The listed namespace, and the number of selector changes at the beginning of the list. The list is complete when
     /// all subscribers have received it.
     listed: Option<(Place, u64)>,
     unindexed: Vec<IndexFailed>,
@@ -526,8 +527,8 @@ impl<T: Object> Notifications<T> {
         std::mem::take(&mut self.unindexed)
     }
 
-    /// Delivers one chunk of changes to the queue of one subscriber. Returns the length of the chunk, or `None` if
-    /// nothing is left to deliver.
+    /// Delivers a chunk of changes to the queue of one subscriber. Returns the length of the chunk, or `None` if all
+    /// changes are delivered.
     pub(crate) fn step(&mut self) -> Option<usize> {
         let chunk = self.changes.chunks(CHUNK).nth(self.delivered.checked_div(self.queues.len())?)?;
         self.queues[self.delivered % self.queues.len()].notify(chunk);
@@ -536,7 +537,7 @@ impl<T: Object> Notifications<T> {
     }
 }
 
-/// Makes reads of `new` return `known` if `new` cannot be decoded. Does nothing if `new` and `known` are different
+/// If `new` cannot be decoded, reads of `new` will return `known`. Does nothing if `new` and `known` are different
 /// objects.
 fn fall_back<T: Object>(new: &Stored<T>, known: &Stored<T>) {
     if new.uid() == known.uid() {
@@ -544,8 +545,8 @@ fn fall_back<T: Object>(new: &Stored<T>, known: &Stored<T>) {
     }
 }
 
-/// Returns `true` if `old` and `new` are the same version of an object. An object without a
-/// resourceVersion counts as changed.
+/// Returns `true` if `old` and `new` have the same uid and version. Returns `false` for an object without a
+/// resourceVersion.
 fn is_same_state<T: Object>(old: &T, new: &T) -> bool {
     let (old, new) = (old.metadata(), new.metadata());
     !new.resource_version().is_empty() && old.resource_version() == new.resource_version() && old.uid() == new.uid()

@@ -24,17 +24,17 @@ use crate::version::is_older;
 /// The minimum timeout of a watch, as in client-go.
 const SHORTEST_WATCH_TIMEOUT: Duration = Duration::from_secs(300);
 
-/// How long a server must return older states before the reflector accepts an older state. The server must also return
-/// older states in at least [`RESTORE_ANSWERS`] consecutive lists.
+/// The time for which a server must return older states before the reflector accepts an older state. In addition, at
+/// least [`RESTORE_ANSWERS`] consecutive lists must return older states.
 const RESTORE_PERIOD: Duration = Duration::from_secs(60);
 const RESTORE_ANSWERS: u32 = 3;
 
-/// Lists one resource, and watches it from the list's revision. If the server no longer has that revision, the
-/// reflector lists the resource again.
+/// Lists a resource and then watches it, starting at the list's revision. If this revision is no longer available on
+/// the server, the reflector lists the resource again.
 ///
 /// A reflector is a state machine without I/O and without a clock. [`start`](Self::start) returns the first
 /// [`Command`]. The driver executes each command and passes the result to [`step`](Self::step), which returns the next
-/// command. `step` also returns the changes that the driver must store, as [`Output`]s.
+/// command. `step` also returns the changes to store as [`Output`]s.
 ///
 /// | state | event | next |
 /// |---|---|---|
@@ -56,25 +56,25 @@ const RESTORE_ANSWERS: u32 = 3;
 /// | watch | 429 | delay, open watch at the last revision |
 /// | watch | expired, another error, malformed event | delay, new round |
 ///
-/// Delays between retries grow after each failure, and a success resets them. A watch is successful if it lasts for a
-/// second. A shorter watch is successful if it delivers an event and is at most the fifth consecutive short watch. A
-/// complete list is successful, but after a failed watch, only a successful watch resets the delays. Otherwise, a
-/// server that rejects all watches would receive list requests without delays.
+/// The delay between retries grows after each failure, and a success resets it. A watch is successful if it lasts for a
+/// second. A shorter watch is successful if it delivers an event and there were at most four consecutive short watches
+/// before it. A complete list also resets the delays. After a failed watch, however, only a successful watch resets
+/// them. Otherwise, a server that rejects all watches would receive list requests without any delay.
 ///
-/// A new round starts with a list. If streaming lists are enabled and have not failed recently, this list is a
-/// streaming list. The list requests at least the last known revision, so that the state never goes back in time. If
-/// the server does not have that revision, the reflector requests the newest state. The first list accepts any state in
-/// the server's watch cache that is not older than [`not_older_than`](ReflectorConfig::not_older_than).
+/// Each round starts with a list. The list is a streaming list if streaming lists are enabled and have not failed
+/// recently. The list requests at least the last known revision, so that the state never goes back. If this revision is
+/// not available on the server, the reflector requests the newest state. The first list accepts any state that is not
+/// older than [`not_older_than`](ReflectorConfig::not_older_than), including states from the server's watch cache.
 ///
-/// If a server was restored from a backup, its revisions are older than the last known revision. The reflector then
-/// requests the newest state, and accepts an older state after the server has returned older states for a minute.
-/// Except after a restore, the revision of the outputs never goes back. After a restore, the list lacks objects that
-/// were created after the backup. A re-created object has another uid than the previous object.
+/// After a server was restored from a backup, its revisions are older than the last known revision. In this case, the
+/// reflector requests the newest state. If the server returns older states for a minute, the reflector accepts an older
+/// state. The revision of the outputs never decreases, except after a restore. A list after a restore does not contain
+/// objects that were created after the backup. A recreated object has another uid than the previous object.
 ///
-/// If the resource does not exist, the reflector retries with growing delays, and outputs no deletions. Its custom
-/// resource definition (CRD) may be added later, or a server that has just started may not have loaded the CRD yet. If
-/// the CRD was deleted, the watch has already reported the deletion of its objects. If the CRD is added again, the next
-/// list contains the current objects.
+/// If the resource does not exist, the reflector retries with increasing delays and outputs no deletions. The custom
+/// resource definition (CRD) of the resource may be added later, or a server that was just started may not have loaded
+/// it yet. If a CRD is deleted, the watch reports the deletion of its objects first. If the CRD is added again, the
+/// next list returns the current objects.
 ///
 /// # Examples
 ///
@@ -103,20 +103,21 @@ pub struct Reflector<T> {
     watch_failed: bool,
     jitter: Jitter,
     phase: Phase<T>,
-    /// The revision of the last output. The reflector has output all changes up to this revision. Empty before the
-    /// first list.
+    /// The revision of the last output. The reflector's output contains all changes up to this revision. Empty before
+    /// the first list.
     resource_version: String,
-    /// The newest revision that other reflectors of the same server had seen when this reflector started. Empty if
+    /// The newest revision that other reflectors of the same server had received when this reflector started. Empty if
     /// there are no other reflectors.
     known_elsewhere: String,
-    /// `true` if the server lacks the last requested revision. The next list then requests the newest state.
+    /// `true` if the last requested revision is not available on the server. In this case, the next list requests the
+    /// newest state.
     version_unavailable: bool,
-    /// The number of consecutive lists that were too old, and the time of the first of these lists.
+    /// The number of consecutive lists that returned an older state, and the time of the first such list.
     older: Option<(u32, Instant)>,
-    /// `true` if the server has no watch cache. The reflector then uses paged lists. A server that returns several
-    /// pages for a list at revision "0" has no watch cache.
+    /// `true` if the server has no watch cache, so that the reflector uses paged lists. If a server returns several
+    /// pages for a list at revision "0", it has no watch cache.
     is_paginated: bool,
-    /// The time until which the reflector uses no streaming lists. Set after the server rejected or did not finish a
+    /// Until this time, the reflector uses no streaming lists. Set when the server has rejected or not finished a
     /// streaming list.
     streams_paused_until: Option<Instant>,
     stream_pauses: Backoff,
@@ -129,14 +130,14 @@ pub struct Reflector<T> {
     trouble: Option<(ReflectorError, Instant)>,
 }
 
-/// A command from a [`Reflector`] to its driver. The driver answers each command with an [`Input`].
+/// A command from a [`Reflector`] to its driver. The driver must respond to each command with an [`Input`].
 #[derive(Clone, Debug, PartialEq)]
 pub enum Command {
     /// List one page. The answer is [`Input::Listed`].
     List(ListOptions),
     /// Open a watch that replaces the open watch, if any. The answer is [`Input::Opened`].
     Watch(WatchOptions),
-    /// Wait for the next event of the watch. The driver answers with [`Input::Received`], or with [`Input::TimedOut`]
+    /// Wait for the next event of the watch. The driver responds with [`Input::Received`], or with [`Input::TimedOut`]
     /// at the deadline.
     Read {
         /// The deadline of the wait.
@@ -146,14 +147,14 @@ pub enum Command {
     Sleep(Duration),
 }
 
-/// The driver's answer to a [`Command`].
+/// The driver's response to a [`Command`].
 #[derive(Debug)]
 pub enum Input<T> {
-    /// The answer to [`Command::List`]: the page, or the error of the request.
+    /// The response to [`Command::List`]: the page, or the error of the request.
     Listed(Result<List<T>, ApiError>),
-    /// The answer to [`Command::Watch`]: `Ok` if the server accepted the watch.
+    /// The response to [`Command::Watch`]: `Ok` if the server accepted the watch.
     Opened(Result<(), ApiError>),
-    /// An event or an error from the watch. `None` means that the watch has ended.
+    /// An event or an error from the watch. `None` if the watch has ended.
     Received(Option<Result<WatchEvent<T>, ApiError>>),
     /// The deadline of a [`Command::Read`] has passed.
     TimedOut,
@@ -163,41 +164,41 @@ pub enum Input<T> {
 
 /// A change that the driver must store.
 ///
-/// Each output contains a resourceVersion. The reflector has output all changes up to this resourceVersion. The
-/// resourceVersion comes from the server, even if a transform has changed the version in the object. If versions are
-/// numbers, the version of the outputs never decreases, except after the server was restored. The version is empty if
-/// the server sends no versions.
+/// Each output contains a resourceVersion. The outputs contain all changes up to this resourceVersion. The
+/// resourceVersion comes from the server, even if a transform has changed the resourceVersion in the object. If
+/// versions are numbers, the version of the outputs never decreases, except after the server was restored from a
+/// backup. The version is empty if the server does not send versions.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Output<T> {
     /// The complete objects of a list, which replace all previous objects.
     Replaced {
         /// All current objects.
         objects: Vec<T>,
-        /// The reflector has output all changes up to this revision.
+        /// The revision of the list.
         resource_version: String,
     },
     /// An object was added.
     Added {
         /// The added object.
         object: T,
-        /// The reflector has output all changes up to this revision.
+        /// The revision of this change.
         resource_version: String,
     },
     /// An object was updated.
     Updated {
         /// The new state of the object.
         object: T,
-        /// The reflector has output all changes up to this revision.
+        /// The revision of this change.
         resource_version: String,
     },
     /// An object was deleted.
     Deleted {
         /// The last state of the deleted object.
         object: T,
-        /// The reflector has output all changes up to this revision.
+        /// The revision of this change.
         resource_version: String,
     },
-    /// The revision has advanced, but no object has changed.
+    /// The revision has advanced, but no objects have changed.
     Bookmark {
         /// The new revision.
         resource_version: String,
@@ -207,14 +208,14 @@ pub enum Output<T> {
 /// The result of [`Reflector::step`].
 #[derive(Debug)]
 pub struct Step<T> {
-    /// The change that the driver must store before it executes the command.
+    /// The change to store before executing the command.
     pub output: Option<Output<T>>,
-    /// The failure that the driver must log. After a failure, the next command may follow without a delay.
+    /// The failure to log. A failure does not always cause a delay before the next command.
     pub error: Option<ReflectorError>,
     /// The next command for the driver.
     pub command: Command,
-    /// The objects of an abandoned list. The driver must drop these objects, because dropping them may take a long
-    /// time.
+    /// The objects of a list that was abandoned. The driver must drop these objects, because dropping them may take a
+    /// long time.
     pub discarded: Vec<T>,
 }
 
@@ -244,12 +245,12 @@ enum Then {
 }
 
 impl<T: Object> Reflector<T> {
-    /// Creates a reflector. `seed` seeds the random parts of the delays and timeouts.
+    /// Creates a reflector. `seed` is the seed for random delays and timeouts.
     pub fn new(config: ReflectorConfig, seed: u64) -> Self {
         Self {
             delays: Backoff::new(config.backoff, seed),
             watch_failed: false,
-            // Derive a second seed, so that timeouts do not depend on the delays.
+            // Derive a second seed, so that timeouts are independent of the delays.
             jitter: Jitter::new(!seed),
             phase: Phase::Starting,
             resource_version: String::new(),
@@ -269,22 +270,22 @@ impl<T: Object> Reflector<T> {
         }
     }
 
-    /// Makes the reflector reject states that are older than `known_elsewhere`, the newest revision that other
-    /// reflectors of the same server have seen.
+    /// Makes the reflector reject states that are older than `known_elsewhere`. This is the newest revision that other
+    /// reflectors of the same server have received.
     pub(crate) fn after(self, known_elsewhere: String) -> Self {
         Self { known_elsewhere, ..self }
     }
 
-    /// Starts the reflector, and returns the first command.
+    /// Starts the reflector and returns the first command.
     pub fn start(&mut self) -> Command {
         self.begin_round()
     }
 
-    /// Processes the result of the previous command, and returns the next command.
+    /// Processes the result of the previous command and returns the next command.
     ///
     /// # Panics
     ///
-    /// Panics if `input` is not an answer to the previous command.
+    /// Panics if `input` is not a response to the previous command.
     pub fn step(&mut self, now: Instant, input: Input<T>) -> Step<T> {
         let phase = std::mem::replace(&mut self.phase, Phase::Starting);
         match (phase, input) {
@@ -306,7 +307,8 @@ impl<T: Object> Reflector<T> {
         }
     }
 
-    /// Returns the current state. A reflector never ends, so the result is never [`Stopped`](InformerState::Stopped).
+    /// Returns the current state. A reflector never ends, so this method never returns
+    /// [`Stopped`](InformerState::Stopped).
     pub fn state(&self) -> InformerState {
         if let Some((cause, since)) = &self.trouble {
             let next_try = if let Phase::Sleeping { until, .. } = self.phase { until } else { None };
@@ -328,8 +330,8 @@ impl<T: Object> Reflector<T> {
         }
     }
 
-    /// Returns the revision of the last output, or an empty string before the first list. The reflector has output all
-    /// changes up to this revision.
+    /// Returns the revision of the last output, or an empty string before the first list. The reflector's output
+    /// contains all changes up to this revision.
     pub fn resource_version(&self) -> &str {
         &self.resource_version
     }
@@ -349,7 +351,8 @@ impl<T: Object> Reflector<T> {
         if is_streamed { self.open_stream() } else { self.begin_list() }
     }
 
-    /// Returns a command that waits before the action `then`. If there is an `error`, it becomes the current failure.
+    /// Returns a command that waits before the reflector continues with `then`. Records `error`, if any, as the current
+    /// failure.
     fn delay(&mut self, now: Instant, error: Option<ReflectorError>, then: Then) -> Step<T> {
         let retry_after = error.as_ref().and_then(ReflectorError::cause).and_then(|cause| cause.retry_after);
         if let Some(cause) = &error {
@@ -361,7 +364,7 @@ impl<T: Object> Reflector<T> {
         Step { error, ..Command::Sleep(delay).into() }
     }
 
-    /// Returns a command that waits, like [`delay`](Self::delay), and records that a watch has failed.
+    /// Like [`delay`](Self::delay), returns a command that waits, and also records that a watch has failed.
     fn delay_watch(&mut self, now: Instant, error: Option<ReflectorError>, then: Then) -> Step<T> {
         self.watch_failed = true;
         self.delay(now, error, then)
@@ -374,21 +377,21 @@ impl<T: Object> Reflector<T> {
         }
     }
 
-    /// Returns the minimum acceptable revision. The result is empty if any revision is acceptable.
+    /// Returns the minimum acceptable revision. Returns an empty string if any revision is acceptable.
     fn floor(&self) -> &str {
         let returned = [&self.resource_version, &self.known_elsewhere];
         returned.into_iter().find(|returned| !returned.is_empty()).unwrap_or(&self.config.not_older_than)
     }
 
-    /// Returns an error if `returned`, the revision of a list, is too old. After enough old lists, accepts the older
-    /// state and returns `None`.
+    /// Returns an error if the revision `returned` of a list is too old. If enough consecutive lists were too old,
+    /// accepts the older state and returns `None`.
     fn goes_back(&mut self, now: Instant, returned: &str) -> Option<ReflectorError> {
         if !is_older(returned, self.floor()) {
             self.older = None;
             return None;
         }
         let (times, since) = self.older.map_or((1, now), |(times, since)| (times + 1, since));
-        // Accept an older state only if this server has returned a newer state before. The configured `not_older_than`
+        // Accept an older state only if the server has returned a newer state before. The configured `not_older_than`
         // does not prove that the server has returned a newer state.
         let is_its_own = !self.resource_version.is_empty() || !self.known_elsewhere.is_empty();
         if is_its_own && times >= RESTORE_ANSWERS && now.saturating_duration_since(since) >= RESTORE_PERIOD {
@@ -400,7 +403,7 @@ impl<T: Object> Reflector<T> {
         Some(ReflectorError::WentBack { returned: returned.into(), known: self.floor().into() })
     }
 
-    /// Returns a random timeout in whole seconds, because the Kubernetes API accepts only whole seconds.
+    /// Returns a random timeout in whole seconds, as the Kubernetes API requires.
     fn watch_timeout(&mut self) -> Duration {
         let shortest = self.config.watch_timeout.max(SHORTEST_WATCH_TIMEOUT);
         Duration::from_secs(shortest.saturating_add(self.jitter.up_to(shortest)).as_secs())

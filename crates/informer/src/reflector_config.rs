@@ -7,8 +7,8 @@ use pintle_ratelimit::BackoffConfig;
 
 /// Configures how a [`Reflector`](crate::reflector::Reflector) lists and watches.
 ///
-/// The defaults are client-go's, with three exceptions: streaming lists are off, a silent watch is reopened, and
-/// unanswered lists and watches have a deadline. client-go enables streaming lists by default since 1.35.
+/// The defaults match client-go, with three exceptions: streaming lists are disabled, a silent watch is reopened, and
+/// lists and watches fail if they receive no response. client-go enables streaming lists by default since version 1.35.
 ///
 /// # Examples
 ///
@@ -22,51 +22,52 @@ use pintle_ratelimit::BackoffConfig;
 /// ```
 #[derive(Clone, Debug, PartialEq)]
 pub struct ReflectorConfig {
-    /// The label selector for lists and watches, evaluated by the server. The default selects everything.
+    /// The label selector for lists and watches. The server evaluates the selector. The default selects everything.
     pub label_selector: LabelSelector,
-    /// The field selector for lists and watches, evaluated by the server. The default selects everything.
+    /// The field selector for lists and watches. The server evaluates the selector. The default selects everything.
     pub field_selector: FieldSelector,
     /// The minimum revision of the first list. For example, use a revision that this process or its predecessor has
-    /// seen or written. Without a minimum, the first list may return an old state from the server's cache.
+    /// read or written. Without a minimum revision, the first list may return an old state from the server's cache.
     ///
-    /// If the server lags behind this revision, the reflector requests the newest state. If the newest state is also
-    /// older, the reflector retries with delays and reports [`WentBack`](crate::ReflectorError::WentBack). After a
-    /// restore from an older backup, the reflector waits until the server has reached this revision again. If the
-    /// revision is not a number, the reflector sends it to the server, but cannot check the returned lists. An empty
-    /// string, the default, accepts any state.
+    /// If the list returns an older revision, the reflector requests the newest state. If the newest state is also
+    /// older, the reflector retries with delays and reports [`WentBack`](crate::ReflectorError::WentBack). If the
+    /// server was restored from an older backup, the reflector waits until the server has reached this revision again.
+    /// If the revision is not a number, the reflector sends it to the server but cannot check the returned lists. An
+    /// empty string, the default, accepts any state.
     pub not_older_than: String,
-    /// The page size of lists. With `None`, the default, pages have 500 objects if paging causes no extra work for the
-    /// server. Otherwise, lists are not paged.
+    /// The page size of lists. With `None`, the default, pages have 500 objects, except for requests that the server
+    /// can answer from its watch cache. Otherwise, lists are not paged.
     pub page_size: Option<u32>,
-    /// Whether to request the initial state as a stream (`sendInitialEvents`). A stream needs less memory in both the
-    /// client and the server. If the server rejects the request as invalid or does not finish the list, the reflector
-    /// uses paged lists for 10 minutes. This time doubles with each such failure, up to 6 hours. Streaming lists are
-    /// off by default, because a server without streaming lists would delay the first list by
+    /// Whether to request the initial state as a stream (`sendInitialEvents`). A stream needs less memory in the client
+    /// and in the server. If the server rejects the request as invalid or does not finish the stream, the reflector
+    /// uses paged lists for 10 minutes. This time doubles with each further failure, up to 6 hours. Streaming lists are
+    /// disabled by default, because with a server that does not support them, the first list would be delayed by
     /// `streaming_list_idle_timeout`.
     pub streaming_list: bool,
-    /// The maximum time between two new objects in a streaming list. After this time, or after the timeout of the watch
-    /// itself, the reflector gives up the streaming list. The default is one minute.
+    /// The maximum time without a new object in a streaming list. After this time, or at the timeout of the watch, the
+    /// reflector abandons the streaming list. The default is one minute.
     pub streaming_list_idle_timeout: Duration,
-    /// How long a list or watch request may wait for a response, and how long a list may wait for the next object of a
-    /// page. After this time, the connection counts as dead, and the request fails. The default is two minutes. This
-    /// project's REST client has shorter timeouts, so this setting only matters for other sources.
+    /// The maximum time that a list or watch request waits for a response, and that a list waits for the next object of
+    /// a page. After this time, the connection is considered dead, and the request fails. The default is two minutes.
+    /// The REST client of this project has shorter timeouts, so this setting only affects other sources.
     pub list_idle_timeout: Duration,
-    /// The minimum timeout of a watch. The reflector picks a random timeout between `watch_timeout` and twice
-    /// `watch_timeout`. The default is 5 minutes, and smaller values are raised to 5 minutes.
+    /// The minimum timeout of a watch. The reflector chooses a random timeout between `watch_timeout` and twice
+    /// `watch_timeout`. The default is 5 minutes, which is also the minimum: smaller values are raised to 5 minutes.
     pub watch_timeout: Duration,
-    /// The maximum time between two events or bookmarks of a watch. After this time, the connection counts as dead, and
-    /// the reflector reopens the watch at the last revision. Reopening a watch costs one request.
+    /// The maximum time without an event or bookmark in a watch. After this time, the connection is considered dead,
+    /// and the reflector reopens the watch at the last revision. Reopening a watch costs one request.
     ///
-    /// `None`, the default, uses the time between bookmarks plus `watch_grace`. kube-apiserver sends bookmarks about
-    /// every minute, so this limit is about a minute and a half. After each silent watch, the limit doubles until a
-    /// bookmark arrives. If a server sends no bookmarks, only the first two or three quiet watches are therefore
-    /// reopened unnecessarily. After that, the doubled limit exceeds the normal timeout of a watch plus `watch_grace`.
+    /// With `None`, the default, the limit is the time between bookmarks plus `watch_grace`. kube-apiserver sends
+    /// bookmarks about every minute, so the limit is about a minute and a half. The limit doubles after each silent
+    /// watch until a bookmark arrives. Therefore, if a server sends no bookmarks, only the first two or three quiet
+    /// watches are reopened unnecessarily. After that, the limit exceeds the normal timeout of a watch plus
+    /// `watch_grace`.
     pub watch_idle_timeout: Option<Duration>,
-    /// How long a watch may stay open after its timeout. After this time, the connection counts as dead, and the
-    /// reflector reopens the watch. The default is 30 seconds.
+    /// The maximum time that a watch may stay open after its timeout. After this time, the connection is considered
+    /// dead, and the reflector reopens the watch. The default is 30 seconds.
     pub watch_grace: Duration,
-    /// The delays after failures. A complete list or a successful watch resets the delays, as
-    /// [`Reflector`](crate::reflector::Reflector) describes.
+    /// The delays after failures. The delays are reset by a complete list or a successful watch, as described in
+    /// [`Reflector`](crate::reflector::Reflector).
     pub backoff: BackoffConfig,
 }
 

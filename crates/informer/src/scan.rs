@@ -1,5 +1,5 @@
-//! Scans the bytes of an object to find its identity and the fields to drop. A scan reads each byte at most once. The
-//! scan ends after the metadata if no later field is dropped.
+//! Scans the bytes of an object to find its identity and the fields to drop. A scan reads each byte at most once. If no
+//! later field is dropped, the scan ends after the metadata.
 
 mod cursor;
 mod managers;
@@ -26,15 +26,15 @@ pub(crate) struct Scanner {
 
 type Node = Vec<(String, Action)>;
 
-/// The action that the scanner takes when it reads a field.
+/// The action of the scanner when it reaches a field.
 #[derive(Clone, Copy, Debug)]
 enum Action {
     Enter(usize),
     Read(Field),
     Cut,
-    /// Read the field managers of the newest write, and keep the field.
+    /// Read the field managers of the newest write and keep the field.
     ReadManagers,
-    /// Read the field managers of the newest write, and cut the field.
+    /// Read the field managers of the newest write and cut the field.
     CutManagers,
 }
 
@@ -54,14 +54,14 @@ const FIELDS: usize = 6;
 /// The result of a scan.
 #[derive(Debug, Default)]
 pub(crate) struct Outline {
-    /// The byte ranges of the values of the [`Field`]s. The range of a string does not include its quotes. The
-    /// generation has no quotes, because it is a number.
+    /// The byte ranges of the values of each [`Field`]. The range of a string excludes the quotes. The generation is a
+    /// number, so it has no quotes.
     texts: [Option<Range<usize>>; FIELDS],
-    /// Whether a field that must be a string has a value of another type.
+    /// Whether a field that must be a string has another type.
     is_odd: bool,
     /// The position of the metadata.
     metadata: Range<usize>,
-    /// The byte ranges to cut, in order and without overlaps.
+    /// The byte ranges to cut. The ranges are in order and do not overlap.
     cuts: Vec<Range<usize>>,
     /// The field managers of the newest write.
     newest: Newest,
@@ -70,8 +70,8 @@ pub(crate) struct Outline {
 const ROOT: usize = 0;
 const METADATA: usize = 1;
 
-/// The maximum nesting depth. The scanner rejects objects that are nested deeper. The decoder then rejects them,
-/// because `serde_json` has the same limit.
+/// The maximum nesting depth. The maximum nesting depth. The scanner rejects deeper objects. The decoder also rejects
+/// these objects, because `serde_json` has the same limit.
 const MAX_DEPTH: usize = 128;
 
 impl Scanner {
@@ -92,7 +92,7 @@ impl Scanner {
         scanner
     }
 
-    /// Makes the scanner read the field managers of the newest write. Does nothing if the projection drops only a part of
+    /// Makes the scanner read the field managers of the newest write. Does nothing if the projection drops only part of
     /// `managedFields`.
     fn read_managers(&mut self) {
         const NAME: &str = Projection::MANAGED_FIELDS[1];
@@ -123,11 +123,11 @@ impl Scanner {
         self.nodes[node].push((last.clone(), Action::Cut));
     }
 
-    /// Scans the bytes of an object. Returns `None` if the scanned part is not a JSON object. The decoder then reports
-    /// the reason.
+    /// Scans the bytes of an object. Returns `None` if the scanned bytes are not a JSON object. In this case, the
+    /// decoder reports the reason.
     ///
-    /// Fields that are not needed are skipped without validation. The decoder validates these fields later, unless they
-    /// are dropped. If a field occurs twice in the metadata, the last occurrence is used.
+    /// The scanner skips other fields without validating them. The decoder validates these fields later, unless they
+    /// are dropped. If a metadata field occurs twice, the last occurrence is used.
     pub(crate) fn scan(&self, json: &[u8]) -> Option<Outline> {
         let ends_with_metadata = self.nodes[ROOT].len() == 1;
         let mut walk =
@@ -154,7 +154,7 @@ impl Scanner {
 struct Walk<'a> {
     nodes: &'a [Node],
     cursor: Cursor<'a>,
-    /// The objects and arrays that enclose the current position. The innermost of these objects and arrays is last.
+    /// The objects and arrays that enclose the current position, ordered from the outermost to the innermost.
     open: Vec<Open>,
     outline: Outline,
 }
@@ -163,9 +163,9 @@ struct Walk<'a> {
 struct Open {
     node: usize,
     is_array: bool,
-    /// Whether a member or item was already read, so that a comma must follow.
+    /// Whether a member or item has already been read, so that the next one requires a comma.
     has_begun: bool,
-    /// Whether an earlier member or item of this object or array is kept.
+    /// Whether a previous member or item of this object or array is kept.
     has_kept: bool,
 }
 
@@ -176,7 +176,7 @@ impl Walk<'_> {
         (self.open.len() <= MAX_DEPTH).then_some(())
     }
 
-    /// Reads one member or item. Skips the field's value, or enters it if it may contain relevant fields.
+    /// Reads one member or item. Skips the value of the field, or enters the value if it may contain relevant fields.
     fn go_on(&mut self) -> Option<()> {
         let here = self.open.last_mut()?;
         let comma = self.cursor.at();
@@ -222,7 +222,7 @@ impl Walk<'_> {
                 }
                 self.enter(node, false)
             }
-            // Do not enter arrays here, because the metadata must be an object.
+            // Do not enter an array here, because the metadata must be an object.
             b'[' if node != METADATA => self.enter(node, true),
             _ => self.cursor.skip_value(),
         }
@@ -244,8 +244,8 @@ impl Walk<'_> {
         Some(())
     }
 
-    /// Removes the member that starts at `start` and ends at the cursor, together with the comma before it. If no earlier
-    /// member of the object is kept, removes the comma after the member instead.
+    /// Removes the member between `start` and the cursor, including the preceding comma. If no previous member of the
+    /// object is kept, removes the following comma instead.
     fn cut(&mut self, start: usize, comma: usize) -> Option<()> {
         let here = self.open.last_mut()?;
         let mut cut = if here.has_kept { comma } else { start }..self.cursor.at();
@@ -291,7 +291,7 @@ impl Outline {
         LastWrite::new(writers, text(&self.newest.time()), size)
     }
 
-    /// Returns the bytes of the object without the ranges to cut.
+    /// Returns the bytes of the object without the cut ranges.
     pub(crate) fn pruned<'a>(&self, json: &'a [u8]) -> Cow<'a, [u8]> {
         if self.cuts.is_empty() {
             return Cow::Borrowed(json);
@@ -301,8 +301,8 @@ impl Outline {
         Cow::Owned(pruned)
     }
 
-    /// Creates the stored form of an object from its scanned bytes. Returns `None` if the object lacks the usual
-    /// metadata. Only the decoder can then find out whether the object is valid.
+    /// Creates the stored form of an object from its scanned bytes. Returns `None` if the object lacks a name or has
+    /// unusual metadata. In this case, only the decoder can determine whether the object is valid.
     pub(crate) fn record<T>(&self, json: &[u8], source: &Arc<Source<T>>) -> Option<Record<T>> {
         self.texts[Field::Name as usize].as_ref().filter(|name| !name.is_empty())?;
         if self.is_odd {
@@ -328,19 +328,19 @@ impl Outline {
         Record::new(source, &content)
     }
 
-    /// Returns the parts of the JSON that are kept.
+    /// Returns the parts of the JSON that remain.
     fn kept<'a>(&self, json: &'a [u8]) -> impl Iterator<Item = &'a [u8]> {
         let starts = [0].into_iter().chain(self.cuts.iter().map(|cut| cut.end));
         let ends = self.cuts.iter().map(|cut| cut.start).chain([json.len()]);
         starts.zip(ends).map(|(start, end)| &json[start..end])
     }
 
-    /// Converts the position of a byte to its position after the dropped fields are cut.
+    /// Converts the position of a byte to its position after the cut.
     fn after_cuts(&self, at: usize) -> usize {
         at - self.cuts.iter().take_while(|cut| cut.end <= at).map(ExactSizeIterator::len).sum::<usize>()
     }
 
-    /// Returns the text of a field in the JSON that is kept. Returns `None` if the text is invalid.
+    /// Returns the text of a field in the remaining JSON. Returns `None` if the text is invalid.
     fn head_text(&self, json: &[u8], field: Field) -> Option<HeadText> {
         let Some(at) = self.texts[field as usize].clone() else { return Some(HeadText::InJson(0..0)) };
         Some(match unescaped(json, at.clone())? {
@@ -358,8 +358,8 @@ fn action_of(node: &Node, name: &[u8]) -> Option<Action> {
     node.iter().find(|(known, _)| known.as_bytes() == name).map(|(_, action)| *action)
 }
 
-/// Returns the content of a JSON string, given its range between the quotes. Returns `None` if the content is invalid
-/// JSON or not UTF-8.
+/// Returns the content of the JSON string whose range between the quotes is given. Returns `None` if the content is not
+/// valid JSON or not UTF-8.
 fn unescaped(json: &[u8], text: Range<usize>) -> Option<Cow<'_, str>> {
     if json[text.clone()].contains(&b'\\') {
         return serde_json::from_slice(&json[text.start - 1..=text.end]).ok().map(Cow::Owned);

@@ -35,16 +35,16 @@ use crate::stop_cause::StopCause;
 use crate::subscription::{NewestSubscription, Queue, Subscription, SubscriptionStatus, clamp_period};
 use crate::user::User;
 
-/// A local, live copy of one resource's objects, shared by all readers and subscribers.
+/// A local, live copy of the objects of one resource, shared by all readers and subscribers.
 ///
-/// Clones are handles to one informer. The informer runs from [`start`](Self::start) until [`stop`](Self::stop) or
-/// [`shutdown`](Self::shutdown) is called, or until the last handle is dropped. If the informer comes from an
-/// [`InformerFactory`](crate::InformerFactory), subscriptions and listers also keep it running.
+/// Clones are handles to the same informer. The informer runs from [`start`](Self::start) until [`stop`](Self::stop) or
+/// [`shutdown`](Self::shutdown) is called or the last handle is dropped. If the informer comes from an
+/// [`InformerFactory`](crate::InformerFactory), subscriptions and listers keep it running, too.
 ///
 /// # Guarantees
 ///
 /// - The cache converges to the server's state.
-/// - An object's changes are delivered in order. Intermediate states may be skipped.
+/// - Changes of an object are delivered in order. Intermediate states may be skipped.
 /// - The cache and its indices change before subscribers are notified.
 /// - Subscribers do not wait for each other, and a slow subscriber does not delay the cache.
 ///
@@ -73,8 +73,8 @@ use crate::user::User;
 pub struct SharedInformer<T: Object> {
     owner: Arc<Owner<T>>,
     resync: Option<Duration>,
-    /// Registers this handle as a user of a factory's informer. `None` for the factory's own handle, and for informers
-    /// without a factory.
+    /// Counts this handle as a user of an informer that belongs to a factory. `None` for the handle in the factory, and
+    /// for informers without a factory.
     user: Option<User>,
 }
 
@@ -88,7 +88,7 @@ struct Owner<T: Object> {
     whole: Arc<Whole>,
     settings: Arc<Settings>,
     on_error: Arc<ErrorHandlers>,
-    /// `None` once the informer was started or stopped.
+    /// `None` if the informer was started or stopped.
     launch: Mutex<Option<Launch>>,
     stop: CancellationToken,
     tasks: TaskTracker,
@@ -117,7 +117,7 @@ pub(crate) enum Covered {
 }
 
 impl<T: Object> SharedInformer<T> {
-    /// Creates an informer for the objects of `list_watch`. Call [`start`](Self::start) to run the informer.
+    /// Creates an informer that lists and watches `list_watch`. Call [`start`](Self::start) to run the informer.
     pub fn new(list_watch: impl ListWatch<Object = T>, config: InformerConfig<T>) -> Self
     where
         T: DeserializeOwned,
@@ -128,31 +128,32 @@ impl<T: Object> SharedInformer<T> {
         work.informer(|stop| driver.drive(stop))
     }
 
-    /// Creates an informer of several namespaces. `source` returns the source for a namespace, or the source for all
-    /// namespaces if its argument is `None`. Each source uses one list and one watch. Call [`start`](Self::start) to
-    /// run the informer.
+    /// Creates an informer that watches several namespaces. `source` returns the source for a namespace, or the source
+    /// for all namespaces if the argument is `None`. Each source uses one list and one watch. Call
+    /// [`start`](Self::start) to run the informer.
     ///
-    /// The set of namespaces [may change](Namespaces::set) at any time. The informer deletes the objects of removed
-    /// namespaces from the cache, and lists added namespaces. Watches of other namespaces continue.
-    /// [`wait_for_sync`](Self::wait_for_sync) waits until the cache contains the objects of all added namespaces, and
-    /// no objects of removed namespaces.
+    /// The set of namespaces [may change](Namespaces::set) at any time. The informer lists the objects in added
+    /// namespaces and deletes the objects in removed namespaces from the cache. Watches of other namespaces continue.
+    /// [`wait_for_sync`](Self::wait_for_sync) waits until the cache contains all objects in added namespaces and no
+    /// objects in removed namespaces.
     ///
-    /// The informer's [`state`](Self::state) is `Synced` when all namespaces are synced. If any namespace fails, the
-    /// state shows the failure that has lasted longest. [`states_by_namespace`](Self::states_by_namespace) returns
-    /// the state of each namespace.
+    /// The informer's [`state`](Self::state) is `Synced` when all namespaces are synced. If some namespaces have
+    /// failed, the state shows the failure that has lasted longest. [`states_by_namespace`](Self::states_by_namespace)
+    /// returns the state of each namespace.
     ///
-    /// Within each namespace, the cached objects equal the server's state at some revision. The revisions may differ
-    /// between namespaces. The cache's revision is the lowest of these revisions. A [wait](Lister::wait_for) for a
-    /// write may therefore last until a quiet namespace receives its next bookmark. While a namespace cannot be listed,
-    /// the cache's revision does not advance, and waits for newer revisions do not complete.
+    /// Within each namespace, the cached objects match the server's state at some revision. The revisions may differ
+    /// between namespaces. The cache's revision is the lowest revision of any namespace. Therefore, a
+    /// [wait](Lister::wait_for) for a write may have to wait for the next bookmark of a quiet namespace. While a
+    /// namespace cannot be listed, the cache's revision does not advance, and waits for newer revisions do not
+    /// complete.
     ///
-    /// The server serves a separate watch for each namespace. If you need many namespaces of a large cluster, consider
-    /// watching all namespaces with a selector instead.
+    /// The server must serve a separate watch for each namespace. To watch many namespaces of a large cluster, consider
+    /// a watch of all namespaces with a selector instead.
     ///
     /// # Panics
     ///
-    /// Panics if `source` panics during this call. If a later call panics or returns a source for the wrong namespace,
-    /// the informer ends with [`StopCause::Panicked`].
+    /// Panics if `source` panics during this call. If `source` panics later or returns a source for the wrong
+    /// namespace, the informer ends with [`StopCause::Panicked`].
     pub fn of_namespaces<L: ListWatch<Object = T>>(
         namespaces: &Namespaces,
         source: impl Fn(Option<&str>) -> L + Send + 'static,
@@ -180,16 +181,16 @@ impl<T: Object> SharedInformer<T> {
         work.informer(|stop| followers.follow(stop))
     }
 
-    /// Starts the informer in its own task. Does nothing if the informer was already started or stopped. If the runtime
-    /// shuts down, the informer ends in the same way as after [`stop`](Self::stop).
+    /// Starts the informer in its own task. Does nothing if the informer was already started or stopped. When the
+    /// runtime shuts down, the informer ends as if [`stop`](Self::stop) had been called.
     ///
     /// # Panics
     ///
-    /// Panics if called outside of a tokio runtime. After this panic, the informer can still be started.
+    /// Panics if called outside of a tokio runtime. The informer can still be started after this panic.
     pub fn start(&self) {
-        // Get the runtime first, so that a call outside of a runtime changes nothing.
+        // Get the runtime first, because this panics outside of a runtime, and the informer must then stay unchanged.
         let runtime = tokio::runtime::Handle::current();
-        // From here on, a concurrent shutdown waits for the task.
+        // From now on, a concurrent shutdown waits for the task.
         let _starting = self.owner.tasks.token();
         let launch = self.owner.launch().take();
         if let Some(launch) = launch {
@@ -197,40 +198,40 @@ impl<T: Object> SharedInformer<T> {
         }
     }
 
-    /// Stops the informer for all its users, without waiting until its task has ended.
+    /// Stops the informer for all users without waiting for the end of its task.
     pub fn stop(&self) {
         self.owner.stop();
     }
 
-    /// Stops the informer for all its users, and waits until its task has ended. Subscriptions deliver their waiting
-    /// events before they end. Listers continue to return the last cached objects.
+    /// Stops the informer for all users and waits until its task has ended. Subscriptions deliver their queued events
+    /// before they end. Listers continue to return the last cached objects.
     ///
     /// # Cancel safety
     ///
-    /// The informer begins to stop when the future is first polled, even if the future is dropped later.
+    /// The informer starts to stop when the future is first polled, even if the future is dropped later.
     pub async fn shutdown(&self) {
         self.owner.stop();
         self.owner.tasks.close();
         self.owner.tasks.wait().await;
     }
 
-    /// Creates a subscription with the resync period from this handle's configuration.
+    /// Creates a subscription with the resync period of this handle's configuration.
     /// [`set_resync`](Subscription::set_resync) changes the period. The cost of this call does not depend on the number
     /// of objects.
     pub fn subscribe(&self) -> Subscription<T> {
         self.subscription(Delivery::Coalesced)
     }
 
-    /// Creates a subscription that delivers every change of every object, in the order in which the changes happened.
-    /// At most `bound` changes wait for the subscriber. Further changes are merged as [`Subscription`] describes. If
-    /// the subscription is created before the first list, the initial objects arrive in the order of that list.
-    /// Otherwise, they arrive in no particular order.
+    /// Creates a subscription that delivers every change of every object in the original order. At most `bound` changes
+    /// are queued for the subscriber. Further changes are merged as described in [`Subscription`]. If the subscription
+    /// is created before the first list, the initial objects arrive in the order of the list. Otherwise, they arrive in
+    /// no particular order.
     pub fn subscribe_ordered(&self, bound: usize) -> Subscription<T> {
         self.subscription(Delivery::Ordered { bound })
     }
 
-    /// Creates a subscription to the newest state of each object, with the resync period from
-    /// this handle's configuration.
+    /// Creates a subscription to the newest state of each object, with the resync period of this handle's
+    /// configuration.
     pub fn subscribe_newest(&self) -> NewestSubscription<T> {
         NewestSubscription::new(self.queue(Delivery::Newest))
     }
@@ -244,7 +245,7 @@ impl<T: Object> SharedInformer<T> {
         self.owner.publisher.subscribe(delivery, resync, self.user.clone())
     }
 
-    /// Returns the status of each subscription, in creation order.
+    /// Returns the status of each subscription in creation order.
     pub fn subscriptions(&self) -> Vec<SubscriptionStatus> {
         self.owner.publisher.subscriptions()
     }
@@ -257,7 +258,7 @@ impl<T: Object> SharedInformer<T> {
     /// Adds an index to the cache. Indices can be added at any time: see [`Cache::add_index`](crate::Cache::add_index).
     ///
     /// If `function` later fails or panics on an object, the object is stored without values in this index. Lookups by
-    /// key and in other indices still find the object. The failure is logged, counted in the metric
+    /// key and lookups in other indices return the object. The failure is logged, counted in the metric
     /// `informer_index_failures_total`, and passed to [`InformerConfig::on_error`] as
     /// [`ReflectorError::IndexFailed`](crate::ReflectorError::IndexFailed).
     ///
@@ -272,9 +273,9 @@ impl<T: Object> SharedInformer<T> {
         self.owner.publisher.cache.add_index(name, function)
     }
 
-    /// Adds an index over the metadata of the cached objects. Computing this index decodes no objects: see
-    /// [`Cache::add_metadata_index`](crate::Cache::add_metadata_index). Failures of `function` are handled as in
-    /// [`add_index`](Self::add_index).
+    /// Adds an index of metadata values. Computing this index decodes no objects: see
+    /// [`Cache::add_metadata_index`](crate::Cache::add_metadata_index). If `function` fails, the failure is handled as
+    /// in [`add_index`](Self::add_index).
     ///
     /// # Errors
     ///
@@ -287,26 +288,26 @@ impl<T: Object> SharedInformer<T> {
         self.owner.publisher.cache.add_metadata_index(name, function)
     }
 
-    /// Returns `true` if the cache has contained all objects of the resource at least once.
+    /// Returns `true` if the cache has contained all objects of the resource at some time.
     pub fn has_synced(&self) -> bool {
         self.owner.publisher.has_synced()
     }
 
     /// Waits until the cache contains all objects in the current [namespaces](Self::of_namespaces) that match the
-    /// current [selectors](Self::set_selectors). Call this method again after changing the namespaces or selectors. The
-    /// wait continues while the server rejects requests. In that case, [`state`](Self::state) returns the reason. This
-    /// method has no timeout.
+    /// current [selectors](Self::set_selectors). Call this method again after you have changed the namespaces or
+    /// selectors. The wait continues while the server rejects requests. In this case, [`state`](Self::state) returns
+    /// the reason. This method has no timeout.
     ///
     /// # Errors
     ///
-    /// Returns [`NotSynced`] if the informer has ended, even if it was synced before.
+    /// Returns [`NotSynced`] if the informer has ended, even if it had synced before.
     ///
     /// # Cancel safety
     ///
     /// Dropping the future stops the wait and has no other effect.
     pub async fn wait_for_sync(&self) -> Result<(), NotSynced> {
         let mut states = self.states();
-        // Check the current namespaces and selectors, because a namespace that was removed in the meantime is never
+        // Check the current namespaces and selectors, because a namespace that was removed during the wait is never
         // listed.
         let has_synced = || self.has_synced() && self.owner.publisher.cache.has_all();
         states.wait_for(|state| has_synced() || state.has_ended()).await;
@@ -321,20 +322,20 @@ impl<T: Object> SharedInformer<T> {
         self.owner.whole.state()
     }
 
-    /// Returns a watch of the informer's state. [`InformerState`] describes which changes wake the returned watch.
+    /// Returns a watch on the informer's state. [`InformerState`] describes which changes wake the watch.
     pub fn states(&self) -> StateWatch {
         StateWatch::new(self.owner.whole.clone())
     }
 
-    /// Changes the selectors for all handles to this informer. The informer lists again, and deletes objects that no
-    /// longer match from the cache. Until the new list is complete, the cache contains the objects that matched the old
-    /// selectors. [`wait_for_sync`](Self::wait_for_sync) and [`wait_for`](Lister::wait_for) wait for the new list.
+    /// Changes the selectors for all handles to this informer. The informer lists again and deletes objects that no
+    /// longer match from the cache. The cache contains the objects that matched the old selectors until the new list is
+    /// complete. [`wait_for_sync`](Self::wait_for_sync) and [`wait_for`](Lister::wait_for) wait for the new list.
     ///
     /// # Errors
     ///
-    /// Returns [`SelectorsShared`], and changes nothing, if the informer comes from an
-    /// [`InformerFactory`](crate::InformerFactory), because other callers rely on its selectors. Request an informer
-    /// with other selectors from the factory instead.
+    /// Returns [`SelectorsShared`] and changes nothing if the informer comes from an
+    /// [`InformerFactory`](crate::InformerFactory), because other callers rely on the selectors. In this case, request
+    /// an informer with other selectors from the factory.
     ///
     /// # Examples
     ///
@@ -370,17 +371,17 @@ impl<T: Object> SharedInformer<T> {
         Ok(())
     }
 
-    /// Returns the informer's [set of namespaces](Self::of_namespaces), so that the caller can read or change the set.
-    /// Returns `None` if the informer has a single source. Also returns `None` if the informer comes from an
+    /// Returns the informer's [set of namespaces](Self::of_namespaces), which the caller can read or change. Returns
+    /// `None` if the informer has a single source. Also returns `None` if the informer comes from an
     /// [`InformerFactory`](crate::InformerFactory), because only the caller that passed the set to the factory may
-    /// change the set.
+    /// change it.
     pub fn namespaces(&self) -> Option<&Namespaces> {
         if self.user.is_some() { None } else { self.owner.scope.covered.namespaces() }
     }
 
-    /// Returns the state of each namespace of a started informer [of several namespaces](Self::of_namespaces). The
-    /// result may lack namespaces that were just added, and may still include namespaces that were just removed. For
-    /// other informers, the result is empty.
+    /// Returns the state of each namespace if the informer was started and watches [several
+    /// namespaces](Self::of_namespaces). The result may lack namespaces that were just added and contain namespaces
+    /// that were just removed. For any other informer, returns an empty result.
     pub fn states_by_namespace(&self) -> BTreeMap<String, InformerState> {
         self.owner.whole.by_namespace()
     }
@@ -389,7 +390,7 @@ impl<T: Object> SharedInformer<T> {
         &self.owner.scope
     }
 
-    /// Returns `true` if the informer was started, or was stopped before its start.
+    /// Returns `true` if the informer was started, or if it was stopped before it was started.
     pub(crate) fn has_started(&self) -> bool {
         self.owner.launch().is_none()
     }
@@ -418,7 +419,6 @@ impl<T: Object> SharedInformer<T> {
         &self.owner.on_error
     }
 
-    /// Returns the resource of the objects.
     pub fn resource(&self) -> &ApiResource {
         &self.owner.scope.resource
     }
@@ -450,7 +450,7 @@ impl<T: Object> fmt::Debug for SharedInformer<T> {
 }
 
 impl<T: Object> Owner<T> {
-    /// Ends the informer permanently. A running driver reports the informer's end itself.
+    /// Ends the informer permanently. A running driver reports the end of the informer itself.
     fn stop(&self) {
         self.stop.cancel();
         let never_started = self.launch().take();
@@ -460,7 +460,7 @@ impl<T: Object> Owner<T> {
         }
     }
 
-    /// Poison is ignored, because no code panics under this lock.
+    /// Poisoning is ignored, because code that holds this lock never panics.
     fn launch(&self) -> MutexGuard<'_, Option<Launch>> {
         self.launch.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -493,7 +493,7 @@ impl Covered {
 }
 
 impl<T> Scope<T> {
-    /// Logs a warning if the informer caches the data of all Secrets in a cluster. Few programs need this data.
+    /// Logs a warning if the informer caches the data of all Secrets in the cluster. Few programs need this data.
     fn warn_of_all_secrets(&self, informer: &str, selectors: &Selectors) {
         let is_secret = self.resource.plural == "secrets" && self.resource.group_version.group.is_empty();
         let all = selectors.labels.is_everything() && selectors.fields.is_everything() && self.covered.is_all();

@@ -11,11 +11,11 @@ use crate::iter::Iter;
 use crate::store::Pin;
 use crate::stored::Stored;
 
-/// An immutable view of a cache's objects and indices at one moment.
+/// An immutable view of the objects and indices in a cache at one moment.
 ///
-/// Creating or cloning a snapshot does not block the cache. The cost of both does not depend on the number of objects.
-/// A snapshot keeps its objects in memory, even if the cache has replaced or deleted them. Use a snapshot for one task
-/// and then drop it.
+/// Creating or cloning a snapshot does not block the cache. The cost of creating or cloning a snapshot does not depend
+/// on the number of objects. A snapshot keeps its objects in memory, even if they have been replaced or deleted in the
+/// cache. Use a snapshot for a single task and then drop it.
 ///
 /// # Examples
 ///
@@ -71,19 +71,18 @@ impl<T> Snapshot<T> {
         self.pin
     }
 
-    /// Returns the object with this key, if the snapshot contains it.
+    /// Returns the object with this key, if any.
     pub fn get(&self, key: &ObjectKey) -> Option<Arc<T>> {
         self.pin.get(key)?.into_read()
     }
 
-    /// Returns an iterator over the objects, in no particular order. The iterator reads a few objects
-    /// at a time from the cache.
+    /// Returns an iterator over the objects, in no particular order. The iterator fetches a few objects at a time.
     pub fn iter(&self) -> Iter<T> {
         self.clone().into_iter()
     }
 
-    /// Calls `each` with every object, in no particular order, like client-go's `ListAll`. This method is the fastest
-    /// way to read all objects, because it does not clone the `Arc`s of decoded objects.
+    /// Calls `each` with every object, in no particular order, like client-go's `ListAll`. This is the fastest way to
+    /// read all objects, because the `Arc`s of decoded objects are not cloned.
     pub fn for_each(&self, mut each: impl FnMut(&Arc<T>)) {
         self.pin.visit(|object| _ = object.look(&mut each));
     }
@@ -123,8 +122,8 @@ impl<T> Snapshot<T> {
     ///
     /// # Errors
     ///
-    /// Returns [`UnknownIndex`], which names the existing indices, if the snapshot has no index `name`. A snapshot does
-    /// not contain indices that were added after its creation.
+    /// Returns [`UnknownIndex`] if the snapshot has no index `name`. The error lists the existing indices. A snapshot
+    /// does not contain indices that were added after the snapshot was created.
     pub fn by_index(&self, name: &str, value: &str) -> Result<Vec<Arc<T>>, UnknownIndex> {
         let found = self.pin.of_term(self.index(name)?, value, |_, object| Some(object.clone()));
         Ok(found.into_iter().filter_map(Stored::into_read).collect())
@@ -150,14 +149,14 @@ impl<T> Snapshot<T> {
         Ok(self.pin.values_of(self.index(name)?))
     }
 
-    /// Returns the snapshot's revision, or an empty string before the first list. The snapshot contains all
-    /// changes up to this revision.
+    /// Returns the snapshot's revision, or an empty string before the first list. The snapshot contains all changes up
+    /// to the returned revision.
     pub fn resource_version(&self) -> &str {
         &self.resource_version
     }
 
-    /// Returns the objects that differ from the older snapshot `since`, including deleted objects, ordered by key. An
-    /// object that was stored again counts as different, even if its content is equal.
+    /// Returns the objects that differ from the older snapshot `since`, ordered by key. The result includes deleted
+    /// objects. An object that was stored again is different even if its content is equal.
     ///
     /// # Panics
     ///

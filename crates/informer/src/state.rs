@@ -8,12 +8,12 @@ use crate::stop_cause::StopCause;
 
 /// The state of an informer.
 ///
-/// A missing custom resource or permission does not stop an informer, because an administrator may add it later. The
-/// state is then [`Degraded`](Self::Degraded), and its `cause` is the server's error.
+/// A missing custom resource or permission does not stop an informer, because an administrator may add it later. In
+/// this case, the state is [`Degraded`](Self::Degraded), and its `cause` is the server's error.
 ///
-/// A [`StateWatch`](crate::StateWatch) wakes when the variant changes, at each failure and at each retry. A
-/// `StateWatch` does not wake when a list progresses or the revision advances. Each read of the state returns the
-/// current progress and revision.
+/// A [`StateWatch`](crate::StateWatch) wakes when the variant changes, and at each failure and retry. A `StateWatch`
+/// does not wake when a list progresses or the revision advances. Reading the state always returns the current progress
+/// and revision.
 ///
 /// # Examples
 ///
@@ -46,8 +46,8 @@ use crate::stop_cause::StopCause;
 pub enum InformerState {
     /// The informer has not been started.
     Starting,
-    /// The informer is listing its resource, for the first time or again. For example, it lists again if the server no
-    /// longer has the cached revision.
+    /// The informer is listing its resource, for the first time or again. For example, the informer lists again if the
+    /// cached revision is no longer available on the server.
     Listing {
         /// The progress of the list.
         progress: ListProgress,
@@ -62,7 +62,7 @@ pub enum InformerState {
         /// The cache's revision. The cache contains all changes up to this revision.
         resource_version: String,
     },
-    /// The informer cannot make progress, and retries. The cache keeps its objects.
+    /// The informer cannot make progress and keeps retrying. The cache keeps its objects.
     Degraded {
         /// The last failure.
         cause: ReflectorError,
@@ -84,8 +84,8 @@ pub enum InformerState {
 pub struct ListProgress {
     /// The number of received objects.
     pub received: usize,
-    /// The number of objects on later pages, if the server reports this number (`remainingItemCount`). Servers do not
-    /// report it for streaming lists, lists with selectors, and lists of one page.
+    /// The number of objects on the remaining pages, if the server reports it (`remainingItemCount`). Servers do not
+    /// report this number for streaming lists, for lists with selectors, and for lists with a single page.
     pub remaining: Option<u64>,
 }
 
@@ -95,7 +95,7 @@ impl InformerState {
         matches!(self, Self::Synced { .. })
     }
 
-    /// Returns `true` if the informer has ended, for any reason.
+    /// Returns `true` if the informer has ended for any reason.
     pub fn has_ended(&self) -> bool {
         matches!(self, Self::Stopped { .. })
     }
@@ -115,7 +115,7 @@ impl InformerState {
         }
     }
 
-    /// Returns `true` if a change from `self` to `other` need not wake watchers.
+    /// Returns `true` if watchers do not need to be woken when the state changes from `self` to `other`.
     pub(crate) fn is_like(&self, other: &Self) -> bool {
         discriminant(self) == discriminant(other) && !matches!(self, Self::Degraded { .. })
     }

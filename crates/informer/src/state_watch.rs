@@ -1,4 +1,4 @@
-//! A watch of an informer's state.
+//! A watch on an informer's state.
 
 use std::fmt;
 use std::sync::Arc;
@@ -9,7 +9,7 @@ use crate::states::Whole;
 
 /// Watches an informer's state: see [`SharedInformer::states`](crate::SharedInformer::states).
 ///
-/// A watch returns owned states, so the caller never owns a lock. A watch does not keep the informer running.
+/// A watch returns owned states, so the caller never holds a lock. A watch does not keep the informer running.
 ///
 /// # Examples
 ///
@@ -45,22 +45,21 @@ impl StateWatch {
         Self { whole, seen }
     }
 
-    /// Returns the current state, without marking the state as seen.
+    /// Returns the current state without marking it as seen.
     pub fn get(&self) -> InformerState {
         self.whole.state()
     }
 
-    /// Returns `true` if the state has changed since the last seen state.
+    /// Returns `true` if the state has changed since it was last marked as seen.
     pub fn has_changed(&self) -> bool {
         self.whole.version() != self.seen
     }
 
-    /// Waits until the state changes. Marks the new state as seen, and returns it. The first call waits for a change
-    /// since the call to [`states`](crate::SharedInformer::states). Later calls wait for a change since the last seen
-    /// state.
+    /// Waits until the state changes. Marks the new state as seen and returns it. The first call waits for a change
+    /// after the call of [`states`](crate::SharedInformer::states). Each later call waits for a change after the last
+    /// seen state.
     ///
-    /// Intermediate states may be skipped. Returns `None` if the informer has ended and its last state was already
-    /// seen.
+    /// Intermediate states may be skipped. Returns `None` if the informer has ended and its last state has been seen.
     ///
     /// # Cancel safety
     ///
@@ -68,7 +67,7 @@ impl StateWatch {
     pub async fn changed(&mut self) -> Option<InformerState> {
         loop {
             let whole = self.whole.clone();
-            // Create the future before reading the state, so that no change is missed.
+            // Create the future before reading the state, so that later changes wake the future.
             let changed = whole.changed();
             let (state, version) = whole.state_and_version();
             if std::mem::replace(&mut self.seen, version) != version {
@@ -81,14 +80,14 @@ impl StateWatch {
         }
     }
 
-    /// Waits until `is_wanted` returns `true` for a state, and returns that state. The first checked state is the
-    /// current state. No lock is held while `is_wanted` runs.
+    /// Waits until `is_wanted` returns `true` for a state and returns that state. The current state is checked first.
+    /// No lock is held while `is_wanted` runs.
     ///
     /// Returns `None` if the informer has ended and `is_wanted` returned `false` for its last state.
     ///
     /// # Cancel safety
     ///
-    /// Dropping the future stops the wait. All states that were passed to `is_wanted` count as seen.
+    /// Dropping the future stops the wait. All states that were passed to `is_wanted` are marked as seen.
     pub async fn wait_for(&mut self, mut is_wanted: impl FnMut(&InformerState) -> bool) -> Option<InformerState> {
         let (mut state, seen) = self.whole.state_and_version();
         self.seen = seen;

@@ -1,4 +1,4 @@
-//! The drivers' states, and the informer's state that results from them.
+//! The states of an informer's drivers, and the resulting state of the informer.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::mem::discriminant;
@@ -20,10 +20,11 @@ pub(crate) struct States {
     whole: Arc<Whole>,
 }
 
-/// An informer's state, merged from its drivers' states.
+/// The state of an informer, which is merged from the states of its drivers.
 ///
-/// The lock is held only while `Arc`s are copied or replaced. States are merged, cloned and dropped without the lock,
-/// because a state may contain a user's error. Tasks are woken without the lock, because wakers are user code.
+/// The lock is held only while `Arc`s are copied or replaced. States are merged, cloned and dropped without holding the
+/// lock, because a state may contain a user-defined error. Tasks are woken without holding the lock, because wakers are
+/// user code.
 #[derive(Default)]
 pub(crate) struct Whole {
     inner: Mutex<Inner>,
@@ -35,7 +36,7 @@ struct Inner {
     parts: BTreeMap<Place, Arc<InformerState>>,
     has_begun: bool,
     stopped: Option<StopCause>,
-    /// The time at which the state of any driver last changed its variant, or at which the informer ended.
+    /// The time at which any driver last changed the variant of its state, or at which the informer ended.
     since: Option<Instant>,
     last_failure: Option<(Instant, Arc<InformerState>)>,
     version: u64,
@@ -60,7 +61,7 @@ impl Whole {
         self.changed.notify_waiters();
     }
 
-    /// Records that the informer has ended. Only the first call has an effect.
+    /// Records that the informer has ended. Only the first call of this method has an effect.
     pub(crate) fn stop(&self, cause: StopCause) {
         let mut inner = self.lock();
         if inner.stopped.is_some() {
@@ -104,8 +105,7 @@ impl Whole {
         parts.iter().filter_map(|(place, state)| Some((place.as_ref()?.to_string(), (**state).clone()))).collect()
     }
 
-    /// Returns the time at which the state last changed its variant. Also returns the time and the degraded state of
-    /// the last failure.
+    /// Returns the time at which the state last changed to another variant, and the last failure with its time.
     pub(crate) fn history(&self) -> (Option<Instant>, Option<(Instant, Arc<InformerState>)>) {
         let inner = self.lock();
         (inner.since, inner.last_failure.clone())
@@ -115,14 +115,14 @@ impl Whole {
         self.lock().parts.get(place).cloned()
     }
 
-    /// Replaces the state of one driver and returns the previous state. Does nothing if the driver's namespace was
-    /// removed.
+    /// Replaces the state of a driver and returns the driver's previous state. Does nothing if the namespace of the
+    /// driver was removed.
     fn put(&self, place: &Place, next: Arc<InformerState>) -> Option<Arc<InformerState>> {
         let now = now();
         let failure = matches!(*next, InformerState::Degraded { next_try: Some(_), .. }).then(|| (now, next.clone()));
         let mut inner = self.lock();
         let state = inner.parts.get_mut(place)?;
-        // The informer's state only changes if a driver's state changes.
+        // The informer's state changes only if the state of a driver changes.
         let is_news = !state.is_like(&next);
         let is_another = discriminant(&**state) != discriminant(&*next);
         let before = std::mem::replace(state, next);
@@ -151,7 +151,7 @@ fn initial_state() -> Arc<InformerState> {
 }
 
 impl States {
-    /// Returns the last reported state, or `None` if the driver's namespace was removed.
+    /// Returns the last reported state, or `None` if the namespace of the driver was removed.
     pub(crate) fn last(&self) -> Option<Arc<InformerState>> {
         self.whole.of(&self.place)
     }
@@ -172,8 +172,8 @@ impl States {
     }
 }
 
-/// Merges the drivers' states. If any driver has failed, returns the oldest failure. Otherwise, returns the progress of
-/// the lists, or the lowest revision if all lists are complete.
+/// Merges the drivers' states. Returns the oldest failure if any driver has failed. Otherwise, returns the progress of
+/// the lists if a list is in progress, or the lowest revision.
 fn together(parts: impl Iterator<Item = InformerState>) -> InformerState {
     let nothing = InformerState::Synced { resource_version: String::new() };
     parts.reduce(join).unwrap_or(nothing)

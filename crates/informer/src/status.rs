@@ -44,25 +44,25 @@ pub struct InformerStatus {
     pub resource: ApiResource,
     /// The informer's current state.
     pub state: InformerState,
-    /// The time at which the state last changed to another variant, in any of the informer's namespaces. `None` before
-    /// the informer starts.
+    /// The time at which the state of any watched namespace last changed to another variant. `None` before the informer
+    /// starts.
     pub since: Option<Instant>,
     /// The number of cached objects.
     pub objects: usize,
-    /// The number of objects whose newest state [cannot be decoded](crate::Undecodable).
+    /// The number of objects whose newest state [is undecodable](crate::Undecodable).
     pub undecodable: usize,
     /// The undecodable object with the smallest key.
     pub first_undecodable: Option<Undecodable>,
-    /// The last failure, even if the informer has recovered from it.
+    /// The last failure, even if the informer has recovered since.
     pub last_failure: Option<LastFailure>,
 }
 
-/// An informer's last failed list or watch.
+/// The last list or watch of an informer that failed.
 #[derive(Clone, Debug)]
 pub struct LastFailure {
     /// The time of the failure.
     pub at: Instant,
-    /// The failure, with the server's error if a request failed.
+    /// The failure. If a request failed, it contains the server's error.
     pub error: ReflectorError,
 }
 

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-/// The reason why an informer has ended.
+/// The reason for which an informer has ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum StopCause {
@@ -10,7 +10,7 @@ pub enum StopCause {
     ShutDown,
     /// The informer's tokio runtime was shut down.
     RuntimeGone,
-    /// The informer's source panicked, or an object's `Metadata` panicked after the informer had read the object's
+    /// The source of the informer panicked, or an object's `Metadata` panicked after the informer had read the object's
     /// identity.
     Panicked {
         /// The panic message.

@@ -1,19 +1,19 @@
 //! A multi-version store of values by key.
 //!
-//! A stamp is the number of a commit. All values that the commit writes have this stamp. The commit becomes visible in
-//! one atomic step, when the store sets its own stamp to the stamp of the commit. A reader chooses a stamp, and reads
-//! the newest version of each key up to this stamp. A superseded version is kept while a [`Pin`] has a stamp at which
-//! the version was visible.
+//! A stamp is the number of a commit. All values written by a commit have its stamp. A commit becomes visible in one
+//! atomic step when the store sets its own stamp to the stamp of the commit. A reader chooses a stamp and reads the
+//! newest version of each key up to this stamp. A superseded version is kept as long as a [`Pin`] can read it.
 //!
-//! No lock is held while user code runs. User code includes drops of values. Threads take the locks in this order:
+//! No lock is held while user code runs. Dropping a value also runs user code. A thread that takes several locks must
+//! take them in this order:
 //!
-//! 1. The informer's locks: first the lock of its list of subscriptions, and then the lock of one subscription's queue,
+//! 1. The informer's locks: first the lock of the list of subscriptions, and then the lock of a subscription's queue,
 //!    which reads from a snapshot.
-//! 2. The lock `writer`, for a whole commit, so that commits do not overlap.
-//! 3. A shard's lock, while one record is changed, or for a short section of a scan. A thread never owns the locks of
-//!    two shards.
-//! 4. The lock `now`, while a commit becomes visible, and while a pin is created or removed. A [`View`](crate::View)
-//!    owns the `now` locks of several stores.
+//! 2. The lock `writer`. It is held during a whole commit, so that commits do not overlap.
+//! 3. The lock of a shard. It is held while one record is changed, or during a short section of a scan. A thread never
+//!    holds the locks of two shards.
+//! 4. The lock `now`. It is held while a commit becomes visible, and while a pin is created or removed. A
+//!    [`View`](crate::View) holds the `now` locks of several stores.
 
 mod now;
 mod pages;
@@ -43,17 +43,17 @@ pub(crate) use pin::{Pin, Reading};
 pub(crate) use record::Page;
 pub(crate) use writer::Writer;
 
-/// The number of the namespace index. The store derives the values of this index from the keys, and adds the values to
-/// each [`Write`].
+/// The number of the namespace index. The store computes the values of this index from the keys and adds them to each
+/// [`Write`].
 pub(crate) const NAMESPACES: u32 = 0;
 
-/// The maximum number of records that are processed under one acquisition of a shard's lock.
+/// The maximum number of records that are processed while a shard is locked.
 const SECTION: usize = 32;
 
 pub(crate) struct Store<V> {
     hasher: DefaultHashBuilder,
     shards: Box<[RwLock<Shard<V>>]>,
-    /// The stamp of the last visible commit. The stamp changes only under the lock `now`.
+    /// The stamp of the last visible commit. The stamp changes only while the lock `now` is held.
     visible: AtomicU64,
     now: Mutex<Now>,
     writer: Mutex<()>,
@@ -61,9 +61,9 @@ pub(crate) struct Store<V> {
 
 /// A stored value. Cloning a value must be as cheap as cloning an `Arc`.
 pub(crate) trait Value: Clone {
-    /// Reads the value's reference count, so that the count is in the processor's cache when a later clone changes it.
-    /// If this method is called for several values before they are cloned, the processor can fetch their counts from
-    /// memory concurrently. Always returns `true`.
+    /// Reads the value's reference count, so that a later clone finds the count in the processor's cache. If this
+    /// method is called for several values before they are cloned, the processor can fetch the counts concurrently.
+    /// Always returns `true`.
     fn warm(&self) -> bool;
 }
 
@@ -71,7 +71,7 @@ pub(crate) struct Write<V> {
     pub(crate) key: ObjectKey,
     /// The new value. `None` deletes the key.
     pub(crate) value: Option<V>,
-    /// The index values, each with the number of its index. The indices are always in the same order.
+    /// The index values, each with the number of its index. The order of the indices is always the same.
     pub(crate) values: Vec<(u32, String)>,
 }
 
@@ -116,14 +116,14 @@ impl<V: Value> Store<V> {
         Writer::new(self, self.writer.lock())
     }
 
-    /// Returns the value of the key at a stamp. `stamp` is called under the shard's lock, so that the version at this
-    /// stamp cannot be removed during the read. A version is removed only under this lock, and only after its successor
-    /// is visible.
+    /// Returns the value of the key at a stamp. `stamp` is called while the shard is locked, so that the version at
+    /// this stamp cannot be removed during the read. A version is removed only while the shard is locked, and only
+    /// after the next version is visible.
     fn get_at(&self, key: &ObjectKey, stamp: impl FnOnce() -> u64) -> Option<V> {
         let (shard, hash) = self.home(key.as_str());
         let shard = self.shards[shard as usize].read();
-        // The first slot with this hash almost always belongs to the requested key. Fetch its value from memory while
-        // the keys are compared.
+        // The first slot with this hash is almost always the slot of the requested key. Fetch the slot's value from
+        // memory while the keys are compared.
         let likely = shard.find_hash(hash)?;
         let is_there = shard.newest(likely).is_some_and(Value::warm);
         let slot = if is_there && shard.is_of(likely, key) { likely } else { shard.find(hash, key)? };
@@ -139,7 +139,7 @@ impl<V: Value> Store<V> {
         ((hash >> 32) as u32 & (self.shards.len() - 1) as u32, hash as u32)
     }
 
-    /// Drops superseded versions that no pin needs.
+    /// Drops those superseded versions that no pin needs.
     fn settle(&self, mut superseded: Vec<Kept>) {
         superseded.sort_unstable_by_key(|kept| kept.place.shard);
         for run in superseded.chunk_by(|one, next| one.place.shard == next.place.shard) {
@@ -148,7 +148,7 @@ impl<V: Value> Store<V> {
                 let mut now = self.now.lock();
                 unwanted.retain(|kept| !now.claim(*kept));
                 drop(now);
-                // Later pins use the newer versions, so they do not need the superseded versions.
+                // A new pin uses the newer versions, so it does not need the superseded versions.
                 let mut shard = self.shards[section[0].place.shard as usize].write();
                 let release = |kept: &Kept| shard.release(kept.place.hash, kept.place.slot, kept.from);
                 let released: Vec<Option<V>> = unwanted.iter().map(release).collect();
@@ -159,7 +159,7 @@ impl<V: Value> Store<V> {
     }
 }
 
-/// A guard that prevents commits from becoming visible. Drop it soon, because writers wait for its drop.
+/// A guard that prevents commits from becoming visible. Drop the guard soon, because writers wait for it.
 pub(crate) struct Held<'a, V> {
     store: &'a Arc<Store<V>>,
     now: MutexGuard<'a, Now>,

@@ -1,4 +1,4 @@
-//! Cached objects. Objects are decoded when they arrive, or at their first read.
+//! Cached objects. Objects that are decoded when they arrive or when they are first read.
 
 mod hot;
 mod lease;
@@ -17,28 +17,28 @@ pub(crate) use self::lease::Lease;
 pub(crate) use self::record::{Content, HeadText, Record};
 pub(crate) use self::source::{Found, Source, from_json};
 
-/// The result of checking whether a state can be read.
+/// The result of a check whether a state can be read.
 pub(crate) struct Readability<T> {
     pub(crate) is_readable: bool,
-    /// Whether the check had to decode the state.
+    /// Whether the check decoded the state.
     pub(crate) has_decoded: bool,
-    /// Keeps the object that the check decoded in memory.
+    /// Keeps the decoded object in memory.
     pub(crate) lease: Option<Lease<T>>,
 }
 
 /// A shared reference to a cached object. A clone is cheap.
 pub(crate) enum Stored<T> {
-    /// An object that was decoded when it arrived, or that the caller of a [`Cache`](crate::Cache) stored.
+    /// An object that was decoded when it arrived, or that a caller stored in a [`Cache`](crate::Cache).
     Eager(CatchDrop<T>, LastWrite),
-    /// An object that is decoded when it is read.
+    /// An object that is decoded on read.
     Lazy(Arc<Record<T>>),
 }
 
 impl<T> Stored<T> {
-    /// Returns the object. Decodes the object first if it is not decoded yet. If the object cannot be decoded, returns
-    /// its last decodable state. Returns `None` if no state could be decoded.
+    /// Returns the object. Decodes the object if it is not decoded yet. If the object cannot be decoded, returns its
+    /// last decodable state. Returns `None` if the object has no decodable state.
     ///
-    /// Decoding runs user code, so the caller must hold no lock.
+    /// Decoding runs user code, so the caller must not hold a lock.
     pub(crate) fn read(&self) -> Option<Arc<T>> {
         match self {
             Self::Eager(object, _) => Some(Arc::clone(object)),
@@ -46,7 +46,7 @@ impl<T> Stored<T> {
         }
     }
 
-    /// Works like [`read`](Self::read), but does not change the reference count of a decoded object.
+    /// Like [`read`](Self::read), but does not change the reference count of a decoded object.
     pub(crate) fn into_read(self) -> Option<Arc<T>> {
         match self {
             Self::Eager(object, _) => Some(object.into_arc()),
@@ -54,8 +54,8 @@ impl<T> Stored<T> {
         }
     }
 
-    /// Calls `look` with the object that [`read`](Self::read) returns. Does not change the reference count of a decoded
-    /// object.
+    /// Calls `look` with the object that [`read`](Self::read) would return. Does not change the reference count of a
+    /// decoded object.
     pub(crate) fn look<R>(&self, look: impl FnOnce(&Arc<T>) -> R) -> Option<R> {
         match self {
             Self::Eager(object, _) => Some(look(object)),
@@ -63,8 +63,8 @@ impl<T> Stored<T> {
         }
     }
 
-    /// Returns whether [`read`](Self::read) is already known to return an object. The result is correct only if the
-    /// object's `Deserialize` is deterministic.
+    /// Returns `true` if it is already known that [`read`](Self::read) will return an object. The result is correct
+    /// only if the object's `Deserialize` implementation is deterministic.
     pub(crate) fn is_readable(&self) -> bool {
         let Self::Lazy(record) = self else { return true };
         let is_readable = record.is_good() || record.earlier().is_some_and(|earlier| earlier.is_readable());
@@ -74,9 +74,9 @@ impl<T> Stored<T> {
         is_readable
     }
 
-    /// Returns whether [`read`](Self::read) returns an object. Decodes the state, unless it is already known whether
-    /// the state can be decoded. The decoded object is dropped together with the lease in the result, unless a reader
-    /// has read the object in the meantime.
+    /// Checks whether [`read`](Self::read) will return an object. Decodes the state if it is not known yet whether the
+    /// state can be decoded. The decoded object is dropped together with the lease in the result, unless a reader has
+    /// read the object in the meantime.
     pub(crate) fn check(&self) -> Readability<T> {
         match self {
             Self::Lazy(record) if !self.is_readable() => {

@@ -9,17 +9,18 @@ use super::Overlay;
 /// An [`ObjectApi`] that reports its writes to an [`Overlay`]: see [`Overlay::api`]. The overlay shows these writes
 /// immediately.
 ///
-/// The overlay shows the server's response, without the informer's projection and transform.
+/// An overlay shows the response of the server. The projection and the transform of the informer are not applied to the
+/// response.
 ///
-/// A deletion may send up to two additional requests. If the cache lacks the object, a GET before the deletion fetches
-/// the object's uid. A GET after the deletion checks whether the object is gone or still waits for finalizers. If the
-/// second GET fails, the overlay shows the object until the cache receives the deletion. If another client has
-/// recreated the object in the meantime, the overlay shows the new object.
+/// A deletion may require up to two additional requests. If the object is not in the cache, a GET request before the
+/// deletion fetches its uid. A GET request after the deletion checks whether the object is gone or still has
+/// finalizers. If the GET request after the deletion fails, the overlay shows the object until the cache receives the
+/// deletion. If another client has already recreated the object, the overlay shows the new object.
 ///
 /// # Cancel safety
 ///
 /// Dropping a future cancels the request. The server may still execute a cancelled write, but the overlay does not show
-/// that write.
+/// it.
 ///
 /// # Examples
 ///
@@ -63,15 +64,15 @@ impl<A, T> OwnWrites<A, T> {
         Self { api, overlay }
     }
 
-    /// Returns the overlay that receives the writes.
+    /// Returns the overlay that shows the writes.
     pub fn overlay(&self) -> &Overlay<T> {
         &self.overlay
     }
 }
 
 impl<A: ObjectApi<T>, T: Object + Clone> OwnWrites<A, T> {
-    /// Reports the server's response to the overlay. If the resourceVersion of the response is not a number, reads
-    /// return the object only after the cache has received it.
+    /// Reports the server's response to the overlay. If the resourceVersion in the response is not a number, reads
+    /// return the object when the cache has received it.
     fn wrote(&self, object: T) -> T {
         self.overlay.wrote(object.clone());
         object
@@ -109,15 +110,15 @@ impl<A: ObjectApi<T>, T: Object + Clone> ObjectApi<T> for OwnWrites<A, T> {
         }
         let last = match self.overlay.get(key) {
             Some(last) => Some(last),
-            // The cache may lack an existing object. Fetch the object's uid, because the overlay needs the uid to show
-            // the deletion.
+            // The object may exist even if the cache does not contain it. Fetch the uid, because the overlay needs it
+            // to hide the deleted object.
             None => self.api.get(key).await.ok().map(Into::into),
         };
         self.api.delete(key, options).await?;
         match (self.api.get(key).await, last) {
             (Ok(object), _) => _ = self.overlay.wrote(object),
             (Err(error), Some(last)) if error.is_object_not_found() => _ = self.overlay.deleted(last),
-            // The deletion succeeded, but reads return the object until the cache receives the deletion.
+            // The deletion succeeded, but reads return the object until the deletion arrives in the cache.
             (Err(_), _) => {}
         }
         Ok(())

@@ -1,4 +1,4 @@
-//! The objects of a streaming list.
+//! The objects in a streaming list.
 
 use std::hash::BuildHasher;
 use std::time::Instant;
@@ -9,14 +9,14 @@ use pintle_meta::Object;
 
 use crate::state::ListProgress;
 
-/// The objects received so far from a streaming list, each in its newest known state.
+/// The objects received so far from a streaming list, in their newest known states.
 ///
-/// The objects are in a vector, so that the reflector can return them immediately when the list is complete. Dropping a
-/// map with 100,000 keys would take a long time. The lookup table contains only numbers, so dropping the table is
+/// The objects are stored in a vector, so that the reflector can return them immediately when the list is complete.
+/// Dropping a map with 100,000 keys would take a long time. The lookup table contains only numbers, so dropping it is
 /// cheap.
 pub(super) struct Initial<T> {
-    /// The objects, in the order of the stream. When an object is deleted, the last object moves to its position. The
-    /// same stream always yields the same order.
+    /// The objects in the order of the stream. If an object is deleted, the last object takes its position. The order
+    /// depends only on the stream.
     objects: Vec<T>,
     places: HashTable<(u64, usize)>,
     hasher: DefaultHashBuilder,

@@ -1,4 +1,4 @@
-//! Paged lists, and the handling of failed pages.
+//! Lists in pages, and handles failed pages.
 
 use std::collections::HashSet;
 use std::fmt;
@@ -16,9 +16,9 @@ pub(super) struct Pages<T> {
     first: ListOptions,
     continue_tokens: HashSet<String>,
     objects: Vec<T>,
-    /// The number of objects on later pages. `None` if the server did not report this number.
+    /// The number of objects on the remaining pages. `None` if the server did not report it.
     remaining: Option<u64>,
-    /// The revision of the first page. All pages have this revision. `None` before the first page arrives.
+    /// The revision of the first page. All pages have this revision. `None` until the first page arrives.
     resource_version: Option<String>,
 }
 
@@ -33,8 +33,8 @@ impl<T: Object> Reflector<T> {
         let limit = match self.config.page_size {
             Some(limit) => limit,
             None if self.is_paginated => PAGE_SIZE,
-            // If a request contains both a revision and a limit, the server bypasses its watch cache. At revision "0",
-            // a server with a watch cache ignores the limit.
+            // A request with both a revision and a limit bypasses the server's watch cache. At revision "0", however, a
+            // server with a watch cache ignores the limit.
             None if is_bound => 0,
             None => PAGE_SIZE,
         };
@@ -42,7 +42,7 @@ impl<T: Object> Reflector<T> {
             label_selector: self.config.label_selector.clone(),
             field_selector: self.config.field_selector.clone(),
             resource_version: resource_version.to_owned(),
-            // Without `resourceVersionMatch`, a list with a revision and a limit requests exactly that revision.
+            // Without `resourceVersionMatch`, a list with both a revision and a limit requests exactly this revision.
             resource_version_match: (is_bound && limit > 0).then_some(ResourceVersionMatch::NotOlderThan),
             limit,
             ..ListOptions::default()
@@ -52,7 +52,7 @@ impl<T: Object> Reflector<T> {
 
     pub(super) fn listed(&mut self, now: Instant, mut pages: Pages<T>, answer: Result<List<T>, ApiError>) -> Step<T> {
         let answer = answer.and_then(|page| match pages.continue_tokens.contains(&page.metadata.continue_token) {
-            // The server has returned this continue token before, so the list would never end.
+            // The server has already returned this continue token, so the list would never end.
             true => {
                 Err(ApiError::decode("a page names an earlier page as the next one, so the list would have no end"))
             }
@@ -91,7 +91,8 @@ impl<T: Object> Reflector<T> {
         }
         self.version_unavailable = false;
         self.list_succeeded();
-        // A successful list does not prove that watches work again, so a watch failure stays the current failure.
+        // A successful list does not prove that watches work again. Therefore, a watch failure remains the current
+        // failure.
         self.trouble.take_if(|(cause, _)| !matches!(cause, ReflectorError::Watch(_) | ReflectorError::VeryShortWatch));
         self.resource_version.clone_from(&resource_version);
         let output = Some(Output::Replaced { objects: pages.objects, resource_version });

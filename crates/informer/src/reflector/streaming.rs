@@ -13,8 +13,8 @@ use crate::error::ReflectorError;
 /// The number of consecutive unfinished streaming lists after which the reflector uses a paged list.
 const UNFINISHED_STREAMS: u32 = 3;
 
-/// How long the reflector uses paged lists after the server has rejected or not finished a streaming list. A server
-/// upgrade may fix the problem, so the reflector tries streaming lists again later.
+/// The time for which the reflector uses paged lists after the server has rejected or not finished a streaming list.
+/// The reflector tries streaming lists again after this time, because a server upgrade may have fixed the problem.
 pub(super) const PAUSES: BackoffConfig = BackoffConfig {
     base: Duration::from_secs(600),
     factor: 2.0,
@@ -78,14 +78,14 @@ impl<T: Object> Reflector<T> {
             }
         }
         if now >= self.gives_up(&stream, &initial) {
-            // Check the deadline after each event too, because a stream that always has an event ready never times out.
+            // Also check the deadline after each event, because a stream whose events are always ready never times out.
             return Step { discarded: initial.into_objects(), ..self.streaming_failed(now) };
         }
         self.receive_initial(stream, initial)
     }
 
-    /// Switches to a paged list, because the server accepted a streaming list but did not finish it. Old servers ignore
-    /// the streaming parameters and open a plain watch.
+    /// Switches to a paged list, because the server accepted a streaming list but did not finish it. An old server
+    /// ignores the streaming parameters and opens an ordinary watch.
     pub(super) fn streaming_failed(&mut self, now: Instant) -> Step<T> {
         self.pause_streams(now);
         Step { error: Some(ReflectorError::StreamingListUnfinished), ..self.begin_list().into() }
@@ -96,7 +96,7 @@ impl<T: Object> Reflector<T> {
             self.version_unavailable = true;
             return self.open_stream().into();
         }
-        // If the server requests a delay, do not send a paged list immediately.
+        // If the server requests a delay, wait before sending a paged list.
         if is_passing(&error) || error.retry_after.is_some() {
             return self.delay(now, Some(ReflectorError::watch(error)), Then::StreamingList);
         }

@@ -10,17 +10,17 @@ use crate::version;
 
 pub(super) const SHORT_WATCH: Duration = Duration::from_secs(1);
 
-/// The number of consecutive short watches that are reopened without a delay, if they delivered events. After this
-/// number, the reflector waits before it reopens a short watch. Otherwise, a server that cuts each watch would cause a
-/// hot loop.
+/// The number of consecutive short watches with events that are reopened without a delay. After this many short
+/// watches, the reflector waits before it reopens the watch. Otherwise, a server that ends every watch immediately
+/// would cause a hot loop.
 const SHORT_WATCHES: u32 = 5;
 
-/// The number of consecutive unanswered watch requests that the reflector repeats. If one more watch request is
-/// unanswered, the reflector lists the resource.
+/// The number of times the reflector repeats a watch request that receives no response. If the last repeated request
+/// also receives no response, the reflector lists the resource.
 const UNANSWERED_WATCHES: u32 = 5;
 
-/// The assumed minimum time between two bookmarks, which is kube-apiserver's. Two bookmarks may arrive in quick
-/// succession even if the server's bookmark period is long.
+/// The assumed minimum interval between two bookmarks, as in kube-apiserver. Two bookmarks may arrive shortly after
+/// each other, even if the server sends bookmarks rarely.
 const BOOKMARK_PERIOD: Duration = Duration::from_secs(60);
 
 #[derive(Debug)]
@@ -31,8 +31,8 @@ pub(super) struct Stream {
     bookmarked: Option<Instant>,
     bookmark_gap: Option<Duration>,
     has_news: bool,
-    /// `true` while the server may still be sending synthetic events. A watch without a revision starts with synthetic
-    /// events, and their revisions are unordered.
+    /// `true` if the server may still be sending synthetic events. A watch without a revision starts with synthetic
+    /// events, whose revisions are not in order.
     is_synthetic: bool,
 }
 
@@ -56,8 +56,8 @@ impl<T: Object> Reflector<T> {
     pub(super) fn watch_opened(&mut self, now: Instant, timeout: Duration, answer: Result<(), ApiError>) -> Step<T> {
         let error = match answer {
             Ok(()) => {
-                // An open watch clears the current failure, unless the failure is `VeryShortWatch`. A watch that lasts
-                // long enough clears a `VeryShortWatch`, too.
+                // Opening a watch clears the current failure, except for `VeryShortWatch`. A `VeryShortWatch` is
+                // cleared when a watch lasts long enough.
                 self.unanswered = 0;
                 self.trouble.take_if(|(cause, _)| !matches!(cause, ReflectorError::VeryShortWatch));
                 let is_synthetic = !self.has_revision();
@@ -66,8 +66,8 @@ impl<T: Object> Reflector<T> {
             }
             Err(error) => error,
         };
-        // Repeat an unanswered watch request a few times. Then list the resource, because a list may succeed even if
-        // watches fail.
+        // Repeat a watch request that receives no response a few times. After that, list the resource, because lists
+        // may succeed even if watches fail.
         let is_unanswered = error.is_unanswered() && !error.is_connection_refused();
         self.unanswered = if is_unanswered { self.unanswered + 1 } else { 0 };
         let goes_on = is_passing(&error) || (is_unanswered && self.unanswered <= UNANSWERED_WATCHES);
@@ -106,18 +106,18 @@ impl<T: Object> Reflector<T> {
 
     pub(super) fn watch_timed_out(&mut self, now: Instant, stream: Stream) -> Step<T> {
         if now >= stream.until {
-            // Either the server did not end the watch at its timeout, or the connection is dead.
+            // The server did not end the watch at its timeout, or the connection is dead.
             return self.watch_ended(now, &stream);
         }
         if self.falls_silent(&stream).is_some_and(|at| at <= now) {
-            // Double the limit, because the server may send bookmarks rarely or never, and each reopened watch costs a
-            // request.
+            // Double the limit, because each reopened watch costs a request and the server may rarely or never send
+            // bookmarks.
             self.silent_watches = self.silent_watches.saturating_add(1);
             let mut step = self.watch_ended(now, &stream);
             step.error.get_or_insert(ReflectorError::SilentWatch);
             return step;
         }
-        // The watch has lasted long enough to count as successful.
+        // The watch has lasted long enough to be successful.
         self.trouble = None;
         self.watch(stream)
     }
@@ -135,7 +135,7 @@ impl<T: Object> Reflector<T> {
     }
 
     pub(super) fn stream(&self, now: Instant, timeout: Duration, is_synthetic: bool) -> Stream {
-        // If the clock cannot represent the deadline, use a deadline in one day.
+        // If the clock cannot represent the deadline, use a deadline that is one day away.
         const DAY: Duration = Duration::from_secs(24 * 3600);
         let until = now.checked_add(timeout.saturating_add(self.config.watch_grace)).unwrap_or(now + DAY);
         Stream {
@@ -160,8 +160,8 @@ impl<T: Object> Reflector<T> {
         }
     }
 
-    /// Returns the time at which the watch counts as dead if no event arrives. `None` means never. The limit applies
-    /// even before the first bookmark. If the server sends no bookmarks, two or three quiet watches are therefore
+    /// Returns the time at which the watch is considered dead if no event arrives. `None` means never. The limit also
+    /// applies before the first bookmark. Therefore, if the server sends no bookmarks, two or three quiet watches are
     /// reopened unnecessarily.
     fn falls_silent(&self, stream: &Stream) -> Option<Instant> {
         let by_bookmarks = || {
@@ -199,8 +199,8 @@ impl<T: Object> Reflector<T> {
         self.delay_watch(now, Some(ReflectorError::VeryShortWatch), Then::Watch)
     }
 
-    /// Returns `true` if the ended watch was successful, and then resets the delays. A watch is successful if it lasted
-    /// long enough. A short watch is successful if it delivered events, unless there were too many consecutive short
+    /// Returns `true` and resets the delays if the watch that ended was successful. A watch is successful if it lasted
+    /// long enough. A short watch is successful if it delivered events and there were not too many consecutive short
     /// watches.
     fn was_successful(&mut self, now: Instant, stream: &Stream) -> bool {
         let lasted = now.saturating_duration_since(stream.opened) >= SHORT_WATCH;
@@ -219,7 +219,7 @@ impl Stream {
         Self { opened: now, last_received: now, has_news: true, is_synthetic: false, ..self }
     }
 
-    /// Records an event. If `event` is the second or a later bookmark, returns the longest time between two bookmarks.
+    /// Records an event. From the second bookmark on, returns the longest time between two bookmarks.
     fn record_event<T>(&mut self, now: Instant, event: &WatchEvent<T>) -> Option<Duration> {
         self.last_received = now;
         self.has_news = true;
@@ -232,12 +232,12 @@ impl Stream {
     }
 }
 
-/// Returns `true` if `error` is a lost connection or a timeout. A watch normally ends with one of these errors.
+/// Returns `true` if `error` is a lost connection or a timeout. These errors are normal at the end of a watch.
 pub(super) fn is_cut(error: &ApiError) -> bool {
     matches!(error.kind, ErrorKind::Transport(_) | ErrorKind::Timeout(_))
 }
 
-/// Returns `true` if `error` is temporary and the same request can be repeated.
+/// Returns `true` if `error` is temporary, so that the same request can be repeated.
 pub(super) fn is_passing(error: &ApiError) -> bool {
     error.is_connection_refused() || error.is_too_many_requests()
 }

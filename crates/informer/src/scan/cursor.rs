@@ -1,9 +1,9 @@
-//! Moves through JSON without parsing the skipped parts.
+//! Moves through JSON and skips values without parsing them.
 
 use std::ops::Range;
 
-/// A position in JSON. If a method returns `None`, the position is unchanged. The time of each method is proportional
-/// to the number of bytes that it passes.
+/// A position in JSON. If a method returns `None`, the position is unchanged. The cost of each method is proportional
+/// to the number of bytes it passes.
 #[derive(Clone, Copy)]
 pub(super) struct Cursor<'a> {
     bytes: &'a [u8],
@@ -62,7 +62,7 @@ impl<'a> Cursor<'a> {
         }
     }
 
-    /// Moves past an object or array, without checking that the kinds of brackets match.
+    /// Moves past an object or array without checking that the brackets match.
     fn skip_nested(&mut self) -> Option<()> {
         let (mut at, mut depth) = (self.at, 0_usize);
         loop {
@@ -97,8 +97,8 @@ fn end_of_text(bytes: &[u8], mut at: usize) -> Option<usize> {
 /// Larger vectors would not be faster, because strings are usually short.
 fn plain(bytes: &[u8]) -> usize {
     const ONES: u64 = u64::from_ne_bytes([0x01; 8]);
-    // In the result, the highest bit of each zero byte is set. Bits of bytes after the first zero byte may also be set,
-    // but this does not matter.
+    // In the result, the highest bit of each zero byte is set. Bits after the first zero byte may be wrong, but they
+    // are not used.
     let zeros = |word: u64| word.wrapping_sub(ONES) & !word & (ONES << 7);
     let (words, rest) = bytes.as_chunks::<8>();
     for (at, word) in words.iter().enumerate() {

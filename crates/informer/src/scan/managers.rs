@@ -8,7 +8,7 @@ use super::cursor::Cursor;
 const MOST: usize = 4;
 
 /// The entries of `managedFields` with the latest time. The time has a resolution of one second, so several entries can
-/// have the same time. If there are more than four such entries, only the last four are kept.
+/// have the same time. Only the last four such entries are kept.
 #[derive(Debug, Default)]
 pub(super) struct Newest {
     time: Range<usize>,
@@ -16,19 +16,19 @@ pub(super) struct Newest {
     len: usize,
 }
 
-/// The positions of an entry's texts, without quotes. A missing text has an empty range.
+/// The positions of the strings in an entry, without quotes. The range of a missing string is empty.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Entry {
     pub(super) manager: Range<usize>,
     pub(super) operation: Range<usize>,
     pub(super) subresource: Range<usize>,
     time: Range<usize>,
-    /// The number of bytes of the entry's fields.
+    /// The length of the entry's fields in bytes.
     pub(super) size: usize,
 }
 
 impl Newest {
-    /// Reads `managedFields` and moves past it. If the value has an unexpected form, the result is empty.
+    /// Reads `managedFields` and moves past it. Returns an empty result if the value has an unexpected form.
     pub(super) fn read(cursor: &mut Cursor<'_>) -> Option<Self> {
         let (begin, mut newest) = (*cursor, Self::default());
         let read = elements(cursor, [b'[', b']'], |cursor| {
@@ -45,7 +45,8 @@ impl Newest {
     }
 
     fn add(&mut self, entry: Entry, json: &[u8]) {
-        // Servers write all times in UTC with the same number of digits, so later times are greater texts.
+        // Servers write all times in UTC with the same number of digits, so the strings have the same order as the
+        // times.
         let (newest, time) = (&json[self.time.clone()], &json[entry.time.clone()]);
         if self.len == 0 || time > newest {
             (self.time, self.len) = (entry.time.clone(), 0);
@@ -98,7 +99,7 @@ impl Entry {
     }
 }
 
-/// Calls `read` for each element of an array or object that these brackets delimit. `read` must move past the element.
+/// Calls `read` for each element of the array or object between these brackets. `read` must move past the element.
 fn elements<'a>(
     cursor: &mut Cursor<'a>,
     [open, close]: [u8; 2],

@@ -16,7 +16,7 @@ fn pruned(json: &[u8]) -> Option<Vec<u8>> {
     Some(scanner().scan(json)?.pruned(json).into_owned())
 }
 
-/// Removes from the tree all fields that the scanner should cut.
+/// Removes all fields from the tree that the scanner should cut.
 fn prune(object: &mut Value) {
     fn remove(value: &mut Value, path: &[&str]) {
         match (value, path) {
@@ -112,8 +112,8 @@ fn scan_ends_after_the_metadata() {
     assert_eq!(&*outline.pruned(json), br#"{"metadata":{"name":"a"},"spec":"#);
 }
 
-/// Returns objects with field names that the scanner handles. The names occur at the paths that the scanner looks for,
-/// and at other paths.
+/// Returns objects with field names that the scanner handles. The field names occur at the paths that the scanner looks
+/// for and at other paths.
 fn object() -> impl Strategy<Value = Value> {
     let names = [
         "metadata",
@@ -146,7 +146,7 @@ fn object() -> impl Strategy<Value = Value> {
     value.prop_filter("an object", Value::is_object)
 }
 
-/// Serializes the object in unusual forms: indented, or with escaped letters in field names.
+/// Serializes the object in unusual forms: with indentation, or with escaped letters in field names.
 fn written(object: &Value, is_pretty: bool, escapes: bool) -> Vec<u8> {
     let text = if is_pretty { serde_json::to_string_pretty(object) } else { serde_json::to_string(object) };
     let text = text.unwrap();
@@ -198,7 +198,7 @@ proptest! {
     }
 }
 
-/// Returns the newest writer in `managedFields`, for each way in which a projection handles the field.
+/// Returns the newest writer in `managedFields`, with and without a projection that drops the field.
 fn newest(managed_fields: &str) -> Vec<String> {
     let json = format!(r#"{{"metadata":{{"name":"a","managedFields":{managed_fields},"uid":"u"}}}}"#);
     let projections = [Projection::default(), Projection::whole()];
@@ -249,7 +249,7 @@ fn partly_dropped_managed_fields_have_no_writer() {
     assert_eq!(outline.last_write(json), LastWrite::default());
 }
 
-/// The last four writers of the newest second are kept.
+/// The last four writers with the newest time are kept.
 #[test]
 fn many_writers_of_one_second_are_bounded() {
     let entries: Vec<_> = (0..9).map(|n| format!(r#"{{"manager":"m{n}","operation":"Update","time":"1"}}"#)).collect();

@@ -1,4 +1,4 @@
-//! State and configuration that an informer's drivers share.
+//! The state and the configuration that the drivers of an informer share.
 
 use std::future::Future;
 use std::sync::{Arc, Mutex};
@@ -40,11 +40,11 @@ pub(super) struct Work<T> {
     seed: u64,
 }
 
-/// The maximum number of lists that one informer has in flight.
+/// The maximum number of lists that an informer has in flight.
 const LISTS: usize = 16;
 
 impl<T: Object> Work<T> {
-    /// Prepares an informer. `one` is any of the informer's sources, and determines only the resource.
+    /// Prepares an informer. `one` is any source of the informer. It only determines the resource.
     pub(super) fn new(one: &impl ListWatch, covered: Covered, config: InformerConfig<T>) -> Self
     where
         T: DeserializeOwned,
@@ -91,7 +91,7 @@ impl<T: Object> Work<T> {
         }
     }
 
-    /// Creates the driver for one namespace, or for the whole resource. The driver rejects states older than
+    /// Creates the driver for one namespace or for the whole resource. The driver rejects states that are older than
     /// `known_elsewhere`, the newest revision of the other drivers.
     pub(super) fn driver<L: ListWatch<Object = T>>(
         &self,

@@ -1,9 +1,9 @@
-//! A store's visible state, and pins of earlier states.
+//! The visible state of a store, and pins of earlier states.
 
 use std::collections::BTreeMap;
 
-/// The visible state's number of values, resourceVersion and pins. One lock protects all three fields, so that they
-/// belong to the same commit.
+/// The number of values, the resourceVersion and the pins of the visible state. A single lock protects these three
+/// fields, so that they belong to the same commit.
 #[derive(Default)]
 pub(super) struct Now {
     pub(super) len: usize,
@@ -14,9 +14,8 @@ pub(super) struct Now {
 #[derive(Default)]
 struct Pins {
     count: usize,
-    /// The superseded versions that the pins of this stamp need, but the pins of later stamps do not. The versions are
-    /// stored in chunks, because there may be one version for each record, and growing a single large vector would take
-    /// a long time.
+    /// The superseded versions that pins of this stamp need, but pins of later stamps do not need. The versions are
+    /// stored in chunks, because there may be one version per record, and it would take long to grow a large vector.
     kept: Vec<Vec<Kept>>,
 }
 
@@ -29,7 +28,7 @@ pub(super) struct Place {
     pub(super) slot: u32,
 }
 
-/// A superseded version, visible from the stamp `from` until the stamp `until` (exclusive).
+/// A superseded version that was visible from the stamp `from` until the stamp `until` (exclusive).
 #[derive(Clone, Copy)]
 pub(super) struct Kept {
     pub(super) place: Place,
@@ -42,9 +41,9 @@ impl Now {
         self.pins.entry(stamp).or_default().count += 1;
     }
 
-    /// Removes one pin of `stamp`. If it was the last pin of the stamp, returns the versions that were kept for the
-    /// stamp. Pins of earlier stamps may still need these versions, so the caller must pass the versions to
-    /// `Store::settle`.
+    /// Removes one pin of `stamp`. If this was the last pin of the stamp, returns the versions that were kept for the
+    /// stamp. The caller must pass these versions to `Store::settle`, because pins of earlier stamps may still need
+    /// them.
     pub(super) fn unpin(&mut self, stamp: u64) -> Vec<Vec<Kept>> {
         let Some(pins) = self.pins.get_mut(&stamp) else { return Vec::new() };
         pins.count -= 1;
@@ -54,8 +53,8 @@ impl Now {
         self.pins.remove(&stamp).map(|pins| pins.kept).unwrap_or_default()
     }
 
-    /// Returns `true` if a pin needs the version. The version is then kept for the stamp of the newest such pin. When
-    /// the last pin of that stamp is removed, [`unpin`](Self::unpin) returns the version.
+    /// If a pin needs the version, keeps the version for the newest pin that needs it, and returns `true`.
+    /// [`unpin`](Self::unpin) returns the version when the last pin of that stamp is removed.
     pub(super) fn claim(&mut self, kept: Kept) -> bool {
         if self.pins.is_empty() {
             return false;

@@ -1,12 +1,12 @@
-//! A store's values at one stamp, without a pin.
+//! The values of a store at one stamp, without a pin.
 
 use std::sync::Arc;
 
 use super::record::{PAGE, Page};
 
-/// A store's values at one stamp. `Pages` shares the store's pages, so creating a `Pages` copies no values. Unlike a
-/// [`Pin`](super::Pin), a `Pages` does not make the store keep superseded versions. Instead, a later write to a shared
-/// page copies the page first.
+/// The values of a store at one stamp. A `Pages` shares the pages of the store, so creating it copies no values. A
+/// [`Pin`](super::Pin) makes the store keep superseded versions, but a `Pages` does not. Instead, a write to a shared
+/// page first copies the page.
 pub(crate) struct Pages<V> {
     pages: Vec<Arc<Page<V>>>,
     stamp: u64,

@@ -1,4 +1,4 @@
-//! Reads of a store's earlier states.
+//! Reads of earlier states of a store.
 
 use std::sync::Arc;
 
@@ -9,7 +9,7 @@ use super::record::{PAGE, Page};
 use super::terms::TermQuery;
 use super::{SECTION, Store, Value};
 
-/// A store's state at one stamp. The store keeps this state until the pin is dropped.
+/// The state of a store at one stamp. The store keeps this state until the pin is dropped.
 pub(crate) struct Pin<V: Value> {
     store: Arc<Store<V>>,
     stamp: u64,
@@ -39,7 +39,7 @@ impl<V: Value> Pin<V> {
         self.store.get_at(key, || self.stamp)
     }
 
-    /// Calls `each` with every value, in no particular order and without locks.
+    /// Calls `each` for every value in no particular order, without holding locks.
     pub(crate) fn visit(&self, mut each: impl FnMut(&V)) {
         let mut at = PageAt::default();
         while let Some(page) = self.page(&mut at) {
@@ -60,8 +60,8 @@ impl<V: Value> Pin<V> {
         }
     }
 
-    /// Calls `take` on the values that have `value` in an index, in no particular order, and returns the results.
-    /// `take` runs under a lock. Keys are in separate memory, which is read only if `take` uses the key.
+    /// Calls `take` for each object that has `value` in the index, and returns the results in no particular order.
+    /// `take` runs under a lock. Keys are stored separately, and their memory is read only if `take` uses the key.
     pub(crate) fn of_term<R>(
         &self,
         index: u32,
@@ -71,7 +71,7 @@ impl<V: Value> Pin<V> {
         let sought = TermQuery::new(&self.store.hasher, index, value);
         let mut found = Vec::new();
         for shard in &self.store.shards {
-            // The shard's slots before `from` were already read.
+            // The slots of this shard before `from` have been read.
             let mut from = 0;
             loop {
                 let shard = shard.read();
@@ -99,13 +99,13 @@ impl<V: Value> Pin<V> {
     pub(crate) fn values_of(&self, index: u32) -> Vec<String> {
         let mut values = Vec::new();
         for shard in &self.store.shards {
-            // The slots before `from` were already read for the term `id`.
+            // The slots of the term `id` before `from` have been read.
             let (mut id, mut from, mut is_over) = (0, 0, false);
             while !is_over {
                 let shard = shard.read();
                 for _ in 0..SECTION {
                     match shard.terms.next_slot(id, index, from) {
-                        // Only another version in this slot has the term, so continue with the next slot.
+                        // In this slot, only another version has the term, so continue with the next slot.
                         Some(Some((_, slot))) if shard.value_with_term(slot, self.stamp, id).is_none() => {
                             from = slot + 1
                         }
@@ -176,7 +176,7 @@ impl<V: Value> Pin<V> {
     }
 }
 
-/// The number of pages that are cloned under one acquisition of a shard's lock. Cloning them takes a few microseconds.
+/// The number of pages that are cloned while a shard is locked. Cloning this many pages takes a few microseconds.
 const PAGES_SECTION: usize = 256;
 
 #[derive(Default)]
@@ -189,8 +189,7 @@ pub(crate) struct Reading<V: Value, R> {
     pin: Pin<V>,
     at: PageAt,
     page: std::vec::IntoIter<R>,
-    /// Pages that were read. If a writer has copied a page in the meantime, the page may contain the last references to
-    /// its values.
+    /// Pages that were read. If a writer has copied a page, the old page may contain the last references to its values.
     spent: Vec<Arc<Page<V>>>,
 }
 
@@ -199,7 +198,8 @@ impl<V: Value, R> Reading<V, R> {
         Self { pin, at: PageAt::default(), page: Vec::new().into_iter(), spent: Vec::new() }
     }
 
-    /// Removes and returns the pages that were read since the last call. The pages must be dropped without locks.
+    /// Removes and returns the pages that have been read since the last call. The caller must drop the pages without
+    /// holding locks.
     pub(crate) fn take_read_pages(&mut self) -> Vec<Arc<Page<V>>> {
         std::mem::take(&mut self.spent)
     }
@@ -208,8 +208,8 @@ impl<V: Value, R> Reading<V, R> {
         &self.pin
     }
 
-    /// Returns the next result of calling `take` on each value, in no particular order. Keys are in separate memory,
-    /// which is read only if `take` uses the key.
+    /// Returns the next result of `take`, which is called for each value in no particular order. Keys are stored
+    /// separately, and their memory is read only if `take` uses the key.
     pub(crate) fn next(&mut self, take: impl Fn(Option<&ObjectKey>, &V) -> Option<R>) -> Option<R> {
         loop {
             if let Some(taken) = self.page.next() {

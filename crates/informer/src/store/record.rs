@@ -1,17 +1,17 @@
-//! Records: a key's newest version, and the older versions that a [`Pin`](super::Pin) still needs.
+//! Records: the newest version of a key and the older versions that a [`Pin`](super::Pin) still needs.
 
 use pintle_meta::ObjectKey;
 
 use super::terms::TermIds;
 
-/// The number of records in a page. The number is small under loom, because loom's threads have small stacks.
+/// The number of records in a page. Under loom, pages are small, because loom's threads have small stacks.
 pub(super) const PAGE: usize = if cfg!(pintle_loom) { 4 } else { 64 };
 
-/// A page of records. A scan clones a page's `Arc` and reads the page without locks. A concurrent
-/// write copies the page first.
+/// A page of records. A scan clones the `Arc` of a page and then reads the page without holding locks. A concurrent
+/// write first copies the page.
 #[derive(Clone)]
 pub(crate) struct Page<V> {
-    /// Each record's stamp and value. Stamps and values are adjacent in memory, because scans read nothing else.
+    /// Each record's stamp and value. Stamps and values are adjacent in memory, because a scan reads only these.
     heads: [Head<V>; PAGE],
     bodies: [Option<Body<V>>; PAGE],
     used: usize,
@@ -20,7 +20,7 @@ pub(crate) struct Page<V> {
 #[derive(Clone)]
 struct Head<V> {
     stamp: u64,
-    /// `None` if the newest version is a deletion, or if the slot has no record.
+    /// `None` if the newest version is a deletion or the slot is empty.
     value: Option<V>,
 }
 
@@ -86,7 +86,7 @@ impl<V> Page<V> {
         }
     }
 
-    /// Returns the stamp of the version that is visible at `stamp`, which may be a deletion.
+    /// Returns the stamp of the version that is visible at `stamp`. This version may be a deletion.
     pub(super) fn stamp_at(&self, at: usize, stamp: u64) -> Option<u64> {
         let newest = self.heads[at].stamp;
         if newest <= stamp { Some(newest) } else { self.older_at(at, stamp).map(|version| version.stamp) }
@@ -137,7 +137,7 @@ impl<V> Page<V> {
             .flat_map(|body| body.older.iter_mut().map(|older| &mut older.version.terms).chain([&mut body.terms]))
     }
 
-    /// Returns `true` if no reader can see the record, because its key was deleted and no superseded version is kept.
+    /// Returns `true` if the key was deleted and no superseded version is kept, so that no reader can see the record.
     pub(super) fn is_spent(&self, at: usize) -> bool {
         self.heads[at].value.is_none() && self.bodies[at].as_ref().is_some_and(|body| body.older.is_empty())
     }

@@ -1,4 +1,4 @@
-//! Shards of a store: the records of some keys, and their index values.
+//! Shards of a store. A shard contains the records of some keys and their index values.
 
 use std::sync::Arc;
 
@@ -10,13 +10,13 @@ use super::table::Table;
 use super::terms::{TermIds, TermQuery, Terms};
 use super::{Value, Write};
 
-/// A shard. The alignment puts the locks of two shards into different cache lines, even if the processor prefetches
+/// A shard. The alignment prevents the locks of two shards from sharing a cache line, even if the processor prefetches
 /// adjacent lines.
 #[repr(align(128))]
 pub(super) struct Shard<V> {
     table: Table,
     pages: Vec<Arc<Page<V>>>,
-    /// An empty page, which replaces each page that becomes empty.
+    /// An empty page that replaces pages that become empty.
     empty: Arc<Page<V>>,
     free: Vec<u32>,
     slots: u32,
@@ -55,12 +55,12 @@ impl<V: Value> Shard<V> {
         self.page_of(slot)?.value_at(at(slot), stamp).map(|(_, value)| value)
     }
 
-    /// Returns the value in `slot` that is visible at `stamp`, if it has the index value `term`. `slot` must be one of
-    /// the slots of this index value.
+    /// Returns the value in `slot` that is visible at `stamp`, if this version has the index value `term`. `slot` must
+    /// be one of the slots of `term`.
     pub(super) fn value_with_term(&self, slot: u32, stamp: u64, term: u32) -> Option<&V> {
         match self.kept {
-            // No superseded version is kept, so the slots of an index value refer to newest versions. The index values
-            // of the version itself need not be read from memory.
+            // No superseded version is kept, so the slots of an index value refer to the newest versions. Therefore,
+            // the index values of the version do not have to be read from memory.
             0 => self.value_at(slot, stamp),
             _ => self.page_of(slot)?.value_with_term(at(slot), stamp, term),
         }
@@ -82,7 +82,7 @@ impl<V: Value> Shard<V> {
         self.pages.get(from..).unwrap_or_default()
     }
 
-    /// Writes a version of a key. Returns `None` if the write is a deletion and the key does not exist.
+    /// Writes a version of a key. Returns `None` if the write deletes a key that does not exist.
     pub(super) fn put(
         &mut self,
         hasher: &DefaultHashBuilder,
@@ -116,8 +116,8 @@ impl<V: Value> Shard<V> {
         self.kept += 1;
     }
 
-    /// Frees the index values of a superseded version that no pin needs. Also frees the version's record if the record
-    /// is now empty.
+    /// Frees the index values of a superseded version that no pin needs. If the record is empty after that, also frees
+    /// the record.
     pub(super) fn discard(&mut self, hash: u32, slot: u32, version: Version<V>) -> Option<V> {
         let page = &mut self.pages[slot as usize / PAGE];
         for id in version.terms.as_slice() {
@@ -134,14 +134,14 @@ impl<V: Value> Shard<V> {
             self.table.remove(hash, slot);
             self.free.push(slot);
             if self.free.len() == self.slots as usize {
-                // Release the memory of the empty shard, because the shard may have been large.
+                // Release the memory, because the shard may have been large.
                 (self.table, self.pages, self.free, self.slots) = Default::default();
             }
         }
         version.value
     }
 
-    /// Frees a version that was kept for a pin, in the same way as [`discard`](Self::discard).
+    /// Like [`discard`](Self::discard), frees a version that was kept for a pin.
     pub(super) fn release(&mut self, hash: u32, slot: u32, stamp: u64) -> Option<V> {
         let version = Arc::make_mut(self.pages.get_mut(slot as usize / PAGE)?).release(at(slot), stamp)?;
         self.kept -= 1;

@@ -1,17 +1,17 @@
-//! A hash table in parts that grow separately.
+//! A hash table that consists of separate parts.
 
 use hashbrown::HashTable;
 
-/// Maps hashes to positions. The table has several parts, and an operation grows at most one of them. If the whole
-/// table grew at once, the shard would stay locked until all entries are moved.
+/// Maps hashes to positions. Each operation grows at most one part of the table. If the table were not divided, the
+/// shard would stay locked until all entries have been moved.
 pub(super) struct Table {
     parts: [HashTable<Entry>; PARTS],
 }
 
 const PARTS: usize = 16;
 
-/// A position, and half of the hash of its key. Comparing these halves avoids most key comparisons. Half of the hash is
-/// sufficient for tables of this size.
+/// A position and half of the hash of the key. Comparing the hashes avoids most comparisons of keys. Half of the hash
+/// is sufficient for tables of this size.
 #[derive(Clone, Copy)]
 struct Entry {
     hash: u32,
@@ -24,7 +24,7 @@ impl Table {
         found.map(|entry| entry.at)
     }
 
-    /// Adds an entry. The table must not contain the position yet.
+    /// Adds an entry. The table must not contain `at` yet.
     pub(super) fn insert(&mut self, hash: u32, at: u32) {
         self.parts[part(hash)].insert_unique(spread(hash), Entry { hash, at }, |entry| spread(entry.hash));
     }
@@ -42,12 +42,13 @@ impl Default for Table {
     }
 }
 
-/// Returns a 64-bit hash for hashbrown, which uses the low bits for the bucket and the highest bits for its tags.
+/// Returns a 64-bit hash for hashbrown, which uses the lowest bits for the bucket and the highest bits for its tags.
 fn spread(hash: u32) -> u64 {
     u64::from(hash) << 32 | u64::from(hash)
 }
 
-/// Returns the part that a hash belongs to. This function uses other bits than hashbrown uses for its buckets and tags.
+/// Returns the part of the table for a hash. The part is determined by bits that hashbrown does not use for buckets and
+/// tags.
 fn part(hash: u32) -> usize {
     (hash >> 20) as usize % PARTS
 }

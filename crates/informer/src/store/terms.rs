@@ -1,4 +1,5 @@
-//! The index values of a shard. Each index value is stored once, with the slots of the records that have it.
+//! The index values of a shard. Each index value is stored once, together with the slots of the records that have this
+//! value.
 
 use std::hash::BuildHasher;
 
@@ -6,11 +7,12 @@ use hashbrown::DefaultHashBuilder;
 
 use super::table::Table;
 
-/// The terms of a shard. A term is one value of one index, and is kept while a version in the shard has this value.
+/// The terms of a shard. A term is one value of one index. The term is kept as long as a version in the shard has this
+/// value.
 #[derive(Default)]
 pub(super) struct Terms {
     table: Table,
-    /// The terms, in pages, because reallocating a single large vector would take a long time.
+    /// The terms are stored in pages, because it would take long to reallocate a large vector.
     pages: Vec<Option<Box<Page>>>,
     free: Vec<u32>,
     ids: u32,
@@ -28,8 +30,8 @@ struct Term {
     index: u32,
     hash: u32,
     value: Box<str>,
-    /// The slots of the records in which at least one version has this value, in ascending order. Readers must check
-    /// whether the visible version has the value.
+    /// The slots of all records that have this value in at least one version, in ascending order. Readers must check
+    /// whether the version that is visible to them has the value.
     slots: Vec<u32>,
 }
 
@@ -47,8 +49,8 @@ impl<'a> TermQuery<'a> {
 }
 
 impl Terms {
-    /// Returns the term ids for the index values of a new version in `slot`. `known` contains the ids of the previous
-    /// version, which are often the same.
+    /// Returns the ids of the terms for the index values of a new version in `slot`. `known` contains the term ids of
+    /// the previous version, which are often the same.
     pub(super) fn term_ids<'a>(
         &mut self,
         hasher: &DefaultHashBuilder,
@@ -80,7 +82,7 @@ impl Terms {
         id
     }
 
-    /// Removes `slot` from the slots of a term, because no version in the slot has the value any more.
+    /// Removes `slot` from a term, because no version in the slot has this value anymore.
     pub(super) fn forget(&mut self, id: u32, slot: u32) {
         let Some(term) = self.term_mut(id) else { return };
         if let Ok(at) = term.slots.binary_search(&slot) {
@@ -112,8 +114,8 @@ impl Terms {
         self.term(id).map(|term| term.index)
     }
 
-    /// Returns the value of a term, and the term's first slot at or after `from`. Returns `Some(None)` if the term does
-    /// not belong to `index` or has no such slot. Returns `None` if `id` and all greater ids are unused.
+    /// Returns the value of a term and its first slot at or after `from`. Returns `Some(None)` if the term does not
+    /// belong to `index` or has no slot at or after `from`. Returns `None` if no term has this id or a higher id.
     pub(super) fn next_slot(&self, id: u32, index: u32, from: u32) -> Option<Option<(&str, u32)>> {
         if id >= self.ids {
             return None;
@@ -167,7 +169,7 @@ impl Terms {
     }
 }
 
-/// The term ids of the index values of a version, ordered by index. Most versions have few index values.
+/// The ids of the index values of a version, ordered by index. Most versions have few index values.
 #[derive(Clone)]
 pub(super) enum TermIds {
     Few {

@@ -36,7 +36,8 @@ impl super::Value for Value {
 /// The value of each key in the model. A value is a list of words.
 type State = BTreeMap<ObjectKey, String>;
 
-/// A random step. Keys are `a/0` to `c/5`, or `0` to `5` without a namespace. Values are some of the words `x y z u v`.
+/// A random step. Keys are `a/0` to `c/5`, or `0` to `5` without a namespace. Values consist of some of the words
+/// `x y z u v`.
 #[derive(Clone, Debug)]
 enum Step {
     Write(Vec<(ObjectKey, Option<String>)>),
@@ -134,8 +135,8 @@ impl Model {
         Ok(())
     }
 
-    /// Checks that each pin and list contains the state at the time of its creation. Also checks that no other values
-    /// are in memory, except in the pages of the lists.
+    /// Checks that each pin and each list contains the state in which it was created. Also checks that memory contains
+    /// no other values, except in the pages of the lists.
     fn check(&self) -> Result<(), TestCaseError> {
         let now = (self.store.pin(|_| ()).0, self.state.clone());
         for (pin, state) in self.pins.iter().chain([&now]) {
@@ -239,7 +240,7 @@ proptest! {
         model.pins.clear();
         model.lists.clear();
         model.check()?;
-        // After the last pin is dropped, the store keeps no pins and no superseded versions.
+        // When the last pin is dropped, the store drops all pins and superseded versions.
         prop_assert!(model.store.now.lock().is_unpinned());
         prop_assert_eq!(sum(&model.store, Shard::versions), model.state.len());
         model.take(Step::Replace(Vec::new()))?;
@@ -249,7 +250,7 @@ proptest! {
     }
 }
 
-/// If records got a value after a pin was created, they must not hide the record that had the value before.
+/// Records that got a value after a pin was created must not hide a record that had the value before.
 #[test]
 fn old_index_values_are_found_among_many_later_ones() {
     let store = Arc::new(Store::new(1));
@@ -268,14 +269,14 @@ fn old_index_values_are_found_among_many_later_ones() {
     assert_eq!(values, ["z", "xz"]);
 }
 
-/// Prints the longest critical sections of a shard with a quarter of a million objects, like each of four shards with a
-/// million objects.
+/// Prints the longest critical sections of a shard with 250,000 objects. A store with four shards and a million objects
+/// has shards of this size.
 #[test]
 #[ignore = "needs a release build; `cargo xtask ci --only pauses` runs it"]
 #[expect(clippy::print_stdout, reason = "the printed times are the result")]
 fn longest_section_of_a_large_shard() {
     const OBJECTS: u32 = 250_000;
-    // Repeat each step with other stores and use the shortest time, to exclude other load on the machine.
+    // Repeat each step with new stores and use the shortest time, to ignore other load on the machine.
     let mut quickest = vec![std::time::Duration::MAX; 4 * OBJECTS as usize];
     for _ in 0..5 {
         let store = Arc::new(Store::new(1));

@@ -8,8 +8,8 @@ use super::{Store, Value, Write};
 use crate::sync::MutexGuard;
 use crate::sync::atomic::Ordering;
 
-/// A guard with the exclusive right to write to a store. Readers wait at most while one record is changed, not for a
-/// whole commit. Dropping the writer drops the superseded versions that no pin needs.
+/// A guard that has the exclusive right to write to a store. Readers wait only while a single record is changed, not
+/// for the whole commit. Dropping the writer drops superseded versions that no pin needs.
 pub(crate) struct Writer<'a, V: Value> {
     store: &'a Store<V>,
     superseded: Vec<Kept>,
@@ -21,7 +21,7 @@ pub(crate) struct Replaced<V> {
     pub(crate) deleted: Vec<(ObjectKey, V)>,
 }
 
-/// A commit that is not visible yet: the versions that it supersedes, and the numbers of keys that it adds and removes.
+/// A commit that is not visible yet: the superseded versions, and the numbers of added and removed keys.
 #[derive(Default)]
 struct Pending {
     superseded: Vec<Kept>,
@@ -50,8 +50,8 @@ impl<'a, V: Value> Writer<'a, V> {
         self.store.visible.load(Ordering::Relaxed)
     }
 
-    /// Changes one key, and returns its previous value. `set_version` changes the
-    /// resourceVersion in the same atomic step.
+    /// Changes one key and returns its previous value. `set_version` changes the resourceVersion in the same atomic
+    /// step.
     pub(crate) fn write(&mut self, write: Write<V>, set_version: impl FnOnce(&mut String)) -> Option<V> {
         let Store { hasher, shards, .. } = self.store;
         let stamp = self.stamp() + 1;
@@ -61,8 +61,8 @@ impl<'a, V: Value> Writer<'a, V> {
         let mut shard = shards[home as usize].write();
         let put = shard.put(hasher, hash, write, stamp);
         pending.count(put.as_ref().is_some_and(|(_, before)| existed(before)), is_there);
-        // The commit becomes visible under the shard's lock. No reader of the shard can run now, so the superseded
-        // version is kept only if a pin needs it.
+        // The commit becomes visible while the shard is locked. No reader can access the shard at this time, so the
+        // superseded version is kept only if a pin needs it.
         let mut now = self.store.now.lock();
         pending.publish(&mut now, set_version);
         self.store.visible.store(stamp, Ordering::Release);
@@ -79,8 +79,8 @@ impl<'a, V: Value> Writer<'a, V> {
         shard.discard(hash, slot, before)
     }
 
-    /// Changes several keys in one atomic step, and returns their previous values. If several writes have the same key,
-    /// the last write takes effect.
+    /// Changes several keys in one atomic step and returns their previous values. If several writes have the same key,
+    /// the last one takes effect.
     pub(crate) fn write_all(&mut self, writes: Vec<Write<V>>, set_version: impl FnOnce(&mut String)) -> Vec<Option<V>> {
         let stamp = self.stamp() + 1;
         let mut pending = Pending::default();
@@ -89,8 +89,8 @@ impl<'a, V: Value> Writer<'a, V> {
         before
     }
 
-    /// Replaces all values whose keys satisfy `within`, in one atomic step. `within` must accept the keys of all
-    /// writes. A value is not written if `is_same` returns `true` for the stored value and the new value.
+    /// Replaces all values whose keys satisfy `within` in one atomic step. `within` must return `true` for the keys of
+    /// all writes. A value is not written if `is_same` returns `true` for the stored value and the new value.
     pub(crate) fn replace(
         &mut self,
         writes: Vec<Write<V>>,
@@ -100,7 +100,7 @@ impl<'a, V: Value> Writer<'a, V> {
     ) -> Replaced<V> {
         let stamp = self.stamp() + 1;
         let mut pending = Pending::default();
-        // Marks the slots that the writes use, with one bit per slot and one word per page.
+        // The slots that the writes use, as one bit per slot and one word per page.
         let mut seen = vec![Vec::<u64>::new(); self.store.shards.len()];
         let mut before = Vec::with_capacity(writes.len());
         for write in writes {
@@ -164,7 +164,7 @@ impl<'a, V: Value> Writer<'a, V> {
         is_same(known, write.value.as_ref()?).then(|| (Place { shard: home, hash, slot }, known.clone()))
     }
 
-    /// Writes a version that is not visible yet. Keeps the superseded version at least until the commit is visible.
+    /// Writes a version that is not visible yet. The superseded version is kept at least until the commit is visible.
     fn put(&self, write: Write<V>, stamp: u64, pending: &mut Pending) -> (Option<Place>, Option<V>) {
         let is_there = write.value.is_some();
         let (home, hash) = self.store.home(write.key.as_str());
@@ -173,7 +173,7 @@ impl<'a, V: Value> Writer<'a, V> {
         let place = Place { shard: home, hash, slot };
         pending.count(existed(&before), is_there);
         let value = match before {
-            // No reader can read `before`, because it is a deletion or was written by the commit in progress.
+            // No reader can read `before`, because it is a deletion or was written by the current commit.
             Some(before) if before.value.is_none() || before.stamp == stamp => shard.discard(hash, slot, before),
             Some(before) => {
                 pending.superseded.push(Kept { place, from: before.stamp, until: stamp });
@@ -194,8 +194,8 @@ impl<'a, V: Value> Writer<'a, V> {
         self.superseded.append(&mut pending.superseded);
     }
 
-    /// Returns the keys of the slots in a page whose bits in `seen` are not set. Returns `None` if there is no such
-    /// page.
+    /// Returns the keys in a page for which the bit of the slot is not set in `seen`. Returns `None` if there is no
+    /// such page.
     fn unseen(&self, shard: usize, page: usize, seen: u64) -> Option<Vec<ObjectKey>> {
         let shard = self.store.shards[shard].read();
         let page = shard.page(page)?;
