@@ -56,8 +56,8 @@ pub enum Delivery {
     /// memory only for deletions.
     Newest,
     /// Delivers each change separately and in order, across all keys. When `bound` changes are queued, a new change is
-    /// merged into the last queued change of its key. The listener then receives the merged change before changes to
-    /// other keys that were queued earlier. [`joined`](CoalescingFifo::joined) counts the merged changes.
+    /// merged into the last queued change of its key. The listener receives a merged change before changes to other
+    /// keys that were queued earlier. [`joined`](CoalescingFifo::joined) counts the merged changes.
     Ordered {
         /// The number of queued changes at which the queue starts to merge new changes. The queue can exceed this
         /// bound, because the first queued change of a key always gets its own entry.
@@ -140,8 +140,8 @@ impl<K: Clone + Eq + Hash, T: Clone> CoalescingFifo<K, T> {
     }
 
     /// Queues an update of an object. If the update replaces a queued state that the listener will no longer receive,
-    /// returns the replaced state. A caller that holds a lock can then drop the state after releasing the lock. This
-    /// method may drop its arguments, but it drops no queued objects.
+    /// returns the replaced state. The caller can drop the returned state after releasing its lock. This method may
+    /// drop its arguments, but it drops no queued objects.
     pub fn updated(&mut self, key: K, old: T, new: T) -> Option<T> {
         self.present(key, new, |fifo, new| {
             if (fifo.same_identity)(&old, &new) {

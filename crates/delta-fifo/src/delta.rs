@@ -46,7 +46,7 @@ pub enum DeletedObject<K, T> {
 pub struct DeletedFinalStateUnknown<K, T> {
     /// The key of the object.
     pub key: K,
-    /// The last observed state of the object, if known. This state may be older than the final state.
+    /// The last observed state of the object, if known. The last observed state may be older than the final state.
     pub object: Option<T>,
 }
 

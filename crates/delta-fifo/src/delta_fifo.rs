@@ -83,7 +83,7 @@ impl<K: Clone + Eq + Hash, T: Clone> DeltaFifo<K, T> {
     /// # Errors
     ///
     /// Returns [`StoreError::Key`] if the object has no key, and [`StoreError::Transform`] if the transformer rejects
-    /// the object. In both cases, nothing is queued.
+    /// the object. An object that causes an error is not queued.
     pub fn add(&mut self, object: T) -> Result<(), StoreError> {
         self.progress.changed();
         self.enqueue(object, Delta::Added)
@@ -101,8 +101,8 @@ impl<K: Clone + Eq + Hash, T: Clone> DeltaFifo<K, T> {
 
     /// Queues the deletion of an object. `object` is the final state of the object.
     ///
-    /// Does nothing if the key is not queued and no known object has this key. Queues the deletion if the lookup of the
-    /// known object fails.
+    /// Does nothing if the key is not queued and no known object has this key. If the lookup of the known object fails,
+    /// the deletion is queued.
     ///
     /// # Errors
     ///
@@ -156,8 +156,8 @@ impl<K: Clone + Eq + Hash, T: Clone> DeltaFifo<K, T> {
         Ok(())
     }
 
-    /// Queues each known object again as [`Delta::Sync`]. Skips objects whose lookup fails, and objects that are
-    /// already queued, because their known state is outdated. Does nothing if the queue has no known objects.
+    /// Queues each known object again as [`Delta::Sync`]. Skips objects that are already queued, because their known
+    /// state is outdated, and objects whose lookup fails. Does nothing if the queue has no known objects.
     ///
     /// # Errors
     ///
@@ -316,7 +316,7 @@ impl<K: Clone + Eq + Hash, T: Clone> DeltaFifo<K, T> {
         }
     }
 
-    /// Returns the known objects that are not queued, together with their keys. An object is `None` if its lookup
+    /// Returns the known objects that are not queued, together with their keys. The object is `None` if its lookup
     /// failed.
     fn unqueued(&self) -> Vec<(K, Option<T>)> {
         let Some(known) = &self.config.known_objects else { return Vec::new() };

@@ -1,5 +1,5 @@
-//! The errors of queues and stores. All errors come from user-supplied functions, except for errors about closed
-//! queues.
+//! The errors of queues and stores. Except for errors about closed queues, all errors come from user-supplied
+//! functions.
 
 use std::error::Error;
 use std::fmt;

@@ -16,8 +16,8 @@ pub(crate) struct KeyHash(u32);
 #[derive(Debug)]
 pub(crate) struct Keyed<K, V> {
     hasher: DefaultHashBuilder,
-    /// The hash of the key and the index of each listed record. Storing the hash avoids reading other records during a
-    /// lookup or when the table grows.
+    /// The key hash and the index of each listed record. Storing the hash avoids reading other records during a lookup
+    /// or when the table grows.
     table: HashTable<(KeyHash, Place)>,
     records: Vec<Option<Record<K, V>>>,
     free: Vec<Place>,

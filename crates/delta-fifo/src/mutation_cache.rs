@@ -86,8 +86,8 @@ impl<K: Clone + Eq + Hash, T: Clone> MutationCache<K, T> {
         Self { version_of: Box::new(version_of), config, line: Line::new() }
     }
 
-    /// Inserts the server's response to a write. Does nothing if the cache contains a newer state of the object or has
-    /// recorded the object's deletion.
+    /// Inserts the server's response to a write. Does nothing if the cache contains a newer state of the object, or if
+    /// the cache has recorded the object's deletion.
     ///
     /// # Errors
     ///

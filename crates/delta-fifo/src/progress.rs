@@ -38,8 +38,7 @@ impl Progress {
         Some(self.initial).filter(|initial| *initial > 0)
     }
 
-    /// Records that a list has replaced all queued items. Until the queue has synced, the new list becomes the first
-    /// list.
+    /// Records that a list replaced all queued items. Until the queue has synced, the new list becomes the first list.
     pub(crate) fn replaced(&mut self, items: usize) {
         if !self.has_synced() {
             self.populated = true;

@@ -38,8 +38,8 @@ pub trait Queue {
         self.len() == 0
     }
 
-    /// Returns `true` if the queue uses known objects. The consumer must then update the known objects with each popped
-    /// item before it calls the queue again.
+    /// Returns `true` if the queue uses known objects. A consumer of a queue with known objects must update these
+    /// objects with each popped item before it calls the queue again.
     fn has_known_objects(&self) -> bool;
 }
 

@@ -20,7 +20,7 @@ use crate::progress::Progress;
 /// The queue can deliver a list in two ways. With [known objects](RealFifoConfig::known_objects), the queue first
 /// delivers a tombstone for each object that is missing from the list. Then it delivers each listed object as
 /// [`Delta::Replaced`]. Without known objects, the queue is *atomic*: it delivers the list as a single item. The
-/// consumer then compares the list with its own objects, and can replace all objects atomically.
+/// consumer compares an atomic list with its own objects, and can replace all objects atomically.
 ///
 /// The queue takes no lock and never waits. The queue is unbounded. Each change occupies one item until the consumer
 /// pops the item. Use a [`SharedFifo`](crate::SharedFifo) to share the queue between threads or tasks, or to limit its
@@ -121,8 +121,8 @@ impl<K: Clone + Eq + Hash, T: Clone> RealFifo<K, T> {
     ///
     /// # Errors
     ///
-    /// Returns [`StoreError::Key`] if the object has no key, and [`StoreError::Transform`] if the transformer rejects it. In
-    /// both cases, nothing is queued.
+    /// Returns [`StoreError::Key`] if the object has no key, and [`StoreError::Transform`] if the transformer rejects
+    /// the object. An object that causes an error is not queued.
     pub fn add(&mut self, object: T) -> Result<(), StoreError> {
         self.enqueue(object, Delta::Added)
     }
@@ -156,10 +156,10 @@ impl<K: Clone + Eq + Hash, T: Clone> RealFifo<K, T> {
     ///
     /// # Errors
     ///
-    /// - [`StoreError::Key`] if an object has no key. In this case, no object is queued. An atomic queue computes no
-    ///   keys, so it never returns this error.
-    /// - [`StoreError::Transform`] if the transformer rejects an object. In this case, an atomic queue queues nothing.
-    ///   A queue with known objects keeps the objects that precede the rejected object.
+    /// - [`StoreError::Key`] if an object has no key. None of the objects is queued. An atomic queue computes no keys,
+    ///   so it never returns this error.
+    /// - [`StoreError::Transform`] if the transformer rejects an object. An atomic queue then queues nothing, and a
+    ///   queue with known objects keeps the objects that precede the rejected object.
     pub fn replace(&mut self, objects: Vec<T>, resource_version: &str) -> Result<(), StoreError> {
         if self.config.known_objects.is_some() {
             self.replace_each(objects)?;
@@ -172,7 +172,7 @@ impl<K: Clone + Eq + Hash, T: Clone> RealFifo<K, T> {
     }
 
     /// Queues a resync of all objects. An atomic queue delivers one [`Item::SyncAll`]. A queue with known objects
-    /// delivers a [`Delta::Sync`] for each known object that is not queued.
+    /// delivers each known object that is not queued as a [`Delta::Sync`].
     pub fn resync(&mut self) {
         let Some(known) = &self.config.known_objects else {
             self.items.push_back(Item::SyncAll);
@@ -215,7 +215,7 @@ impl<K: Clone + Eq + Hash, T: Clone> RealFifo<K, T> {
     pub fn pop_batch(&mut self, most: usize) -> Option<Batch<K, T>> {
         self.progress.processed();
         let most = self.progress.initial().map_or(most, |initial| most.min(initial));
-        // Limit the capacity, because the batch may contain far fewer than `most` items.
+        // The capacity is limited, because the batch may contain far fewer than `most` items.
         let mut items = Vec::with_capacity(most.min(self.items.len()).clamp(1, 128));
         items.push(self.items.pop_front()?);
         self.keys.clear();
@@ -340,8 +340,8 @@ impl<K: Clone + Eq + Hash, T: Clone> RealFifo<K, T> {
     }
 }
 
-/// Returns `true` if the key of `item` differs from all keys in the batch `items`. Also records the key with the index
-/// that `item` will have in the batch.
+/// If no item in the batch `items` has the key of `item`, records this key with the index that `item` will have in the
+/// batch, and returns `true`.
 fn is_new<K: Eq + Hash, T>(
     keys: &mut HashTable<(u64, usize)>,
     hasher: &DefaultHashBuilder,

@@ -16,14 +16,14 @@ use crate::wait::Wait;
 
 /// A [`Queue`] that is shared between threads, tasks, or both.
 ///
-/// The queue has no background task and needs no runtime. Its wait methods return futures, which can also [block a
-/// thread](Wait::wait).
+/// The queue has no background task and needs no runtime. The wait methods of the queue return futures, which can also
+/// [block a thread](Wait::wait).
 ///
 /// Producers access the queue through [`lock`](Self::lock), or through [`room`](Self::room) to wait for a slow
 /// consumer. Consumers either [`process`](Self::process) items while the queue is locked, or [`take`](Self::take) items
-/// and process them after unlocking the queue. In both cases, the queue [has synced](Queue::has_synced) when the
-/// consumer has processed the first list. Popping the list is not enough. [`synced`](Self::synced) waits until the
-/// queue has synced. the queue has synced.
+/// and process them after unlocking the queue. The queue [has synced](Queue::has_synced) when the consumer has
+/// processed the first list. Popping the list is not enough. [`synced`](Self::synced) waits until the queue has synced.
+/// the queue has synced.
 ///
 /// # Examples
 ///
@@ -54,8 +54,8 @@ use crate::wait::Wait;
 /// ```
 pub struct SharedFifo<Q> {
     state: Mutex<State<Q>>,
-    /// The wakers of callers that are waiting for a change to the queue. The wakers have their own lock, because a
-    /// caller may drop a waiting future while it holds the queue's lock.
+    /// The wakers of callers that wait for the queue to change. The wakers have their own lock, because a caller may
+    /// drop a waiting future while it holds the queue's lock.
     waiters: Mutex<Waiters>,
     config: SharedFifoConfig,
     /// The thread that currently runs a `process` function under the lock of `state`.
@@ -83,8 +83,7 @@ pub trait FifoMetrics: Send + Sync {
     fn processed(&self, took: Duration);
 }
 
-/// A guard for exclusive access to a [`SharedFifo`]'s queue. Dropping the guard wakes all callers that are waiting for
-/// a change to the queue.
+/// A guard for exclusive access to a [`SharedFifo`]'s queue. Dropping the guard wakes the callers that wait for the queue to change.
 ///
 /// # Panics
 ///

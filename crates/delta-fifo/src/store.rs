@@ -173,16 +173,16 @@ impl<K, T, S: KeyGetter<K, T> + ?Sized> KeyGetter<K, T> for Mutex<S> {
     }
 }
 
-/// Each method locks the store for reading, and only during the call. The consumer must not hold the write lock while
-/// it calls the queue.
+/// Each method locks the store for reading, and only during the call. The consumer must not hold a write lock while it
+/// calls the queue.
 impl<K, S: KeyLister<K> + ?Sized> KeyLister<K> for RwLock<S> {
     fn list_keys(&self) -> Vec<K> {
         self.read().unwrap_or_else(PoisonError::into_inner).list_keys()
     }
 }
 
-/// Each method locks the store for reading, and only during the call. The consumer must not hold the write lock while
-/// it calls the queue.
+/// Each method locks the store for reading, and only during the call. The consumer must not hold a write lock while it
+/// calls the queue.
 impl<K, T, S: KeyGetter<K, T> + ?Sized> KeyGetter<K, T> for RwLock<S> {
     fn get_by_key(&self, key: &K) -> Result<Option<T>, BoxError> {
         self.read().unwrap_or_else(PoisonError::into_inner).get_by_key(key)

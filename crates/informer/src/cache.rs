@@ -1,4 +1,4 @@
-//! The store of an informer: a map of objects by key, with indices.
+//! An informer's store: a map of objects by key, with indices.
 
 mod contracts;
 mod indices;
@@ -34,7 +34,7 @@ use writes::{Indexed, Refused, Replaced, take};
 pub(crate) use undecodable::was_replaced;
 pub(crate) use writes::{WriteResult, last_of_each};
 
-/// A thread-safe store of objects by key with named indices. Like client-go's cache, `Cache` implements
+/// A thread-safe store of objects by key, with named indices. Like client-go's cache, `Cache` implements
 /// [`Indexer`](pintle_delta_fifo::Indexer).
 ///
 /// An object and its index values change in one atomic step. [Transactions](Self::transaction) and
@@ -119,10 +119,10 @@ impl<T: Object> Cache<T> {
     ///
     /// # Errors
     ///
-    /// Returns [`IndexFailed`] if an index function fails or panics on the object. In this case, the cache does not
-    /// store the object, and [`undecodable`](Self::undecodable) lists it. If the cache contains an object with the same
-    /// key and uid, that object stays in the cache as the last good state. If it contains an object with the same key
-    /// and another uid, that object is deleted.
+    /// Returns [`IndexFailed`] if an index function fails or panics on the object. The cache then does not store the
+    /// object, and [`undecodable`](Self::undecodable) lists it. If the cache contains an object with the same key and
+    /// uid, that object stays in the cache as the last good state. If it contains an object with the same key and
+    /// another uid, that object is deleted.
     pub fn upsert(&self, object: Arc<T>) -> Result<Option<Arc<T>>, IndexFailed> {
         let object = Stored::from(object);
         let (key, version) = (object.key(), object.resource_version());
@@ -147,7 +147,7 @@ impl<T: Object> Cache<T> {
 
     /// Deletes and returns the object with this key, if any.
     ///
-    /// `resource_version` is the revision of the deletion, or an empty string if the revision is unknown.
+    /// `resource_version` is the deletion's revision, or an empty string if the revision is unknown.
     pub fn delete(&self, key: &ObjectKey, resource_version: &str) -> Option<Arc<T>> {
         let mut noting = self.noting();
         let before = noting.writer.write(take(key), |current| version::advance(current, resource_version));
@@ -165,7 +165,7 @@ impl<T: Object> Cache<T> {
     ///
     /// # Errors
     ///
-    /// Returns an [`IndexFailed`] for each object on which an index function fails, as in [`upsert`](Self::upsert). The
+    /// Returns an [`IndexFailed`] for each object on which an index function fails, as in [`upsert`](Self::upsert). All
     /// other changes are still applied.
     pub fn transaction(
         &self,
@@ -196,7 +196,7 @@ impl<T: Object> Cache<T> {
         Replacement { deleted: deleted.collect(), present: present.collect() }
     }
 
-    /// Advances the cache's revision to `resource_version` without changing any objects. An empty or older
+    /// Advances the cache's revision to `resource_version`, without changing objects. An empty or older
     /// `resource_version` is ignored.
     pub fn bookmark(&self, resource_version: &str) {
         self.store.writer().set_version(|current| version::advance(current, resource_version));
@@ -280,8 +280,8 @@ impl<T: Object> Cache<T> {
     /// Waits until the cache contains all changes up to `resource_version`. To read your own write, call this method
     /// with the resourceVersion from the server's response to the write.
     ///
-    /// For the cache of an informer, also waits until the informer [has synced](crate::SharedInformer::wait_for_sync)
-    /// with its current namespaces and selectors.
+    /// An informer's cache also waits until it [has synced](crate::SharedInformer::wait_for_sync) with the current
+    /// namespaces and selectors.
     ///
     /// # Errors
     ///
@@ -380,7 +380,7 @@ impl<T: Object> Cache<T> {
     }
 
     /// Replaces objects like [`replace`](Self::replace), and also replaces the entries of undecodable objects. The keys
-    /// in `objects` must be distinct. If `within` is a namespace, replaces only the objects in that namespace.
+    /// of `objects` must be distinct. If `within` is a namespace, replaces only the objects in that namespace.
     pub(crate) fn replace_all(
         &self,
         within: Option<&str>,
@@ -402,7 +402,7 @@ impl<T: Object> Cache<T> {
                     }
                     Err(object) => {
                         let Refused { entry, was_replaced, .. } = *object;
-                        // Keep the previous object, so that subscribers do not receive a deletion.
+                        // Keep the previous object in the cache, so that subscribers do not receive a deletion.
                         let known = if was_replaced { None } else { self.store.get(&entry.key) };
                         let key = entry.key.clone();
                         kept.extend(known.map(|known| Write { key, value: Some(known), values: Vec::new() }));
@@ -437,15 +437,15 @@ impl<T: Object> Cache<T> {
         replaced
     }
 
-    /// Fails all pending waits for a revision. The server's revisions decreased, so the cache may never reach the
-    /// awaited revisions.
+    /// Fails all waits for a revision. The server's revisions decreased, so the cache may never reach the awaited
+    /// revisions.
     pub(crate) fn history_went_back(&self) {
         self.went_back.fetch_add(1, atomic::Ordering::Release);
         self.moved.announce_end();
     }
 
-    /// Ends all pending waits, because the cache will not change anymore. Also drops the index functions, because they
-    /// may own handles to this cache.
+    /// Ends all pending waits, because the cache will not change anymore. Drops the index functions, because they may
+    /// own handles to this cache.
     pub(crate) fn close(&self) {
         self.is_closed.store(true, atomic::Ordering::Release);
         self.drop_functions();
@@ -483,7 +483,7 @@ impl<T: Object> Cache<T> {
     }
 }
 
-/// Returns the slots of all undecodable objects in ascending order.
+/// Returns the slots of all undecodable objects, in ascending order.
 fn unreadable<T>(pages: &Pages<Stored<T>>) -> Vec<usize> {
     let (mut unreadable, mut slot) = (Vec::new(), 0);
     while let Some(object) = pages.next(&mut slot) {

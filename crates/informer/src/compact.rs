@@ -21,7 +21,7 @@ use crate::undecodable::Undecodable;
 use record::Record;
 
 /// An object that is stored as compressed JSON and decoded as a `T` each time it is [read](Self::get). A compressed
-/// k8s-openapi pod takes one thirtieth of the memory of a decoded pod. See [the
+/// k8s-openapi pod takes a thirtieth of the memory of a decoded pod. See [the
 /// comparison](crate#choosing-the-object-type).
 ///
 /// The key, uid, resourceVersion, generation, labels, owners and finalizers can be read without decoding the object.
@@ -30,13 +30,13 @@ use record::Record;
 /// then stay in memory as long as their object.
 ///
 /// The cache accepts any object with valid metadata. Therefore, the cache also contains objects that are not a valid
-/// `T`, and [`undecodable`](crate::Lister::undecodable) does not list them. Reading such an object always returns an
-/// error.
+/// `T`, and [`undecodable`](crate::Lister::undecodable) does not list them. Reading an object that is not a valid `T`
+/// always returns an error.
 ///
 /// # Shared memory
 ///
-/// All `Compact<T>` objects in a process share a dictionary and a cache of recently decoded objects. The dictionary and
-/// the cache stay in memory until the last `Compact<T>` is dropped:
+/// All `Compact<T>` objects of the process share a dictionary and a cache of recently decoded objects. The dictionary
+/// and the cache stay in memory until the last `Compact<T>` is dropped:
 ///
 /// - The dictionary is built incrementally from the objects that arrive. If the dictionary compresses an object badly,
 ///   the object is added to the dictionary, up to 8 KiB of each object and 32 KiB in total. **Therefore, the content of
@@ -83,7 +83,7 @@ pub struct Compact<T> {
 }
 
 impl<T: 'static> Compact<T> {
-    /// Compresses an object, for use in tests and transforms. The compressed object contains only the fields that `T`
+    /// Compresses an object, for tests and for transforms. The compressed object contains only the fields that `T`
     /// serializes.
     ///
     /// # Errors
@@ -108,7 +108,7 @@ impl<T: 'static> Compact<T> {
     /// # Errors
     ///
     /// Returns [`Undecodable`] if the object is not a valid `T`, or if the `Deserialize` implementation of `T`
-    /// panicked. Each call for such an object returns an error.
+    /// panicked. Each call for an object that is not a valid `T` returns an error.
     pub fn get(&self) -> Result<Arc<T>, Undecodable>
     where
         T: DeserializeOwned + Send + Sync,

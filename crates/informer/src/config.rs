@@ -48,8 +48,8 @@ use crate::reflector_config::ReflectorConfig;
 /// }
 /// ```
 pub struct InformerConfig<T> {
-    /// The informer's name in logs, errors and metrics. If the name is empty (the default), the informer uses the name
-    /// of the object type.
+    /// The informer's name in logs, errors and metrics. If the name is empty (the default), the name of the object type
+    /// is used.
     pub name: String,
     /// The settings for lists and watches, including the selectors.
     pub reflector: ReflectorConfig,
@@ -80,8 +80,8 @@ pub struct InformerConfig<T> {
     /// estimated size of a decoded object is the size of its type plus six bytes for each byte of its JSON. The default
     /// is 256 MiB.
     pub hot_bytes: usize,
-    /// Called for each failure that delays the informer and for each failure of an index function. The informer holds
-    /// no lock during the call. The informer logs a panic of the handler. If the handler captures a handle to the
+    /// Called with each failure that delays the informer, and with each failure of an index function. The informer
+    /// holds no lock during the call. The informer logs a panic of the handler. If the handler captures a handle to the
     /// informer, this handle keeps the informer running.
     pub on_error: Option<ErrorHandler>,
     /// The metrics provider. The informer uses it until the informer's task ends. `None`, the default, disables
@@ -107,12 +107,13 @@ pub struct InformerConfig<T> {
     /// | `informer_degraded_seconds` | gauge | how long the state has been [`Degraded`](crate::InformerState::Degraded), or 0 if it is not; not in client-go |
     /// | `informer_synced` | gauge | 1 while the state is [`Synced`](crate::InformerState::Synced), otherwise 0; not in client-go |
     pub metrics: Option<Arc<dyn Provider>>,
-    /// The seed for random delays and timeouts. `None` (the default) uses a random seed.
+    /// The seed for random delays and timeouts. `None`, the default, uses a random seed.
     pub seed: Option<u64>,
 }
 
-/// A function that changes an object before it is cached: see [`InformerConfig::transform`]. Callers of an
-/// [`InformerFactory`](crate::InformerFactory) share an informer only if they pass clones of the same transform `Arc`.
+/// A function that changes an object before the object is cached: see [`InformerConfig::transform`]. An
+/// [`InformerFactory`](crate::InformerFactory) compares transforms by the address of their `Arc`, so two transforms are
+/// equal only if they are clones of one `Arc`.
 pub type Transform<T> = Arc<dyn Fn(&mut T) + Send + Sync>;
 
 /// A function that is called for each failure: see [`InformerConfig::on_error`].
@@ -132,7 +133,7 @@ pub type ErrorHandler = Box<dyn Fn(&ReflectorError) + Send + Sync>;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum DecodePolicy {
     /// Decodes objects on read if their type takes at least 1 KiB and there is no transform. A decoded object of a
-    /// large type, such as k8s-openapi's `Pod`, takes several times as much memory as its JSON. Other objects are
+    /// large type, such as k8s-openapi's `Pod`, takes several times as much memory as its JSON. All other objects are
     /// decoded when they arrive.
     #[default]
     Auto,
@@ -141,7 +142,7 @@ pub enum DecodePolicy {
     OnArrival,
     /// Stores objects as JSON. An object is decoded when it is first read, and then shared by all readers. The type's
     /// [`Metadata`](pintle_meta::Metadata) implementation must return the same values as the metadata in the JSON. If
-    /// there is a transform, objects are decoded when they arrive, because the transform may change the metadata.
+    /// there is a transform, objects are decoded when they arrive, because the transform may change their metadata.
     ///
     /// The informer detects an undecodable object when it is first read. When the informer has been idle for a second,
     /// it also checks objects that have not been read. Before an undecodable object is detected, `undecodable` does not

@@ -13,7 +13,7 @@ use crate::scan::Outline;
 use crate::stored::{Stored, from_json};
 use crate::undecodable::Undecodable;
 
-/// A decoded object or an error. Cloning this type is cheap if `T` is an `Arc`.
+/// A decoded object, or the error. Cloning this type is cheap if `T` is an `Arc`.
 #[derive(Clone)]
 pub(crate) enum Decoded<T> {
     Object(T),
@@ -105,8 +105,8 @@ impl<T> Decoded<T> {
         Self::Undecodable(Arc::new((entry, metadata)))
     }
 
-    /// Returns the error if the object's name is unknown. In this case, the caller must ignore the whole list or the
-    /// whole event.
+    /// Returns the error if even the name of the object is unknown. If the name is unknown, the caller must ignore the
+    /// whole list or the whole event.
     pub(crate) fn nameless(&self) -> Option<&str> {
         match self {
             Self::Undecodable(entry) if entry.1.name.is_empty() => Some(&entry.0.error),

@@ -48,7 +48,7 @@ impl<T: Object + DeserializeOwned> Decoder<T> {
         }
     }
 
-    /// Decodes an object from a list or a streaming list. If the cache contains an object with the same uid and
+    /// Decodes an object of a list or a streaming list. If the cache contains an object with the same uid and
     /// resourceVersion, returns the cached object instead. The cached object is already pruned and transformed. If
     /// `is_anew` is `true`, cached objects are not reused. Callers must set `is_anew` after the server was restored,
     /// because the same resourceVersion may then identify a different state.
@@ -61,7 +61,7 @@ impl<T: Object + DeserializeOwned> Decoder<T> {
         }
     }
 
-    /// Decodes the object in a watch event.
+    /// Decodes the object of a watch event.
     pub(crate) fn changed(&self, object: &RawObject) -> Observed<Stored<T>> {
         let outline = self.outline(object);
         let decoded = self.decode(object, outline.as_ref());
@@ -81,8 +81,8 @@ impl<T: Object + DeserializeOwned> Decoder<T> {
         }
     }
 
-    /// Returns the cached object with the same uid and resourceVersion, if any. The uid and the resourceVersion
-    /// together identify a single state of an object. An object without a uid or resourceVersion is always decoded.
+    /// Returns the cached object with the same uid and resourceVersion. The uid and the resourceVersion together
+    /// identify a single state of an object. An object without uid or resourceVersion is always decoded.
     fn known(&self, object: &RawObject, outline: Option<&Outline>) -> Option<Stored<T>> {
         let (RawObject::Json(json), Some(outline)) = (object, outline) else { return None };
         let (uid, resource_version) = (outline.uid(json)?, outline.resource_version(json)?);
@@ -95,7 +95,7 @@ impl<T: Object + DeserializeOwned> Decoder<T> {
 
     fn decode(&self, object: &RawObject, outline: Option<&Outline>) -> Decoded<Stored<T>> {
         if let (Some(source), RawObject::Json(json), Some(outline)) = (&self.source, object, outline)
-            // If the previous state was undecodable, decode the new state immediately. The new state is then often
+            // Decode the new state immediately if the previous state was undecodable. The new state is then often
             // undecodable, too.
             && !self.cache.is_undecodable(|| outline.key(json))
             && let Some(record) = outline.record(json, source)

@@ -1,4 +1,4 @@
-//! The task of an informer: sends requests, reads the clock and stores changes in batches.
+//! An informer's task, which sends requests, reads the clock and stores changes in batches.
 
 mod check;
 mod decoding;
@@ -57,12 +57,12 @@ pub(crate) struct Driver<T, L> {
 
 type Fifo<T> = RealFifo<ObjectKey, Observed<Stored<T>>>;
 
-/// The maximum number of events that the driver reads before it yields to other tasks. Therefore, the queue of changes
+/// The maximum number of events that a driver reads before it yields to other tasks. Therefore, the queue of changes
 /// contains at most this many events. A list with more objects is stored on another thread.
 const BATCH: usize = 32;
 
 /// The maximum number of calls to index functions before the driver yields to other tasks. Index functions are user
-/// code, which may be slow.
+/// code and may be slow.
 const CALLS: usize = 16;
 
 /// The number of notifications that the driver sends before it yields to other tasks.
@@ -175,8 +175,8 @@ impl<T: Object + DeserializeOwned> Steps<T> {
         step.command
     }
 
-    /// Logs a failure. Logs a warning only if the last failure was of another kind, because requests for a missing
-    /// resource fail twice a minute.
+    /// Logs a failure. If the last failure was similar, logs the failure only at debug level, because requests for a
+    /// missing resource fail twice a minute.
     fn log(&self, error: &ReflectorError) {
         let last = self.states.last();
         let is_known = last.and_then(|last| Some(last.cause()?.is_like(error))).unwrap_or_default();
@@ -209,7 +209,7 @@ impl<T: Object + DeserializeOwned> Steps<T> {
         }
     }
 
-    /// Stores the queued changes in batches and notifies the subscribers after each batch. Yields to other tasks
+    /// Stores the queued changes in batches, and notifies the subscribers after each batch. Yields to other tasks
     /// between batches.
     async fn process_queue(&mut self) {
         while !self.fifo.is_empty() {

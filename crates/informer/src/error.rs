@@ -1,4 +1,4 @@
-//! Errors, and the failures that an informer reports.
+//! Errors, and failures that an informer reports.
 
 use std::mem::discriminant;
 
@@ -77,7 +77,7 @@ pub enum ReflectorError {
     /// A list failed.
     #[error("cannot list: {0}")]
     List(#[source] ApiError),
-    /// A watch could not be opened or ended with an error.
+    /// A watch could not be opened, or it ended with an error.
     #[error("cannot watch: {0}")]
     Watch(#[source] ApiError),
     /// The server ended a watch immediately after the watch was opened.
@@ -92,8 +92,8 @@ pub enum ReflectorError {
     StreamingListUnfinished,
     /// The server returned an older state than in a previous response. The server may only be out of date, so the
     /// reflector first requests the newest state. If the server returns older states at least three times over a
-    /// minute, the reflector assumes that the server was restored from a backup. In this case, the cache changes to the
-    /// older state. Before its first list, however, the reflector waits for the server to reach
+    /// minute, the reflector assumes that the server was restored from a backup, and the cache changes to the older
+    /// state. Before its first list, however, the reflector waits for the server to reach
     /// [`not_older_than`](crate::ReflectorConfig::not_older_than).
     #[error(
         "the server returned its state at the resourceVersion {returned}, but it had returned {known} before: it lags, or it was restored from a backup (the older state is accepted after a minute)"

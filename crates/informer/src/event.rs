@@ -8,15 +8,15 @@ use pintle_meta::{Object, ObjectKey};
 use crate::event_object::EventObject;
 use crate::writer::{LastWrite, Writer};
 
-/// A change of an object, delivered to a subscriber after the cache has changed.
+/// A change of an object. Subscribers receive the event after the cache has changed.
 ///
-/// The events of one key arrive in order. The old state in each event is the new state of the previous event for the
-/// same key. A slow subscriber receives only the newest state, so intermediate states may be skipped. If an object was
+/// Events for the same key arrive in order. The old state of an event is the new state of the previous event for the
+/// same key. A slow subscriber may miss intermediate states, but always receives the newest state. If an object was
 /// added and deleted before the subscriber received an event for it, the subscriber receives no event for the object.
 ///
-/// The objects of updates and deletions are decoded when a subscriber [reads](EventObject) them, once for all
-/// subscribers. A subscription decodes an added object before it delivers the event, unless the object was decoded
-/// before. So no event contains an object that cannot be read.
+/// The objects in updates and deletions are decoded when a subscriber first [reads](EventObject) them. All subscribers
+/// share the decoded object. A subscription decodes an added object before it delivers the event, unless the object is
+/// already decoded. Therefore, no event contains an object that cannot be read.
 ///
 /// # Examples
 ///
@@ -53,13 +53,13 @@ pub enum ResourceEvent<T> {
     Added {
         /// The added object.
         object: EventObject<T>,
-        /// Whether the object is part of the subscriber's initial state. The initial state is the first list, or the
-        /// content of the cache if the subscription began later.
+        /// Whether the object belongs to the subscriber's initial state. The initial state is the first list, or the
+        /// content of the cache if the subscription starts later.
         is_initial: bool,
     },
     /// An object changed. A resync sends each object as an update with equal `old` and `new` states.
     Updated {
-        /// The state of the object in the last event that the subscriber received for it.
+        /// The state of the object in the last event that the subscriber received.
         old: EventObject<T>,
         /// The current state of the object. The new state has the same uid as the old state. If an object was deleted
         /// and recreated with the same name, the subscriber receives a `Deleted` event and an `Added` event.
@@ -70,8 +70,8 @@ pub enum ResourceEvent<T> {
         /// The last known state of the object.
         object: EventObject<T>,
         /// Whether the watch reported the deletion. If `true`, `object` is the final state of the object. If `false`,
-        /// the watch missed the deletion and a later list did not contain the object. In this case, `object` may be
-        /// stale. client-go calls such a state `DeletedFinalStateUnknown`.
+        /// the watch missed the deletion and a later list did not contain the object, so `object` may be stale.
+        /// client-go calls a stale state `DeletedFinalStateUnknown`.
         final_state_known: bool,
     },
 }
@@ -94,10 +94,10 @@ impl<T: Object> ResourceEvent<T> {
     /// Returns `None` if the writer is unknown:
     ///
     /// - The event is part of the subscriber's initial state, a resync, or a deletion.
-    /// - The change did not add a newer time to `managedFields`. Examples are delete requests, writes to the `scale`
-    ///   subresource, and updates that only remove fields.
-    /// - The object has no `managedFields`, or the projection drops part of `managedFields`.
-    /// - The objects in the event do not come from an informer.
+    /// - The change did not add a newer time to `managedFields`. Examples are delete requests, writes of the
+    ///   subresource `scale`, and updates that only remove fields.
+    /// - The object has no `managedFields`, or the projection drops a part of `managedFields`.
+    /// - The event's objects do not come from an informer.
     /// - The process has already seen 4,000 other writers. A group of writers within the same second counts as one of
     ///   them.
     ///

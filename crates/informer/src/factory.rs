@@ -36,12 +36,12 @@ use crate::user::{User, Users};
 /// and watch, and keeps its own copy of the objects. Callers share an informer if the settings in the first three rows
 /// are equal.
 ///
-/// The users of an informer are its handles, listers, subscriptions and handlers. A running informer ends when its last
-/// user is dropped. If an informer has ended or was stopped, the next caller receives a new informer.
+/// An informer's users are its handles, listers, subscriptions and handlers. When its last user is dropped, a running
+/// informer ends. If an informer has ended or was stopped, the next caller receives a new informer.
 ///
-/// An informer that has not been started stays in the factory, even without users. After [`start`](Self::start), such
-/// an informer runs until callers have requested it and dropped it again. [`shutdown`](Self::shutdown) ends all
-/// informers. Dropping the factory ends all informers without users. Clones of a factory share the same informers.
+/// An informer that has not been started stays in the factory, even without users. After [`start`](Self::start), this
+/// informer runs until its next users are dropped. [`shutdown`](Self::shutdown) ends all informers. Dropping the
+/// factory ends the informers without users. Clones of a factory share the same informers.
 ///
 /// # Examples
 ///
@@ -142,7 +142,7 @@ impl InformerFactory {
         let inner = self.lock();
         let all = if inner.is_shut_down { Vec::new() } else { inner.informers.clone() };
         // Start informers without the lock. If the runtime is shutting down, it drops the informer's task immediately,
-        // which runs user code. An informer that is shut down during this call does not start.
+        // which runs user code. Informers that are shut down during this call do not start.
         drop(inner);
         all.iter().for_each(|entry| entry.informer.start());
     }
@@ -152,7 +152,7 @@ impl InformerFactory {
     ///
     /// # Errors
     ///
-    /// Returns [`NotSynced`] with the name of the informer if an informer has stopped.
+    /// Returns [`NotSynced`] with the name of an informer that has stopped.
     ///
     /// # Cancel safety
     ///
@@ -167,7 +167,7 @@ impl InformerFactory {
         Ok(())
     }
 
-    /// Returns the names of the informers that have not synced yet in alphabetical order.
+    /// Returns the names of the informers that have not synced yet, in alphabetical order.
     pub fn unsynced(&self) -> Vec<String> {
         let all = self.all();
         let unsynced = all.iter().filter(|entry| !entry.informer.has_synced());
@@ -176,7 +176,7 @@ impl InformerFactory {
         names
     }
 
-    /// Returns the status of each informer in creation order.
+    /// Returns the status of each informer, in creation order.
     pub fn informers(&self) -> Vec<InformerStatus> {
         self.all().iter().map(|entry| entry.informer.status()).collect()
     }
@@ -228,7 +228,7 @@ impl InformerFactory {
         made.used_by(user, wanted.resync)
     }
 
-    /// Creates the user count of an informer. The informer stops when the count returns to zero.
+    /// Creates the user count of an informer. When the count returns to zero, the informer stops.
     fn users(&self, number: u64) -> Arc<Users> {
         let factory = Arc::downgrade(&self.inner);
         Users::new(move || stop_unused(&factory, number))
@@ -248,7 +248,7 @@ fn lock(inner: &Mutex<Inner>) -> MutexGuard<'_, Inner> {
     inner.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Stops an informer that is running and has no users. An informer that has not been started stays in the factory.
+/// Stops a running informer that has no users. An informer that has not started yet stays in the factory.
 fn stop_unused(factory: &Weak<Mutex<Inner>>, number: u64) {
     let Some(factory) = factory.upgrade() else { return };
     let mut inner = lock(&factory);

@@ -17,10 +17,10 @@ use crate::panic::catch;
 use crate::shared_informer::SharedInformer;
 use crate::subscription::{DECODE_COST, Subscription, SyncHandle};
 
-/// Receives the events of an informer, like client-go's `ResourceEventHandler`.
+/// Receives an informer's events, like client-go's `ResourceEventHandler`.
 ///
 /// The informer calls a handler with one event at a time, in order. A handler that runs on a runtime thread must return
-/// quickly. For longer work, add the key to a work queue or run the handler on [a dedicated
+/// quickly. For longer work, add the key to a work queue, or run the handler on [a dedicated
 /// thread](Subscription::handle_on_thread).
 ///
 /// # Examples
@@ -57,17 +57,17 @@ use crate::subscription::{DECODE_COST, Subscription, SyncHandle};
 /// }
 /// ```
 pub trait ResourceEventHandler<T>: Send + Sync + 'static {
-    /// Called for an object that is new to the handler: see [`ResourceEvent::Added`].
+    /// Called with an object that is new to the handler: see [`ResourceEvent::Added`].
     fn on_add(&self, object: &Arc<T>, is_initial: bool);
 
     /// Called for a changed object, with the old and the new state: see [`ResourceEvent::Updated`].
     fn on_update(&self, old: &Arc<T>, new: &Arc<T>);
 
-    /// Called for a deleted object: see [`ResourceEvent::Deleted`].
+    /// Called with a deleted object: see [`ResourceEvent::Deleted`].
     fn on_delete(&self, object: &Arc<T>, final_state_known: bool);
 
     /// Called with each event. The default implementation decodes the objects in the event and calls `on_add`,
-    /// `on_update` or `on_delete`. Override this method if the handler only needs keys or metadata. Reading keys and
+    /// `on_update` or `on_delete`. Override this method if the handler needs only keys or metadata. Reading keys and
     /// metadata [does not decode the object](crate::EventObject). The other methods are called only if the override
     /// calls them.
     fn on_event(&self, event: &ResourceEvent<T>) {
@@ -99,7 +99,7 @@ impl<T: 'static, F: Fn(&ResourceEvent<T>) + Send + Sync + 'static> ResourceEvent
     }
 }
 
-/// A handler that only forwards objects that match a filter, like client-go's `FilteringResourceEventHandler`.
+/// A handler that forwards only objects that match a filter, like client-go's `FilteringResourceEventHandler`.
 ///
 /// If an object matches the filter after an update but not before, `on_add` of the inner handler is called. If an
 /// object stops matching the filter, `on_delete` is called with the last matching state.
@@ -190,7 +190,7 @@ impl<T: Object> Subscription<T> {
     ///
     /// # Errors
     ///
-    /// Returns an error if the operating system cannot start a thread.
+    /// Returns the operating system's error if it cannot start a thread.
     pub fn handle_on_thread(mut self, handler: impl ResourceEventHandler<T>) -> io::Result<HandlerGuard> {
         let synced = self.sync_handle();
         let queue = Arc::downgrade(&self.queue());
@@ -202,7 +202,7 @@ impl<T: Object> Subscription<T> {
                 }
             }
             drop((self, handler));
-            // An error means that the guard has already been dropped.
+            // An error means that the guard was already dropped.
             let _ = end.send(());
         })?;
         let dismiss = Box::new(move || {

@@ -64,8 +64,7 @@ pub(crate) struct Index<T> {
     pub(crate) number: u32,
     /// `None` for the namespace index. Other indices also contain `None` after the informer has ended.
     function: Option<Function<T>>,
-    /// The stamp (number) of the first commit whose objects are all in the index. `u64::MAX` if the index is not ready
-    /// yet.
+    /// The stamp (number) of the first commit whose objects are all in the index. `u64::MAX` if the index is not ready.
     ready: Arc<AtomicU64>,
     failure: Arc<OnceLock<IndexFailed>>,
 }
@@ -115,7 +114,7 @@ impl<T: Object> Index<T> {
     /// Records that the index function failed before the index became ready. After a failure, the index never becomes
     /// ready.
     pub(crate) fn fail(&self, error: IndexFailed) {
-        // `set` ignores the new failure if a failure is already recorded.
+        // If a failure is already recorded, `set` ignores the new failure.
         _ = self.failure.set(error);
     }
 

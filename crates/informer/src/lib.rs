@@ -47,7 +47,7 @@
 //!   callers that need the same resource. [`InformerState`] shows why an informer is out of date.
 //! - [`Namespaces`] is a set of namespaces that can change while informers watch it.
 //! - A [`Subscription`] yields a [`ResourceEvent`] for each change of the cache. A [`ResourceEventHandler`] is called
-//!   for each event.
+//!   with each of these events.
 //! - A [`Lister`] reads the cache by key, namespace, [`LabelSelector`](pintle_meta::LabelSelector) or index, or as a [`Snapshot`].
 //! - An [`Overlay`] is a lister that immediately shows the writes of this process. The overlay learns about writes
 //!   through a [wrapped API](Overlay::api) or from the caller.
@@ -65,11 +65,11 @@
 //!
 //! Cache:
 //!
-//! - The cache converges to the server's state after any failure. At any time, the cache equals the server's state at
-//!   some revision. The cache's revision decreases only if the server was restored from a backup. A list replaces all
+//! - After any failure, the cache converges to the server's state. At any time, the cache equals the server's state at
+//!   some revision. The cache's revision only decreases if the server was restored from a backup. A list replaces all
 //!   cached objects atomically. If an informer watches [several namespaces](SharedInformer::of_namespaces), these
 //!   guarantees apply to each namespace.
-//! - The cache ignores an event that is older than the cached object.
+//! - An event that is older than the cached object is ignored.
 //! - Readers and writers block each other only briefly: while a writer changes one object, or while a reader reads a
 //!   few objects. A [`Snapshot`] contains all objects at one moment. The cost of taking a snapshot does not depend on
 //!   the number of objects. A [`View`] contains snapshots of several caches that were taken at the same moment.
@@ -80,14 +80,14 @@
 //! - Events for the same object arrive in order. The old state of an event is the new state of the previous event for
 //!   the same object. Intermediate states may be skipped.
 //! - Slow and new subscribers do not delay the cache or other subscribers. For each subscriber, the informer queues at
-//!   most one event per key. A subscriber can also request [every change](SharedInformer::subscribe_ordered) or [only
+//!   most one event per key. A subscriber can also request [every change](SharedInformer::subscribe_ordered), or [only
 //!   the newest states](NewestSubscription).
 //!
 //! Isolation of users:
 //!
-//! - The informer holds no lock while it runs user code. User code includes functions, handlers, wakers, and the `Drop`
-//!   implementations of objects. The crate returns only owned values, so a caller that keeps them does not delay an
-//!   informer.
+//! - The informer holds no lock while it runs user code. User code includes functions, handlers, wakers, and the
+//!   objects' `Drop` implementations. The crate returns only owned values, so a caller that keeps them does not delay
+//!   an informer.
 //! - Callers that share an informer through an [`InformerFactory`] cannot change the informer's selectors or settings.
 //! - A task of an informer yields to other tasks after at most 16 calls to index functions and transforms, 32 events,
 //!   or notifications of about 500 changes. Larger amounts of work run on threads outside the async runtime.
@@ -100,9 +100,9 @@
 //!   regardless of the source. An informer has at most 16 lists in flight. All informers on a tokio runtime share a
 //!   limit for offloaded functions, which is about one function per processor.
 //! - [`undecodable`](Lister::undecodable) returns an entry for each object that cannot be decoded. Other objects are
-//!   not affected. Reads and events return the last decodable state of an undecodable object, if there is one.
-//! - Dropping the last handle of an informer ends its task. Dropping a [`Subscription`] unsubscribes, and dropping a
-//!   [`HandlerGuard`] removes the handler.
+//!   not affected. For an undecodable object, reads and events return its last decodable state, if there is one.
+//! - Dropping an informer's last handle ends its task. Dropping a [`Subscription`] unsubscribes, and dropping a
+//!   [`HandlerGuard`] removes its handler.
 //!
 //! Panics in user code are caught. The consequence depends on the code that panicked:
 //!
@@ -117,14 +117,14 @@
 //! | source | the informer ends; its [state](StopCause::Panicked) and the errors of waiting callers say why |
 //!
 //! When an object arrives, the informer reads its name, namespace, uid and resourceVersion through `Metadata`. A panic
-//! in these calls affects only this object. If a later call of `Metadata` panics, the informer ends.
+//! in one of these calls affects only this object. If a later call of `Metadata` panics, the informer ends.
 //!
 //! # When objects are decoded
 //!
-//! If a type is large, the cache stores the JSON of each object, without the fields that the [`Projection`] drops. A
-//! type is large if its size is at least 1 KiB, as with k8s-openapi's `Pod`. If an informer has a transform, it decodes
-//! objects when they arrive. Use [`InformerConfig::decode`] to choose a policy independently of the size. An object
-//! that is stored as JSON is decoded in these cases:
+//! For a large type, the cache stores each object's JSON, without the fields that the [`Projection`] drops. A type is
+//! large if its size is at least 1 KiB, as with k8s-openapi's `Pod`. An informer with a transform decodes objects when
+//! they arrive. Use [`InformerConfig::decode`] to choose a policy independently of the size. An object that is stored
+//! as JSON is decoded in these cases:
 //!
 //! | when | on which thread |
 //! |---|---|
@@ -136,13 +136,14 @@
 //! | an [index function](SharedInformer::add_index) reads objects, and the object changes | a thread outside the runtime |
 //! | the informer was idle for a second, and the object was not decoded before | a thread outside the runtime |
 //!
-//! All readers share one decoded value. If two threads read an object at the same time, one thread decodes the object
-//! and the other thread waits. A subscription decodes an added object to check that the object can be decoded. The
-//! decoded value is dropped together with the event, unless a reader has read the object before.
+//! All readers of an object share one decoded value. If two threads read an object at the same time, one thread decodes
+//! the object and the other thread waits. A subscription decodes an added object to check that the object can be
+//! decoded. The decoded value is dropped together with the event, unless a reader has read the object before.
 //!
 //! An informer keeps up to [`hot_bytes`](InformerConfig::hot_bytes) of decoded objects in memory. Above this limit, the
 //! informer drops the least recently read values. It never drops a value that a reader references. A dropped value is
-//! decoded again at the next read. `Deserialize` must be deterministic and must not wait for another read of the cache.
+//! decoded again at the next read. `Deserialize` must be deterministic, and must not wait for another read of the
+//! cache.
 //!
 //! The following operations never decode an object: reading the key or the [`Metadata`](pintle_meta::Metadata) of an
 //! event, matching labels, computing [metadata indices](SharedInformer::add_metadata_index), counting objects with
@@ -155,8 +156,8 @@
 //!
 //! # Choosing the object type
 //!
-//! The object type determines which data the cache keeps for each object. Listers, snapshots and events work the same
-//! way for all types.
+//! The object type determines which data the cache keeps for each object. Listers, snapshots and events
+//! work the same for all types.
 //!
 //! | object type | kept data | bytes per pod | time to store a pod | time to read a pod |
 //! |---|---|---|---|---|
@@ -181,29 +182,29 @@
 //! - Start with k8s-openapi's type and the default configuration. Reads are fastest if
 //!   [`hot_bytes`](InformerConfig::hot_bytes) is large enough for all decoded objects. The default is large enough for
 //!   about 7,000 of the measured pods.
-//! - If your code reads only some fields, use a struct with these fields. Such a struct is small and fast to decode. In
-//!   the last row of the table, the map with the six labels takes about half of the memory.
+//! - If your code reads only some fields, use a struct with these fields. A struct with few fields is small and fast to
+//!   decode. In the last row of the table, the map with the six labels takes about half of the memory.
 //! - Use [`Compact`] for many objects that are rarely read, or if other code needs a whole `Pod`.
 //!
 //! # How a change flows through an informer
 //!
-//! 1. A driver executes the commands of a [`Reflector`](reflector::Reflector): it lists, watches and waits. Most
-//!    informers have a single driver, which is the informer's only task. An informer of several namespaces has one
-//!    driver for each namespace.
-//! 2. The driver scans each raw object once to find the object's identity and the fields that the [`Projection`] drops.
-//!    The remaining fields are copied, or decoded and transformed. The driver decodes small amounts of data itself.
-//!    Larger amounts are decoded in batches on other threads, so that a large list does not block the runtime. If the
-//!    cache already contains the listed version of an object, the cached object is reused. The reflector converts the
-//!    results into [`Output`](reflector::Output)s in the order of the source.
+//! 1. A driver executes the commands of a [`Reflector`](reflector::Reflector): list, watch, wait. Most informers have a
+//!    single driver, which is the informer's only task. An informer of several namespaces has one driver for each
+//!    namespace.
+//! 2. The driver scans each raw object once to find its identity and the fields that the [`Projection`] drops. The
+//!    remaining fields are copied, or decoded and transformed. The driver decodes small amounts of data itself. Larger
+//!    amounts are decoded in batches on other threads, so that a large list does not block the runtime. If the cache
+//!    already contains the listed version of an object, the cached object is reused. The reflector converts the results
+//!    into [`Output`](reflector::Output)s in the order of the source.
 //! 3. The driver adds each output to a [`RealFifo`](pintle_delta_fifo::RealFifo), which keeps all changes in order. The
 //!    driver adds all events that the watch has ready, and then takes them out as one batch. Therefore, the queue
-//!    contains at most one batch, and the driver does not read from the watch while it writes to the cache.
+//!    contains at most one batch, and the driver does not read the watch while it writes to the cache.
 //! 4. A batch of up to 32 events, or a whole list, changes the [`Cache`] in one atomic step. A large list is written to
 //!    the cache on another thread. The informer compares the new objects with the cached objects to find additions,
 //!    updates and deletions.
-//! 5. Each [`Subscription`] receives the change in its own [`CoalescingFifo`](pintle_delta_fifo::CoalescingFifo). Each
-//!    subscriber reads its queue at its own speed. A new subscription reads the initial objects one after another from
-//!    a snapshot.
+//! 5. Each [`Subscription`] then receives the change in its own [`CoalescingFifo`](pintle_delta_fifo::CoalescingFifo).
+//!    Each subscriber reads its queue at its own speed. A new subscription reads the initial objects one after another
+//!    from a snapshot.
 
 mod cache;
 mod catch_drop;

@@ -15,9 +15,9 @@ use crate::user::User;
 
 /// Read access to an informer's cache. Listers are cheap to clone.
 ///
-/// Objects are immutable and shared with all readers. To modify an object, clone it. A lister can outlive its informer
-/// and then returns the last cached objects. If the informer comes from an [`InformerFactory`](crate::InformerFactory),
-/// the lister keeps the informer running.
+/// Objects are shared with all readers and are immutable. To modify an object, clone it. A lister can outlive its
+/// informer, and then returns the last cached objects. If the informer comes from an
+/// [`InformerFactory`](crate::InformerFactory), the lister keeps the informer running.
 ///
 /// # Examples
 ///
@@ -109,8 +109,8 @@ impl<T: Object> Lister<T> {
     /// affected.
     ///
     /// An object whose name cannot be read has no entry, because the cache cannot identify the object. The informer
-    /// ignores a list or an event that contains such an object, so the cache does not change. The informer's state then
-    /// shows the error, and the informer lists again with increasing delays.
+    /// ignores a list or an event that contains an object without a readable name, so the cache does not change. The
+    /// informer's state shows the error, and the informer lists again with increasing delays.
     pub fn undecodable(&self) -> Vec<Undecodable> {
         self.cache().undecodable()
     }

@@ -180,7 +180,7 @@ impl Metrics {
     }
 }
 
-/// Gauges that read the informer's current values whenever metrics are collected, until the informer's task ends.
+/// Gauges that read their values from the informer whenever metrics are collected, until the informer's task ends.
 pub(crate) struct Pulled {
     _pulled: [Box<dyn Any + Send + Sync>; 5],
 }
@@ -236,8 +236,8 @@ fn degraded_seconds(state: &InformerState) -> f64 {
     }
 }
 
-/// Returns the last 15 digits of a revision, as client-go does. A gauge can represent at most 15 digits exactly.
-/// Returns 0 if the revision is not a number.
+/// Returns the last 15 digits of a revision, as client-go does. A gauge represents at most 15 digits exactly. Returns 0
+/// if the revision is not a number.
 fn last_digits(resource_version: &str) -> i64 {
     const DIGITS: usize = 15;
     let digits = resource_version.get(resource_version.len().saturating_sub(DIGITS)..);

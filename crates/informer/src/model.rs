@@ -9,7 +9,7 @@ use crate::projection::Projection;
 use crate::scan::Scanner;
 use crate::stored::{Source, Stored};
 
-/// Creates objects in the form that an informer's cache stores.
+/// Creates objects in the form in which an informer's cache stores them.
 pub struct Objects<T> {
     scanner: Scanner,
     source: Arc<Source<T>>,
@@ -19,7 +19,7 @@ pub struct Objects<T> {
 pub struct Handle<T>(Stored<T>);
 
 impl<T: Object + DeserializeOwned> Objects<T> {
-    /// Creates an empty set of objects. The decoded objects take about `hot_bytes` bytes of memory at most.
+    /// Creates an empty set of objects. The decoded objects take at most about `hot_bytes` bytes of memory.
     pub fn new(hot_bytes: usize) -> Self {
         Self { scanner: Scanner::new(&Projection::whole()), source: Arc::new(Source::new(String::new(), hot_bytes)) }
     }
@@ -28,7 +28,7 @@ impl<T: Object + DeserializeOwned> Objects<T> {
     ///
     /// # Panics
     ///
-    /// Panics if `json` is not valid JSON or lacks the metadata of an object.
+    /// Panics if `json` is not valid JSON or lacks an object's metadata.
     pub fn store(&self, json: &str, known: Option<&Handle<T>>) -> Handle<T> {
         let outline = self.scanner.scan(json.as_bytes()).expect("the test stores valid JSON");
         let record = outline.record(json.as_bytes(), &self.source).expect("the object has metadata");

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use tokio::sync::watch;
 
 /// A set of namespaces, or all namespaces. The set can change at any time.
-/// [Informers](crate::SharedInformer::of_namespaces) of the set adapt to each change. Clones share one set.
+/// [Informers](crate::SharedInformer::of_namespaces) that use the set adapt to each change. Clones share one set.
 ///
 /// # Examples
 ///
@@ -74,8 +74,8 @@ impl Namespaces {
         Self { followed: Arc::default() }
     }
 
-    /// Replaces the namespaces in the set. Informers list the objects in added namespaces, and delete the objects in
-    /// removed namespaces from their caches. Objects in namespaces that stay in the set are not affected.
+    /// Replaces the namespaces in the set. Informers list the objects in added namespaces. They delete the objects in
+    /// removed namespaces from their caches. Namespaces that stay in the set are not affected.
     /// [`wait_for_sync`](crate::SharedInformer::wait_for_sync) waits until an informer's cache matches the new set.
     pub fn set(&self, names: impl IntoIterator<Item: Into<String>>) {
         self.follow(Some(set(names)));

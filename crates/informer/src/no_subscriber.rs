@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use tracing::dispatcher::get_default;
 use tracing::subscriber::NoSubscriber;
 
-/// If no tracing subscriber is installed, prints the first problem to stderr. Otherwise, a program could hang without
+/// Prints the first problem to stderr if no tracing subscriber is installed. Otherwise, a program could hang without
 /// printing a message.
 #[derive(Debug, Default)]
 pub struct NoSubscriberWarning(AtomicBool);

@@ -9,16 +9,15 @@ use crate::listed::Listed;
 use crate::store::Pages;
 use crate::stored::Stored;
 
-/// An immutable list of all objects in a cache at one moment, in no particular order.
+/// An immutable list of a cache's objects at one moment, in no particular order.
 /// [`Lister::list`](crate::Lister::list) returns this type.
 ///
-/// The list shares the cache's pages, so creating or cloning a list of 100,000 objects takes a few microseconds. Reads
+/// A list shares the cache's pages, so creating or cloning a list of 100,000 objects takes a few microseconds. Reads
 /// take no lock. If objects are [decoded on read](crate#when-objects-are-decoded), an iterator decodes each object when
 /// it reaches the object.
 ///
-/// A list keeps its objects in memory, even if they have been replaced or deleted in the cache. While the list exists,
-/// the first write to each page of 64 objects copies the references in that page. Use a list for a single task and then
-/// drop it.
+/// A list keeps its objects in memory, even if the cache has replaced or deleted them. While the list exists, the first
+/// write to each page of 64 objects copies the references in that page. Use a list for a single task and then drop it.
 ///
 /// # Examples
 ///

@@ -29,18 +29,18 @@ pub use self::own_writes::OwnWrites;
 /// this key have the following results:
 ///
 /// - After a write with version *w*, reads return the written object while the versions of the cache and of the cached
-///   object are both below *w*. After that, reads return the cached object, which is the written object or a later
-///   state.
+///   object are both below *w*. When one of these versions has reached *w*, reads return the cached object, which is
+///   the written object or a later state.
 /// - After a deletion of an object with uid *u* and last known version *v*, reads return no object while the cache's
-///   version is below *v* or the cached object has the uid *u*. After that, reads return the cached state: no object,
-///   or a different object with the same name.
+///   version is below *v* or the cached object has the uid *u*. In all other cases, reads return the cached state: no
+///   object, or a different object with the same name.
 ///
 /// If an informer watches several [namespaces](crate::SharedInformer::of_namespaces), each namespace has its own
 /// version.
 ///
-/// Therefore, a read never returns a state that is older than this process's last write to the same key. This guarantee
-/// also applies to each object that [`list`](Self::list) returns. The objects in a list that this process has not
-/// written all come from the same moment.
+/// Therefore, a read never returns an older state than this process's last write to the same key. This guarantee also
+/// applies to each object that [`list`](Self::list) returns. The objects in a list that this process has not written
+/// all come from the same moment.
 ///
 /// The guarantee for a write ends when the write is older than [`max_age`](OverlayConfig::max_age), or if there are more
 /// than [`capacity`](OverlayConfig::capacity) writes that the cache has not received yet. From then on, reads return the
@@ -311,7 +311,7 @@ impl<T: Object> Overlay<T> {
         current.map(|(key, write)| (key.clone(), write.clone())).collect()
     }
 
-    /// Returns the version up to which the cache contains all changes of `key`. This version may be higher than the
+    /// Returns the version up to which the cache contains all changes of one key. This version may be higher than the
     /// version of the cache.
     fn version_of(&self, key: &ObjectKey) -> u64 {
         version_of(self.lister.cache(), key)

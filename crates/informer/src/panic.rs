@@ -21,7 +21,7 @@ pub(crate) async fn caught<F: Future>(part: F) -> Result<F::Output, String> {
     .await
 }
 
-/// Calls `wake` and logs a panic, because wakers are user code.
+/// Calls `wake`, and logs a panic, because wakers are user code.
 pub(crate) fn wake(wake: impl FnOnce()) {
     if let Err(panic) = catch(wake) {
         tracing::error!(panic, "a waker panicked");

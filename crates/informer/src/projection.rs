@@ -19,7 +19,7 @@
 /// | **update (PUT) of the object** | **are deleted, like every field that the update lacks**, except `managedFields` |
 ///
 /// A server keeps `managedFields` if an update does not contain them, so objects with the default projection can safely
-/// be written back. With any other projection, it is not safe to write objects back with an update. For example, if the
+/// be written back. Objects with any other projection are not safe to write back with an update. For example, if the
 /// projection drops the annotation of `kubectl apply`, an update with a cached object deletes this annotation in the
 /// cluster. The next `kubectl apply` then does not delete fields that were removed from the manifest. A program that
 /// drops more than the default must use patches, or must read the object from the server before it sends an update.
@@ -74,7 +74,7 @@ impl Projection {
     ///
     /// # Panics
     ///
-    /// Panics if the informer needs the field at `path`. Needed fields are the object itself, its `metadata`, and the
+    /// Panics if `path` is a field that an informer needs. Needed fields are the object itself, its `metadata`, and the
     /// metadata fields `name`, `namespace`, `uid` and `resourceVersion`.
     #[must_use]
     pub fn without(mut self, path: &[&str]) -> Self {

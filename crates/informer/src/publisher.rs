@@ -27,8 +27,8 @@ use crate::version::is_older;
 /// Only the informer's drivers may write to the cache and start resyncs. A driver must first get the
 /// [turn](Publisher::turn), the exclusive right to change the cache. A change is first stored and then sent to all
 /// current subscribers. A new subscriber starts with a snapshot of the cache that is not taken during a write.
-/// Therefore, each subscriber receives the cached objects and then each later change exactly once. The list of
-/// subscribers is locked at most for one iteration over the subscribers.
+/// Therefore, each subscriber receives the cached objects, and then each later change exactly once. The list of
+/// subscribers is locked for at most one iteration over the subscribers.
 pub(crate) struct Publisher<T> {
     name: String,
     pub(crate) cache: Arc<Cache<T>>,
@@ -130,14 +130,14 @@ impl<T: Object> Publisher<T> {
         queue
     }
 
-    /// Waits for the turn, which is the exclusive right to change the cache. Tasks get the turn in the order in which
-    /// they called this method.
+    /// Waits for the turn, the exclusive right to change the cache. Tasks get their turns in the order in which they
+    /// call this method.
     pub(crate) async fn turn(&self) -> OwnedMutexGuard<()> {
         self.turns.clone().lock_owned().await
     }
 
-    /// Sets the watched namespaces, and deletes the objects in other namespaces from the cache. The caller must have
-    /// the [turn](Self::turn).
+    /// Sets the namespaces to watch, and deletes the objects of other namespaces. The caller must have the
+    /// [turn](Self::turn).
     pub(crate) fn follow(&self, followed: &Followed) {
         let resource_version = self.cache.resource_version();
         let undecodable = self.cache.undecodable().into_iter().map(|entry| entry.key);
@@ -151,8 +151,8 @@ impl<T: Object> Publisher<T> {
                 changes.filter_map(|(key, written)| Some((key, self.unobserved_deletion(written.before?)))).collect();
             self.notify(Notifications { queues, changes, ..Notifications::nothing() });
         }
-        // This call wakes tasks that are waiting for the new namespaces. Therefore, call it after the objects in
-        // removed namespaces are deleted.
+        // This call wakes tasks that wait for the new namespaces. Therefore, call it after the objects in removed
+        // namespaces are deleted.
         self.cache.change_parts(|parts| parts.follow(followed));
         // Removing the namespace with the oldest revision advances the cache's revision.
         let least = self.cache.parts().least();
@@ -226,8 +226,8 @@ impl<T: Object> Publisher<T> {
         };
         let mut objects = last_of_each(objects);
         if !goes_back {
-            // Keep the cached object if the list contains the same version. No lock is needed for this comparison,
-            // because only the current task writes to the cache.
+            // Keep the cached object if the list contains the same version. This comparison needs no lock, because only
+            // the current task writes to the cache.
             for (key, listed) in &mut objects {
                 let Some(known) = self.cache.store().get(key) else { continue };
                 if is_same_state(&known, listed) { *listed = known } else { fall_back(listed, &known) }
@@ -257,13 +257,13 @@ impl<T: Object> Publisher<T> {
 
     /// Handles stored objects that have turned out to be undecodable. Lists these objects as undecodable and restores
     /// their last decodable states. An object without a decodable state is deleted. Subscribers are notified only of
-    /// deletions, because their events already contain the decodable states. The caller must have the
+    /// the deletions, because their events already contain the decodable states. The caller must have the
     /// [turn](Self::turn).
     pub(crate) fn mend(&self, found: Vec<Found<T>>) {
         let (mut changes, mut entries) = (Vec::with_capacity(found.len()), Vec::with_capacity(found.len()));
         for Found { record, entry } in found {
             let Some(bad) = record.upgrade().map(Stored::Lazy) else { continue };
-            // The undecodable state may have been replaced by a newer state.
+            // A newer state may have replaced the undecodable state.
             if self.cache.store().get(&entry.key).is_some_and(|known| known.is_same(&bad)) {
                 changes.push((entry.key.clone(), bad.good_state()));
                 entries.push(entry);
@@ -286,8 +286,8 @@ impl<T: Object> Publisher<T> {
         self.writes.load(Ordering::Relaxed)
     }
 
-    /// Returns `true` if a write may decode objects, because an index function reads objects that are stored as JSON.
-    /// Such a write must not run on a runtime thread.
+    /// Returns `true` if a write may decode objects, because an index function reads objects that are stored as JSON. A
+    /// write that decodes objects must not run on a runtime thread.
     pub(crate) fn decodes_on_write(&self) -> bool {
         self.cache.source().is_some() && self.cache.indices().iter().any(Index::reads_objects)
     }
@@ -527,7 +527,7 @@ impl<T: Object> Notifications<T> {
         std::mem::take(&mut self.unindexed)
     }
 
-    /// Delivers a chunk of changes to the queue of one subscriber. Returns the length of the chunk, or `None` if all
+    /// Delivers one chunk of changes to the queue of one subscriber. Returns the length of the chunk, or `None` if all
     /// changes are delivered.
     pub(crate) fn step(&mut self) -> Option<usize> {
         let chunk = self.changes.chunks(CHUNK).nth(self.delivered.checked_div(self.queues.len())?)?;

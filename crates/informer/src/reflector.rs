@@ -56,20 +56,20 @@ const RESTORE_ANSWERS: u32 = 3;
 /// | watch | 429 | delay, open watch at the last revision |
 /// | watch | expired, another error, malformed event | delay, new round |
 ///
-/// The delay between retries grows after each failure, and a success resets it. A watch is successful if it lasts for a
+/// Delays between retries grow after each failure, and a success resets them. A watch is successful if it lasts for a
 /// second. A shorter watch is successful if it delivers an event and there were at most four consecutive short watches
 /// before it. A complete list also resets the delays. After a failed watch, however, only a successful watch resets
-/// them. Otherwise, a server that rejects all watches would receive list requests without any delay.
+/// them. Otherwise, a server that rejects all watches would receive list requests without delays.
 ///
-/// Each round starts with a list. The list is a streaming list if streaming lists are enabled and have not failed
-/// recently. The list requests at least the last known revision, so that the state never goes back. If this revision is
-/// not available on the server, the reflector requests the newest state. The first list accepts any state that is not
-/// older than [`not_older_than`](ReflectorConfig::not_older_than), including states from the server's watch cache.
+/// Each round starts with a list. If streaming lists are enabled and have not failed recently, this list is a streaming
+/// list. The list requests at least the last known revision, so that the state never goes back. If this revision is not
+/// available on the server, the reflector requests the newest state. The first list accepts any state that is not older
+/// than [`not_older_than`](ReflectorConfig::not_older_than), including states from the server's watch cache.
 ///
-/// After a server was restored from a backup, its revisions are older than the last known revision. In this case, the
-/// reflector requests the newest state. If the server returns older states for a minute, the reflector accepts an older
-/// state. The revision of the outputs never decreases, except after a restore. A list after a restore does not contain
-/// objects that were created after the backup. A recreated object has another uid than the previous object.
+/// After a server was restored from a backup, its revisions are older than the last known revision, so the reflector
+/// requests the newest state. If the server returns older states for a minute, the reflector accepts an older state.
+/// The revision of the outputs never decreases, except after a restore. A list after a restore does not contain objects
+/// that were created after the backup. A recreated object has another uid than the previous object.
 ///
 /// If the resource does not exist, the reflector retries with increasing delays and outputs no deletions. The custom
 /// resource definition (CRD) of the resource may be added later, or a server that was just started may not have loaded
@@ -109,15 +109,15 @@ pub struct Reflector<T> {
     /// The newest revision that other reflectors of the same server had received when this reflector started. Empty if
     /// there are no other reflectors.
     known_elsewhere: String,
-    /// `true` if the last requested revision is not available on the server. In this case, the next list requests the
+    /// `true` if the last requested revision is not available on the server, so that the next list must request the
     /// newest state.
     version_unavailable: bool,
     /// The number of consecutive lists that returned an older state, and the time of the first such list.
     older: Option<(u32, Instant)>,
-    /// `true` if the server has no watch cache, so that the reflector uses paged lists. If a server returns several
-    /// pages for a list at revision "0", it has no watch cache.
+    /// `true` if the server has no watch cache, so that the reflector uses paged lists. A server that returns several
+    /// pages for a list at revision "0" has no watch cache.
     is_paginated: bool,
-    /// Until this time, the reflector uses no streaming lists. Set when the server has rejected or not finished a
+    /// The time until which the reflector uses no streaming lists. Set when the server has rejected or not finished a
     /// streaming list.
     streams_paused_until: Option<Instant>,
     stream_pauses: Backoff,
@@ -198,7 +198,7 @@ pub enum Output<T> {
         /// The revision of this change.
         resource_version: String,
     },
-    /// The revision has advanced, but no objects have changed.
+    /// The revision has advanced, but no object has changed.
     Bookmark {
         /// The new revision.
         resource_version: String,
@@ -214,8 +214,8 @@ pub struct Step<T> {
     pub error: Option<ReflectorError>,
     /// The next command for the driver.
     pub command: Command,
-    /// The objects of a list that was abandoned. The driver must drop these objects, because dropping them may take a
-    /// long time.
+    /// The objects of an abandoned list. The driver must drop these objects, because dropping them may take a long
+    /// time.
     pub discarded: Vec<T>,
 }
 
@@ -276,12 +276,12 @@ impl<T: Object> Reflector<T> {
         Self { known_elsewhere, ..self }
     }
 
-    /// Starts the reflector and returns the first command.
+    /// Starts the reflector, and returns the first command.
     pub fn start(&mut self) -> Command {
         self.begin_round()
     }
 
-    /// Processes the result of the previous command and returns the next command.
+    /// Processes the result of the previous command, and returns the next command.
     ///
     /// # Panics
     ///
@@ -364,7 +364,7 @@ impl<T: Object> Reflector<T> {
         Step { error, ..Command::Sleep(delay).into() }
     }
 
-    /// Like [`delay`](Self::delay), returns a command that waits, and also records that a watch has failed.
+    /// Returns a command that waits, like [`delay`](Self::delay), and records that a watch has failed.
     fn delay_watch(&mut self, now: Instant, error: Option<ReflectorError>, then: Then) -> Step<T> {
         self.watch_failed = true;
         self.delay(now, error, then)
@@ -383,7 +383,7 @@ impl<T: Object> Reflector<T> {
         returned.into_iter().find(|returned| !returned.is_empty()).unwrap_or(&self.config.not_older_than)
     }
 
-    /// Returns an error if the revision `returned` of a list is too old. If enough consecutive lists were too old,
+    /// Returns an error if `returned`, the revision of a list, is too old. If enough consecutive lists were too old,
     /// accepts the older state and returns `None`.
     fn goes_back(&mut self, now: Instant, returned: &str) -> Option<ReflectorError> {
         if !is_older(returned, self.floor()) {
@@ -391,7 +391,7 @@ impl<T: Object> Reflector<T> {
             return None;
         }
         let (times, since) = self.older.map_or((1, now), |(times, since)| (times + 1, since));
-        // Accept an older state only if the server has returned a newer state before. The configured `not_older_than`
+        // Accept an older state only if this server has returned a newer state before. The configured `not_older_than`
         // does not prove that the server has returned a newer state.
         let is_its_own = !self.resource_version.is_empty() || !self.known_elsewhere.is_empty();
         if is_its_own && times >= RESTORE_ANSWERS && now.saturating_duration_since(since) >= RESTORE_PERIOD {

@@ -32,7 +32,7 @@ pub struct ReflectorConfig {
     /// If the list returns an older revision, the reflector requests the newest state. If the newest state is also
     /// older, the reflector retries with delays and reports [`WentBack`](crate::ReflectorError::WentBack). If the
     /// server was restored from an older backup, the reflector waits until the server has reached this revision again.
-    /// If the revision is not a number, the reflector sends it to the server but cannot check the returned lists. An
+    /// If the revision is not a number, the reflector sends it to the server, but cannot check the returned lists. An
     /// empty string, the default, accepts any state.
     pub not_older_than: String,
     /// The page size of lists. With `None`, the default, pages have 500 objects, except for requests that the server
@@ -48,26 +48,26 @@ pub struct ReflectorConfig {
     /// reflector abandons the streaming list. The default is one minute.
     pub streaming_list_idle_timeout: Duration,
     /// The maximum time that a list or watch request waits for a response, and that a list waits for the next object of
-    /// a page. After this time, the connection is considered dead, and the request fails. The default is two minutes.
-    /// The REST client of this project has shorter timeouts, so this setting only affects other sources.
+    /// a page. When this time is over, the connection is considered dead, and the request fails. The default is two
+    /// minutes. The REST client of this project has shorter timeouts, so this setting only affects other sources.
     pub list_idle_timeout: Duration,
     /// The minimum timeout of a watch. The reflector chooses a random timeout between `watch_timeout` and twice
     /// `watch_timeout`. The default is 5 minutes, which is also the minimum: smaller values are raised to 5 minutes.
     pub watch_timeout: Duration,
-    /// The maximum time without an event or bookmark in a watch. After this time, the connection is considered dead,
-    /// and the reflector reopens the watch at the last revision. Reopening a watch costs one request.
+    /// The maximum time without an event or bookmark in a watch. When this time is over, the connection is considered
+    /// dead, and the reflector reopens the watch at the last revision. Reopening a watch costs one request.
     ///
     /// With `None`, the default, the limit is the time between bookmarks plus `watch_grace`. kube-apiserver sends
-    /// bookmarks about every minute, so the limit is about a minute and a half. The limit doubles after each silent
-    /// watch until a bookmark arrives. Therefore, if a server sends no bookmarks, only the first two or three quiet
-    /// watches are reopened unnecessarily. After that, the limit exceeds the normal timeout of a watch plus
-    /// `watch_grace`.
+    /// bookmarks about every minute, so the limit is about a minute and a half. After each silent watch, the limit
+    /// doubles until a bookmark arrives. If a server sends no bookmarks, only the first two or three quiet watches are
+    /// therefore reopened unnecessarily. After two or three silent watches, the limit exceeds the normal timeout of a
+    /// watch plus `watch_grace`.
     pub watch_idle_timeout: Option<Duration>,
-    /// The maximum time that a watch may stay open after its timeout. After this time, the connection is considered
-    /// dead, and the reflector reopens the watch. The default is 30 seconds.
+    /// The maximum time that a watch may stay open after its timeout. When this time is over, the connection is
+    /// considered dead, and the reflector reopens the watch. The default is 30 seconds.
     pub watch_grace: Duration,
-    /// The delays after failures. The delays are reset by a complete list or a successful watch, as described in
-    /// [`Reflector`](crate::reflector::Reflector).
+    /// The delays after failures. A complete list or a successful watch resets the delays, as
+    /// [`Reflector`](crate::reflector::Reflector) describes.
     pub backoff: BackoffConfig,
 }
 

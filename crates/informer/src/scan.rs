@@ -1,5 +1,5 @@
-//! Scans the bytes of an object to find its identity and the fields to drop. A scan reads each byte at most once. If no
-//! later field is dropped, the scan ends after the metadata.
+//! Scans the bytes of an object to find its identity and the fields to drop. A scan reads each byte at most once. The
+//! scan ends after the metadata if no later field is dropped.
 
 mod cursor;
 mod managers;
@@ -32,9 +32,9 @@ enum Action {
     Enter(usize),
     Read(Field),
     Cut,
-    /// Read the field managers of the newest write and keep the field.
+    /// Read the field managers of the newest write, and keep the field.
     ReadManagers,
-    /// Read the field managers of the newest write and cut the field.
+    /// Read the field managers of the newest write, and cut the field.
     CutManagers,
 }
 
@@ -70,8 +70,8 @@ pub(crate) struct Outline {
 const ROOT: usize = 0;
 const METADATA: usize = 1;
 
-/// The maximum nesting depth. The maximum nesting depth. The scanner rejects deeper objects. The decoder also rejects
-/// these objects, because `serde_json` has the same limit.
+/// The maximum nesting depth. The maximum nesting depth. The scanner and the decoder reject deeper objects, because
+/// `serde_json` has the same limit.
 const MAX_DEPTH: usize = 128;
 
 impl Scanner {
@@ -92,7 +92,7 @@ impl Scanner {
         scanner
     }
 
-    /// Makes the scanner read the field managers of the newest write. Does nothing if the projection drops only part of
+    /// Makes the scanner read the field managers of the newest write. Does nothing if the projection drops only a part of
     /// `managedFields`.
     fn read_managers(&mut self) {
         const NAME: &str = Projection::MANAGED_FIELDS[1];
@@ -123,11 +123,11 @@ impl Scanner {
         self.nodes[node].push((last.clone(), Action::Cut));
     }
 
-    /// Scans the bytes of an object. Returns `None` if the scanned bytes are not a JSON object. In this case, the
-    /// decoder reports the reason.
+    /// Scans the bytes of an object. Returns `None` if the scanned bytes are not a JSON object. The decoder reports the
+    /// reason.
     ///
     /// The scanner skips other fields without validating them. The decoder validates these fields later, unless they
-    /// are dropped. If a metadata field occurs twice, the last occurrence is used.
+    /// are dropped. If a field occurs twice in the metadata, the last occurrence is used.
     pub(crate) fn scan(&self, json: &[u8]) -> Option<Outline> {
         let ends_with_metadata = self.nodes[ROOT].len() == 1;
         let mut walk =
@@ -222,7 +222,7 @@ impl Walk<'_> {
                 }
                 self.enter(node, false)
             }
-            // Do not enter an array here, because the metadata must be an object.
+            // Do not enter arrays here, because the metadata must be an object.
             b'[' if node != METADATA => self.enter(node, true),
             _ => self.cursor.skip_value(),
         }
@@ -291,7 +291,7 @@ impl Outline {
         LastWrite::new(writers, text(&self.newest.time()), size)
     }
 
-    /// Returns the bytes of the object without the cut ranges.
+    /// Returns the bytes of the object without the ranges to cut.
     pub(crate) fn pruned<'a>(&self, json: &'a [u8]) -> Cow<'a, [u8]> {
         if self.cuts.is_empty() {
             return Cow::Borrowed(json);
@@ -302,7 +302,7 @@ impl Outline {
     }
 
     /// Creates the stored form of an object from its scanned bytes. Returns `None` if the object lacks a name or has
-    /// unusual metadata. In this case, only the decoder can determine whether the object is valid.
+    /// unusual metadata, because only the decoder can determine whether the object is valid.
     pub(crate) fn record<T>(&self, json: &[u8], source: &Arc<Source<T>>) -> Option<Record<T>> {
         self.texts[Field::Name as usize].as_ref().filter(|name| !name.is_empty())?;
         if self.is_odd {

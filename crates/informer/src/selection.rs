@@ -34,7 +34,7 @@ struct State {
 }
 
 /// A source that lists and watches only objects that match the current selectors. When the selectors change, the open
-/// watch fails with an "expired" error. Further watches also fail until the next list. The reflector then lists again
+/// watch fails with an "expired" error. Further watches also fail until the next list. The reflector then lists again,
 /// with the new selectors.
 pub(crate) struct Selected<L> {
     source: L,
@@ -44,7 +44,7 @@ pub(crate) struct Selected<L> {
     choice: Arc<AtomicU64>,
 }
 
-/// The events of a watch. When the selectors change, the watch ends with an "expired" error.
+/// The events of a watch. The watch ends with an "expired" error when the selectors change.
 pub(crate) struct Events<E> {
     events: E,
     changed: Pin<Box<WaitForCancellationFutureOwned>>,
@@ -94,7 +94,7 @@ impl<L> Selected<L> {
         self.choice.clone()
     }
 
-    /// Returns the selectors for the next request. If `begins` is `true`, the request begins a new list, so it uses the
+    /// Returns the selectors for the next request. If `begins` is `true`, the request begins a new list and uses the
     /// current selectors. Other requests use the selectors of the last list.
     fn selected(&self, begins: bool) -> State {
         let mut listed = self.listed.lock().unwrap_or_else(PoisonError::into_inner);

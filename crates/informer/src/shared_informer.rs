@@ -35,7 +35,7 @@ use crate::stop_cause::StopCause;
 use crate::subscription::{NewestSubscription, Queue, Subscription, SubscriptionStatus, clamp_period};
 use crate::user::User;
 
-/// A local, live copy of the objects of one resource, shared by all readers and subscribers.
+/// A local, live copy of one resource's objects, shared by all readers and subscribers.
 ///
 /// Clones are handles to the same informer. The informer runs from [`start`](Self::start) until [`stop`](Self::stop) or
 /// [`shutdown`](Self::shutdown) is called or the last handle is dropped. If the informer comes from an
@@ -44,7 +44,7 @@ use crate::user::User;
 /// # Guarantees
 ///
 /// - The cache converges to the server's state.
-/// - Changes of an object are delivered in order. Intermediate states may be skipped.
+/// - An object's changes are delivered in order. Intermediate states may be skipped.
 /// - The cache and its indices change before subscribers are notified.
 /// - Subscribers do not wait for each other, and a slow subscriber does not delay the cache.
 ///
@@ -129,13 +129,13 @@ impl<T: Object> SharedInformer<T> {
     }
 
     /// Creates an informer that watches several namespaces. `source` returns the source for a namespace, or the source
-    /// for all namespaces if the argument is `None`. Each source uses one list and one watch. Call
+    /// for all namespaces if its argument is `None`. Each source uses one list and one watch. Call
     /// [`start`](Self::start) to run the informer.
     ///
-    /// The set of namespaces [may change](Namespaces::set) at any time. The informer lists the objects in added
-    /// namespaces and deletes the objects in removed namespaces from the cache. Watches of other namespaces continue.
-    /// [`wait_for_sync`](Self::wait_for_sync) waits until the cache contains all objects in added namespaces and no
-    /// objects in removed namespaces.
+    /// The set of namespaces [may change](Namespaces::set) at any time. The informer deletes the objects of removed
+    /// namespaces from the cache, and lists added namespaces. Watches of other namespaces continue.
+    /// [`wait_for_sync`](Self::wait_for_sync) waits until the cache contains the objects of all added namespaces, and
+    /// no objects of removed namespaces.
     ///
     /// The informer's [`state`](Self::state) is `Synced` when all namespaces are synced. If some namespaces have
     /// failed, the state shows the failure that has lasted longest. [`states_by_namespace`](Self::states_by_namespace)
@@ -186,7 +186,7 @@ impl<T: Object> SharedInformer<T> {
     ///
     /// # Panics
     ///
-    /// Panics if called outside of a tokio runtime. The informer can still be started after this panic.
+    /// Panics if called outside of a tokio runtime. After this panic, the informer can still be started.
     pub fn start(&self) {
         // Get the runtime first, because this panics outside of a runtime, and the informer must then stay unchanged.
         let runtime = tokio::runtime::Handle::current();
@@ -203,8 +203,8 @@ impl<T: Object> SharedInformer<T> {
         self.owner.stop();
     }
 
-    /// Stops the informer for all users and waits until its task has ended. Subscriptions deliver their queued events
-    /// before they end. Listers continue to return the last cached objects.
+    /// Stops the informer for all its users, and waits until its task has ended. Subscriptions deliver their queued
+    /// events before they end. Listers continue to return the last cached objects.
     ///
     /// # Cancel safety
     ///
@@ -215,7 +215,7 @@ impl<T: Object> SharedInformer<T> {
         self.owner.tasks.wait().await;
     }
 
-    /// Creates a subscription with the resync period of this handle's configuration.
+    /// Creates a subscription with the resync period from this handle's configuration.
     /// [`set_resync`](Subscription::set_resync) changes the period. The cost of this call does not depend on the number
     /// of objects.
     pub fn subscribe(&self) -> Subscription<T> {
@@ -223,15 +223,15 @@ impl<T: Object> SharedInformer<T> {
     }
 
     /// Creates a subscription that delivers every change of every object in the original order. At most `bound` changes
-    /// are queued for the subscriber. Further changes are merged as described in [`Subscription`]. If the subscription
-    /// is created before the first list, the initial objects arrive in the order of the list. Otherwise, they arrive in
-    /// no particular order.
+    /// are queued for the subscriber. Further changes are merged as [`Subscription`] describes. If the subscription is
+    /// created before the first list, the initial objects arrive in the order of the list. Otherwise, the initial
+    /// objects arrive in no particular order.
     pub fn subscribe_ordered(&self, bound: usize) -> Subscription<T> {
         self.subscription(Delivery::Ordered { bound })
     }
 
-    /// Creates a subscription to the newest state of each object, with the resync period of this handle's
-    /// configuration.
+    /// Creates a subscription to the newest state of each object, with the resync period from
+    /// this handle's configuration.
     pub fn subscribe_newest(&self) -> NewestSubscription<T> {
         NewestSubscription::new(self.queue(Delivery::Newest))
     }
@@ -245,7 +245,7 @@ impl<T: Object> SharedInformer<T> {
         self.owner.publisher.subscribe(delivery, resync, self.user.clone())
     }
 
-    /// Returns the status of each subscription in creation order.
+    /// Returns the status of each subscription, in creation order.
     pub fn subscriptions(&self) -> Vec<SubscriptionStatus> {
         self.owner.publisher.subscriptions()
     }
@@ -295,8 +295,8 @@ impl<T: Object> SharedInformer<T> {
 
     /// Waits until the cache contains all objects in the current [namespaces](Self::of_namespaces) that match the
     /// current [selectors](Self::set_selectors). Call this method again after you have changed the namespaces or
-    /// selectors. The wait continues while the server rejects requests. In this case, [`state`](Self::state) returns
-    /// the reason. This method has no timeout.
+    /// selectors. The wait continues while the server rejects requests, and [`state`](Self::state) returns the reason.
+    /// This method has no timeout.
     ///
     /// # Errors
     ///
@@ -322,20 +322,20 @@ impl<T: Object> SharedInformer<T> {
         self.owner.whole.state()
     }
 
-    /// Returns a watch on the informer's state. [`InformerState`] describes which changes wake the watch.
+    /// Returns a watch of the informer's state. [`InformerState`] describes which changes wake the watch.
     pub fn states(&self) -> StateWatch {
         StateWatch::new(self.owner.whole.clone())
     }
 
-    /// Changes the selectors for all handles to this informer. The informer lists again and deletes objects that no
-    /// longer match from the cache. The cache contains the objects that matched the old selectors until the new list is
-    /// complete. [`wait_for_sync`](Self::wait_for_sync) and [`wait_for`](Lister::wait_for) wait for the new list.
+    /// Changes the selectors for all handles to this informer. The informer lists again, and deletes objects that no
+    /// longer match from the cache. Until the new list is complete, the cache contains the objects that matched the old
+    /// selectors. [`wait_for_sync`](Self::wait_for_sync) and [`wait_for`](Lister::wait_for) wait for the new list.
     ///
     /// # Errors
     ///
     /// Returns [`SelectorsShared`] and changes nothing if the informer comes from an
-    /// [`InformerFactory`](crate::InformerFactory), because other callers rely on the selectors. In this case, request
-    /// an informer with other selectors from the factory.
+    /// [`InformerFactory`](crate::InformerFactory), because other callers rely on the selectors. To use other
+    /// selectors, request another informer from the factory.
     ///
     /// # Examples
     ///
@@ -390,7 +390,7 @@ impl<T: Object> SharedInformer<T> {
         &self.owner.scope
     }
 
-    /// Returns `true` if the informer was started, or if it was stopped before it was started.
+    /// Returns `true` if the informer was started, or was stopped before its start.
     pub(crate) fn has_started(&self) -> bool {
         self.owner.launch().is_none()
     }
@@ -450,7 +450,7 @@ impl<T: Object> fmt::Debug for SharedInformer<T> {
 }
 
 impl<T: Object> Owner<T> {
-    /// Ends the informer permanently. A running driver reports the end of the informer itself.
+    /// Ends the informer permanently. A running driver reports the informer's end itself.
     fn stop(&self) {
         self.stop.cancel();
         let never_started = self.launch().take();
@@ -493,7 +493,7 @@ impl Covered {
 }
 
 impl<T> Scope<T> {
-    /// Logs a warning if the informer caches the data of all Secrets in the cluster. Few programs need this data.
+    /// Logs a warning if the informer caches the data of all Secrets in a cluster. Few programs need this data.
     fn warn_of_all_secrets(&self, informer: &str, selectors: &Selectors) {
         let is_secret = self.resource.plural == "secrets" && self.resource.group_version.group.is_empty();
         let all = selectors.labels.is_everything() && selectors.fields.is_everything() && self.covered.is_all();

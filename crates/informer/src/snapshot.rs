@@ -11,11 +11,11 @@ use crate::iter::Iter;
 use crate::store::Pin;
 use crate::stored::Stored;
 
-/// An immutable view of the objects and indices in a cache at one moment.
+/// An immutable view of a cache's objects and indices at one moment.
 ///
 /// Creating or cloning a snapshot does not block the cache. The cost of creating or cloning a snapshot does not depend
-/// on the number of objects. A snapshot keeps its objects in memory, even if they have been replaced or deleted in the
-/// cache. Use a snapshot for a single task and then drop it.
+/// on the number of objects. A snapshot keeps its objects in memory, even if the cache has replaced or deleted them.
+/// Use a snapshot for a single task and then drop it.
 ///
 /// # Examples
 ///

@@ -8,8 +8,8 @@ use crate::stop_cause::StopCause;
 
 /// The state of an informer.
 ///
-/// A missing custom resource or permission does not stop an informer, because an administrator may add it later. In
-/// this case, the state is [`Degraded`](Self::Degraded), and its `cause` is the server's error.
+/// A missing custom resource or permission does not stop an informer, because an administrator may add it later.
+/// Meanwhile, the state is [`Degraded`](Self::Degraded), and its `cause` is the server's error.
 ///
 /// A [`StateWatch`](crate::StateWatch) wakes when the variant changes, and at each failure and retry. A `StateWatch`
 /// does not wake when a list progresses or the revision advances. Reading the state always returns the current progress
@@ -95,7 +95,7 @@ impl InformerState {
         matches!(self, Self::Synced { .. })
     }
 
-    /// Returns `true` if the informer has ended for any reason.
+    /// Returns `true` if the informer has ended, for any reason.
     pub fn has_ended(&self) -> bool {
         matches!(self, Self::Stopped { .. })
     }

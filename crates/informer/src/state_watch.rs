@@ -1,4 +1,4 @@
-//! A watch on an informer's state.
+//! A watch of an informer's state.
 
 use std::fmt;
 use std::sync::Arc;
@@ -55,11 +55,12 @@ impl StateWatch {
         self.whole.version() != self.seen
     }
 
-    /// Waits until the state changes. Marks the new state as seen and returns it. The first call waits for a change
+    /// Waits until the state changes. Marks the new state as seen, and returns it. The first call waits for a change
     /// after the call of [`states`](crate::SharedInformer::states). Each later call waits for a change after the last
     /// seen state.
     ///
-    /// Intermediate states may be skipped. Returns `None` if the informer has ended and its last state has been seen.
+    /// Intermediate states may be skipped. Returns `None` if the informer has ended and its last state was already
+    /// seen.
     ///
     /// # Cancel safety
     ///
@@ -80,7 +81,7 @@ impl StateWatch {
         }
     }
 
-    /// Waits until `is_wanted` returns `true` for a state and returns that state. The current state is checked first.
+    /// Waits until `is_wanted` returns `true` for a state, and returns that state. The current state is checked first.
     /// No lock is held while `is_wanted` runs.
     ///
     /// Returns `None` if the informer has ended and `is_wanted` returned `false` for its last state.

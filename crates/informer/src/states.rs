@@ -1,4 +1,4 @@
-//! The states of an informer's drivers, and the resulting state of the informer.
+//! The drivers' states, and the informer's state that results from them.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::mem::discriminant;
@@ -20,7 +20,7 @@ pub(crate) struct States {
     whole: Arc<Whole>,
 }
 
-/// The state of an informer, which is merged from the states of its drivers.
+/// An informer's state, merged from its drivers' states.
 ///
 /// The lock is held only while `Arc`s are copied or replaced. States are merged, cloned and dropped without holding the
 /// lock, because a state may contain a user-defined error. Tasks are woken without holding the lock, because wakers are
@@ -36,7 +36,7 @@ struct Inner {
     parts: BTreeMap<Place, Arc<InformerState>>,
     has_begun: bool,
     stopped: Option<StopCause>,
-    /// The time at which any driver last changed the variant of its state, or at which the informer ended.
+    /// The time at which the state of any driver last changed its variant, or at which the informer ended.
     since: Option<Instant>,
     last_failure: Option<(Instant, Arc<InformerState>)>,
     version: u64,
@@ -115,14 +115,14 @@ impl Whole {
         self.lock().parts.get(place).cloned()
     }
 
-    /// Replaces the state of a driver and returns the driver's previous state. Does nothing if the namespace of the
-    /// driver was removed.
+    /// Replaces the state of a driver and returns the driver's previous state. Does nothing if the driver's namespace
+    /// was removed.
     fn put(&self, place: &Place, next: Arc<InformerState>) -> Option<Arc<InformerState>> {
         let now = now();
         let failure = matches!(*next, InformerState::Degraded { next_try: Some(_), .. }).then(|| (now, next.clone()));
         let mut inner = self.lock();
         let state = inner.parts.get_mut(place)?;
-        // The informer's state changes only if the state of a driver changes.
+        // The informer's state only changes if a driver's state changes.
         let is_news = !state.is_like(&next);
         let is_another = discriminant(&**state) != discriminant(&*next);
         let before = std::mem::replace(state, next);
@@ -151,7 +151,7 @@ fn initial_state() -> Arc<InformerState> {
 }
 
 impl States {
-    /// Returns the last reported state, or `None` if the namespace of the driver was removed.
+    /// Returns the last reported state, or `None` if the driver's namespace was removed.
     pub(crate) fn last(&self) -> Option<Arc<InformerState>> {
         self.whole.of(&self.place)
     }
@@ -172,7 +172,7 @@ impl States {
     }
 }
 
-/// Merges the drivers' states. Returns the oldest failure if any driver has failed. Otherwise, returns the progress of
+/// Merges the drivers' states. If any driver has failed, returns the oldest failure. Otherwise, returns the progress of
 /// the lists if a list is in progress, or the lowest revision.
 fn together(parts: impl Iterator<Item = InformerState>) -> InformerState {
     let nothing = InformerState::Synced { resource_version: String::new() };

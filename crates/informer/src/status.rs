@@ -57,7 +57,7 @@ pub struct InformerStatus {
     pub last_failure: Option<LastFailure>,
 }
 
-/// The last list or watch of an informer that failed.
+/// An informer's last failed list or watch.
 #[derive(Clone, Debug)]
 pub struct LastFailure {
     /// The time of the failure.

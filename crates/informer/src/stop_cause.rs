@@ -10,7 +10,7 @@ pub enum StopCause {
     ShutDown,
     /// The informer's tokio runtime was shut down.
     RuntimeGone,
-    /// The source of the informer panicked, or an object's `Metadata` panicked after the informer had read the object's
+    /// The informer's source panicked, or an object's `Metadata` panicked after the informer had read the object's
     /// identity.
     Panicked {
         /// The panic message.

@@ -1,13 +1,13 @@
 //! A multi-version store of values by key.
 //!
-//! A stamp is the number of a commit. All values written by a commit have its stamp. A commit becomes visible in one
-//! atomic step when the store sets its own stamp to the stamp of the commit. A reader chooses a stamp and reads the
+//! A stamp is the number of a commit. All values written by a commit have its stamp. The commit becomes visible in one
+//! atomic step, when the store sets its own stamp to the stamp of the commit. A reader chooses a stamp, and reads the
 //! newest version of each key up to this stamp. A superseded version is kept as long as a [`Pin`] can read it.
 //!
 //! No lock is held while user code runs. Dropping a value also runs user code. A thread that takes several locks must
 //! take them in this order:
 //!
-//! 1. The informer's locks: first the lock of the list of subscriptions, and then the lock of a subscription's queue,
+//! 1. The informer's locks: first the lock of its list of subscriptions, and then the lock of one subscription's queue,
 //!    which reads from a snapshot.
 //! 2. The lock `writer`. It is held during a whole commit, so that commits do not overlap.
 //! 3. The lock of a shard. It is held while one record is changed, or during a short section of a scan. A thread never
@@ -71,7 +71,7 @@ pub(crate) struct Write<V> {
     pub(crate) key: ObjectKey,
     /// The new value. `None` deletes the key.
     pub(crate) value: Option<V>,
-    /// The index values, each with the number of its index. The order of the indices is always the same.
+    /// The index values, each with the number of its index. The indices are always in the same order.
     pub(crate) values: Vec<(u32, String)>,
 }
 
@@ -139,7 +139,7 @@ impl<V: Value> Store<V> {
         ((hash >> 32) as u32 & (self.shards.len() - 1) as u32, hash as u32)
     }
 
-    /// Drops those superseded versions that no pin needs.
+    /// Drops superseded versions that no pin needs.
     fn settle(&self, mut superseded: Vec<Kept>) {
         superseded.sort_unstable_by_key(|kept| kept.place.shard);
         for run in superseded.chunk_by(|one, next| one.place.shard == next.place.shard) {

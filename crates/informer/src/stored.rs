@@ -17,7 +17,7 @@ pub(crate) use self::lease::Lease;
 pub(crate) use self::record::{Content, HeadText, Record};
 pub(crate) use self::source::{Found, Source, from_json};
 
-/// The result of a check whether a state can be read.
+/// The result of checking whether a state can be read.
 pub(crate) struct Readability<T> {
     pub(crate) is_readable: bool,
     /// Whether the check decoded the state.
@@ -28,15 +28,15 @@ pub(crate) struct Readability<T> {
 
 /// A shared reference to a cached object. A clone is cheap.
 pub(crate) enum Stored<T> {
-    /// An object that was decoded when it arrived, or that a caller stored in a [`Cache`](crate::Cache).
+    /// An object that was decoded when it arrived, or that the caller of a [`Cache`](crate::Cache) stored.
     Eager(CatchDrop<T>, LastWrite),
     /// An object that is decoded on read.
     Lazy(Arc<Record<T>>),
 }
 
 impl<T> Stored<T> {
-    /// Returns the object. Decodes the object if it is not decoded yet. If the object cannot be decoded, returns its
-    /// last decodable state. Returns `None` if the object has no decodable state.
+    /// Returns the object. Decodes the object first if it is not decoded yet. If the object cannot be decoded, returns
+    /// its last decodable state. Returns `None` if the object has no decodable state.
     ///
     /// Decoding runs user code, so the caller must not hold a lock.
     pub(crate) fn read(&self) -> Option<Arc<T>> {
@@ -75,8 +75,8 @@ impl<T> Stored<T> {
     }
 
     /// Checks whether [`read`](Self::read) will return an object. Decodes the state if it is not known yet whether the
-    /// state can be decoded. The decoded object is dropped together with the lease in the result, unless a reader has
-    /// read the object in the meantime.
+    /// state can be decoded. The lease in the result keeps the decoded object in memory. If a reader reads the object
+    /// in the meantime, it may stay longer.
     pub(crate) fn check(&self) -> Readability<T> {
         match self {
             Self::Lazy(record) if !self.is_readable() => {
@@ -100,7 +100,7 @@ impl<T> Stored<T> {
         }
     }
 
-    /// Returns the field managers of the newest write that this state contains.
+    /// Returns the field managers of the newest write in this state.
     pub(crate) fn last_write(&self) -> LastWrite {
         match self {
             Self::Eager(_, last_write) => *last_write,
@@ -108,7 +108,7 @@ impl<T> Stored<T> {
         }
     }
 
-    /// Returns whether both references point to the same stored state.
+    /// Returns `true` if both references point to the same stored state.
     pub(crate) fn is_same(&self, other: &Self) -> bool {
         match (self, other) {
             (Self::Eager(one, _), Self::Eager(other, _)) => Arc::ptr_eq(one, other),
@@ -117,8 +117,7 @@ impl<T> Stored<T> {
         }
     }
 
-    /// Sets the state to which reads fall back if this state cannot be decoded. `known` is the state that this state
-    /// replaces.
+    /// Sets the state that reads return if this state cannot be decoded. `known` is the previous state of the object.
     pub(crate) fn falls_back_to(&self, known: &Self) {
         if let Self::Lazy(record) = self
             && !self.is_same(known)
@@ -179,8 +178,8 @@ fn read_record<T>(record: &Arc<Record<T>>) -> Option<Arc<T>> {
     }
 }
 
-/// Parses the metadata of an object. If the metadata cannot be parsed, the result is empty. The decode error of the
-/// object then contains the reason.
+/// Parses the metadata of an object. Returns empty metadata if the metadata cannot be parsed. The decode error of the
+/// object contains the reason.
 fn parse_metadata(json: &[u8]) -> ObjectMeta {
     serde_json::from_slice(json).unwrap_or_default()
 }

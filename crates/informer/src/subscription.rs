@@ -30,27 +30,26 @@ use crate::panic::isolated;
 
 /// Delivers an informer's events to one subscriber. Dropping the subscription unsubscribes from the informer.
 ///
-/// A subscription starts with a [`ResourceEvent::Added`] for each cached object, and then delivers each change after
-/// the cache has changed. The subscription reads an initial object from the cache when the subscriber requests the next
-/// event, and delivers the object's current state. Until the subscriber has read all initial objects, replaced states
-/// of these objects stay in memory, as with a [`Snapshot`](crate::Snapshot).
+/// A subscription first delivers a [`ResourceEvent::Added`] for each cached object. Then it delivers each change after
+/// the cache has changed. An initial object is read from the cache when the subscriber requests the event, so the event
+/// contains the object's current state. Superseded states of initial objects stay in memory until the subscriber has
+/// read all initial objects, as with a [`Snapshot`](crate::Snapshot).
 ///
-/// A slow subscriber does not delay the informer or other subscribers, and its backlog is bounded:
+/// A slow subscriber does not delay the informer or other subscribers, and its backlog has a limit:
 ///
-/// - By default, at most one event per key is waiting. The `old` state of a waiting event is the last delivered state,
-///   and its `new` state is the newest state. Events wait in the order in which their keys first changed. Both states
-///   stay in memory until the subscriber receives the event. In the worst case, the queue therefore keeps a second
-///   state of each known object. If you do not need old states, use a [`NewestSubscription`], which keeps no old
-///   state.
+/// - By default, at most one event per key is queued. The `old` state of a queued event is the last delivered state,
+///   and the `new` state is the newest state. Events are queued in the order in which their keys first changed. Both
+///   states of an event stay in memory until the subscriber receives the event. In the worst case, the queue keeps a
+///   second state of each object in memory. Use a [`NewestSubscription`] if you do not need old states.
 /// - With [`subscribe_ordered`](crate::SharedInformer::subscribe_ordered), the subscription delivers every change in
-///   order while fewer than `bound` changes are waiting. At this limit, a new change is merged into the last queued
-///   change of its key, and may therefore overtake changes of other keys. The subscriber always receives the final
-///   state of each object. [`status`](Self::status) returns the number of merged changes.
+///   order as long as fewer than `bound` changes are queued. If the limit is reached, a new change is merged into the
+///   last queued change of its key. It may then arrive before earlier changes of other keys. The subscriber always
+///   receives the final state of each object. [`status`](Self::status) returns the number of merged changes.
 ///
-/// [`handle_on_thread`](Self::handle_on_thread) and [`blocking_next`](Self::blocking_next) deliver the events to a
-/// thread without a runtime.
+/// With [`handle_on_thread`](Self::handle_on_thread) and [`blocking_next`](Self::blocking_next), a thread without an
+/// async runtime can receive the events.
 ///
-/// When the informer stops, the subscription delivers the remaining events and then ends.
+/// When the informer stops, the subscription delivers the queued events and then ends.
 ///
 /// # Examples
 ///
@@ -83,7 +82,7 @@ pub struct Subscription<T> {
     informer: Arc<str>,
 }
 
-/// The backlog of a subscription: the events that wait for the subscriber.
+/// The backlog of a subscription: the events that are queued for the subscriber.
 ///
 /// # Examples
 ///
@@ -102,19 +101,19 @@ pub struct Subscription<T> {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct SubscriptionStatus {
-    /// The number of waiting events: see [`Subscription::len`].
+    /// The number of queued events: see [`Subscription::len`].
     pub depth: usize,
-    /// The time since the oldest waiting event arrived, or since the subscriber last received an event, whichever is
-    /// shorter. `None` if no event is waiting.
+    /// The time since the oldest queued event arrived or the subscriber last received an event, whichever is shorter.
+    /// `None` if no event is queued.
     pub age: Option<Duration>,
-    /// The number of changes that the subscriber does not receive as separate events, because these changes were merged
-    /// with other changes or cancelled by them.
+    /// The number of changes that were merged with other changes or cancelled by them, so that the subscriber does not
+    /// receive them as separate events.
     pub joined: u64,
     /// `true` if the subscriber has handled all initial objects.
     pub has_synced: bool,
 }
 
-/// Reports when a subscriber has handled all initial objects of its [`Subscription`]. The handle can outlive the
+/// Reports when a subscriber has handled all initial objects of its [`Subscription`]. The handle may outlive the
 /// subscription.
 #[derive(Clone, Debug)]
 pub struct SyncHandle {
@@ -134,19 +133,19 @@ impl<T: Object> Subscription<T> {
         self.queue.clone()
     }
 
-    /// Sets the resync period of this subscription. `None` disables resyncs. Periods below one second are raised to one
-    /// second. The first period starts now.
+    /// Sets the resync period of this subscription. `None` disables resyncs. Periods of less than one second are raised
+    /// to one second. The first period starts now.
     ///
-    /// After each period, the subscriber receives each object as an update with equal `old` and `new` states. Waiting
+    /// After each period, the subscriber receives each object as an update with equal `old` and `new` states. Queued
     /// events are delivered first, and objects that change during the resync are skipped. A resync is skipped if the
-    /// subscriber has not yet read all initial objects or all objects of the previous resync. A resync sends no request
-    /// to the server.
+    /// subscriber is still reading the initial objects or the objects of the previous resync. A resync does not send
+    /// any requests to the server.
     pub fn set_resync(&mut self, period: Option<Duration>) {
         self.queue.set_resync(period.map(clamp_period));
         self.resyncs_changed.notify_one();
     }
 
-    /// Waits for the next event. Returns `None` once the informer has stopped and all events were delivered.
+    /// Waits for the next event. Returns `None` if the informer has stopped and all events have been delivered.
     ///
     /// # Cancel safety
     ///
@@ -155,19 +154,19 @@ impl<T: Object> Subscription<T> {
         poll_fn(|context| self.queue.poll_known(context)).await.map(event)
     }
 
-    /// Blocks the thread until the next event arrives, like [`next`](Self::next) without a runtime. Do not call this
-    /// method on a thread of an async runtime.
+    /// Like [`next`](Self::next), but blocks the thread until the next event arrives. No runtime is required. Do not
+    /// call this method from an async task.
     pub fn blocking_next(&mut self) -> Option<ResourceEvent<T>> {
         blocking(|context| self.queue.poll_known(context)).map(event)
     }
 
-    /// Returns the next event, if one is waiting.
+    /// Returns the next event if one is queued.
     pub fn try_next(&mut self) -> Option<ResourceEvent<T>> {
         self.queue.try_known().map(event)
     }
 
-    /// Returns `true` if the subscriber has handled all initial objects. The last initial object counts as handled when
-    /// the subscriber requests the next event. A subscription may sync later than the informer's cache.
+    /// Returns `true` if the subscriber has handled all initial objects. The last initial object is considered handled
+    /// when the subscriber requests the next event. A subscription may sync later than the informer's cache.
     pub fn has_synced(&self) -> bool {
         *self.queue.synced.borrow()
     }
@@ -182,13 +181,13 @@ impl<T: Object> Subscription<T> {
         self.queue.status()
     }
 
-    /// Returns the number of waiting events. The subscriber may receive fewer events, because initial objects and
-    /// objects of a resync may change before their delivery.
+    /// Returns the number of queued events. The subscriber may receive fewer events, because initial objects and
+    /// objects in a resync may change before they are delivered.
     pub fn len(&self) -> usize {
         self.queue.len()
     }
 
-    /// Returns `true` if no events are waiting.
+    /// Returns `true` if no events are queued.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
@@ -215,7 +214,7 @@ impl SyncHandle {
     }
 
     /// Waits until the subscriber has handled all initial objects. Returns `false` if the subscription is dropped
-    /// first.
+    /// before that.
     ///
     /// # Cancel safety
     ///
@@ -225,7 +224,7 @@ impl SyncHandle {
     }
 }
 
-/// Converts a change to an event. The objects of the change must be decodable.
+/// Converts a change into an event. The objects of the change must be decodable.
 fn event<T: Object>(((_, change), lease): KnownChange<T>) -> ResourceEvent<T> {
     match change {
         Change::Added { object, is_initial } => {
@@ -254,7 +253,7 @@ fn blocking<R>(mut poll: impl FnMut(&mut Context<'_>) -> Poll<R>) -> R {
     loop {
         match poll(&mut Context::from_waker(&waker)) {
             Poll::Ready(ready) => return ready,
-            // No wake-up is lost: if `unpark` was called after the poll, `park` returns immediately.
+            // No wake-up is lost, because `park` returns immediately if `unpark` was called after the poll.
             Poll::Pending => thread::park(),
         }
     }

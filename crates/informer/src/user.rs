@@ -1,29 +1,30 @@
-//! Counts the users of an informer that a factory shares.
+//! Counts the users of an informer that is shared through a factory.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, AtomicUsize, Ordering};
 
 use crate::on_error::Listening;
 
-/// The user count of an informer. Handles, listers and subscriptions count as users.
+/// The user count of an informer. Users are handles, listers and subscriptions.
 pub(crate) struct Users {
     count: AtomicUsize,
-    /// Called without locks when the last user is dropped. At this time, a new user may already exist.
+    /// Called without holding locks when the last user is dropped. A new user may already exist when this function is
+    /// called.
     unused: Box<dyn Fn() + Send + Sync>,
 }
 
-/// A handle, lister or subscription that counts as a user of an informer. Each clone counts as another user.
+/// A handle, lister or subscription that is a user of an informer. Each clone is an additional user.
 pub(crate) struct User {
     users: Arc<Users>,
-    /// Keeps the caller's error handler registered, even after the caller's own handle is dropped.
+    /// Keeps the caller's error handler registered even after the caller's handle is dropped.
     errors: Option<Arc<Listening>>,
     standing: AtomicU8,
 }
 
 const COUNTS: u8 = 0;
-/// A lister that was not read yet. The lister counts as a user.
+/// A lister that has not been read yet and is therefore a user of the informer.
 const UNDECIDED: u8 = 1;
-/// A lister that only index functions read. The lister does not count as a user.
+/// A lister that is read only by index functions and is therefore not a user of the informer.
 const LEFT: u8 = 2;
 
 impl Users {
@@ -52,15 +53,15 @@ impl User {
         Self { users, errors, standing: AtomicU8::new(COUNTS) }
     }
 
-    /// Returns a user for a lister. If only index functions of the same cache read through the lister, the lister does
-    /// not count as a user. The informer owns its index functions, and would otherwise keep itself running.
+    /// Returns a user for a lister. The lister is not a user of the informer if it is read only by index functions of
+    /// the same cache. Otherwise, the informer would keep itself running, because it owns its index functions.
     pub(crate) fn reader(&self) -> Self {
         let reader = self.clone();
         reader.standing.store(UNDECIDED, Ordering::Relaxed);
         reader
     }
 
-    /// Records a read. Callers must call this method before each read. `is_indexing` returns `true` if this thread is
+    /// Records a read. Callers must call this method before each read. `is_indexing` is `true` if this thread is
     /// running an index function of the same cache.
     pub(crate) fn reads(&self, is_indexing: impl FnOnce() -> bool) {
         let standing = self.standing.load(Ordering::Relaxed);

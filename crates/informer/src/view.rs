@@ -1,4 +1,4 @@
-//! Snapshots of several caches at the same moment.
+//! Snapshots of several caches, taken at the same moment.
 
 use std::any::Any;
 use std::fmt;
@@ -11,7 +11,7 @@ use crate::lister::Lister;
 use crate::snapshot::Snapshot;
 use crate::store::Held;
 
-/// Snapshots of several caches at the same moment. None of the caches changes while the snapshots are taken.
+/// Snapshots of several caches, taken at the same moment. None of the caches changes while the snapshots are taken.
 ///
 /// # Examples
 ///
@@ -37,12 +37,12 @@ pub struct View {
 }
 
 impl View {
-    /// Takes a snapshot of each cache. Writers of these caches wait until this call returns. Readers do not wait.
+    /// Takes a snapshot of each cache. Writers of these caches wait for this call to return. Readers do not wait.
     pub fn new(caches: &[&dyn Viewed]) -> Self {
         let mut held = Vec::with_capacity(caches.len());
         let mut order: Vec<(usize, &&dyn Viewed)> = caches.iter().enumerate().collect();
-        // Lock the caches in a fixed order, so that two views cannot deadlock. If a cache occurs twice, lock it only
-        // once.
+        // Lock the caches in a fixed order to prevent deadlocks between two views. If a cache occurs several times,
+        // lock it only once.
         order.sort_by_key(|(_, cache)| cache.address());
         for (at, cache) in order {
             let is_again = held.last().is_some_and(|(_, address, _)| *address == cache.address());
@@ -68,7 +68,7 @@ impl View {
         snapshot.downcast_ref::<Snapshot<T>>().cloned()
     }
 
-    /// Returns the revision of each cache, in the order of the argument to [`new`](Self::new).
+    /// Returns the revision of each cache, in the same order as the argument of [`new`](Self::new).
     pub fn resource_versions(&self) -> &[String] {
         &self.resource_versions
     }
@@ -90,7 +90,7 @@ mod sealed {
     use crate::index::Index;
     use crate::stored::Stored;
 
-    /// Locks a cache, so that no commit becomes visible while the cache is locked.
+    /// Locks a cache to prevent commits from becoming visible.
     pub trait Hold {
         fn address(&self) -> usize;
 

@@ -1,4 +1,4 @@
-//! The field managers that write objects.
+//! The field managers that have written an object.
 
 use std::cmp::Ordering;
 use std::collections::HashMap;
@@ -7,7 +7,8 @@ use std::hash::{BuildHasher, RandomState};
 use std::ops::Range;
 use std::sync::{Arc, LazyLock, PoisonError, RwLock};
 
-/// The author of a change, from the object's `managedFields`: see [`ResourceEvent::writer`](crate::ResourceEvent::writer).
+/// The author of a change, according to the object's `managedFields`: see
+/// [`ResourceEvent::writer`](crate::ResourceEvent::writer).
 ///
 /// # Examples
 ///
@@ -20,12 +21,11 @@ use std::sync::{Arc, LazyLock, PoisonError, RwLock};
 /// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Writer {
-    /// The name of the field manager. Programs that set no name appear under a name that the server derives from their
-    /// user agent.
+    /// The name of the field manager. If a program does not set a name, the server derives a name from its user agent.
     pub manager: String,
     /// `Apply` for a server-side apply, and `Update` for all other requests.
     pub operation: String,
-    /// The subresource of the request, such as `status`. Empty if the request changed the object itself.
+    /// The subresource of the request, such as `status`. Empty if the request wrote the object itself.
     pub subresource: String,
 }
 
@@ -39,21 +39,20 @@ impl fmt::Display for Writer {
     }
 }
 
-/// The newest write that a state of an object contains, in few bytes because the cache stores a `LastWrite` for each
-/// object.
+/// The newest write in a state of an object. The type is small, because the cache stores a `LastWrite` for each object.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct LastWrite {
     /// The number of the [group](Groups) of the writers whose entries have the latest time. 0 if the writers are unknown.
     group: [u8; 2],
-    /// The latest time, in big-endian order: see [`moment`].
+    /// The latest time as a big-endian number: see [`moment`].
     time: [u8; 4],
-    /// The size of the fields that the last of these writers owns, in units of eight bytes. 255 if the size is greater.
+    /// The size of the last writer's fields, in units of eight bytes and at most 255.
     size: u8,
 }
 
 impl LastWrite {
-    /// Creates a `LastWrite`. `writers` are the manager, the operation and the subresource of each entry that has the
-    /// latest time. `size` is the size of the last entry's fields.
+    /// Creates a `LastWrite`. `writers` contains the manager, the operation and the subresource of each entry with the
+    /// latest time. `size` is the size of the fields in the last of these entries.
     pub(crate) fn new<'a>(
         writers: impl ExactSizeIterator<Item = [&'a [u8]; 3]> + Clone,
         time: &[u8],
@@ -66,9 +65,9 @@ impl LastWrite {
         Self { group, time, size: u8::try_from(size / 8).unwrap_or(u8::MAX) }
     }
 
-    /// Returns the author of this write. `before` is the newest write that the previous state contains. Returns `None` if
-    /// the write has left no newer time. A server records no time for a write that only removes fields, and none for a write
-    /// of the subresource `scale`.
+    /// Returns the author of this write. `before` is the newest write in the previous state. Returns `None` if the
+    /// write did not add a newer time. A server records no time for a write that only removes fields or that writes the
+    /// `scale` subresource.
     pub(crate) fn writer(self, before: Self) -> Option<Arc<Writer>> {
         let known = GROUPS.known.read().unwrap_or_else(PoisonError::into_inner);
         let writers = known.get(u16::from_be_bytes(self.group))?;
@@ -79,7 +78,7 @@ impl LastWrite {
             Ordering::Equal => {}
         }
         if self.group == before.group {
-            // A writer that sets fields takes them away from other writers.
+            // A writer that sets fields also removes them from the entries of other writers.
             return match (self.size.cmp(&before.size), writers) {
                 (Ordering::Greater, _) => Some(last.clone()),
                 (Ordering::Less, [other, _]) => Some(other.clone()),
@@ -92,7 +91,8 @@ impl LastWrite {
     }
 }
 
-/// Returns a number that is greater for later times, such as `2026-01-01T00:00:02Z`. Returns 0 if the text has another form.
+/// Converts a time such as `2026-01-01T00:00:02Z` to a number. Later times have higher numbers. Returns 0 if the text
+/// has a different format.
 fn moment(time: &[u8]) -> u32 {
     let number = |at: Range<usize>| {
         let digits = time.get(at)?;
@@ -107,9 +107,9 @@ fn moment(time: &[u8]) -> u32 {
     parts().unwrap_or_default()
 }
 
-/// The groups of writers that any informer of the process has seen. A group consists of the writers of one object that
-/// wrote in the same second, which is usually one writer. Groups are never removed, because objects refer to them by
-/// number.
+/// The groups of writers that any informer of the process has seen. A group consists of all writers that wrote an
+/// object within the same second. Usually, this is a single writer. Groups are never removed, because objects refer to
+/// them by number.
 struct Groups {
     hasher: RandomState,
     known: RwLock<Known>,
@@ -118,11 +118,11 @@ struct Groups {
 #[derive(Default)]
 struct Known {
     by_hash: HashMap<u64, u16>,
-    /// The groups, each with its position plus one as its number.
+    /// The groups. The number of a group is its position plus one.
     groups: Vec<Box<[Arc<Writer>]>>,
 }
 
-/// The maximum number of groups. A cluster has few writers, but each client can invent names.
+/// The maximum number of groups. A cluster has few writers, but clients can use any number of names.
 const MOST: usize = 4_000;
 
 /// The maximum length in bytes of a manager, operation or subresource. Kubernetes limits managers to 128 characters.
@@ -132,7 +132,7 @@ static GROUPS: LazyLock<Groups> =
     LazyLock::new(|| Groups { hasher: RandomState::new(), known: RwLock::new(Known::default()) });
 
 impl Groups {
-    /// Returns the number of a group, and stores the group if it is new. Returns 0 if the group cannot be stored.
+    /// Returns the number of a group. Stores the group if it is new. Returns 0 if the group cannot be stored.
     fn id<'a>(&self, writers: impl Iterator<Item = [&'a [u8]; 3]> + Clone) -> u16 {
         // Only the hash identifies a group. Two of 4,000 random hashes are equal with a probability of 1 in 2^41.
         let hash = self.hasher.hash_one(Texts(writers.clone()));
@@ -141,7 +141,7 @@ impl Groups {
             if let Some(id) = known.by_hash.get(&hash) {
                 return *id;
             }
-            // A full table must not make each event allocate and wait for the write lock.
+            // If the table is full, events must not allocate or wait for the write lock.
             if known.groups.len() == MOST {
                 return 0;
             }
@@ -179,8 +179,8 @@ impl<'a, I: Iterator<Item = [&'a [u8]; 3]> + Clone> std::hash::Hash for Texts<I>
     }
 }
 
-/// Creates a writer from the contents of JSON strings. Returns `None` if there is no manager, or if a text is too long or
-/// invalid.
+/// Creates a writer from the contents of JSON strings. Returns `None` if there is no manager, or if a string is too
+/// long or invalid.
 fn writer(texts: [&[u8]; 3]) -> Option<Arc<Writer>> {
     let [manager, operation, subresource] = texts.map(unescaped);
     let manager = manager.filter(|manager| !manager.is_empty())?;
@@ -245,7 +245,7 @@ mod tests {
         assert_eq!(["1999-01-01T00:00:00Z", "2026-01-01T00:00:0x", "2"].map(|time| moment(time.as_bytes())), [0; 3]);
     }
 
-    /// The cache stores one of these for each object.
+    /// The cache stores a `LastWrite` for each object.
     #[test]
     fn last_write_takes_no_memory_in_the_cache() {
         use crate::stored::Stored;

@@ -1,11 +1,11 @@
-//! Tests of the store's concurrent commits and reads. loom tries every interleaving with a few
-//! preemptions, in Rust's memory model:
+//! Tests of concurrent commits and reads of the store. loom tries every interleaving with a few preemptions, according
+//! to Rust's memory model:
 //!
 //! ```text
 //! RUSTFLAGS="--cfg pintle_loom" cargo test -p pintle-informer --test loom
 //! ```
 //!
-//! The `shuttle` test also covers more threads, indices, and views of several caches.
+//! The `shuttle` test also covers larger numbers of threads, indices, and views of several caches.
 #![allow(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
 #![cfg(pintle_loom)]
 

@@ -1,4 +1,4 @@
-//! Tests of the memory usage of objects. The tests run sequentially, because the allocator counts the memory of the
+//! Tests of the memory use of objects. The tests run sequentially, because the allocator measures the memory of the
 //! whole process.
 #![allow(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
 
@@ -20,8 +20,8 @@ static TURN: Mutex<()> = Mutex::new(());
 const PODS: usize = 1_000;
 const REPLICAS: usize = 5;
 
-/// Returns a realistic pod without managed fields. Names, uids, digests, addresses and times are random. Each replica
-/// set has [`REPLICAS`] pods.
+/// Returns a realistic pod without managed fields. Names, uids, digests, addresses and times are random. Each
+/// ReplicaSet has [`REPLICAS`] pods.
 fn pod(n: usize) -> String {
     let mut random = fastrand::Rng::with_seed(n as u64);
     let mut of_set = fastrand::Rng::with_seed((n / REPLICAS) as u64);
@@ -64,13 +64,13 @@ fn pod_takes_less_than_1_5_kilobytes() {
     let held = live() / PODS;
     assert!(held <= 1_200, "{held} bytes a pod");
 
-    // Selectors read labels. The pods of a replica set share their labels and owners.
+    // Selectors read labels. Pods of the same ReplicaSet have the same labels and owners.
     let selected = cache.list().iter().filter(|pod| pod.metadata().labels().contains_key("pod-template-hash")).count();
     assert_eq!(selected, PODS);
     let with_labels = live() / PODS;
     assert!(with_labels <= 1_500, "{with_labels} bytes a pod once labels were read");
 
-    // Only a few decoded objects stay in memory.
+    // Only a few decoded objects remain in memory.
     let decoded = live();
     let one = serde_json::from_str::<DynamicObject>(&pods[0]).unwrap();
     let decoded = live() - decoded;
@@ -99,7 +99,7 @@ fn streaming_list_ends_without_copying_objects() {
     let step = reflector.step(now, Input::Received(Some(Ok(WatchEvent::Bookmark(end)))));
     let change = region.change();
     assert!(matches!(&step.output, Some(Output::Replaced { objects, .. }) if objects.len() == OBJECTS));
-    // The test harness may allocate too.
+    // The test harness may also allocate memory.
     let (made, freed) = (change.allocations, change.deallocations);
     assert!(made < OBJECTS / 20 && freed < OBJECTS / 20, "{made} allocations, {freed} deallocations");
 }

@@ -1,5 +1,5 @@
-//! A check for arbitrary bytes. The fuzz target in `crates/fuzz/` and the test below use this function. The function
-//! panics if its check fails.
+//! A check for arbitrary bytes. Used by the fuzz target in `crates/fuzz/` and by the test below. Panics if a check
+//! fails.
 
 #![allow(clippy::unwrap_used, reason = "a failed check panics")]
 

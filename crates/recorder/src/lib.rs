@@ -1,7 +1,7 @@
-//! Records the responses of a source of lists and watches in a file, and replays them to an informer in a test.
+//! Records the responses of a `ListWatch` in a file, and replays them to an informer in a test.
 //!
-//! An incident of a production cluster can become a test. The recorder adds no code for tests to the program that it
-//! records.
+//! This crate can turn an incident in a production cluster into a test. A program that records does not need to contain
+//! test code.
 //!
 //! ```
 //! use pintle_informer::{InformerConfig, SharedInformer};
@@ -36,8 +36,8 @@
 //!
 //! # Overview
 //!
-//! - A [`Recorder`] wraps a source and records its responses, and the sources of several namespaces can
-//!   [share](Recorder::record) one file. Its page describes the format of the file.
+//! - A [`Recorder`] wraps a source and records its responses. The sources of several namespaces can
+//!   [share](Recorder::record) a file. The documentation of `Recorder` describes the file format.
 //! - A [`Recording`] replays a file to an informer, with the recorded delays.
 
 #[cfg(any(test, fuzzing))]

@@ -35,7 +35,7 @@ pub(crate) enum Record {
     End,
     /// The recording has ended because the file has reached its size limit.
     Full,
-    /// The reason why recording stopped. Later entries are missing from the file.
+    /// The reason why recording stopped. The file does not contain later entries.
     Lost(String),
 }
 
@@ -50,7 +50,7 @@ pub(crate) struct Source {
     pub(crate) namespace: Option<String>,
 }
 
-/// The options of a request. The recording includes the options for people who read the file.
+/// The options of a request. The options are recorded for people who read the file.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase", default)]
 pub(crate) struct Requested {
@@ -104,7 +104,7 @@ struct TooLarge {
 /// The maximum length of a header line, in bytes.
 const LONGEST: u64 = 256;
 
-/// The entry type of an oversized object starts with this prefix.
+/// If an object is too large, its entry type starts with this prefix.
 const OVERSIZED: &str = "OVERSIZED-";
 
 impl Line {
@@ -129,7 +129,7 @@ impl Line {
         [format!("{} {call} {what} {}\n", at.as_micros(), body.len()).as_bytes(), &body, b"\n"].concat()
     }
 
-    /// Reads the next entry. Returns `None` at the end of the file, or if the file ends in the middle of an entry.
+    /// Reads the next entry. Returns `None` at the end of the file or if the last entry is incomplete.
     pub(crate) fn read(file: &mut impl BufRead) -> io::Result<Option<Self>> {
         let mut header = String::new();
         file.by_ref().take(LONGEST).read_line(&mut header)?;
@@ -231,7 +231,7 @@ fn written(what: &str, object: &RawObject) -> (String, Bytes) {
 }
 
 fn json(value: &impl Serialize) -> Bytes {
-    // Serializing cannot fail, because the value contains only strings and numbers.
+    // Serialization cannot fail, because the value contains only strings and numbers.
     serde_json::to_vec(value).unwrap_or_default().into()
 }
 
@@ -282,7 +282,7 @@ impl From<&WatchOptions> for Requested {
 impl From<TooLarge> for RawObject {
     fn from(found: TooLarge) -> Self {
         let TooLarge { key, uid, resource_version, size, limit } = found;
-        // Parsing cannot fail, because all objects of a server have valid names.
+        // Parsing cannot fail, because a server accepts only objects with valid names.
         let key = key.and_then(|key| key.parse().ok());
         Oversized { key, uid, resource_version, size, limit }.into()
     }
@@ -299,8 +299,8 @@ impl From<&ApiError> for Failure {
             ErrorKind::Timeout(cause) => (Kind::Timeout, cause.to_string()),
             ErrorKind::Transport(cause) => (Kind::Transport, cause.to_string()),
             ErrorKind::Unauthenticated(cause) => (Kind::Unauthenticated, cause.to_string()),
-            // Record an unknown kind of error as a decode error. Like most error kinds, a decode error makes the
-            // reflector list again.
+            // Record an unknown kind of error as a decode error. The reflector lists again after a decode error, as
+            // after most errors.
             _ => (Kind::Decode, error.to_string()),
         };
         let line = error.request.as_deref();

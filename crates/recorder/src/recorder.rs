@@ -1,4 +1,4 @@
-//! Records the responses of a source in a file, to replay them in tests.
+//! Records the responses of a `ListWatch` in a file so that they can be replayed in tests.
 
 use std::fmt;
 use std::fs::OpenOptions;
@@ -18,11 +18,11 @@ use crate::line::{Line, Record, Requested, Source};
 use crate::writer::Lines;
 
 /// A [`ListWatch`] that wraps another `ListWatch` and records its responses. The recorder stores each request, each raw
-/// object and each error, with its time. A [`Recording`](crate::Recording) replays these responses to an informer, so an incident can
-/// become a test.
+/// object and each error, together with the time. A [`Recording`](crate::Recording) replays these responses to an
+/// informer, so an incident can become a test.
 ///
-/// **The file contains all objects as the server sent them, including the data of Secrets.** If the platform supports
-/// file permissions, only the owner of the file can read the file. You must protect copies of the file yourself.
+/// **The file contains all objects as sent by the server, including the data of Secrets.** If the platform supports
+/// file permissions, only the owner of the file can read it. You must protect any copies of the file.
 ///
 /// # The file
 ///
@@ -46,11 +46,11 @@ use crate::writer::Lines;
 /// | `FULL` | the size limit was reached, and recording stopped |
 /// | `LOST` | why recording stopped, in a few words; ignore all entries after it |
 ///
-/// A dedicated thread writes the entries through a buffer, and flushes the buffer whenever no more entries wait. The
-/// source never waits for this thread. Recording stops if a write fails, for example because the disk is full, or if 64
-/// MiB of entries wait to be written. So a recording never has gaps. When recording stops, one warning is logged. The
-/// last entry of the file gives the reason, if the disk has space for it. [`written`](Self::written) returns the error
-/// that stopped the recording. The informer itself continues normally.
+/// A dedicated thread writes the entries to a buffer, and flushes the buffer if no more entries are queued. The source
+/// never waits for this thread. The recording stops if a write fails, for example because the disk is full, or if 64
+/// MiB of entries are queued. Therefore, a recording has no gaps. When recording stops, one warning is logged. The last
+/// entry in the file gives the reason if there is enough disk space for it. [`written`](Self::written) returns the
+/// error that stopped the recording. The informer itself continues normally.
 ///
 /// # Examples
 ///
@@ -72,12 +72,12 @@ struct Log {
 }
 
 impl<L: ListWatch> Recorder<L> {
-    /// Records the responses of `list_watch` in a new file of at most `limit` bytes.
+    /// Records the responses of `list_watch` in a new file. The maximum size of the file is `limit` bytes.
     ///
     /// # Errors
     ///
-    /// Returns an error if the file already exists, since a recording never overwrites another file. The call also
-    /// fails if the file cannot be created, or if the operating system cannot start a thread.
+    /// Returns an error if the file already exists, because a recording never overwrites a file. Also returns an error
+    /// if the file cannot be created or the operating system cannot start a thread.
     pub fn create(list_watch: L, path: impl AsRef<Path>, limit: u64) -> io::Result<Self> {
         let mut options = OpenOptions::new();
         options.write(true).create_new(true);
@@ -123,7 +123,7 @@ impl<L: ListWatch> Recorder<L> {
     ///
     /// # Panics
     ///
-    /// Panics if `list_watch` is a source of another resource, because a file describes only one resource.
+    /// Panics if `list_watch` is a source of another resource, because a file contains only one resource.
     pub fn record<M: ListWatch<Object = L::Object>>(&self, list_watch: M) -> Recorder<M> {
         let (known, other) = (self.log.resource.gvr(), list_watch.api_resource().gvr());
         assert!(known == other, "a recording of {known} cannot contain {other}");
@@ -135,7 +135,8 @@ impl<L: ListWatch> Recorder<L> {
     ///
     /// # Errors
     ///
-    /// The future returns the error that stopped the recording. Reaching the size limit is not an error.
+    /// If the recording was stopped by an error, the future returns this error. Reaching the size limit is not an
+    /// error.
     ///
     /// # Cancel safety
     ///
@@ -175,7 +176,7 @@ impl<L: ListWatch> ListWatch for Recorder<L> {
     }
 }
 
-/// A page or a watch that a [`Recorder`] returns. The wrapper records each item that the informer reads.
+/// A page or a watch that a [`Recorder`] returns. Each item that the informer reads is recorded.
 #[derive(Debug)]
 pub struct Recorded<S, I> {
     stream: S,
@@ -216,7 +217,7 @@ impl Log {
         call
     }
 
-    /// Records the answer to a request, and wraps its stream.
+    /// Records the response to a request and wraps the response's stream.
     fn opened<S>(&self, call: u64, answer: Result<S, ApiError>) -> Result<S, ApiError> {
         let record = match &answer {
             Ok(_) => Record::Opened,

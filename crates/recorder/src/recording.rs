@@ -18,37 +18,36 @@ use tokio::time::{Instant, Sleep, sleep, sleep_until};
 
 use crate::line::{Line, Record, Source};
 
-/// A source that replays a recording of a [`Recorder`](crate::Recorder) to an informer in a test.
+/// A source that replays a recording to an informer in a test: see [`Recorder`](crate::Recorder).
 ///
-/// The source answers requests in the order in which they were recorded, each after the recorded delay. If tokio's
-/// clock is paused, even the replay of a recording of many hours takes almost no time. The source does not compare the
-/// options of requests. But if the informer requests a list where the recording contains a watch, or the reverse, the
-/// request fails. The informer's state then shows the error. After the last recorded answer, further requests stay
-/// pending. If the file was truncated, for example because the recording process was killed, all complete entries are
-/// replayed. Anything after a `FULL` or `LOST` entry is ignored.
+/// The source responds to requests in the recorded order, each after the recorded delay. If tokio's clock is paused,
+/// even the replay of a recording of many hours takes almost no time. The source ignores the options of requests.
+/// However, a request fails if the informer requests a list and the recording contains a watch, or vice versa. The
+/// informer's state then shows the error. After the last recorded response, further requests remain pending. If the
+/// file is incomplete, for example because the recording process was killed, all complete entries are replayed. Entries
+/// after a `FULL` or `LOST` entry are ignored.
 ///
-/// The replay does not reproduce the delays between requests, because the informer chooses these delays. To get the
-/// same delays, use the same `InformerConfig::seed` as in the recorded process.
+/// The delays between requests are not replayed, because the informer chooses them. To get the same delays, use the
+/// same `InformerConfig::seed` as in the recorded process.
 ///
 /// # Examples
 ///
 /// See the example of the [crate](crate).
 pub struct Recording<T> {
-    /// The resource and the namespace of the replayed requests. The namespace determines which requests are replayed.
+    /// The resource and the namespace of the replayed requests.
     source: Source,
     calls: Arc<Calls>,
     object: PhantomData<fn() -> T>,
 }
 
-/// The recorded requests that were not replayed yet, for each namespace. `None` means all namespaces.
+/// The recorded requests that have not been replayed yet, by namespace. `None` means all namespaces.
 type Calls = BTreeMap<Option<String>, Mutex<VecDeque<Call>>>;
 
 /// A recorded request.
 struct Call {
     is_watch: bool,
     began: Duration,
-    /// The recorded responses to the request. Each response is paired with the time that had passed since the start of
-    /// the request.
+    /// The recorded responses to the request. Each response has the time since the start of the request.
     records: VecDeque<(Duration, Record)>,
 }
 
@@ -57,7 +56,7 @@ impl<T> Recording<T> {
     ///
     /// # Errors
     ///
-    /// Returns an error if the file cannot be read or does not contain a recording.
+    /// Returns an error if the file cannot be read or is not a recording.
     pub fn open(path: impl AsRef<Path>) -> io::Result<Self> {
         let mut file = BufReader::new(File::open(path)?);
         let Some(Line { record: Record::Source(source), .. }) = Line::read(&mut file)? else {
@@ -92,9 +91,10 @@ impl<T> Recording<T> {
         Ok(Self { source, calls: Arc::new(calls.collect()), object: PhantomData })
     }
 
-    /// Returns the source of one namespace, or of all namespaces for `None`. Use this source for an informer of
-    /// several namespaces if [the sources of its namespaces were recorded](crate::Recorder::record). If a namespace is removed and added again, its replay continues after the
-    /// last replayed request. Requests in a namespace without recorded requests stay pending.
+    /// Returns the source of one namespace, or of all namespaces for `None`. Use this source for an informer of several
+    /// namespaces if [each of its sources was recorded](crate::Recorder::record). If a namespace is removed and added
+    /// again, the replay of this namespace continues after the last replayed request. Requests in a namespace without
+    /// recorded requests remain pending.
     #[must_use]
     pub fn in_namespace(&self, namespace: Option<&str>) -> Self {
         let mut source = self.source.clone();
@@ -102,7 +102,7 @@ impl<T> Recording<T> {
         Self { source, calls: self.calls.clone(), object: PhantomData }
     }
 
-    /// Answers the next request with the recorded response.
+    /// Returns the recorded response to the next request.
     async fn answer<I>(
         &self,
         is_watch: bool,
@@ -184,7 +184,7 @@ impl<I> Stream for Replayed<I> {
     type Item = Result<I, ApiError>;
 
     fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
-        // The recording has no more entries of this stream, so the stream stays pending.
+        // The recording contains no more entries of this stream, so the stream remains pending.
         let Some((after, _)) = self.records.front() else { return Poll::Pending };
         let due = self.began + *after;
         if due > Instant::now() {

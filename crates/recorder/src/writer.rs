@@ -19,9 +19,9 @@ use crate::line::{Line, Record};
 
 /// The channel to the writer thread. When the channel is dropped, the thread writes the remaining lines and ends.
 pub(super) struct Lines {
-    /// `None` after the recording has stopped.
+    /// `None` if the recording has stopped.
     sender: Mutex<Option<Sender<Line>>>,
-    /// The number of bytes that wait in the channel. This number limits the memory of the channel.
+    /// The number of bytes that are queued in the channel. It is tracked to limit the memory use of the channel.
     waiting: Arc<AtomicUsize>,
     /// The error that stopped the recording. This watch channel closes when the writer thread has ended.
     end: watch::Receiver<Option<Arc<io::Error>>>,
@@ -41,25 +41,25 @@ struct Writer<W> {
     at: Duration,
 }
 
-/// The maximum number of bytes in the channel. A fast source sends this number of bytes in about a second.
+/// The maximum number of bytes in the channel. A fast source sends this many bytes in about a second.
 const WAITING: usize = 64 << 20;
 
-/// The number of bytes in one write, if at least this many bytes are waiting.
+/// The number of bytes per write if enough bytes are queued.
 const BUFFER: usize = 64 << 10;
 
-/// The number of bytes that are reserved for the entry that ends the recording.
+/// The number of bytes that are reserved for the last entry of the recording.
 const LAST: u64 = 64;
 
 const TOO_SLOW: &str = "the disk is too slow";
 
 impl Lines {
-    /// Starts a thread that writes to `file`, which must be empty. `path` is used in logs.
+    /// Starts a thread that writes to `file`. The file must be empty. `path` is used in logs.
     pub(super) fn start(file: impl Write + Seek + Send + 'static, path: PathBuf, limit: u64) -> io::Result<Self> {
         let (sender, lines) = unbounded();
         let (ended, end) = watch::channel(None);
         let waiting = Arc::new(AtomicUsize::new(0));
         let left = waiting.clone();
-        // The thread must log to the same `tracing` subscriber as the caller of this function.
+        // The thread logs to the same `tracing` subscriber as the caller of this function.
         let dispatch = dispatcher::get_default(Clone::clone);
         thread::Builder::new().name("informer-recorder".into()).spawn(move || {
             dispatcher::with_default(&dispatch, || {
@@ -73,10 +73,10 @@ impl Lines {
         Ok(Self { sender: Mutex::new(Some(sender)), waiting, end })
     }
 
-    /// Sends a line to the thread without waiting. If the thread falls too far behind, the recording ends with an entry
-    /// that gives this reason. The lines are sorted by time.
+    /// Sends a line to the thread without waiting. If the thread falls too far behind, the last entry of the recording
+    /// contains this reason. Lines are sent in the order of their times.
     pub(super) fn write(&self, make: impl FnOnce() -> Line) {
-        // Nothing panics under this lock, so poison is ignored.
+        // Poisoning is ignored, because code that holds this lock never panics.
         let mut sender = self.sender.lock().unwrap_or_else(PoisonError::into_inner);
         let Some(lines) = &*sender else { return };
         let line = make();
@@ -90,7 +90,7 @@ impl Lines {
         }
     }
 
-    /// Returns a future that completes when the file contains all lines, or when the recording has stopped.
+    /// Returns a future that completes when the file contains all lines or the recording has stopped.
     pub(super) fn end(&self) -> impl Future<Output = Result<(), Arc<io::Error>>> + Send + use<> {
         let mut end = self.end.clone();
         async move {
@@ -126,7 +126,7 @@ impl<W: Write + Seek> Writer<W> {
         self.flush()
     }
 
-    /// Returns the next line. If no line is ready, flushes the buffer before it waits for a line.
+    /// Returns the next line. If no line is queued, flushes the buffer before it waits for the next line.
     fn next(&mut self, lines: &Receiver<Line>) -> io::Result<Option<Line>> {
         match lines.try_recv() {
             Err(TryRecvError::Empty) => {
@@ -145,12 +145,12 @@ impl<W: Write + Seek> Writer<W> {
         Ok(())
     }
 
-    /// Ends the recording with an entry that gives the reason. This entry overwrites the last incomplete entry, so
-    /// there is space for the new entry even on a full disk.
+    /// Ends the recording with an entry that contains the reason. This entry overwrites the last incomplete entry, so
+    /// that it also fits on a full disk.
     fn give_up(&mut self, error: &io::Error) {
         let path = self.path.display();
         tracing::warn!(%path, %error, "cannot write the recording, which stops here");
-        // For an error of the operating system, write only the error kind, to save space.
+        // To save space, write only the kind of an operating system error.
         let why = error.get_ref().map_or_else(|| error.kind().to_string(), ToString::to_string);
         let last = Line { at: self.at, call: 0, record: Record::Lost(why) }.bytes();
         let place = self.file.seek(SeekFrom::Start(self.written));

@@ -28,7 +28,7 @@ impl Cluster for Db {
     }
 }
 
-/// Decodes an object. If `often` is `true`, the store keeps the decoded object.
+/// Decodes an object. If `often` is `true`, the store keeps the object in decoded form.
 fn tree(stored: &Stored, often: bool) -> Arc<Json> {
     if often { stored.kept_tree() } else { Arc::new(stored.decode()) }
 }

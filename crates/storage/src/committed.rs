@@ -7,7 +7,7 @@ use tokio::time::Instant;
 /// A write to the store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Commit {
-    /// The time of the write. A later revision never has an earlier time.
+    /// The time of the write. Times never decrease from one revision to the next.
     pub at: Instant,
     /// The `resourceVersion` of the write.
     pub revision: u64,
@@ -17,8 +17,8 @@ tokio::task_local! {
     static COMMITTED: Committed;
 }
 
-/// A request's most recent write, shared with the request's future. The
-/// write remains available if the future is dropped before completion.
+/// The last write of a request, shared with the future of the request. The write remains available if the future is
+/// dropped before it completes.
 #[derive(Clone, Debug, Default)]
 pub struct Committed(Arc<Mutex<Option<Commit>>>);
 
@@ -33,11 +33,11 @@ impl Committed {
     }
 }
 
-/// Records a write for the current task's request, if any.
+/// Records a write for the request that the current task handles, if any.
 pub fn record_commit(revision: u64) {
     let note = |Committed(committed): &Committed| {
         *committed.lock().unwrap_or_else(PoisonError::into_inner) = Some(Commit { at: Instant::now(), revision });
     };
-    // A background controller's write does not belong to a request.
+    // Writes of background controllers do not belong to a request.
     let _ = COMMITTED.try_with(note);
 }

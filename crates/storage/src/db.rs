@@ -29,8 +29,8 @@ use crate::{
     Stored,
 };
 
-/// The minimum size limit of a backlog, in bytes. A backlog contains the unread changes of a follower of
-/// several resources. With a smaller limit, the follower might have to list again after every change.
+/// The lowest size limit of a backlog, in bytes. A backlog contains the changes that a follower of several resources
+/// has not read yet. With a lower limit, a follower might have to list again after every change.
 const MIN_BACKLOG_BYTES: usize = 16 << 20;
 
 /// A new value of an object, such as a quota, that must be committed together with the write of another object.
@@ -45,13 +45,13 @@ pub struct Charge {
 /// A function that converts a resource's object to its stored form. The store is not locked while the function runs.
 pub(crate) type Drafting = fn(interner: &Arc<Interner>, resource: &str, object: &Json) -> Draft;
 
-/// The shared store. The lock is held only during one operation of the store,
-/// and never across an await point. Reading the current state takes no lock.
+/// The shared store. The lock is held only during a single operation of the store, and never across an await point.
+/// Reading the current state takes no lock.
 #[derive(Debug)]
 pub struct Db {
     inner: Mutex<Inner>,
-    /// The state after the latest operation. Each operation replaces this state before the
-    /// lock is released and before followers are notified.
+    /// The state after the latest operation. Each operation replaces this state before it releases the lock and
+    /// notifies followers.
     present: ArcSwap<Present>,
     revision: watch::Sender<u64>,
     clock: Arc<Clock>,
@@ -61,8 +61,8 @@ pub struct Db {
     interner: Arc<Interner>,
     /// The maximum number of unread changes for a follower of one resource.
     max_lag: usize,
-    /// The approximate maximum size, in bytes, of the unread changes for a follower of several
-    /// resources. This maximum is at least the log's size limit.
+    /// The approximate maximum size, in bytes, of the unread changes for a follower of several resources. This maximum
+    /// is at least as large as the size limit of the log.
     max_backlog_bytes: usize,
 }
 
@@ -72,8 +72,8 @@ struct Inner {
     /// The followers of each resource. A follower is a reader that receives a resource's changes.
     followers: HashMap<ResourceKey, Followers>,
     multi: Vec<MultiFollower>,
-    /// The mirrored objects of the upstream cluster. `None` unless the store
-    /// belongs to a plan, which is a dry run on top of a live cluster.
+    /// The mirrored objects of the upstream cluster. `None` unless this is the store of a plan, which is a dry run on
+    /// top of a live cluster.
     mirror: Option<Mirror>,
 }
 
@@ -106,7 +106,7 @@ impl Db {
         }
     }
 
-    /// Sets the function that selects the resources whose objects the store keeps decoded.
+    /// Sets the function that selects the resources whose objects are kept in decoded form.
     pub fn keeping_trees_of(self, is_read_often: fn(resource: &str) -> bool) -> Self {
         Self { is_read_often, ..self }
     }
@@ -131,20 +131,20 @@ impl Db {
         self.present.load().objects(resource).run(range)
     }
 
-    /// Returns a snapshot of the current state, so that several reads have the same revision.
+    /// Returns a snapshot of the current state. Use a snapshot to read several objects at the same revision.
     pub fn now(&self) -> Arc<Present> {
         self.present.load_full()
     }
 
-    /// Returns a resource's objects at `revision`. The result is cached for a
-    /// while, because requests for a list's next pages read the same objects.
+    /// Returns a resource's objects at `revision`. The result is cached for some time, because requests for the next
+    /// pages of a list read the same objects.
     pub fn past(&self, resource: &ResourceKey, revision: u64) -> Result<Objects, Compacted> {
         let (past, revision) = self.read(|store| {
             // A read at a future revision returns the current state, because the log does not contain the revision yet.
             let revision = revision.min(store.revision());
             store.past(resource, revision).map(|past| (past, revision))
         })?;
-        // Compute the past state without the lock, because many changes may have to be undone.
+        // Compute the past state without holding the lock, because many changes may have to be undone.
         let objects = past.objects();
         self.keep(resource, revision, &objects);
         Ok(objects)
@@ -155,8 +155,8 @@ impl Db {
         self.lock().store.keep(resource, revision, objects);
     }
 
-    /// Calls `question` with the store while holding the lock. Use this method for
-    /// past states and unique values, and [`now`](Self::now) for all other reads.
+    /// Calls `question` with the store while the lock is held. Use this method for past states and unique values, and
+    /// [`now`](Self::now) for all other reads.
     pub fn read<R>(&self, question: impl FnOnce(&Store) -> R) -> R {
         question(&self.lock().store)
     }
@@ -166,7 +166,7 @@ impl Db {
         (self.draft)(&self.interner, resource, object)
     }
 
-    /// Writes an object if its current state satisfies `expect`, and then notifies the watchers.
+    /// Writes an object if its current state matches `expect`, and then notifies the watchers.
     pub fn put(&self, resource: &ResourceKey, key: &str, expect: Expect, value: Json) -> Result<Arc<Change>, Refused> {
         let draft = self.draft(resource, &value);
         drop(value);
@@ -178,8 +178,8 @@ impl Db {
         Ok(change)
     }
 
-    /// Writes an object that is being deleted, like [`put`](Self::put). If another object has
-    /// one of the object's unique values, the object is written without its unique values.
+    /// Like [`put`](Self::put), but for an object that is being deleted. If another object has one of the object's
+    /// unique values, the object is written without its unique values.
     pub fn put_leaving(&self, resource: &ResourceKey, key: &str, at: u64, value: Json) -> Result<Arc<Change>, Refused> {
         let draft = self.draft(resource, &value);
         drop(value);
@@ -192,8 +192,8 @@ impl Db {
         Ok(change)
     }
 
-    /// Writes an object and the resulting quota updates in one step. Writes nothing if one of
-    /// these objects does not have its expected state, or if `precondition` returns `false`.
+    /// Writes an object and the resulting quota updates in one step. Nothing is written if one of these objects does
+    /// not have its expected state, or if `precondition` returns `false`.
     pub fn commit(
         &self,
         resource: &ResourceKey,
@@ -248,7 +248,7 @@ impl Db {
         self.lock().store.compact(revision);
     }
 
-    /// Ends a resource's watches and drops its history. Afterwards, the resource behaves like a new resource.
+    /// Ends the watches of a resource and drops its history, so that the resource behaves like a new resource.
     pub fn renew(&self, resource: &ResourceKey) {
         let mut inner = self.lock();
         inner.store.forget_past(resource);
@@ -299,11 +299,11 @@ impl Db {
         tokio::time::timeout(timeout, reached).await.is_ok()
     }
 
-    /// Publishes the state after an operation of the store, and then notifies followers of the operation's
-    /// changes. Therefore, a notified reader always finds the changes, and never observes a partial operation.
+    /// Publishes the state after an operation of the store, and then notifies followers of the changes. Therefore, a
+    /// reader that is notified always finds the changes and never sees part of an operation.
     ///
-    /// Returns the previous state. Drop the returned state after releasing the lock, because the
-    /// state can own the last references to replaced objects.
+    /// Returns the previous state. The caller must drop the returned state after releasing the lock, because the state
+    /// can own the last references to replaced objects.
     fn notify(&self, inner: &mut Inner, changes: &[Arc<Change>]) -> Arc<Present> {
         let replaced = self.publish(inner);
         for change in changes {
@@ -325,7 +325,7 @@ impl Db {
     }
 
     fn lock(&self) -> MutexGuard<'_, Inner> {
-        // A panic in the store cannot leave a partial change, because each operation changes the table as its last action.
+        // A panic in the store leaves no partial change, because each operation changes the table last.
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -371,7 +371,7 @@ mod tests {
         put(2);
         assert!(first.upgrade().is_none(), "the change is dropped");
         assert_eq!(slow.next(&db).await.err(), Some(FeedEnd::TooSlow));
-        // A feed ends if it has too many unread changes, unless it is still reading from a past revision.
+        // A feed with too many unread changes ends, unless it is still reading changes from a past revision.
         let ((), within) = db.follow(&resource, FeedScope::All, |_| ());
         put(3);
         let mut past = within.starting_after(second);
@@ -398,14 +398,14 @@ mod tests {
         assert!(begun.upgrade().is_some_and(|objects| objects.get("0").is_some() && objects.get("1").is_none()));
         put(2);
         assert!(begun.upgrade().is_none() && stored.upgrade().is_none(), "all references are dropped");
-        // A read at a future revision returns the current state, but does not add it to the cache of past states.
+        // A read at a future revision returns the current state but does not cache it as a past state.
         let next = db.revision() + 1;
         for is_there in [false, true] {
             let past = db.past(&resource, next).expect("not compacted");
             assert_eq!(past.get("3").is_some(), is_there);
             db.put(&resource, if is_there { "4" } else { "3" }, Expect::Absent, object(3)).expect("absent");
         }
-        // A feed can also follow a resource without any writes.
+        // A feed can also follow a resource that was never written.
         let (begun, _feed) = db.follow(&"pods".into(), FeedScope::All, |store| {
             store.keep(&"pods".into(), store.revision(), &Objects::default())
         });
@@ -470,7 +470,7 @@ mod tests {
             }
             assert_eq!(db.revision_if_read(feed), Some(db.revision()));
         }
-        // A feed that starts at a past revision skips objects whose selected field has other values.
+        // A feed that starts at a past revision skips objects if the selected field has another value.
         let mut past = follow("y").starting_after(created);
         for revision in [moved, touched, removed] {
             assert_eq!(past.next(&db).await.expect("not compacted").revision(), revision);

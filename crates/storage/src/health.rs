@@ -1,4 +1,4 @@
-//! The checks of the health endpoints, with the same names and order as in kube-apiserver.
+//! The checks of the health endpoints, with the same names and in the same order as in kube-apiserver.
 
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -20,13 +20,13 @@ enum CheckKind {
     Process,
     /// Passes if the store can be read.
     Store,
-    /// Passes if all background controllers are running. The server sends its first
-    /// response only after the controllers have processed all existing objects.
+    /// Passes if all background controllers are running. The server responds to requests only after the controllers
+    /// have processed all existing objects.
     Controllers,
 }
 
-/// The name and the condition of each health check. If an endpoint is given, only this endpoint has the check. Some post-start
-/// hooks complete before the server listens, so their checks pass as soon as the server responds.
+/// The name and the condition of each health check. If an endpoint is given, only this endpoint runs the check. Some
+/// post-start hooks complete before the server listens. Their checks pass as soon as the server responds.
 const CHECKS: &[(&str, Option<Endpoint>, CheckKind)] = &[
     ("ping", None, CheckKind::Process),
     ("log", None, CheckKind::Process),
@@ -79,7 +79,7 @@ impl Health {
     pub fn check_all(&self, endpoint: Endpoint, db: &Db) -> impl Iterator<Item = (&'static str, bool)> {
         let failing = self.failing.lock().unwrap_or_else(PoisonError::into_inner).clone();
         let controllers = self.controllers.load(Ordering::Relaxed) == self.running.load(Ordering::Relaxed);
-        // If another thread holds the store's lock forever, this read blocks, and the request times out.
+        // If another thread never releases the store's lock, this read blocks and the request times out.
         let store = db.read(|store| store.revision()) > 0;
         let of_endpoint = CHECKS.iter().filter(move |(_, only, _)| only.is_none_or(|only| only == endpoint));
         of_endpoint.map(move |(name, _, kind)| {
@@ -102,7 +102,7 @@ impl Health {
         Running(self)
     }
 
-    /// Makes the health check `check` fail. If `fails` is `false`, the check has its normal result again.
+    /// Makes the health check `check` fail. If `fails` is `false`, the check returns its normal result again.
     pub fn fail(&self, check: &str, fails: bool) {
         let mut failing = self.failing.lock().unwrap_or_else(PoisonError::into_inner);
         if fails {

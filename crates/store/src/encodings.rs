@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
-/// The maximum number of recently used objects that one eviction run skips.
+/// The maximum number of recently used objects that are skipped during one eviction.
 const MAX_SPARED: usize = 64;
 
 /// An encoding other than the stored JSON, of one object or of a group of objects. The store caches these encodings.
@@ -20,12 +20,12 @@ pub enum Encoding {
     /// and otherwise in JSON.
     Zipped(String, bool),
     /// The cells of the object's table row. The fields are the `apiVersion`, the number of the table's form, and a time
-    /// in seconds. Cells show the ages of objects, so they are valid only during that second.
+    /// in seconds. Cells contain the age of the object, so they are valid only for one second.
     Cells(String, u64, i64),
 }
 
 impl Encoding {
-    /// Returns the second during which the encoding is valid, or `None` if the encoding does not depend on the time.
+    /// Returns the second in which the encoding is valid, or `None` if the encoding does not depend on the time.
     fn second(&self) -> Option<i64> {
         match self {
             Self::Cells(.., second) => Some(*second),
@@ -34,17 +34,17 @@ impl Encoding {
     }
 }
 
-/// The cached encodings of all objects of a store, including their past versions. Eviction follows the second-chance
-/// algorithm, and checks the object at the front of the queue. If an encoding of this object was used since the object
-/// was queued, the object moves to the end of the queue. Otherwise, its encodings are dropped.
+/// The cached encodings of all objects of a store, including their past versions. Eviction uses the second-chance
+/// algorithm, which checks the object at the front of the queue. If an encoding of this object was used since the
+/// object was queued, the object moves to the end of the queue. Otherwise, its encodings are dropped.
 #[derive(Debug, Default)]
 pub(super) struct EncodingCache {
     max_bytes: usize,
     used_bytes: AtomicUsize,
-    /// The objects with cached encodings, in eviction order. Objects that no longer exist are removed each time the
-    /// queue's length has doubled.
+    /// The objects with cached encodings, in eviction order. Objects that no longer exist are removed whenever the
+    /// length of the queue has doubled.
     queue: Mutex<EvictionQueue>,
-    /// The current second, and the objects with encodings that are valid only during this second.
+    /// The current second, and the objects with encodings that are valid only in this second.
     of_second: Mutex<(i64, Vec<Weak<Encodings>>)>,
 }
 
@@ -93,7 +93,8 @@ impl EncodingCache {
         }
     }
 
-    /// Records that an object has an encoding that is valid only during `second`, and drops all encodings for earlier seconds.
+    /// Records that an object has an encoding that is valid only in `second`, and drops all encodings for earlier
+    /// seconds.
     fn record_second(&self, second: i64, of: Weak<Encodings>) {
         let mut of_second = lock(&self.of_second);
         let expired = if of_second.0 == second { Vec::new() } else { std::mem::take(&mut of_second.1) };
@@ -110,8 +111,8 @@ impl Encodings {
         Self { cache: cache.clone(), cached: Mutex::default(), is_queued: false.into(), is_used: false.into() }
     }
 
-    /// Returns an encoding of the object from the cache. If the encoding is not cached, creates it with `make`. The
-    /// cache keeps the new encoding unless it exceeds the cache's size limit.
+    /// Returns an encoding of the object from the cache. If the encoding is not cached, creates it with `make`. The new
+    /// encoding is cached unless it exceeds the size limit of the cache.
     pub(super) fn find_or_make<E>(
         self: &Arc<Self>,
         encoding: Encoding,
@@ -132,10 +133,10 @@ impl Encodings {
     fn keep(self: &Arc<Self>, encoding: Encoding, made: Arc<[u8]>) {
         let second = encoding.second();
         let mut cached = lock(&self.cached);
-        // Drop table cells for another second, and an equal encoding that another thread has cached in the meantime.
+        // Drop table cells for other seconds, and an equal encoding that another thread has cached in the meantime.
         self.drop_from(&mut cached, |of| *of == encoding || second.is_some() && of.second().is_some());
         self.cache.used_bytes.fetch_add(used_bytes(&made), Ordering::Relaxed);
-        // Most objects have one or two encodings.
+        // Reserve space for one encoding, because most objects have only one or two.
         cached.reserve_exact(1);
         cached.push((encoding, made));
         drop(cached);

@@ -11,7 +11,7 @@ const SHARDS: usize = 16;
 #[derive(Debug, Default)]
 pub struct Interner {
     hasher: RandomState,
-    /// The shards of the table, which map hashes to byte strings. Some bits of a hash select the shard.
+    /// The shards of the table, which map hashes to byte strings. A part of the hash selects the shard.
     shards: [Mutex<HashMap<u64, Weak<Interned>>>; SHARDS],
 }
 
@@ -23,7 +23,8 @@ pub(crate) struct Interned {
 }
 
 impl Interner {
-    /// Returns the interned byte string that equals `bytes`. If there is none, interns a copy of `bytes`.
+    /// Returns the interned byte string that equals `bytes`. If there is no such byte string, interns a copy of
+    /// `bytes`.
     pub(crate) fn intern(self: &Arc<Self>, bytes: &[u8]) -> Arc<Interned> {
         let hash = self.hasher.hash_one(bytes);
         let known = self.shard(hash).get(&hash).and_then(Weak::upgrade);
@@ -61,8 +62,8 @@ impl Interned {
 impl Drop for Interned {
     fn drop(&mut self) {
         let mut shard = self.interner.shard(self.hash);
-        // The entry may refer to another byte string with the same content. That byte string was interned after the
-        // last reference to `self` was dropped.
+        // The table may contain another byte string with the same content, which was interned after the last reference
+        // to `self` was dropped.
         if shard.get(&self.hash).is_some_and(|known| known.strong_count() == 0) {
             shard.remove(&self.hash);
             if shard.len() < shard.capacity() / 4 {

@@ -18,7 +18,7 @@ use super::interner::{Interned, Interner};
 /// The order of the members in an object's JSON.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MemberOrder {
-    /// The common members of all kinds come first, in the order of the Go types. All other members follow, sorted by
+    /// The members that all kinds have come first, in the order of the Go types. All other members follow, sorted by
     /// name.
     Declared,
     /// All members are sorted by name, as in custom resources.
@@ -78,8 +78,8 @@ const MEMBERS: [&str; 9] = [
 /// when the object is written to a response. Therefore, an object can be encoded before its revision is known, and a
 /// deletion event shares the bytes of the object's last write.
 ///
-/// Long members, and the managed fields of each manager, are interned. Most of these values also occur in the object's
-/// previous version or in other objects of the same template, so several objects share their memory.
+/// Long members, and the managed fields of each manager, are interned. Most of these values also occur in the previous
+/// version of the object or in other objects from the same template, and share their memory with them.
 #[derive(Clone, Debug)]
 pub(super) struct JsonBody {
     /// The object's JSON without its interned values, followed by the offsets of the metadata members.
@@ -92,10 +92,10 @@ pub(super) struct JsonBody {
 type MemberOffsets = [u32; OFFSETS];
 const OFFSETS: usize = MEMBERS.len() + 2;
 const METADATA_AT: usize = MEMBERS.len();
-/// The maximum length of JSON for which an offset takes two bytes. For longer JSON, an offset takes four bytes.
+/// The maximum length of JSON whose offsets take two bytes. For longer JSON, each offset takes four bytes.
 const MAX_NARROW_LEN: usize = u16::MAX as usize;
 
-/// A string in the JSON, borrowed from the JSON unless it contains escape sequences.
+/// A string in the JSON. It is borrowed from the JSON unless it contains escape sequences.
 #[derive(Debug, Default, Deserialize, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct BorrowedText<'a>(#[serde(borrow)] pub(super) Cow<'a, str>);
 
@@ -105,7 +105,7 @@ impl JsonBody {
         BodyWriter::new(Some(interner), true).encode(object, order)
     }
 
-    /// Encodes an object without a `resourceVersion`. No revision can be inserted later.
+    /// Encodes an object without a `resourceVersion`. A revision cannot be inserted later.
     pub(super) fn unversioned(object: &Json) -> Self {
         BodyWriter::new(None, false).encode(object, MemberOrder::Declared)
     }
@@ -174,13 +174,13 @@ impl JsonBody {
     /// Returns a metadata member's value. Returns `None` if the member is absent, null, or not a `T`.
     pub(super) fn member<'a, T: Deserialize<'a>>(&'a self, member: Member) -> Option<T> {
         let start = self.offset(member as usize);
-        // Metadata members contain no interned values, so read them directly from the bytes. The revision is not part
-        // of the bytes.
+        // Metadata members contain no interned values, so read them directly from the bytes. The revision is not stored
+        // in the bytes.
         read(self.json().get(start..).filter(|_| start > 0)?)
     }
 
-    /// Returns an object with only the values at these paths, such as `spec.nodeName`. `revision` is the object's
-    /// revision.
+    /// Returns an object that contains only the values at these paths, such as `spec.nodeName`. `revision` is the
+    /// object's revision.
     pub(super) fn projection(&self, revision: u64, paths: &[&str]) -> Json {
         let paths: Vec<Vec<&str>> = paths.iter().map(|path| path.split('.').collect()).collect();
         let mut json = Vec::new();
@@ -214,8 +214,8 @@ impl PartialEq for JsonBody {
     }
 }
 
-/// Deserializes the value at the start of `json`, and ignores all bytes after it. Returns `None` for null or on an
-/// error.
+/// Deserializes the value at the start of `json` and ignores the remaining bytes. Returns `None` for null or if an
+/// error occurs.
 fn read<'a, T: Deserialize<'a>>(json: &'a [u8]) -> Option<T> {
     Option::deserialize(&mut serde_json::Deserializer::from_slice(json)).ok().flatten()
 }
@@ -325,7 +325,7 @@ mod tests {
             assert_eq!(body.metadata(12), whole["metadata"]);
             assert_eq!(body.member::<Vec<String>>(Member::Finalizers), Some(vec!["f".into()]));
             assert_eq!(body.projection(7, &["spec.number", "short"]), json!({"spec": {"number": 1}, "short": 3}));
-            // The JSON must be the same as without interned values, and the body must report its correct length.
+            // The JSON must be the same as without interning, and `len` must return its correct length.
             let mut json = Vec::new();
             body.write(12, &mut json);
             assert_eq!(json.len(), body.len() + 2);

@@ -17,7 +17,8 @@ impl KeyRange {
         Self { start: prefix.clone(), prefix, end }
     }
 
-    /// Creates the range that contains a single object's key. `namespace` must be empty for a cluster-scoped object.
+    /// Creates the range that contains only the key of one object. `namespace` must be empty for a cluster-scoped
+    /// object.
     pub fn object(namespace: &str, name: &str) -> Self {
         let range = Self::namespace((!namespace.is_empty()).then_some(namespace));
         let start = format!("{}{name}", range.prefix);
@@ -40,7 +41,7 @@ impl KeyRange {
         &self.start
     }
 
-    /// Moves the start of the range to the position directly after `key`.
+    /// Moves the start of the range directly after `key`.
     pub fn start_after(&mut self, key: &str) {
         self.start = format!("{key}\0");
     }

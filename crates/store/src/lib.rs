@@ -1,21 +1,21 @@
-//! The storage engine of an API server, which stores Kubernetes objects as bytes with one sequence of revisions.
+//! The storage engine of an API server. It stores Kubernetes objects as bytes, with a single sequence of revisions.
 //!
-//! - [`VersionedStore`] contains all objects, a log of changes, and the current revision. As in etcd, all resources
-//!   share one sequence of revisions. Each resource has its own log, so a watch of one resource never reads changes of
-//!   other resources.
-//! - [`Draft`] is an object to write. A write converts the draft to a [`Stored`], whose immutable bytes are sent to
+//! - A [`VersionedStore`] contains all objects, a log of changes and the current revision. As in etcd, all resources
+//!   share a single sequence of revisions. Each resource has its own log, so a watch of a resource does not have to
+//!   read changes of other resources.
+//! - A [`Draft`] is an object to write. A write converts the draft to a [`Stored`], whose immutable bytes are sent to
 //!   clients.
-//! - [`Present`] is a snapshot of all objects. [`Objects`] is a snapshot of the objects of one resource. Cloning a
+//! - A [`Present`] is a snapshot of all objects. An [`Objects`] is a snapshot of the objects of one resource. Cloning a
 //!   snapshot takes constant time and memory.
-//! - [`StoreChange`] is an entry of the change log. [`History`] limits the number, age and size of the changes in the
+//! - A [`StoreChange`] is an entry in the change log. [`History`] limits the number, age and size of the changes in the
 //!   log.
-//! - [`Interner`] stores values that several objects contain only once.
+//! - An [`Interner`] stores equal values of several objects only once.
 //!
-//! The store does no I/O, reads no clock and starts no task. The caller passes the time of each write. The store can
-//! return the state at the current revision, and at every earlier revision that is not compacted yet.
+//! The store does no I/O, does not read the clock and starts no tasks. The caller passes the time of each write. The
+//! store can return the state at the current revision and at all earlier revisions that have not been compacted yet.
 //!
-//! The store takes only short locks, which protect data shared between objects. To share a store between threads, put a
-//! lock around the store. Readers can use a snapshot from [`now`](VersionedStore::now) without that lock.
+//! The store takes only short locks, which protect data shared between objects. To share a store between threads,
+//! protect the store with a lock. Reading a snapshot from [`now`](VersionedStore::now) does not require this lock.
 //!
 //! ```
 //! use std::time::Instant;
@@ -74,19 +74,19 @@ pub use present::Present;
 use resource_table::Table;
 pub use stored::{ChangeKind, Draft, Key, Labels, ResourceKey, SAME, StoreChange, Stored};
 
-/// The limits of the change log. When the store drops a change, clients can no longer list or watch from the states
-/// before this change.
+/// The limits of the change log. When a change is dropped from the log, clients can no longer list or watch from states
+/// before the change.
 #[derive(Clone, Copy, Debug)]
 pub struct History {
     /// The maximum number of changes in the log of each resource.
     pub max_changes: usize,
-    /// The maximum age of a change in the log. Each write drops at most a thousand changes that exceed this age, of any
-    /// resource.
+    /// The maximum age of a change in the log. Each write drops at most a thousand of the changes of all resources that
+    /// exceed this age.
     pub max_age: Duration,
     /// The approximate maximum size of all logs together, in bytes. The last change of each resource is always kept.
     pub max_bytes: usize,
-    /// The number of each resource's recent changes to keep for [`followed`](VersionedStore::followed), even if there
-    /// are more than `max_changes`.
+    /// The number of recent changes per resource to keep for [`followed`](VersionedStore::followed), even if this
+    /// exceeds `max_changes`.
     pub followed: usize,
 }
 
@@ -96,11 +96,11 @@ impl Default for History {
     }
 }
 
-/// The maximum number of expired changes that one write drops. This limit bounds the duration of a write.
+/// The maximum number of expired changes that one write drops. This limits the duration of a write.
 const MAX_EXPIRED: usize = 1_000;
 
-/// The precondition of a write: the object's expected state before the write. If the actual state differs, the write
-/// fails and changes nothing.
+/// The precondition of a write: the state that the object must have before the write. If the object has a different
+/// state, the write fails and changes nothing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Expect {
     /// No object with this key exists.
@@ -109,7 +109,7 @@ pub enum Expect {
     At(u64),
 }
 
-/// The reason why a write was refused. A refused write changes nothing.
+/// The reason for which a write was refused. A refused write changes nothing.
 #[derive(Clone, Debug)]
 pub enum Refused {
     /// The object does not have the expected state. Contains the current object, if the object exists.
@@ -128,19 +128,19 @@ pub struct Compacted {
     pub oldest: u64,
 }
 
-/// All objects and their past states, with one sequence of revisions.
+/// All objects and their past states, with a single sequence of revisions.
 #[derive(Debug, Default)]
 pub struct VersionedStore {
     now: Present,
     compacted: u64,
     history: History,
-    /// The cache for encodings other than JSON. Its size limit is half of the change log's size limit.
+    /// The cache for encodings other than JSON. The size limit of this cache is half the size limit of the change log.
     encoding_cache: Arc<EncodingCache>,
     interner: Arc<Interner>,
     tables: HashMap<ResourceKey, Table>,
     /// The approximate size of all change logs together, in bytes.
     log_bytes: usize,
-    /// The resources with more than one change in their logs, by the revision of their oldest change.
+    /// The resources whose logs contain more than one change, by the revision of the oldest change.
     by_oldest_change: BTreeMap<u64, ResourceKey>,
     /// The owner of each claim, such as an IP address.
     holders: HashMap<String, (ResourceKey, Key)>,
@@ -148,10 +148,10 @@ pub struct VersionedStore {
 }
 
 impl VersionedStore {
-    /// Creates an empty store with the current revision `first`. Earlier revisions are unavailable. A new etcd starts
+    /// Creates an empty store whose current revision is `first`. Earlier revisions are unavailable. A new etcd starts
     /// at revision 1.
     pub fn new(first: u64, history: History) -> Self {
-        // Limit the first revision, so that later writes cannot overflow it.
+        // Limit the first revision to ensure that later writes do not overflow it.
         let revision = first.clamp(1, u64::MAX / 2);
         let compacted = if revision == 1 { 0 } else { revision };
         let encoding_cache = Arc::new(EncodingCache::new(history.max_bytes / 2));
@@ -159,7 +159,7 @@ impl VersionedStore {
         Self { now, compacted, history, encoding_cache, ..Self::default() }
     }
 
-    /// Returns the store's interner. Drafts for this store must be created with this interner.
+    /// Returns the store's interner. Drafts for this store must be created with the returned interner.
     pub fn interner(&self) -> &Arc<Interner> {
         &self.interner
     }
@@ -238,7 +238,7 @@ impl VersionedStore {
     ///
     /// # Errors
     ///
-    /// Returns an error if some of the changes after `revision` are no longer available.
+    /// Returns an error if not all changes after `revision` are available.
     pub fn changes_since(
         &self,
         resource: &str,
@@ -252,14 +252,14 @@ impl VersionedStore {
     }
 
     /// Returns all changes of a resource after `revision`, for a caller that has read all earlier changes. Compaction
-    /// does not affect this method. Returns `None` if some of the changes are no longer in the log.
+    /// does not affect this method. Returns `None` if the log no longer contains all of these changes.
     pub fn followed(&self, resource: &str, revision: u64) -> Option<impl Iterator<Item = &Arc<StoreChange>>> {
         let table = self.tables.get(resource);
         let follows = table.is_none_or(|table| table.keeps(revision));
         follows.then(|| table.into_iter().flat_map(move |table| table.since(revision)))
     }
 
-    /// Returns the change of a resource with this revision, if it is in the log.
+    /// Returns the change of a resource with this revision if the log contains it.
     pub fn change(&self, resource: &str, revision: u64) -> Option<&Arc<StoreChange>> {
         let mut since = self.tables.get(resource)?.since(revision.checked_sub(1)?);
         since.next().filter(|change| change.revision() == revision)
@@ -282,7 +282,7 @@ impl VersionedStore {
     ///
     /// # Errors
     ///
-    /// Returns an error if some of the changes after `revision` are no longer available.
+    /// Returns an error if not all changes after `revision` are available.
     pub fn past(&self, resource: &str, revision: u64) -> Result<Past, Compacted> {
         let oldest = self.oldest(resource);
         if revision < oldest {
@@ -291,13 +291,13 @@ impl VersionedStore {
         Ok(self.tables.get(resource).map(|table| table.past(revision, self.objects(resource))).unwrap_or_default())
     }
 
-    /// Raises the current revision to `revision`. The skipped revisions contain no changes.
+    /// Raises the current revision to `revision`. There are no changes at the skipped revisions.
     pub fn advance_to(&mut self, revision: u64) {
         self.now.revision = self.now.revision.max(revision.min(u64::MAX / 2));
     }
 
-    /// Sets an object with this revision, or removes the object if `draft` is `None`. The change is not logged, so past
-    /// states also contain it. Returns the change, or `None` if there was nothing to remove.
+    /// Stores an object with this revision, or removes the object if `draft` is `None`. The change is not logged, so it
+    /// also affects past states. Returns the change, or `None` if there was nothing to remove.
     pub fn set(
         &mut self,
         now: Instant,
@@ -348,10 +348,10 @@ impl VersionedStore {
     }
 
     /// Keeps a snapshot of a resource at this revision until a later change is dropped from the log. A snapshot needs
-    /// little memory, because the log already contains all objects that changed after the snapshot.
+    /// little memory, because the log already contains all objects that have changed since the snapshot.
     pub fn keep(&mut self, resource: &ResourceKey, revision: u64, objects: &Objects) -> Weak<Objects> {
-        // An injected fault may cause a read at a future revision. Do not keep this snapshot, because the objects can
-        // still change before the store reaches the revision.
+        // A read at a future revision can be caused by fault injection. Do not keep this snapshot, because the objects
+        // may change before the store reaches the revision.
         if revision > self.now.revision {
             return Weak::new();
         }
@@ -401,7 +401,7 @@ impl VersionedStore {
     ///
     /// # Errors
     ///
-    /// Returns the error that `put` would return. In any case, nothing is written.
+    /// Returns the error that `put` would return. This method never writes anything.
     pub fn check(&self, resource: &str, key: &str, expect: Expect, draft: &Draft) -> Result<(), Refused> {
         self.check_expected(resource, key, expect)?;
         let mut holders = draft.claims.iter().filter_map(|claim| self.holders.get(claim));

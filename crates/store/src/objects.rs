@@ -65,7 +65,7 @@ impl Run {
         self.objects.tree.at(self.at).filter(|_| self.at < self.end)
     }
 
-    /// Skips the next object without returning it.
+    /// Skips the next object.
     pub fn pass(&mut self) {
         self.at += 1;
     }
@@ -79,7 +79,7 @@ impl Run {
     }
 
     /// Skips the group that [`neighbours`](Self::neighbours) returns. If no group starts at the current position, skips
-    /// all objects before the next group.
+    /// all objects up to the next group.
     pub fn pass_neighbours(&mut self) {
         let next = self.objects.tree.branch_at(self.at).map(|(before, neighbours)| before + neighbours.len());
         self.at = next.unwrap_or(self.end);
@@ -90,7 +90,7 @@ impl Run {
         self.end.saturating_sub(self.at)
     }
 
-    /// Returns an iterator from this iterator's position to the position of `other`. `other` must be a clone of this
+    /// Returns an iterator from the current position to the position of `other`. `other` must be a clone of this
     /// iterator at the same position or a later one.
     pub fn up_to(self, other: &Self) -> Self {
         Self { end: other.at.min(self.end), ..self }
@@ -118,7 +118,7 @@ impl Neighbours {
     }
 
     /// Returns the encoding of all objects in the group. The first call creates the encoding with `make`. The encoding
-    /// stays cached until an object in the group changes or the cache evicts the encoding.
+    /// is cached until an object in the group changes or the cache evicts the encoding.
     ///
     /// # Errors
     ///

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::objects::Objects;
 use crate::stored::StoreChange;
 
-/// A resource's state at an earlier revision, stored as a later state and the changes between the two states.
+/// The state of a resource at an earlier revision, stored as a later state and the changes in between.
 #[derive(Debug, Default)]
 pub struct Past {
     pub(super) later: Objects,
@@ -13,7 +13,7 @@ pub struct Past {
 }
 
 impl Past {
-    /// Computes the objects at the earlier revision by undoing the changes in the later state.
+    /// Computes the objects at the earlier revision by undoing the changes.
     pub fn objects(self) -> Objects {
         let mut objects = self.later;
         for change in self.since.iter().rev() {

@@ -7,7 +7,8 @@ use crate::key_range::KeyRange;
 use crate::objects::Objects;
 use crate::stored::{Key, ResourceKey, Stored};
 
-/// All objects at one revision. A clone is an immutable snapshot. Cloning takes constant time and memory.
+/// All objects at one revision. Cloning a `Present` creates an immutable snapshot. Cloning takes constant time and
+/// memory.
 #[derive(Clone, Debug, Default)]
 pub struct Present {
     pub(super) revision: u64,

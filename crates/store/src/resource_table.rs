@@ -11,7 +11,7 @@ use super::stored::Origin;
 use crate::past::Past;
 use crate::stored::{ResourceKey, StoreChange};
 
-/// The maximum number of snapshots without readers that the change log of a resource keeps.
+/// The maximum number of snapshots without readers that the log of a resource keeps.
 pub(super) const MAX_UNUSED_SNAPSHOTS: usize = 8;
 
 #[derive(Debug, Default)]
@@ -23,8 +23,8 @@ pub(super) struct Table {
     /// The current era. A new era begins when a caller changes the content of past revisions. Snapshots of earlier eras
     /// are available only to their current readers.
     era: u64,
-    /// The [`Origin`] of each API version in which objects were written. Objects of the same API version share an
-    /// origin, so the number of origins is limited by the number of API versions of the resource.
+    /// The [`Origin`] of each API version that was used to write objects. Objects of the same API version share an
+    /// origin, so there are at most as many origins as API versions of the resource.
     origins: Vec<Arc<Origin>>,
     log_bytes: usize,
     floor: u64,
@@ -37,7 +37,7 @@ impl Table {
         self.floor
     }
 
-    /// Returns the origin that all objects written in this API version share.
+    /// Returns the origin that is shared by all objects written in this API version.
     pub(super) fn version(
         &mut self,
         resource: &ResourceKey,
@@ -59,7 +59,7 @@ impl Table {
         change
     }
 
-    /// Starts a new era. Callers must call this method when the content of past revisions changes.
+    /// Starts a new era. Call this method when the content of past revisions changes.
     pub(super) fn begin_era(&mut self) {
         self.snapshots.retain(|_, snapshot| Arc::weak_count(snapshot) > 0);
         self.era += 1;
@@ -87,13 +87,14 @@ impl Table {
         self.log_bytes
     }
 
-    /// Returns the revision of the oldest change in the log, or `None` if the log has at most one change.
+    /// Returns the revision of the oldest change in the log, or `None` if the log contains at most one change.
     pub(super) fn oldest_past(&self) -> Option<u64> {
         self.log.front().filter(|_| self.log.len() > 1).map(|change| change.revision())
     }
 
     /// Returns the resource's state at `revision`, computed by undoing changes in a later state. The later state is the
-    /// oldest snapshot at or after `revision`. Without such a snapshot, the later state is `now`, the current objects.
+    /// oldest snapshot at or after `revision`. If there is no such snapshot, the later state is `now`, the current
+    /// objects.
     pub(super) fn past(&self, revision: u64, now: Objects) -> Past {
         let after = self.snapshots.range((revision, 0)..).find(|((_, era), _)| *era == self.era);
         let (at, objects) = after.map_or((u64::MAX, now), |((at, _), snapshot)| (*at, (**snapshot).clone()));
@@ -102,7 +103,7 @@ impl Table {
     }
 
     /// Keeps a snapshot at `revision` until a later change is dropped from the log. If too many snapshots have no
-    /// readers, drops the oldest unread snapshots.
+    /// readers, drops the oldest of these snapshots.
     pub(super) fn keep(&mut self, revision: u64, objects: &Objects) -> Weak<Objects> {
         if !self.keeps(revision) {
             return Weak::new();

@@ -24,7 +24,7 @@ pub struct Draft {
     pub(super) body: JsonBody,
     pub(super) version: String,
     pub(super) claims: Vec<String>,
-    /// The values of the selectable fields. Set only if the values are equal in all API versions of the kind.
+    /// The values of the selectable fields. Set only if the values are the same in all API versions of the kind.
     pub(super) fields: Vec<String>,
 }
 
@@ -36,7 +36,7 @@ impl fmt::Debug for Draft {
 }
 
 impl Draft {
-    /// Creates a draft. `interner` must be the interner of the draft's store.
+    /// Creates a draft. `interner` must be the interner of the store to which the draft is written.
     pub fn new(interner: &Arc<Interner>, object: &Json, order: MemberOrder, claims: Vec<String>) -> Self {
         let version = object.get("apiVersion").and_then(Json::as_str).unwrap_or_default().to_owned();
         Self { body: JsonBody::new(interner, object, order), version, claims, fields: Vec::new() }
@@ -65,7 +65,7 @@ impl Origin {
         Arc::new(Self { resource: resource.clone(), version: version.into(), encoding_cache: encoding_cache.clone() })
     }
 
-    /// Creates the origin of an object outside a store. Encodings of an object outside a store are not cached.
+    /// Creates the origin of an object that is not in a store. Encodings of an object outside a store are not cached.
     fn detached(version: &str) -> Arc<Self> {
         Self::new(&ResourceKey::default(), version, &Arc::default())
     }
@@ -77,24 +77,25 @@ impl Origin {
 
 /// A version of an object. Each write stores a new version, and a stored version never changes.
 ///
-/// The object is stored as the bytes that are sent to clients, and is decoded only when needed. The bytes contain no
-/// `apiVersion` and `kind`, because both depend on the requested API version, and lists of built-in kinds omit them.
-/// The `apiVersion` of the write is stored separately, because the kind's storage version can change.
+/// The object is stored as the bytes that are sent to clients, and is decoded only if necessary. The bytes do not
+/// contain `apiVersion` and `kind`, because these depend on the requested API version, and lists of built-in kinds omit
+/// them. The `apiVersion` of the write is stored separately, because the kind's storage version can change.
 pub struct Stored {
     revision: u64,
     origin: Arc<Origin>,
     is_first: bool,
     body: JsonBody,
-    /// Data that is computed when first needed. Most small objects have none, because they are usually sent unchanged.
+    /// Data that is computed when first needed. Most small objects have no such data, because they are usually sent
+    /// unchanged.
     derived: OnceLock<Box<Derived>>,
 }
 
 #[derive(Debug, Default)]
 struct Derived {
-    /// The number of a form for which the stored bytes need no conversion, or 0 if no such form is known. A form is the
-    /// shape of objects in one served API version.
+    /// The number of a form to which the stored bytes already conform, or 0 if no such form is known. A form is the
+    /// structure of objects in one served API version.
     fits: AtomicU64,
-    /// The decoded object, kept only for objects that the server itself reads often.
+    /// The decoded object. It is kept only for objects that the server reads often.
     tree: OnceLock<Arc<Json>>,
     fields: OnceLock<Arc<SelectableFields>>,
     encodings: OnceLock<Arc<Encodings>>,
@@ -108,7 +109,7 @@ impl fmt::Debug for Stored {
 }
 
 /// The values of an object's selectable fields in one form, in the order that the kind defines. The values are
-/// concatenated into one string, because most of them are short or empty.
+/// concatenated into one string, because most values are short or empty.
 #[derive(Debug)]
 struct SelectableFields {
     form: u64,
@@ -116,8 +117,8 @@ struct SelectableFields {
     ends: Box<[usize]>,
 }
 
-/// The form number for [`Stored::field`] if the selectable fields have the same values in all forms. A form is the
-/// shape of objects in one served API version.
+/// The form number to pass to [`Stored::field`] if the selectable fields have the same values in all forms. A form is
+/// the structure of objects in one served API version.
 pub const SAME: u64 = 0;
 
 impl SelectableFields {
@@ -152,12 +153,12 @@ impl Stored {
         self.derived.get_or_init(Box::default)
     }
 
-    /// Creates an object outside a store, without a revision.
+    /// Creates an object that is not in a store and has no revision.
     pub fn of(draft: Draft) -> Self {
         Self::new(0, Origin::detached(&draft.version), true, draft.body)
     }
 
-    /// Creates an object outside a store. The JSON of this object contains no resourceVersion.
+    /// Creates an object that is not in a store. The JSON of this object contains no resourceVersion.
     pub fn unversioned(object: &Json) -> Self {
         Self::new(0, Origin::detached(""), true, JsonBody::unversioned(object))
     }
@@ -182,7 +183,7 @@ impl Stored {
         self.origin.version()
     }
 
-    /// Returns `true` if this version is the object's first version, from the write that created the object.
+    /// Returns `true` if this version comes from the write that created the object.
     pub fn is_first(&self) -> bool {
         self.is_first
     }
@@ -192,7 +193,8 @@ impl Stored {
         size_of::<Self>() + self.body.len()
     }
 
-    /// Returns `true` if both objects have the same content. Their `apiVersion` and revision may differ.
+    /// Returns `true` if both objects have the same content. The `apiVersion` and the revision of the objects may
+    /// differ.
     pub fn has_content_of(&self, other: &Self) -> bool {
         self.body == other.body
     }
@@ -203,8 +205,8 @@ impl Stored {
     }
 
     /// Returns the object in an encoding other than the stored JSON. The first call creates the encoding with `make`.
-    /// The encoding stays cached until the cache evicts it. Table cells are cached only during the second in which they
-    /// are valid.
+    /// The encoding is cached until the cache evicts it. Table cells are cached only for the second in which they are
+    /// valid.
     ///
     /// # Errors
     ///
@@ -224,7 +226,7 @@ impl Stored {
     }
 
     /// Returns the decoded object, and keeps it in memory for later calls. Use this method only for the few small
-    /// objects that nearly every request reads.
+    /// objects that almost every request reads.
     pub fn kept_tree(&self) -> Arc<Json> {
         self.derived().tree.get_or_init(|| Arc::new(self.decode())).clone()
     }
@@ -234,15 +236,15 @@ impl Stored {
         self.body.metadata(self.revision)
     }
 
-    /// Returns an object with only the values at these paths, such as `spec.nodeName`. All other values are skipped
-    /// without decoding.
+    /// Returns an object that contains only the values at these paths, such as `spec.nodeName`. All other values are
+    /// skipped without being decoded.
     pub fn only(&self, paths: &[&str]) -> Json {
         self.body.projection(self.revision, paths)
     }
 
-    /// Returns the value of a selectable field in the form with the number `form`. A form is the shape of objects in
-    /// one served API version. `at` is the field's index in the order that the kind defines. The first call computes
-    /// all values with `read`, and stores them. Returns `None` if the stored values belong to another form.
+    /// Returns the value of a selectable field in the form with the number `form`. A form is the structure of objects
+    /// in one served API version. `at` is the field's index in the order that the kind defines. The first call computes
+    /// all values with `read`, and stores them. Returns `None` if the stored values belong to a different form.
     pub fn field(&self, form: u64, at: usize, read: impl FnOnce() -> Vec<String>) -> Option<&str> {
         let fields = self.derived().fields.get_or_init(|| Arc::new(SelectableFields::new(form, &read())));
         fields.value(at).filter(|_| fields.form == form)
@@ -279,7 +281,7 @@ impl Stored {
         self.body.member::<BorrowedText<'_>>(Member::DeletionTimestamp).is_some()
     }
 
-    /// Returns the deletion grace period, in seconds. `None` if the object has none.
+    /// Returns the deletion grace period, in seconds. Returns `None` if the object has no grace period.
     pub fn grace_seconds(&self) -> Option<i64> {
         self.body.member(Member::DeletionGracePeriodSeconds)
     }
@@ -294,8 +296,8 @@ impl Stored {
         self.body.member(Member::OwnerReferences).unwrap_or_default()
     }
 
-    /// Returns `true` if the stored bytes need no conversion to the form with this number, according to the last call
-    /// of [`mark_as_fitting`](Self::mark_as_fitting). `false` means that a conversion may be needed.
+    /// Returns `true` if [`mark_as_fitting`](Self::mark_as_fitting) was last called with this form number, so that the
+    /// stored bytes need no conversion. If the result is `false`, a conversion may be needed.
     pub fn fits(&self, form: u64) -> bool {
         self.derived.get().is_some_and(|derived| derived.fits.load(Ordering::Relaxed) == form)
     }
@@ -371,7 +373,7 @@ mod tests {
 
     #[test]
     fn stored_objects_and_changes_have_little_overhead() {
-        // With the reference counts of the `Arc` and the overhead of malloc, a `Stored` takes 96 bytes, and a
+        // Including the reference counts of the `Arc` and the overhead of malloc, a `Stored` takes 96 bytes and a
         // `StoreChange` takes 80 bytes.
         assert!(size_of::<Stored>() <= 72 && size_of::<StoreChange>() <= 56);
     }

@@ -47,7 +47,7 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
     prop::collection::vec(step, 1..80)
 }
 
-/// Returns the keys, revisions and texts of a namespace's objects in a snapshot. Also checks the iterator's number of
+/// Returns the keys, revisions and contents of the objects in a namespace of a snapshot. Also checks the number of
 /// remaining objects after each object.
 fn read(objects: &Objects, namespace: Option<&str>) -> Vec<(String, u64, Json)> {
     let mut run = objects.run(&KeyRange::namespace(namespace));
@@ -73,8 +73,8 @@ fn expected(world: &World, namespace: Option<&str>) -> Vec<(String, u64, Json)> 
 }
 
 proptest! {
-    /// For each available revision, the store returns the objects of that revision. The later changes lead from these
-    /// objects to the current ones.
+    /// The store returns the correct objects for each available revision. Applying the later changes to these objects
+    /// results in the current objects.
     #[test]
     fn available_revisions_and_changes_match_the_model(steps in steps()) {
         let resources = resources();
@@ -294,7 +294,7 @@ fn history_is_bounded_by_bytes_across_resources() {
     }
     let kept = store.changes_since(&maps, store.oldest(&maps)).expect("the revision is available").count();
     assert_eq!(kept, 1, "the oldest changes are dropped first, and the last one of each resource is kept");
-    // The store's totals must agree with the logs of its resources.
+    // The totals of the store must match the logs of its resources.
     assert_eq!(store.log_bytes, store.tables.values().map(Table::log_bytes).sum::<usize>());
     let by_oldest_change = store.tables.iter().filter_map(|(of, table)| Some((table.oldest_past()?, of.clone())));
     assert_eq!(store.by_oldest_change, by_oldest_change.collect::<BTreeMap<_, _>>());
@@ -325,7 +325,7 @@ fn past_state_is_based_on_the_next_later_snapshot() {
     }
     assert!(held.upgrade().is_some() && undone(&store, 39) == 0);
     assert!(undone(&store, 40) > 0);
-    // A snapshot is dropped together with the first later change.
+    // A snapshot is dropped together with the first change after the snapshot.
     for number in 100..150 {
         store.put(now, &resource, &format!("a/{number:03}"), Expect::Absent, object("1")).expect("the key is free");
     }
@@ -375,7 +375,7 @@ fn cached_encodings_are_bounded_including_past_objects() {
     drop(put(&mut store, "b"));
     drop(put(&mut store, "c"));
     assert_eq!([made(&first), made(&first)], [1, 0], "dropped objects release their share");
-    // Table cells for another second replace the cached cells.
+    // Table cells for a different second replace the cached cells.
     let cells = |at| {
         let make = || Ok::<_, ()>(vec![at as u8; 200]);
         let twice = [(); 2].map(|()| first.encode(Encoding::Cells("v1".into(), SAME, at), make).expect("made"));
@@ -395,8 +395,8 @@ fn neighbours_are_encoded_once_until_one_changes() {
     for key in ["a", "b", "c", "d", "e"] {
         put(&mut store, key);
     }
-    // Returns the sizes of the groups of adjacent objects. The flag of a group is `true` if this call created the
-    // group's encoding.
+    // Returns the sizes of the groups of objects with adjacent keys. The flag of a group is `true` if this call created
+    // the group's encoding.
     let encoded_groups = |store: &VersionedStore| {
         let mut run = store.objects(&pods).run(&KeyRange::namespace(None));
         let mut encoded_groups = Vec::new();
@@ -425,7 +425,7 @@ fn neighbours_are_encoded_once_until_one_changes() {
     put(&mut store, "e");
     put(&mut store, "a");
     assert_eq!(encoded_groups(&store), [(4, true), (1, true)]);
-    // A range that starts inside a group of adjacent objects does not start with a group.
+    // A range that starts inside a group does not begin with a group.
     let part = store.objects(&pods).run(&KeyRange::namespace(None).starting_at("b"));
     assert!(part.neighbours().is_none());
 }

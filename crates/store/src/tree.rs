@@ -5,12 +5,12 @@ use std::sync::{Arc, OnceLock};
 use super::encodings::Encodings;
 use crate::stored::Key;
 
-/// A B-tree that maps keys to values. A clone is an immutable snapshot. A write copies only nodes that are on the path
-/// to its key and shared with a clone.
+/// A B-tree that maps keys to values. Cloning the tree creates an immutable snapshot. A write copies only nodes that
+/// are on the path to its key and shared with a clone.
 #[derive(Clone, Debug)]
 pub(super) struct Tree<V>(Node<V>);
 
-/// All leaves are at the same depth. Only the root of an empty tree has no entries.
+/// All leaves are at the same depth. Every node has entries, except for the root of an empty tree.
 #[derive(Clone, Debug)]
 enum Node<V> {
     Leaf(Arc<[(Key, V)]>),
@@ -21,12 +21,12 @@ enum Node<V> {
 pub(super) struct Branch<V> {
     len: usize,
     nodes: Vec<Node<V>>,
-    /// The cached encodings of all values below this branch. A change of any of these values drops the encodings.
+    /// The cached encodings of all values below this branch. Changing any of these values drops the encodings.
     pub(super) encodings: OnceLock<Arc<Encodings>>,
 }
 
-/// The maximum number of values in a leaf, and of children of a branch. The limits are small in tests, so that small
-/// trees already split and merge nodes.
+/// The maximum number of values in a leaf, and of children of a branch. The limits are small in tests, so that nodes
+/// are split and merged even in small trees.
 const MAX_LEAF_LEN: usize = if cfg!(test) { 2 } else { 8 };
 const MAX_BRANCH_LEN: usize = if cfg!(test) { 2 } else { 16 };
 
@@ -79,8 +79,8 @@ impl<V> Tree<V> {
 }
 
 impl<V: Clone> Tree<V> {
-    /// Inserts a value. Returns the stored key and the old value. If the key exists, the tree keeps its own copy of the
-    /// key.
+    /// Inserts a value. Returns the stored key and the previous value. If the key exists, the tree keeps the stored
+    /// copy of the key.
     pub(super) fn insert(&mut self, key: &str, value: V) -> (Key, Option<V>) {
         let Inserted { key, old, right } = self.0.insert(key, value, true);
         if let Some(right) = right {
@@ -91,7 +91,7 @@ impl<V: Clone> Tree<V> {
     }
 
     pub(super) fn remove(&mut self, key: &str) -> Option<(Key, V)> {
-        // Return early if the key is absent, because a removal copies nodes.
+        // Return early if the key does not exist, because a removal copies nodes.
         self.get(key)?;
         let removed = self.0.remove(key);
         while let Node::Branch(branch) = &self.0
@@ -156,7 +156,7 @@ impl<V> Node<V> {
 }
 
 impl<V: Clone> Node<V> {
-    /// `is_last` is `true` if the tree has no node to the right of this node.
+    /// `is_last` is `true` if this is the rightmost node at its depth.
     fn insert(&mut self, key: &str, value: V, is_last: bool) -> Inserted<V> {
         match self {
             Self::Leaf(entries) => match find(entries, key) {
@@ -268,7 +268,7 @@ impl<V: Clone> Clone for Branch<V> {
     }
 }
 
-/// Prepares a branch for a write, and copies the branch if a clone of the tree shares it. Returns the index of the
+/// Prepares a branch for a write. Copies the branch if it is shared with a clone of the tree. Returns the index of the
 /// child for the key, and the branch.
 fn branch_mut<'a, V: Clone>(branch: &'a mut Arc<Branch<V>>, key: &str) -> (usize, &'a mut Branch<V>) {
     let at = branch.place(key);
@@ -353,7 +353,7 @@ mod tests {
     #[test]
     fn write_copies_only_the_path_to_its_key() {
         const COUNT: usize = 1_000;
-        // The step and the count have no common divisor, so each key occurs exactly once.
+        // Each key occurs exactly once, because the step and the count have no common divisor.
         for step in [1, COUNT - 1, 1_237] {
             let mut tree = Tree::default();
             let keys = (0..COUNT).map(|at| format!("{:04}", at * step % COUNT));

@@ -1,4 +1,4 @@
-//! Tests of the guarantees of queues and stores.
+//! Tests of the queues' and stores' guarantees.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by a panic")]
 

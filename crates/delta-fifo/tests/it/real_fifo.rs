@@ -37,7 +37,7 @@ fn pops(fifo: &mut Fifo) -> Vec<String> {
     std::iter::from_fn(|| fifo.pop()).map(|popped| text(&popped.item)).collect()
 }
 
-/// Pops all batches. Returns one string per batch. A `!` marks a batch from the initial list.
+/// Pops all batches. Returns one string per batch. A `!` marks batches from the initial list.
 fn batches(fifo: &mut Fifo, most: usize) -> Vec<String> {
     let batches = std::iter::from_fn(|| fifo.pop_batch(most));
     let describe = |batch: pintle_delta_fifo::Batch<String, Thing>| {

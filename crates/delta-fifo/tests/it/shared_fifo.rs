@@ -50,7 +50,7 @@ impl Wake for Count {
     }
 }
 
-/// Starts two producers that add 500 objects each, and checks the order in which the objects are popped.
+/// Starts two producers that add 500 objects each, and checks the order of the popped objects.
 fn check_order_of_producers<Q: Queue + Send + 'static>(
     queue: Q,
     add: fn(&mut Q, Thing),

@@ -1,4 +1,4 @@
-//! Tests of the `Store` contract for each store.
+//! Tests of the `Store` contract, for each store.
 
 use std::collections::BTreeSet;
 use std::panic::{AssertUnwindSafe, catch_unwind};

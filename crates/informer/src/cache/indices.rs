@@ -33,15 +33,15 @@ fn indexing<R>(address: usize, call: impl FnOnce() -> R) -> R {
 }
 
 impl<T: Object> Cache<T> {
-    /// Adds an index that contains the values that `function` returns for each object. The index also contains objects
-    /// that are already stored. Other threads can read and write the cache during the call.
+    /// Adds an index that contains the values that `function` returns for each object. The new index also contains the
+    /// objects that are already stored. Other threads can read and write the cache during the call.
     ///
     /// `function` returns a `Vec<String>`, an `Option<String>`, or a `Result` of either. The values may depend only on
     /// the object. The cache holds no lock while it calls `function`.
     ///
-    /// When an informer ends, its cache drops `function`. A cache without an informer drops `function` when the cache
-    /// is dropped. If `function` captures a handle to the informer, this handle keeps the informer running. A captured
-    /// [`Lister`](crate::Lister) stops keeping the informer running when `function` first uses the lister.
+    /// An informer's cache drops `function` when the informer ends. A cache without an informer drops `function` when
+    /// the cache is dropped. If `function` captures a handle to the informer, this handle keeps the informer running. A
+    /// captured [`Lister`](crate::Lister) stops keeping the informer running when `function` first uses the lister.
     ///
     /// # Errors
     ///
@@ -82,8 +82,8 @@ impl<T: Object> Cache<T> {
     }
 
     fn add(&self, name: String, function: Function<T>) -> Result<(), AddIndexError> {
-        // Once the new index is in `indices`, writes also compute the values of the new index. The code below then adds
-        // the values of existing objects.
+        // Once the new index is in `indices`, writes also compute the values of the new index. The code below adds the
+        // values of existing objects.
         let writer = self.store.writer();
         let mut indices = self.indices().to_vec();
         if indices.iter().any(|index| *index.name == *name) {
@@ -172,7 +172,7 @@ impl<T: Object> Cache<T> {
             // Closing the cache only removes index functions, so values that were already prepared remain valid.
             if self.is_closed.load(Ordering::Acquire) || Arc::ptr_eq(&indices, &self.lock_indices()) {
                 let committed = commit(&mut noting.writer, prepared);
-                // `committed` contains the replaced objects. The caller drops these objects after releasing the lock.
+                // `committed` contains the replaced objects. The caller drops these objects after the lock is released.
                 drop(noting);
                 return committed;
             }

@@ -1,4 +1,4 @@
-//! Wakes tasks that are waiting for a revision.
+//! Wakes tasks that wait for a revision.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -27,7 +27,7 @@ impl Moved {
         }
     }
 
-    /// Wakes the waiting tasks even if nothing was committed.
+    /// Wakes the waiting tasks, even if nothing was committed.
     pub(super) fn announce_end(&self) {
         self.notify.notify_waiters();
     }

@@ -24,9 +24,9 @@ pub(super) struct Noted {
     moved: Condvar,
 }
 
-/// A guard for the writer lock of the store. When the guard is dropped, even during a panic, the undecodable objects of
-/// its commits are marked as recorded. After that, the store drops superseded versions, which can take as long as the
-/// commits themselves.
+/// A guard of the store's writer lock. When the guard is dropped, even during a panic, the undecodable objects of its
+/// commits are marked as recorded. Dropping the guard also drops superseded versions in the store, which can take as
+/// long as the commits themselves.
 pub(super) struct Noting<'a, T: Object> {
     noted: &'a Noted,
     pub(super) writer: Writer<'a, Stored<T>>,
@@ -55,12 +55,12 @@ impl Noted {
 }
 
 impl<T: Object> Cache<T> {
-    /// Takes the writer lock. The caller must record the undecodable objects of its commits before it drops the guard.
+    /// Takes the writer lock. Before the caller drops the guard, it must record the undecodable objects of its commits.
     pub(super) fn noting(&self) -> Noting<'_, T> {
         Noting { noted: &self.noted, writer: self.store.writer() }
     }
 
-    /// Waits until the undecodable objects of the last visible commit have been recorded.
+    /// Waits until the undecodable objects of the last visible commit are recorded.
     pub(super) fn wait_for_notes(&self) {
         self.noted.wait(self.store.stamp());
     }
@@ -83,7 +83,7 @@ mod tests {
     use super::*;
     use crate::cache::writes::take;
 
-    /// A writer that has recorded its commit may still drop superseded versions or start the next commit. Readers must
+    /// A writer that has recorded its commit may still drop superseded versions or start the next commit. A reader must
     /// not wait for this work.
     #[test]
     fn reader_waits_only_for_the_record_of_a_commit() {

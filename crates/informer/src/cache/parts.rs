@@ -12,8 +12,8 @@ use crate::version;
 /// The parts of a store. An informer of several namespaces has one part for each namespace. Other informers have a
 /// single part.
 ///
-/// The store's revision is the lowest revision of its parts. The store's revision is empty until all parts have been
-/// listed. Therefore, the store contains all changes of every part up to the store's revision.
+/// The store's revision is the lowest revision of its parts. Until all parts have been listed, the store's revision is
+/// empty. Therefore, the store contains all changes of every part up to the store's revision.
 #[derive(Default)]
 pub(crate) struct Parts {
     parts: BTreeMap<Place, Part>,
@@ -53,7 +53,7 @@ impl Parts {
         Self { demand: Some(demand), ..Self::default() }
     }
 
-    /// Sets the parts. The caller must first delete the objects of removed parts from the store.
+    /// Sets the parts. The caller must delete the objects of removed parts from the store first.
     pub(crate) fn follow(&mut self, followed: &Followed) {
         let places = followed.places();
         self.choice = Some(followed.choice);
@@ -65,7 +65,7 @@ impl Parts {
         }
     }
 
-    /// Records a list or a change that the source of a part has delivered. Returns the revision that the store reaches
+    /// Records a list or change that the source of a part has delivered. Returns the revision that the store reaches
     /// when the caller stores the list or change.
     pub(crate) fn reach(&mut self, place: &Place, revision: Progress<'_>) -> String {
         if let Some(part) = self.parts.get_mut(place) {
@@ -101,8 +101,8 @@ impl Parts {
     }
 
     /// Returns the revision up to which the store contains all changes in `namespace`. If the namespace has not been
-    /// listed yet, the revision is empty. Returns `None` if no part contains the namespace. If the store has only one
-    /// part and this part has been listed, also returns `None`, because the revision of the store applies.
+    /// listed yet, the revision is empty. Returns `None` if no part contains the namespace. Also returns `None` if the
+    /// store has only one part and this part was listed, because the store's revision then applies.
     pub(super) fn reached(&self, namespace: Option<&str>) -> Option<&str> {
         let part = self.parts.get(&None).or_else(|| self.parts.get(&namespace.map(Arc::from)))?;
         (self.parts.len() > 1 || part.listed.is_none()).then_some(&part.reached)
@@ -147,7 +147,7 @@ impl Parts {
         self.parts.values().all(|part| part.listed.is_some())
     }
 
-    /// Returns `true` if the parts match the requested namespaces and all parts have been listed with the requested
+    /// Returns `true` if the parts match the requested namespaces, and all parts were listed with the requested
     /// selectors.
     pub(super) fn have_all(&self) -> bool {
         let Some(Demand { namespaces, selection }) = &self.demand else { return true };

@@ -14,8 +14,8 @@ impl<T: Object> Cache<T> {
     /// cannot be decoded or an index function failed on it. The entries are ordered by key.
     ///
     /// The result includes all changes that are visible to readers. Therefore, this call may wait until the undecodable
-    /// objects of the last write have been recorded. An object that is [decoded on read](crate::DecodePolicy::OnRead)
-    /// gets an entry when it is first read or checked.
+    /// objects of the last write are recorded. An object that is [decoded on read](crate::DecodePolicy::OnRead) gets an
+    /// entry when it is first read or checked.
     pub fn undecodable(&self) -> Vec<Undecodable> {
         // Read `found` before the recorded entries to include every object. If a commit replaces an object between the
         // two reads, the commit records an entry for this object.
@@ -92,7 +92,7 @@ impl<T: Object> Cache<T> {
     }
 }
 
-/// Returns `true` if the undecodable `entry` and `known` have the same name but are different objects.
+/// Returns `true` if the undecodable `entry` and `known` are different objects with the same name.
 pub(crate) fn was_replaced<T: Object>(known: Option<&T>, entry: &Undecodable) -> bool {
     known.is_some_and(|known| !entry.uid.is_empty() && !known.uid().is_empty() && known.uid() != entry.uid)
 }

@@ -38,7 +38,7 @@ impl<T> From<Write<Stored<T>>> for Indexed<T> {
 pub(super) struct Refused {
     pub(super) error: IndexFailed,
     pub(super) entry: Undecodable,
-    /// `true` if the stored object with this key has another uid. In this case, the server must have deleted the stored
+    /// `true` if the stored object with this key has another uid, which means that the server has deleted the stored
     /// object.
     pub(super) was_replaced: bool,
 }

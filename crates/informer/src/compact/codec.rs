@@ -5,7 +5,7 @@
 //! Therefore, the text before and after a changed field is copied from the same distance, and the second copy takes
 //! only one byte. Second, two hexadecimal digits, as in uids and digests, are stored in one byte.
 //!
-//! The compressed data is a sequence of items. The first byte of an item determines its type and its length n:
+//! The compressed data is a sequence of items. An item's first byte determines its type and its length n:
 //!
 //! | first byte | minimum n | the item |
 //! |---|---|---|
@@ -30,7 +30,7 @@ const MIN_COPY: usize = 5;
 /// The maximum distance between a copy and its source.
 const WINDOW: usize = u16::MAX as usize;
 
-/// Maps the hash of [`MIN_COPY`] bytes to the last recorded position of bytes with this hash.
+/// Maps a hash of [`MIN_COPY`] bytes to the last recorded position of bytes with this hash.
 #[derive(Clone)]
 pub(super) struct Places {
     /// Each entry is a position plus one, or 0 if there is no recorded position.

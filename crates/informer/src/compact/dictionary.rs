@@ -19,7 +19,7 @@ pub(super) struct Dictionary {
     pub(super) recent: Recent,
 }
 
-/// A text that can only grow at its end. A compressed object stores the length that the text had when the object was
+/// A text that grows only at its end. A compressed object stores the length that the text had when the object was
 /// compressed. Decompressing the object requires only the text up to that length.
 #[derive(Clone)]
 struct GrowingText {

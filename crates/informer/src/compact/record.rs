@@ -26,7 +26,7 @@ pub(super) struct Record {
     learnt: u32,
     generation: i64,
     is_terminating: bool,
-    /// `true` if the object has been decoded. The cache of decoded objects can contain the object only if this field is
+    /// `true` if the object was decoded. The cache of decoded objects can contain the object only if this field is
     /// `true`.
     was_decoded: AtomicBool,
     #[expect(clippy::box_collection, reason = "rarely present")]
@@ -79,7 +79,7 @@ impl Record {
         })
     }
 
-    /// Returns the JSON of the object, or `None` if the compressor has a bug.
+    /// Returns the object's JSON, or `None` if the compressor has a bug.
     pub(super) fn json(&self) -> Option<String> {
         let (head, compressed) = self.data.split_at_checked(self.ends[3] as usize)?;
         let before = [self.common.text().as_bytes(), head];

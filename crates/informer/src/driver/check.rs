@@ -15,8 +15,8 @@ use crate::stored::{Record, Source, Stored};
 /// An informer is idle if its cache has not been written for this time.
 const IDLE: Duration = Duration::from_secs(1);
 
-/// The maximum time for which a check waits until the informer is idle. After this time, the check runs between writes
-/// and uses at most 10 % of the time.
+/// The maximum time for which a check waits until the informer is idle. If the informer is not idle after this time,
+/// the check runs between writes and uses at most 10 % of the time.
 const PATIENCE: Duration = Duration::from_secs(30);
 
 /// The number of objects in one batch. Checking a batch takes a few milliseconds.

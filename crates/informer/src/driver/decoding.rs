@@ -45,8 +45,8 @@ const INLINE_BYTES: usize = 32 << 10;
 /// user code and may be slow.
 const INLINE_ITEMS: usize = 16;
 
-/// The maximum number of batches that can be decoded at the same time. This limit bounds the memory use if the source
-/// is faster than the decoder.
+/// The maximum number of batches that are decoded at the same time. This limit bounds the memory if the source is
+/// faster than the decoder.
 const MAX_BATCHES: usize = 4;
 
 /// The number of received bytes that consume one unit of tokio's cooperative budget. A task has a budget of 128 units
@@ -99,19 +99,19 @@ where
             match decoded {
                 Ok(decoded) => self.ready.extend(decoded),
                 Err(error) if error.is_panic() => std::panic::resume_unwind(error.into_panic()),
-                // The runtime is shutting down. The runtime has cancelled the decoding task and will also drop the
+                // The runtime is shutting down. The runtime has cancelled the decoding task, and will also drop the
                 // current task.
                 Err(_) => return Poll::Pending,
             }
         }
     }
 
-    /// Returns `true` if no batch is being decoded. In this case, only the source can make progress.
+    /// Returns `true` if no batch is being decoded, so that only the source can make progress.
     pub(super) fn waits_for_its_source(&self) -> bool {
         self.under_way.is_empty()
     }
 
-    /// Collects the items that are ready in the source. Returns `true` if the batch is full.
+    /// Collects the items that the source has ready. Returns `true` if the batch is full.
     fn gather(&mut self, context: &mut Context<'_>) -> bool {
         while self.gathered_bytes < BATCH_BYTES && self.gathered.len() < BATCH_ITEMS {
             let Some(source) = &mut self.source else { return false };
@@ -136,8 +136,8 @@ where
         true
     }
 
-    /// Returns `true` if no earlier batch is being decoded and the collected items are few enough to decode on the
-    /// current thread.
+    /// Returns `true` if the collected items are few enough to decode on the current thread, and no earlier batch is
+    /// being decoded.
     fn fits_inline(&self) -> bool {
         let is_little = self.gathered_bytes <= INLINE_BYTES && self.gathered.len() <= INLINE_ITEMS;
         self.under_way.is_empty() && !self.gathered.is_empty() && is_little

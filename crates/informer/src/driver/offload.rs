@@ -30,8 +30,8 @@ const PATIENCE: Duration = Duration::from_millis(100);
 /// The time that a function waits for a permit before it starts without a permit.
 const LONGEST_WAIT: Duration = Duration::from_secs(1);
 
-/// Runs `work` on another thread and waits for the result. If `work` panics, the caller resumes the panic. If the
-/// future is dropped before `work` starts, `work` never runs.
+/// Runs `work` on another thread and waits for its result. If `work` panics, the caller resumes the panic. If the
+/// future is dropped before `work` has started, `work` never runs.
 pub(super) async fn off_the_runtime<R: Send + 'static>(work: impl FnOnce() -> R + Send + 'static) -> R {
     let done = offload(Box::new(move || Box::new(work()))).await;
     *done.downcast().expect("the type of the result")
@@ -61,7 +61,7 @@ async fn offload(work: Work) -> Box<dyn Any + Send> {
     let queued = Queued::new(move || {
         let done = catch_unwind(AssertUnwindSafe(work));
         drop(permit);
-        // An error means that the caller has dropped the future.
+        // An error means that the caller has already dropped the future.
         let _ = answer.send(done);
     });
     let job = queued.0.clone();
@@ -86,7 +86,7 @@ async fn offload(work: Work) -> Box<dyn Any + Send> {
     match done {
         Ok(Ok(done)) => done,
         Ok(Err(panic)) => resume_unwind(panic),
-        // The runtime is shutting down. The runtime has dropped the offloaded function and will also drop the current
+        // The runtime is shutting down. The runtime has dropped the offloaded function, and will also drop the current
         // task.
         Err(_) => pending().await,
     }
@@ -94,8 +94,8 @@ async fn offload(work: Work) -> Box<dyn Any + Send> {
 
 type Job = Arc<Mutex<Option<Box<dyn FnOnce() + Send>>>>;
 
-/// A function that runs once, on the first thread that is available. Dropping the `Queued` cancels the function if it
-/// has not started.
+/// A function that runs once, on the first thread that is available. Dropping the `Queued` cancels a function that has
+/// not started.
 struct Queued(Job);
 
 impl Queued {

@@ -27,8 +27,8 @@ pub(super) struct Requests<T, L: ListWatch> {
     request: Arc<RequestLine>,
     decoder: Arc<Decoder<T>>,
     decode_event: Arc<Decode<WatchEvent<RawObject>, Change<T>>>,
-    /// `true` if the current list requests the newest state. In this case, cached objects are not reused, because after
-    /// a restore from a backup, the same resourceVersion may identify another state.
+    /// `true` if the current list requests the newest state. If the newest state is requested, cached objects are not
+    /// reused, because after a restore from a backup, the same resourceVersion may identify another state.
     is_anew: bool,
     states: States,
     limits: Limits,
@@ -142,7 +142,7 @@ impl<T: Object + DeserializeOwned, L: ListWatch<Object = T>> Requests<T, L> {
     pub(super) fn ready(&mut self) -> Option<Input<Observed<Stored<T>>>> {
         match self.poll_event(&mut Context::from_waker(Waker::noop())) {
             Poll::Ready(event) => Some(Input::Received(event)),
-            // This poll has registered a no-op waker. The next poll of the stream will register a real waker.
+            // This poll registered a no-op waker. The next poll of the stream registers a real waker.
             Poll::Pending => None,
         }
     }

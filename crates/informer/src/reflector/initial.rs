@@ -1,4 +1,4 @@
-//! The objects in a streaming list.
+//! The objects of a streaming list.
 
 use std::hash::BuildHasher;
 use std::time::Instant;
@@ -15,7 +15,7 @@ use crate::state::ListProgress;
 /// Dropping a map with 100,000 keys would take a long time. The lookup table contains only numbers, so dropping it is
 /// cheap.
 pub(super) struct Initial<T> {
-    /// The objects in the order of the stream. If an object is deleted, the last object takes its position. The order
+    /// The objects, in the order of the stream. If an object is deleted, the last object takes its position. The order
     /// depends only on the stream.
     objects: Vec<T>,
     places: HashTable<(u64, usize)>,

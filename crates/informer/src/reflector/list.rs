@@ -1,4 +1,4 @@
-//! Lists in pages, and handles failed pages.
+//! Paged lists, and the handling of failed pages.
 
 use std::collections::HashSet;
 use std::fmt;

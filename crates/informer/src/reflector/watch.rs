@@ -66,8 +66,8 @@ impl<T: Object> Reflector<T> {
             }
             Err(error) => error,
         };
-        // Repeat a watch request that receives no response a few times. After that, list the resource, because lists
-        // may succeed even if watches fail.
+        // Repeat a watch request that receives no response a few times. Then list the resource, because lists may
+        // succeed even if watches fail.
         let is_unanswered = error.is_unanswered() && !error.is_connection_refused();
         self.unanswered = if is_unanswered { self.unanswered + 1 } else { 0 };
         let goes_on = is_passing(&error) || (is_unanswered && self.unanswered <= UNANSWERED_WATCHES);
@@ -110,8 +110,8 @@ impl<T: Object> Reflector<T> {
             return self.watch_ended(now, &stream);
         }
         if self.falls_silent(&stream).is_some_and(|at| at <= now) {
-            // Double the limit, because each reopened watch costs a request and the server may rarely or never send
-            // bookmarks.
+            // Double the limit, because the server may send bookmarks rarely or never, and each reopened watch costs a
+            // request.
             self.silent_watches = self.silent_watches.saturating_add(1);
             let mut step = self.watch_ended(now, &stream);
             step.error.get_or_insert(ReflectorError::SilentWatch);
@@ -160,9 +160,9 @@ impl<T: Object> Reflector<T> {
         }
     }
 
-    /// Returns the time at which the watch is considered dead if no event arrives. `None` means never. The limit also
-    /// applies before the first bookmark. Therefore, if the server sends no bookmarks, two or three quiet watches are
-    /// reopened unnecessarily.
+    /// Returns the time at which the watch is considered dead if no event arrives. `None` means never. The limit
+    /// applies even before the first bookmark. If the server sends no bookmarks, two or three quiet watches are
+    /// therefore reopened unnecessarily.
     fn falls_silent(&self, stream: &Stream) -> Option<Instant> {
         let by_bookmarks = || {
             let gap = self.bookmark_gap.map_or(BOOKMARK_PERIOD, |gap| gap.max(BOOKMARK_PERIOD));
@@ -199,7 +199,7 @@ impl<T: Object> Reflector<T> {
         self.delay_watch(now, Some(ReflectorError::VeryShortWatch), Then::Watch)
     }
 
-    /// Returns `true` and resets the delays if the watch that ended was successful. A watch is successful if it lasted
+    /// If the watch that ended was successful, resets the delays and returns `true`. A watch is successful if it lasted
     /// long enough. A short watch is successful if it delivered events and there were not too many consecutive short
     /// watches.
     fn was_successful(&mut self, now: Instant, stream: &Stream) -> bool {
@@ -237,7 +237,7 @@ pub(super) fn is_cut(error: &ApiError) -> bool {
     matches!(error.kind, ErrorKind::Transport(_) | ErrorKind::Timeout(_))
 }
 
-/// Returns `true` if `error` is temporary, so that the same request can be repeated.
+/// Returns `true` if `error` is temporary and the same request can be repeated.
 pub(super) fn is_passing(error: &ApiError) -> bool {
     error.is_connection_refused() || error.is_too_many_requests()
 }

@@ -16,7 +16,7 @@ fn pruned(json: &[u8]) -> Option<Vec<u8>> {
     Some(scanner().scan(json)?.pruned(json).into_owned())
 }
 
-/// Removes all fields from the tree that the scanner should cut.
+/// Removes from the tree all fields that the scanner should cut.
 fn prune(object: &mut Value) {
     fn remove(value: &mut Value, path: &[&str]) {
         match (value, path) {

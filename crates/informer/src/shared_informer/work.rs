@@ -1,4 +1,4 @@
-//! The state and the configuration that the drivers of an informer share.
+//! State and configuration that an informer's drivers share.
 
 use std::future::Future;
 use std::sync::{Arc, Mutex};
@@ -40,7 +40,7 @@ pub(super) struct Work<T> {
     seed: u64,
 }
 
-/// The maximum number of lists that an informer has in flight.
+/// The maximum number of lists that one informer has in flight.
 const LISTS: usize = 16;
 
 impl<T: Object> Work<T> {
@@ -91,7 +91,7 @@ impl<T: Object> Work<T> {
         }
     }
 
-    /// Creates the driver for one namespace or for the whole resource. The driver rejects states that are older than
+    /// Creates the driver for one namespace, or for the whole resource. The driver rejects states older than
     /// `known_elsewhere`, the newest revision of the other drivers.
     pub(super) fn driver<L: ListWatch<Object = T>>(
         &self,

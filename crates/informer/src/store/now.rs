@@ -1,9 +1,9 @@
-//! The visible state of a store, and pins of earlier states.
+//! A store's visible state, and pins of earlier states.
 
 use std::collections::BTreeMap;
 
-/// The number of values, the resourceVersion and the pins of the visible state. A single lock protects these three
-/// fields, so that they belong to the same commit.
+/// The visible state's number of values, resourceVersion and pins. A single lock protects these three fields, so that
+/// they belong to the same commit.
 #[derive(Default)]
 pub(super) struct Now {
     pub(super) len: usize,
@@ -28,7 +28,7 @@ pub(super) struct Place {
     pub(super) slot: u32,
 }
 
-/// A superseded version that was visible from the stamp `from` until the stamp `until` (exclusive).
+/// A superseded version, visible from the stamp `from` until the stamp `until` (exclusive).
 #[derive(Clone, Copy)]
 pub(super) struct Kept {
     pub(super) place: Place,
@@ -41,7 +41,7 @@ impl Now {
         self.pins.entry(stamp).or_default().count += 1;
     }
 
-    /// Removes one pin of `stamp`. If this was the last pin of the stamp, returns the versions that were kept for the
+    /// Removes one pin of `stamp`. If it was the last pin of the stamp, returns the versions that were kept for the
     /// stamp. The caller must pass these versions to `Store::settle`, because pins of earlier stamps may still need
     /// them.
     pub(super) fn unpin(&mut self, stamp: u64) -> Vec<Vec<Kept>> {
@@ -53,8 +53,8 @@ impl Now {
         self.pins.remove(&stamp).map(|pins| pins.kept).unwrap_or_default()
     }
 
-    /// If a pin needs the version, keeps the version for the newest pin that needs it, and returns `true`.
-    /// [`unpin`](Self::unpin) returns the version when the last pin of that stamp is removed.
+    /// If a pin needs the version, keeps the version for the newest pin that needs it, and returns `true`. When the
+    /// last pin of that stamp is removed, [`unpin`](Self::unpin) returns the version.
     pub(super) fn claim(&mut self, kept: Kept) -> bool {
         if self.pins.is_empty() {
             return false;

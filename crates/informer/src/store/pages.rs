@@ -1,10 +1,10 @@
-//! The values of a store at one stamp, without a pin.
+//! A store's values at one stamp, without a pin.
 
 use std::sync::Arc;
 
 use super::record::{PAGE, Page};
 
-/// The values of a store at one stamp. A `Pages` shares the pages of the store, so creating it copies no values. A
+/// A store's values at one stamp. A `Pages` shares the pages of the store, so creating it copies no values. A
 /// [`Pin`](super::Pin) makes the store keep superseded versions, but a `Pages` does not. Instead, a write to a shared
 /// page first copies the page.
 pub(crate) struct Pages<V> {

@@ -1,4 +1,4 @@
-//! Reads of earlier states of a store.
+//! Reads of a store's earlier states.
 
 use std::sync::Arc;
 
@@ -9,7 +9,7 @@ use super::record::{PAGE, Page};
 use super::terms::TermQuery;
 use super::{SECTION, Store, Value};
 
-/// The state of a store at one stamp. The store keeps this state until the pin is dropped.
+/// A store's state at one stamp. The store keeps this state until the pin is dropped.
 pub(crate) struct Pin<V: Value> {
     store: Arc<Store<V>>,
     stamp: u64,
@@ -71,7 +71,7 @@ impl<V: Value> Pin<V> {
         let sought = TermQuery::new(&self.store.hasher, index, value);
         let mut found = Vec::new();
         for shard in &self.store.shards {
-            // The slots of this shard before `from` have been read.
+            // The shard's slots before `from` were already read.
             let mut from = 0;
             loop {
                 let shard = shard.read();
@@ -99,13 +99,13 @@ impl<V: Value> Pin<V> {
     pub(crate) fn values_of(&self, index: u32) -> Vec<String> {
         let mut values = Vec::new();
         for shard in &self.store.shards {
-            // The slots of the term `id` before `from` have been read.
+            // The slots before `from` were already read for the term `id`.
             let (mut id, mut from, mut is_over) = (0, 0, false);
             while !is_over {
                 let shard = shard.read();
                 for _ in 0..SECTION {
                     match shard.terms.next_slot(id, index, from) {
-                        // In this slot, only another version has the term, so continue with the next slot.
+                        // Only another version in this slot has the term, so continue with the next slot.
                         Some(Some((_, slot))) if shard.value_with_term(slot, self.stamp, id).is_none() => {
                             from = slot + 1
                         }
@@ -198,8 +198,8 @@ impl<V: Value, R> Reading<V, R> {
         Self { pin, at: PageAt::default(), page: Vec::new().into_iter(), spent: Vec::new() }
     }
 
-    /// Removes and returns the pages that have been read since the last call. The caller must drop the pages without
-    /// holding locks.
+    /// Removes and returns the pages that were read since the last call. The caller must drop the pages without holding
+    /// locks.
     pub(crate) fn take_read_pages(&mut self) -> Vec<Arc<Page<V>>> {
         std::mem::take(&mut self.spent)
     }
@@ -208,8 +208,8 @@ impl<V: Value, R> Reading<V, R> {
         &self.pin
     }
 
-    /// Returns the next result of `take`, which is called for each value in no particular order. Keys are stored
-    /// separately, and their memory is read only if `take` uses the key.
+    /// Returns the next result of calling `take` on each value, in no particular order. Keys are stored separately, and
+    /// their memory is read only if `take` uses the key.
     pub(crate) fn next(&mut self, take: impl Fn(Option<&ObjectKey>, &V) -> Option<R>) -> Option<R> {
         loop {
             if let Some(taken) = self.page.next() {

@@ -1,4 +1,4 @@
-//! Records: the newest version of a key and the older versions that a [`Pin`](super::Pin) still needs.
+//! Records: a key's newest version, and the older versions that a [`Pin`](super::Pin) still needs.
 
 use pintle_meta::ObjectKey;
 
@@ -8,7 +8,7 @@ use super::terms::TermIds;
 pub(super) const PAGE: usize = if cfg!(pintle_loom) { 4 } else { 64 };
 
 /// A page of records. A scan clones the `Arc` of a page and then reads the page without holding locks. A concurrent
-/// write first copies the page.
+/// write copies the page first.
 #[derive(Clone)]
 pub(crate) struct Page<V> {
     /// Each record's stamp and value. Stamps and values are adjacent in memory, because a scan reads only these.

@@ -10,7 +10,7 @@ pub(super) struct Table {
 
 const PARTS: usize = 16;
 
-/// A position and half of the hash of the key. Comparing the hashes avoids most comparisons of keys. Half of the hash
+/// A position, and half of the hash of its key. Comparing the hashes avoids most comparisons of keys. Half of the hash
 /// is sufficient for tables of this size.
 #[derive(Clone, Copy)]
 struct Entry {

@@ -30,8 +30,8 @@ struct Term {
     index: u32,
     hash: u32,
     value: Box<str>,
-    /// The slots of all records that have this value in at least one version, in ascending order. Readers must check
-    /// whether the version that is visible to them has the value.
+    /// The slots of the records in which at least one version has this value, in ascending order. Readers must check
+    /// whether the visible version has the value.
     slots: Vec<u32>,
 }
 
@@ -49,8 +49,8 @@ impl<'a> TermQuery<'a> {
 }
 
 impl Terms {
-    /// Returns the ids of the terms for the index values of a new version in `slot`. `known` contains the term ids of
-    /// the previous version, which are often the same.
+    /// Returns the term ids for the index values of a new version in `slot`. `known` contains the term ids of the
+    /// previous version, which are often the same.
     pub(super) fn term_ids<'a>(
         &mut self,
         hasher: &DefaultHashBuilder,

@@ -250,7 +250,7 @@ proptest! {
     }
 }
 
-/// Records that got a value after a pin was created must not hide a record that had the value before.
+/// If records got a value after a pin was created, they must not hide the record that had the value before.
 #[test]
 fn old_index_values_are_found_among_many_later_ones() {
     let store = Arc::new(Store::new(1));

@@ -8,8 +8,8 @@ use super::{Store, Value, Write};
 use crate::sync::MutexGuard;
 use crate::sync::atomic::Ordering;
 
-/// A guard that has the exclusive right to write to a store. Readers wait only while a single record is changed, not
-/// for the whole commit. Dropping the writer drops superseded versions that no pin needs.
+/// A guard with the exclusive right to write to a store. Readers wait only while a single record is changed, not for
+/// the whole commit. Dropping the writer drops the superseded versions that no pin needs.
 pub(crate) struct Writer<'a, V: Value> {
     store: &'a Store<V>,
     superseded: Vec<Kept>,
@@ -21,7 +21,7 @@ pub(crate) struct Replaced<V> {
     pub(crate) deleted: Vec<(ObjectKey, V)>,
 }
 
-/// A commit that is not visible yet: the superseded versions, and the numbers of added and removed keys.
+/// A commit that is not visible yet: the versions that it supersedes, and the numbers of keys that it adds and removes.
 #[derive(Default)]
 struct Pending {
     superseded: Vec<Kept>,
@@ -50,8 +50,8 @@ impl<'a, V: Value> Writer<'a, V> {
         self.store.visible.load(Ordering::Relaxed)
     }
 
-    /// Changes one key and returns its previous value. `set_version` changes the resourceVersion in the same atomic
-    /// step.
+    /// Changes one key, and returns its previous value. `set_version` changes the
+    /// resourceVersion in the same atomic step.
     pub(crate) fn write(&mut self, write: Write<V>, set_version: impl FnOnce(&mut String)) -> Option<V> {
         let Store { hasher, shards, .. } = self.store;
         let stamp = self.stamp() + 1;
@@ -79,7 +79,7 @@ impl<'a, V: Value> Writer<'a, V> {
         shard.discard(hash, slot, before)
     }
 
-    /// Changes several keys in one atomic step and returns their previous values. If several writes have the same key,
+    /// Changes several keys in one atomic step, and returns their previous values. If several writes have the same key,
     /// the last one takes effect.
     pub(crate) fn write_all(&mut self, writes: Vec<Write<V>>, set_version: impl FnOnce(&mut String)) -> Vec<Option<V>> {
         let stamp = self.stamp() + 1;
@@ -89,7 +89,7 @@ impl<'a, V: Value> Writer<'a, V> {
         before
     }
 
-    /// Replaces all values whose keys satisfy `within` in one atomic step. `within` must return `true` for the keys of
+    /// Replaces all values whose keys satisfy `within`, in one atomic step. `within` must return `true` for the keys of
     /// all writes. A value is not written if `is_same` returns `true` for the stored value and the new value.
     pub(crate) fn replace(
         &mut self,

@@ -17,11 +17,11 @@ use crate::sync::{Condvar, Mutex};
 use crate::undecodable::Undecodable;
 use crate::writer::LastWrite;
 
-/// An object that is decoded at its first read, once for all readers. The decoded object stays in memory until the
-/// budget of the informer is exceeded. After that, the next read of the object decodes the object again.
+/// An object that is decoded on the first read and then shared by all readers. The decoded object stays in memory until
+/// the memory budget of the informer is exceeded. The next read then decodes the object again.
 pub(crate) struct Record<T> {
     source: Arc<Source<T>>,
-    /// The JSON, followed by the unescaped text of each identity field that has escape sequences in the JSON.
+    /// The JSON of the object, followed by the unescaped text of each identity field that contains escape sequences.
     data: Box<[u8]>,
     json_len: u32,
     /// The positions of the name, the namespace, the uid and the resourceVersion in `data`.
@@ -35,25 +35,25 @@ pub(crate) struct Record<T> {
     quality: AtomicU8,
     /// Whether the record counts as [unknown](Source::has_unknown).
     is_unknown: AtomicBool,
-    /// Whether the object was read since the clock hand of the budget last passed this record.
+    /// Whether the object has been read since the clock hand last passed this record.
     pub(super) was_read: AtomicBool,
     slot: Mutex<Slot<T>>,
     decoded: Condvar,
-    /// The earlier state that reads return if this state cannot be decoded. `None` once this state was decoded
+    /// The earlier state that reads return if this state cannot be decoded. `None` if this state was decoded
     /// successfully.
     earlier: Mutex<Option<Stored<T>>>,
-    /// The labels, annotations, finalizers and owners, once they were read.
+    /// The labels, annotations, finalizers and owners, if they have been read.
     more: OnceLock<Box<ObjectMeta>>,
 }
 
-/// The identity and the JSON of an object, from which a record is created.
+/// The identity and the JSON of an object, which are used to create a record.
 pub(crate) struct Content<'a> {
     /// The name, namespace, uid and resourceVersion.
     pub(crate) head: [HeadText; 4],
     pub(crate) generation: i64,
     pub(crate) is_terminating: bool,
     pub(crate) last_write: LastWrite,
-    /// The JSON of the object, in parts that must be joined.
+    /// The parts of the object's JSON, in order.
     pub(crate) json: Vec<&'a [u8]>,
     /// The position of the metadata in the joined JSON.
     pub(crate) metadata_at: Range<usize>,
@@ -61,9 +61,9 @@ pub(crate) struct Content<'a> {
 
 /// One identity field of an object, such as its name.
 pub(crate) enum HeadText {
-    /// The position of the field's text in the joined JSON.
+    /// The position of the field's value in the joined JSON.
     InJson(Range<usize>),
-    /// The text of the field, in which the escape sequences are replaced by the characters that they represent.
+    /// The value of the field, with escape sequences replaced by the characters they represent.
     Unescaped(String),
 }
 
@@ -74,7 +74,7 @@ enum Slot<T> {
     Ready(CatchDrop<T>),
 }
 
-/// The result of looking for the decoded object.
+/// The result of a lookup of the decoded object.
 pub(super) enum Begun<T> {
     Ready(CatchDrop<T>),
     /// The object is not decoded, and the slot is reserved for this thread.
@@ -88,8 +88,8 @@ const GOOD: u8 = 1;
 const BAD: u8 = 2;
 
 thread_local! {
-    /// Whether this thread is decoding an object. If the object's `Deserialize` reads the cache, this thread must not
-    /// wait for another decoding thread, because the other thread could wait for this thread.
+    /// Whether this thread is decoding an object. If the object's `Deserialize` implementation reads the cache, this
+    /// thread must not wait for another decoding thread, because that could cause a deadlock.
     static IS_DECODING: Cell<bool> = const { Cell::new(false) };
 }
 
@@ -162,8 +162,8 @@ impl<T> Record<T> {
         }
     }
 
-    /// Returns the decoded object. If the object is not decoded and can be decoded, reserves the slot. The caller must
-    /// then call [`fill`](Self::fill).
+    /// Returns the decoded object. If the object is not decoded yet but may be decodable, reserves the slot. The caller
+    /// must then call [`fill`](Self::fill).
     pub(super) fn begin_read(&self) -> Begun<T> {
         let mut slot = self.slot.lock();
         loop {
@@ -196,7 +196,7 @@ impl<T> Record<T> {
         object
     }
 
-    /// Decodes the object to find out whether it can be decoded. Does nothing if the object was decoded before. The
+    /// Decodes the object to check whether this is possible. Does nothing if the object has already been decoded. The
     /// decoded object is dropped.
     pub(crate) fn check(self: &Arc<Self>) {
         if self.is_unchecked() {
@@ -204,8 +204,8 @@ impl<T> Record<T> {
         }
     }
 
-    /// Removes the decoded object from the record, if no reader uses it. The returned object must be dropped without
-    /// locks.
+    /// Removes the decoded object from the record, if no reader uses it. The caller must drop the returned object
+    /// without holding locks.
     pub(super) fn cool(&self) -> Cooled<T> {
         let mut slot = self.slot.lock();
         match &*slot {
@@ -226,7 +226,7 @@ impl<T> Record<T> {
             Ok(object) => {
                 self.quality.store(GOOD, Ordering::Release);
                 self.becomes_known();
-                // The value is dropped without the lock, because it may be the last reference to an object.
+                // Drop the value after releasing the lock, because it may be the last reference to an object.
                 let earlier = take(&mut *self.earlier.lock());
                 drop(earlier);
                 Some(CatchDrop::from(Arc::new(object)))
@@ -247,7 +247,7 @@ impl<T> Record<T> {
         self.quality.load(Ordering::Acquire) == UNCHECKED
     }
 
-    /// Removes the record from the number of unknown records, because reads of the record now return an object.
+    /// Records that reads of this record will return an object, so that the record is no longer counted as unknown.
     pub(super) fn becomes_known(&self) {
         if self.is_unknown.load(Ordering::Relaxed) && self.is_unknown.swap(false, Ordering::Relaxed) {
             self.source.removes_unknown();
@@ -262,14 +262,14 @@ impl<T> Record<T> {
         self.quality.load(Ordering::Acquire) == BAD
     }
 
-    /// Returns the state to which reads fall back if this state cannot be decoded.
+    /// Returns the state that reads return if this state cannot be decoded.
     pub(crate) fn earlier(&self) -> Option<Stored<T>> {
         self.earlier.lock().clone()
     }
 
-    /// Sets the state to which reads fall back if this state cannot be decoded. If `known` was decoded before, reads
-    /// fall back to `known`. Otherwise, reads fall back to the same state as reads of `known`. So the states between
-    /// two decoded states do not stay in memory.
+    /// Sets the state that reads return if this state cannot be decoded: `known` if it was decoded successfully, and
+    /// otherwise the state that reads of `known` would return. Therefore, states that were never decoded do not stay in
+    /// memory.
     pub(super) fn set_earlier(&self, known: &Stored<T>) {
         let earlier = match known {
             Stored::Eager(..) => known.clone(),
@@ -306,7 +306,7 @@ impl<T> Record<T> {
     }
 }
 
-/// The result of removing a decoded object from its record.
+/// The result of an attempt to remove a decoded object from its record.
 pub(super) enum Cooled<T> {
     Object(#[expect(dead_code, reason = "the caller only drops it")] CatchDrop<T>),
     /// A reader still uses the decoded object.
@@ -363,7 +363,7 @@ impl<T> Metadata for Record<T> {
     }
 }
 
-/// Formats the identity and the size of the object. The content of the object may be secret, so it is not shown.
+/// Prints the identity and the size of the object. The content is not printed, because it may be secret.
 impl<T> fmt::Debug for Record<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}/{}, {} bytes", self.namespace(), self.name(), self.json().len())

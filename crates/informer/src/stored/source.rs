@@ -1,4 +1,4 @@
-//! The decoder and the memory budget for decoded objects, which all objects of one informer share.
+//! The decoder and the memory budget that all objects of an informer share.
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError, Weak};
@@ -18,18 +18,18 @@ pub(crate) struct Source<T> {
     informer: String,
     decode: fn(&[u8]) -> Result<T, String>,
     pub(super) hot: Hot<T>,
-    /// The objects that were found to be undecodable, and that the informer has not handled yet.
+    /// The objects that have turned out to be undecodable and that the informer has not handled yet.
     found: Mutex<Vec<Found<T>>>,
-    /// Whether the cache may contain objects that were never decoded.
+    /// Whether the cache may contain objects that have not been decoded yet.
     has_unchecked: AtomicBool,
-    /// The number of records for which no decodable state is known.
+    /// The number of records without a state that is known to be decodable.
     unknown: AtomicUsize,
-    /// Notified when an object is stored, or is found to be undecodable.
+    /// Notified when an object is stored or turns out to be undecodable.
     pub(crate) changed: Notify,
     no_subscriber: NoSubscriberWarning,
 }
 
-/// An object that was found to be undecodable.
+/// An object that has turned out to be undecodable.
 pub(crate) struct Found<T> {
     /// A weak reference, because the record refers to the source.
     pub(crate) record: Weak<Record<T>>,
@@ -37,7 +37,7 @@ pub(crate) struct Found<T> {
 }
 
 impl<T> Source<T> {
-    /// Creates the source of an informer. All decoded objects together may take about `hot_bytes` bytes of memory.
+    /// Creates the source of an informer. The decoded objects may take about `hot_bytes` bytes of memory in total.
     pub(crate) fn new(informer: String, hot_bytes: usize) -> Self
     where
         T: Object + DeserializeOwned,
@@ -67,14 +67,14 @@ impl<T> Source<T> {
         self.changed.notify_one();
     }
 
-    /// Returns the objects that were found to be undecodable, and that the informer has not handled yet, oldest first.
+    /// Returns the undecodable objects that the informer has not handled yet, oldest first.
     pub(crate) fn found(&self) -> Vec<Found<T>> {
         let found = self.found.lock().unwrap_or_else(PoisonError::into_inner);
         let cloned = |found: &Found<T>| Found { record: found.record.clone(), entry: found.entry.clone() };
         found.iter().map(cloned).collect()
     }
 
-    /// Removes the `count` oldest objects that were found to be undecodable, because the informer has handled them.
+    /// Removes the `count` oldest undecodable objects, because the informer has handled them.
     pub(crate) fn forget_found(&self, count: usize) {
         let mut found = self.found.lock().unwrap_or_else(PoisonError::into_inner);
         let count = count.min(found.len());
@@ -88,8 +88,8 @@ impl<T> Source<T> {
         }
     }
 
-    /// Returns whether any record exists for which no decodable state is known. A record that was created before this
-    /// call is counted, unless a decodable state of the record has become known since.
+    /// Returns `true` if there is a record without a state that is known to be decodable. A record that was created
+    /// before this call is included, unless a decodable state has become known since.
     pub(crate) fn has_unknown(&self) -> bool {
         self.unknown.load(Ordering::Acquire) > 0
     }
@@ -102,7 +102,7 @@ impl<T> Source<T> {
         self.unknown.fetch_sub(1, Ordering::Release);
     }
 
-    /// Returns whether any object was stored without being decoded since the last call.
+    /// Returns `true` if an object was stored without being decoded since the last call.
     pub(crate) fn take_unchecked(&self) -> bool {
         self.has_unchecked.swap(false, Ordering::AcqRel)
     }
@@ -115,11 +115,11 @@ fn decode<T: Object + DeserializeOwned>(json: &[u8]) -> Result<T, String> {
         Ok(Err(error)) => return Err(DecodeError::from(error).to_string()),
         Err(panic) => return Err(format!("its Deserialize panicked: {panic}")),
     };
-    // Read the metadata once here. If this read panics, the panic affects only this object.
+    // Read the metadata once here. A panic in this read affects only this object.
     match catch(|| probe(&object)) {
         Ok(_) => Ok(object),
         Err(panic) => {
-            // If the `Metadata` implementation of an object panics, its `Drop` may panic as well.
+            // If the `Metadata` implementation panics, the `Drop` implementation may panic as well.
             if let Err(again) = catch(|| drop(object)) {
                 tracing::error!(object = std::any::type_name::<T>(), panic = again, "the Drop of an object panicked");
             }
@@ -128,8 +128,8 @@ fn decode<T: Object + DeserializeOwned>(json: &[u8]) -> Result<T, String> {
     }
 }
 
-/// Works like `serde_json::from_slice`, but validates the UTF-8 of all strings in a single pass. If the validation
-/// fails, `from_slice` decides whether the object is valid, since skipped fields need not be valid UTF-8.
+/// Like `serde_json::from_slice`, but validates the UTF-8 of all strings in a single pass. If the validation fails,
+/// uses `from_slice`, because skipped fields do not need to be valid UTF-8.
 pub(crate) fn from_json<T: DeserializeOwned>(json: &[u8]) -> serde_json::Result<T> {
     str::from_utf8(json).map_or_else(|_| serde_json::from_slice(json), serde_json::from_str)
 }

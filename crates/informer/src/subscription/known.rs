@@ -9,23 +9,23 @@ use tokio::task::coop::poll_proceed;
 use super::queue::{KeyedChange, Queue};
 use crate::stored::{Lease, Readability, Stored};
 
-/// The cost of decoding an object, in units of tokio's cooperative budget. A task has 128 units in each poll, so a task
-/// decodes at most 16 objects in one poll. Decoding a whole pod takes up to 0.1 ms.
+/// The cost of decoding an object, in units of tokio's cooperative budget. A task has a budget of 128 units per poll,
+/// so it decodes at most 16 objects per poll. Decoding a whole pod takes up to 0.1 ms.
 pub(crate) const DECODE_COST: usize = 8;
 
-/// A change whose objects can be decoded. If the check has decoded the newest object, the lease keeps the decoded value
-/// in memory.
+/// A change whose objects can be decoded. If the check has decoded the newest object, the lease keeps the decoded
+/// object in memory.
 pub(super) type KnownChange<T> = (KeyedChange<T>, Option<Lease<T>>);
 
 struct Knowledge<T> {
-    /// The change for the subscriber. `None` means that the subscriber receives nothing.
+    /// The change for the subscriber. `None` if the subscriber receives nothing.
     change: Option<KnownChange<T>>,
     has_decoded: bool,
 }
 
 impl<T: Object> Queue<T> {
-    /// Polls for a change like [`poll_next`](Self::poll_next), but skips changes whose objects cannot be decoded.
-    /// Decoding an object consumes more of tokio's cooperative budget.
+    /// Like [`poll_next`](Self::poll_next), but skips changes whose objects cannot be decoded. Decoding an object
+    /// consumes additional units of tokio's cooperative budget.
     pub(super) fn poll_known(&self, context: &mut Context<'_>) -> Poll<Option<KnownChange<T>>> {
         loop {
             let Some(change) = ready!(self.poll_next(context)) else { return Poll::Ready(None) };
@@ -46,8 +46,8 @@ impl<T: Object> Queue<T> {
         std::iter::from_fn(|| self.try_next()).find_map(|change| self.known(change).change)
     }
 
-    /// Checks that the objects of a change can be decoded. If the subscriber has not received the object yet, the
-    /// change becomes an addition or is skipped.
+    /// Checks whether the objects in a change can be decoded. If the subscriber has not received the object yet, the
+    /// change is converted to an addition or skipped.
     fn known(&self, (key, change): KeyedChange<T>) -> Knowledge<T> {
         let newest = match &change {
             Change::Added { object, .. } | Change::Deleted { object, .. } | Change::Updated { new: object, .. } => {

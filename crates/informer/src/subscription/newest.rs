@@ -16,9 +16,9 @@ use crate::subscription::{SubscriptionStatus, SyncHandle};
 
 /// Delivers the newest state of each changed object, or `None` if the object was deleted.
 ///
-/// Unlike a [`Subscription`](crate::Subscription), a `NewestSubscription` keeps and delivers no previous states. Each
-/// object is decoded before it is delivered. Dropping the subscription unsubscribes from the informer. When the
-/// informer stops, the subscription delivers the remaining events and then ends.
+/// Unlike a [`Subscription`](crate::Subscription), a `NewestSubscription` does not keep or deliver previous states.
+/// Objects are decoded before they are delivered. Dropping the subscription unsubscribes from the informer. When the
+/// informer stops, the subscription delivers the queued events and then ends.
 ///
 /// # Examples
 ///
@@ -53,7 +53,8 @@ impl<T: Object> NewestSubscription<T> {
         Self { queue }
     }
 
-    /// Waits for the next changed object. Returns `None` once the informer has stopped and all events were delivered.
+    /// Waits for the next changed object. Returns `None` if the informer has stopped and all events have been
+    /// delivered.
     ///
     /// # Cancel safety
     ///
@@ -62,13 +63,13 @@ impl<T: Object> NewestSubscription<T> {
         poll_fn(|context| self.queue.poll_known(context)).await.map(newest)
     }
 
-    /// Blocks the thread until the next changed object arrives, like [`next`](Self::next) without a runtime. Do not
-    /// call this method on a thread of an async runtime.
+    /// Like [`next`](Self::next), but blocks the thread until the next changed object arrives. No runtime is required.
+    /// Do not call this method from an async task.
     pub fn blocking_next(&mut self) -> Option<(ObjectKey, Option<Arc<T>>)> {
         blocking(|context| self.queue.poll_known(context)).map(newest)
     }
 
-    /// Returns the next changed object, if one is waiting.
+    /// Returns the next changed object if one is queued.
     pub fn try_next(&mut self) -> Option<(ObjectKey, Option<Arc<T>>)> {
         self.queue.try_known().map(newest)
     }
@@ -98,7 +99,7 @@ impl<T: Object> fmt::Debug for NewestSubscription<T> {
     }
 }
 
-/// Returns the decoded object of a change. The change must have passed the decodability check.
+/// Returns the decoded object of a change. The objects in the change must be decodable.
 fn newest<T>(((key, change), _lease): KnownChange<T>) -> (ObjectKey, Option<Arc<T>>) {
     match change {
         Change::Added { object, .. } | Change::Updated { new: object, .. } => (key, object.read()),

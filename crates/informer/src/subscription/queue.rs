@@ -23,10 +23,10 @@ use super::walk::{Entry, ReadPage, Walk};
 
 /// The queue between an informer and one subscriber.
 ///
-/// Initial objects are read from a snapshot one by one, when the subscriber requests them. Therefore, the cost of
-/// starting a subscription does not depend on the number of objects. Changes wait until the subscriber has read all
-/// initial objects. A change of an initial object that was not delivered yet is dropped, and the object is delivered in
-/// its newest state. Subscribers that requested every change receive this change too.
+/// Initial objects are read from a snapshot one at a time, when the subscriber requests them. Therefore, the cost of
+/// starting a subscription does not depend on the number of objects. Changes are queued until the subscriber has read
+/// all initial objects. If an initial object changes before it is delivered, the object is delivered in its newest
+/// state. Only subscribers that requested every change also receive the change itself.
 pub(crate) struct Queue<T> {
     state: Mutex<State<T>>,
     pub(super) synced: watch::Sender<bool>,
@@ -48,9 +48,10 @@ pub(crate) enum Notification<T> {
     },
 }
 
-/// The state of an object, and a hash of the object's uid. Because of the stored hash, the queue need not call the
-/// object's `Metadata`, which is user code, under its lock. Two objects with the same name have the same hash with a
-/// probability of 1 in 2^64. In that case, the subscriber receives an update instead of a deletion and an addition.
+/// The state of an object, and a hash of the object's uid. The hash makes it unnecessary to call the object's
+/// `Metadata`, which is user code, while the queue is locked. Two objects with the same name have equal hashes with a
+/// probability of 1 in 2^64. If their hashes are equal, the subscriber receives an update instead of a deletion and an
+/// addition.
 pub(crate) struct HashedState<T> {
     pub(super) object: Stored<T>,
     uid: u64,
@@ -60,38 +61,38 @@ struct State<T> {
     has_begun: bool,
     beginning: Option<InitialObjects<T>>,
     more: VecDeque<Walk<T>>,
-    /// `true` if the next initial object may have changed or been deleted since the snapshot.
+    /// `true` if the next initial object may have changed or been deleted since the snapshot was taken.
     is_behind: bool,
     done: Done<T>,
     pending: CoalescingFifo<ObjectKey, HashedState<T>>,
     reminder: Option<Reminder<T>>,
-    /// The waker of the waiting task. A queue has at most one waiting task, because receiving an event needs `&mut
-    /// Subscription`.
+    /// The waker of the waiting task. There is at most one waiting task, because receiving an event requires
+    /// `&mut Subscription`.
     waker: Option<Waker>,
     upstream_synced: bool,
-    /// `true` while the subscriber handles an initial event. Handling ends when the subscriber requests the next event.
+    /// `true` while the subscriber handles an initial object. The subscriber has handled an event when it requests the
+    /// next event.
     initial_in_hand: bool,
     is_closed: bool,
-    /// `true` if the subscriber was dropped. New changes are then dropped too.
+    /// `true` if the subscriber was dropped, so that the queue drops new changes.
     is_gone: bool,
     resync: Option<(Duration, Instant)>,
-    /// The time at which the oldest waiting event arrived, or at which the subscriber last received an event, whichever
-    /// is later.
+    /// The time at which the oldest queued event arrived or the subscriber last received an event, whichever is later.
     waits_since: Option<Instant>,
 }
 
-/// Values that the queue no longer needs. These values are dropped without locks, because dropping them may run a
-/// user's `Drop`.
+/// Values that the queue no longer needs. These values are dropped without holding locks, because this may run
+/// user-defined `Drop` code.
 struct Done<T> {
     walks: Vec<Walk<T>>,
-    /// The pages that the sequences have read. A page may contain the last reference to an object that was superseded
-    /// in the meantime.
+    /// The pages that were read for initial objects and resyncs. A page may contain the last reference to an object
+    /// that has been superseded.
     pages: Vec<ReadPage<T>>,
     undelivered: Vec<Stored<T>>,
 }
 
-/// When dropped, drops objects that the queue no longer needs and wakes the subscriber. Both may run user code, so drop
-/// an `Aftermath` only while the thread owns none of this crate's locks.
+/// Dropping an `Aftermath` drops objects that the queue no longer needs and wakes the subscriber. Both actions may run
+/// user code, so drop an `Aftermath` only while the thread holds none of this crate's locks.
 #[must_use = "dropping it runs user code, so drop it without locks"]
 pub(crate) struct Aftermath<'a, T> {
     queue: &'a Queue<T>,
@@ -101,15 +102,15 @@ pub(crate) struct Aftermath<'a, T> {
 }
 
 struct InitialObjects<T> {
-    /// The next initial object, in its newest state unless `is_behind` is set.
+    /// The next initial object. Its state is the newest state unless `is_behind` is set.
     next: Entry<T>,
     rest: Walk<T>,
 }
 
 struct Reminder<T> {
     rest: Walk<T>,
-    /// The keys that have changed since the resync started. The resync skips these keys, because the subscriber
-    /// receives their changes.
+    /// The keys that have changed since the resync began. The resync skips these keys, because the subscriber receives
+    /// their changes.
     changed: HashSet<ObjectKey>,
 }
 
@@ -118,7 +119,7 @@ pub(super) type KeyedChange<T> = (ObjectKey, Change<Stored<T>>);
 enum Popped<T> {
     Change(KeyedChange<T>),
     Nothing,
-    /// The queue has skipped many entries, and must continue in another critical section.
+    /// The queue has skipped many entries, and must release the lock before it continues.
     Unfinished,
 }
 
@@ -147,7 +148,7 @@ impl<T: Object> Queue<T> {
     }
 
     /// Adds initial objects. The queue delivers these objects after earlier initial objects and before all changes.
-    /// None of these objects may have been delivered before.
+    /// These objects must not have been delivered before.
     pub(crate) fn begin(&self, walk: Walk<T>) -> Aftermath<'_, T> {
         self.change(|state| {
             if state.is_closed && state.has_begun {
@@ -164,8 +165,8 @@ impl<T: Object> Queue<T> {
 
     pub(crate) fn notify(&self, notifications: &[(ObjectKey, Notification<T>)]) {
         let aftermath = self.change(|state| {
-            // Deliver nothing after the queue has ended. If the runtime shuts down during a write to the cache, the
-            // write may finish later.
+            // Do not deliver anything after the queue has ended. If the runtime shuts down while the cache is being
+            // written, the write may finish later.
             if state.is_closed {
                 return;
             }
@@ -179,7 +180,7 @@ impl<T: Object> Queue<T> {
         drop(aftermath);
     }
 
-    /// Starts a resync, unless a resync is in progress or the subscriber is still reading the initial objects.
+    /// Starts a resync. Does nothing if a resync is in progress or the subscriber is still reading the initial objects.
     pub(crate) fn remind(&self, snapshot: Snapshot<T>) {
         let rest = Walk::of(snapshot);
         let aftermath = self.change(|state| {
@@ -208,7 +209,7 @@ impl<T: Object> Queue<T> {
             left = Some((beginning, more, state.reminder.take(), std::mem::replace(&mut state.pending, none)));
             state.is_gone = true;
         });
-        // Drop the values after the lock is released, because dropping the values can run user-defined `Drop` code.
+        // Drop the values after releasing the lock, because this can run user-defined `Drop` code.
         drop((left, aftermath));
     }
 
@@ -258,7 +259,7 @@ impl<T: Object> Queue<T> {
     }
 
     /// Polls for the next event, and consumes tokio's cooperative budget. If many entries must be skipped, wakes its
-    /// own task and returns `Pending`, so that other tasks can run.
+    /// own task and returns `Pending` to let other tasks run.
     pub(super) fn poll_next(&self, context: &mut Context<'_>) -> Poll<Option<KeyedChange<T>>> {
         let coop = ready!(poll_proceed(context));
         match self.pop(Some(context.waker())) {
@@ -280,10 +281,10 @@ impl<T: Object> Queue<T> {
         }
     }
 
-    /// Removes the next event. The returned `bool` is `true` if the queue has ended. Stores `waker` if the queue
-    /// is empty and has not ended.
+    /// Removes the next event. Also returns `true` if the queue has ended. Stores `waker` if the queue is empty and has
+    /// not ended.
     fn pop(&self, waker: Option<&Waker>) -> (Popped<T>, bool) {
-        // Wakers are user code, so clone and drop them without the lock.
+        // Wakers are user code, so clone and drop them without holding the lock.
         let waker = waker.cloned();
         let mut state = self.lock();
         let popped = state.pop();
@@ -353,7 +354,7 @@ impl<T: Object> State<T> {
         self.done.undelivered.extend(undelivered.map(|undelivered| undelivered.object));
     }
 
-    /// Removes the next event: first initial objects, then changes, then objects of a resync.
+    /// Removes and returns the next event: first initial objects, then changes, then objects of a resync.
     fn pop(&mut self) -> Popped<T> {
         self.initial_in_hand = false;
         if self.is_behind {
@@ -398,9 +399,9 @@ impl<T: Object> State<T> {
         }
     }
 
-    /// Skips deleted initial objects, and replaces the next initial object with its newest state. After [`SECTION`]
-    /// skipped objects, sets `is_behind` and returns, so that the next call continues. An object that was deleted and
-    /// re-created with the same name is not an initial object.
+    /// Skips deleted initial objects, and replaces the next initial object with its newest state. After skipping
+    /// [`SECTION`] objects, sets `is_behind` and returns. The next call continues. An object that was deleted and
+    /// recreated with the same name is not an initial object.
     fn renew(&mut self) {
         self.is_behind = false;
         for _ in 0..SECTION {
@@ -418,7 +419,8 @@ impl<T: Object> State<T> {
         self.is_behind = self.beginning.is_some();
     }
 
-    /// Collects the store pages that the sequences have read. The caller can then drop the pages without the lock.
+    /// Collects the store's pages that were read for initial objects and resyncs. The caller can then drop the pages
+    /// after releasing the lock.
     fn take_read_pages(&mut self) {
         let walks = self.beginning.iter_mut().map(|beginning| &mut beginning.rest);
         let walks = walks.chain(self.reminder.iter_mut().map(|reminder| &mut reminder.rest));
@@ -430,8 +432,8 @@ impl<T: Object> State<T> {
         self.upstream_synced && is_through && !self.is_gone
     }
 
-    /// Returns the number of waiting events. While the subscriber reads initial objects or a resync, the result is an
-    /// upper bound, because changed objects may be skipped.
+    /// Returns the number of queued events. While the subscriber reads initial objects or a resync, this number is an
+    /// upper bound, because objects that change may be skipped.
     fn len(&self) -> usize {
         let beginning = self.beginning.as_ref().map_or(0, |beginning| 1 + beginning.rest.left);
         let more: usize = self.more.iter().map(|walk| walk.left).sum();
@@ -441,7 +443,7 @@ impl<T: Object> State<T> {
 }
 
 impl<T> Reminder<T> {
-    /// Excludes a changed object from the resync, because the subscriber receives the change anyway.
+    /// Excludes a changed object from the resync, because the subscriber will receive the change.
     fn leave_out(&mut self, key: &ObjectKey) {
         if self.rest.has(key) {
             self.changed.insert(key.clone());
@@ -468,7 +470,7 @@ fn unhashed<T>(change: Change<HashedState<T>>) -> Change<Stored<T>> {
 }
 
 impl<T: Object> HashedState<T> {
-    /// States can be compared only if they have the same hasher.
+    /// `hasher` must be the same for all states that are compared.
     pub(crate) fn new(object: Stored<T>, hasher: &RandomState) -> Self {
         let uid = hasher.hash_one(object.uid());
         Self { object, uid }

@@ -259,7 +259,8 @@ fn readers_never_see_a_partial_replacement() {
     }
 }
 
-/// Returns the content of an indexer: all objects, the objects with the word "a", and the number of words.
+/// Returns the content of an indexer: all objects, the objects with the index value "a", and the number of index
+/// values.
 fn shown(indexer: &impl Indexer<ObjectKey, Arc<Pod>>) -> String {
     let states = |mut pods: Vec<Arc<Pod>>| {
         pods.sort_by_key(|pod| pod.metadata.name.clone());
@@ -351,7 +352,7 @@ fn store_transaction_is_one_step() {
     assert_eq!(cache.get(&key("b")).unwrap().node, "x");
 }
 
-/// An index function fails while other threads write. Writers and readers must not be affected.
+/// An index function that fails during concurrent writes must not affect writers and readers.
 #[test]
 fn failed_add_index_does_not_affect_concurrent_writes() {
     let coming = ["b", "c", "d"].map(|name| Arc::new(pod(name, "")));

@@ -84,8 +84,8 @@ fn held(informer: &SharedInformer<Pod>) -> State {
     informer.lister().list().iter().map(|pod| (pod.key(), (*pod).clone())).collect()
 }
 
-/// Checks that the cached objects of each namespace equal the source's objects at some revision. That revision must not
-/// be older than the cache's revision.
+/// Checks that the cached objects of each namespace equal the source's objects at some revision. The revision of the
+/// objects in a namespace must not be older than the cache's revision.
 fn check(source: &Collection<Pod>, choice: &Choice, informer: &SharedInformer<Pod>) -> Result<(), TestCaseError> {
     let held = held(informer);
     let floor: u64 = informer.lister().resource_version().parse().unwrap_or(0);
@@ -100,7 +100,7 @@ fn check(source: &Collection<Pod>, choice: &Choice, informer: &SharedInformer<Po
     Ok(())
 }
 
-/// Applies up to `many` events. Checks that each event follows from the last state of its object.
+/// Applies up to `many` events. Checks that each event continues from the last state of its object.
 fn take(
     events: &mut Subscription<Pod>,
     known: &mut BTreeMap<ObjectKey, Arc<Pod>>,

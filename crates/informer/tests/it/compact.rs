@@ -1,4 +1,4 @@
-//! Tests that a cache's readers see no difference between compact and plain objects.
+//! Tests that compact and plain objects look the same to readers of a cache.
 
 use std::collections::BTreeMap;
 use std::panic::catch_unwind;
@@ -125,14 +125,14 @@ async fn compact_reports_an_invalid_object_on_read() {
         assert!(error.to_string().starts_with(received), "{error}");
     }
     assert!(!format!("{b:?}").contains("hush") && format!("{b:?}").starts_with("Compact(ns/b, "), "{b:?}");
-    // Even the metadata of this object cannot be read.
+    // Even the metadata of the object `c` cannot be read.
     let lister = informer.lister();
     let shown = lister.undecodable();
     assert_eq!((shown.len(), shown[0].key.clone()), (1, key("c")));
     assert!(shown[0].error.starts_with("invalid type: string, expected i64"), "{:?}", shown[0].error);
 }
 
-/// A type whose `Deserialize` panics, for tests in which no object may be decoded.
+/// A type whose `Deserialize` panics, for tests that must not decode objects.
 #[derive(Debug)]
 struct Closed;
 
@@ -195,7 +195,7 @@ impl Drop for Counted {
 fn decoded_objects_are_shared_while_recent() {
     let counted =
         |n| -> Compact<Counted> { serde_json::from_value(json!({"metadata": {"name": format!("a-{n}")}})).unwrap() };
-    // Keeps the type's compression dictionary alive.
+    // Keeps the compression dictionary of the type in memory.
     let _another = counted(1_000);
     let first = counted(0);
     let decoded = first.get().unwrap();

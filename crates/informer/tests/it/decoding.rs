@@ -36,7 +36,7 @@ fn received<'de, D: Deserializer<'de>>(deserializer: D) -> Result<usize, D::Erro
     Ok(number)
 }
 
-/// Each test uses its own range of numbers, because all tests share one record of decodes.
+/// Each test uses its own range of numbers, because all tests share the list of decoded objects.
 fn decoded_from(first: usize) -> Vec<(ThreadId, usize)> {
     let decoded = DECODED.lock().unwrap();
     decoded.iter().filter(|(_, number)| (first..first + 100_000).contains(number)).copied().collect()
@@ -297,7 +297,7 @@ async fn change_to_all_secrets_logs_a_warning() {
 #[tokio::test(start_paused = true)]
 async fn small_lists_are_decoded_at_once_larger_ones_offloaded() {
     let [short, long] = [String::new(), "x".repeat(5000)];
-    // The limit is 16 items, and the metadata of the list counts as one item.
+    // The limit is 16 items, including the metadata of the list.
     let cases = [(2_000_000, 15, &short, true), (2_100_000, 16, &short, false), (2_200_000, 15, &long, false)];
     for (first, many, text, is_here) in cases {
         let object = |number: usize| json!({"metadata": {"name": number.to_string()}, "number": number, "text": text});

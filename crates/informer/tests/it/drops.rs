@@ -1,4 +1,4 @@
-//! Tests where objects are dropped, and what happens if a drop panics.
+//! Tests on which thread objects are dropped, and what happens if dropping an object panics.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Weak, mpsc};
@@ -117,9 +117,9 @@ async fn abandoned_list_is_dropped_off_the_runtime() {
             .unwrap_or_else(|_| panic!("only {} of {all} objects were dropped", DROPPED.load(Ordering::Relaxed)));
         assert_eq!(ON_THE_RUNTIME.load(Ordering::Relaxed), 0);
     };
-    // The reflector abandons a list at its second page, in the middle of a page, or as an unfinished stream.
+    // The reflector abandons a list at its second page, in the middle of a page, or during an unfinished stream.
     let refused = || Outcome::refused(403, Reason::Forbidden);
-    // The metadata of the page counts as the first of the `after` items.
+    // The metadata of the page is the first of the `after` items.
     let breaks = |after, how| Outcome::Breaks { after, how };
     let pages = ReflectorConfig { page_size: Some(MANY / 2), ..ReflectorConfig::default() };
     let whole = ReflectorConfig { page_size: Some(0), ..ReflectorConfig::default() };

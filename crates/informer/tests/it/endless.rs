@@ -1,4 +1,4 @@
-//! Tests with endless sources that always have an item ready.
+//! Tests with endless sources, whose items are always ready.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};

@@ -204,7 +204,7 @@ async fn wait_for_sync_ignores_an_informer_without_users() {
     assert!(good.has_synced() && factory.unsynced().is_empty());
 }
 
-/// While several threads create and drop users, each user must have a running informer.
+/// Several threads request and drop handles at the same time. Each handle must belong to a running informer.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn user_arriving_during_stop_gets_a_running_informer() {
     let source = pods(&["a"]);

@@ -1,4 +1,4 @@
-//! Tests of the shared informer with a source without failures.
+//! Tests of the shared informer with a source that never fails.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! Tests of objects that are decoded when they are read.
+//! Tests of objects that are decoded on read.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -34,7 +34,7 @@ fn noted<'de, D: Deserializer<'de>>(deserializer: D) -> Result<usize, D::Error> 
     Ok(number)
 }
 
-/// Each test uses its own numbers, because all tests share one record of decodes.
+/// Each test uses its own numbers, because all tests share the list of decoded objects.
 fn decoded(number: usize) -> usize {
     DECODED.lock().unwrap().iter().filter(|(_, decoded)| *decoded == number).count()
 }

@@ -84,7 +84,7 @@ async fn metrics_match_client_go_and_end_with_the_informer() {
     assert_eq!(value(&memory, "informer_synced"), 0.0, "the informer without a start still exists");
     drop(never_started);
     assert!(memory.samples().is_empty(), "{:?}", memory.samples());
-    // A second handle does not count as another informer.
+    // A second handle to an informer is not counted as another informer.
     assert!(shut_down.lister().len() == 1);
 }
 
@@ -291,7 +291,7 @@ async fn queue_length_and_latency_are_recorded() {
     levels.lock().unwrap().clear();
     ["b", "c", "b"].iter().for_each(|name| _ = source.put(pod(name, "")));
     settle().await;
-    // The second change of `b` starts a new batch.
+    // The second change of `b` begins a new batch.
     assert_eq!(*levels.lock().unwrap(), [1, 2, 3, 1, 0]);
     assert_eq!(sum(&memory, "informer_processing_latency_seconds").0, 3);
 }

@@ -1,4 +1,4 @@
-//! Tests with namespaces that are added and removed while an informer runs.
+//! Tests that add and remove namespaces while an informer runs.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -71,7 +71,7 @@ pub(crate) async fn long() {
     tokio::time::sleep(Duration::from_secs(90)).await;
 }
 
-/// Returns the waiting events in short form, with namespaces instead of names.
+/// Describes the queued events, with namespaces instead of names.
 pub(crate) async fn received(events: &mut Subscription<Pod>) -> Vec<String> {
     settle().await;
     let mut received: Vec<String> = std::iter::from_fn(|| events.try_next())
@@ -218,8 +218,8 @@ async fn removing_a_namespace_ends_waits_for_it() {
     assert_eq!(held(&informer), "a");
 }
 
-/// The list of the new namespace is older than the revision of the other namespaces, as after a server restore. The
-/// driver of the new namespace starts from that revision.
+/// The list of the new namespace is older than the revision of the other namespaces, as if the server had been
+/// restored. The driver of the new namespace rejects states that are older than this revision at first.
 #[tokio::test(start_paused = true)]
 async fn added_namespace_accepts_a_restored_server() {
     let source = |namespace: Option<&str>| {
@@ -307,7 +307,7 @@ async fn overlay_hides_later_deletions_despite_a_lagging_namespace() {
     assert_eq!(overlay.len(), 1);
 }
 
-/// The write is older than the cached objects of the other namespaces.
+/// The written object is older than the cached objects in the other namespaces.
 #[tokio::test(start_paused = true)]
 async fn overlay_keeps_a_write_to_an_added_namespace() {
     let (source, namespaces, informer) = synced_with_a_and_b().await;
@@ -379,7 +379,7 @@ async fn cache_revision_follows_the_slowest_namespace() {
     source.bookmark();
     lister.wait_for(&written.metadata.resource_version).await.unwrap();
 
-    // The cache's revision does not advance until the new namespace is listed.
+    // The cache's revision does not advance before the new namespace is listed.
     let held_up = source.faults();
     held_up.when(|request| (request.client == "c").then(|| Outcome::refused(500, Reason::InternalError)));
     namespaces.set(set("abc"));

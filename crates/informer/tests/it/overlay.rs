@@ -12,7 +12,7 @@ use proptest::prelude::*;
 
 use crate::support::{Pod, key, pod, pods};
 
-/// Returns a pod with this version. The field `node` also contains the version.
+/// Returns a pod with the given version. The field `node` also contains the version.
 fn at(name: &str, uid: &str, version: u64) -> Pod {
     let mut pod = pod(name, &version.to_string());
     pod.metadata.uid = uid.into();
@@ -170,7 +170,7 @@ struct Nosy {
 impl Object for Nosy {
     fn metadata(&self) -> &dyn Metadata {
         if let Some(overlay) = self.overlay.get() {
-            // Read a missing key, so that the recursion ends.
+            // Read a missing key to end the recursion.
             overlay.get(&ObjectKey::new("ns", "nobody"));
             overlay.wrote(nobody());
         }
@@ -229,7 +229,7 @@ async fn reads_by_index_see_own_writes() {
     assert_eq!((names("n1"), names("n2")), ("bc".into(), "a".into()));
     overlay.deleted(on("b", "n1", 1));
     assert_eq!((names("n1"), overlay.namespace("ns").len(), overlay.namespace("other").len()), ("c".into(), 2, 0));
-    // The cache is newer than the writes.
+    // The cache contains newer states than the writes.
     cache.replace(vec![Arc::new(on("a", "n3", 9))], "9");
     assert_eq!((names("n1"), names("n2"), names("n3")), (String::new(), String::new(), "a".into()));
     assert!(overlay.by_index("none", "n1").is_err());

@@ -1,4 +1,4 @@
-//! Tests with a manually combined reflector, DeltaFIFO and cache, as in early client-go.
+//! Tests of a reflector, a `DeltaFIFO` and a cache that are combined manually, as in early versions of client-go.
 
 use std::future::Future;
 use std::pin::pin;
@@ -100,7 +100,7 @@ async fn delta_fifo_with_indexer_follows_the_source() {
     assert_eq!(received, ["add ns/a", "add ns/b", "add ns/c"]);
     assert!(fifo.has_synced());
 
-    // The watch misses the deletion of "a" and the addition of "d", and "b" changes while its first change is still
+    // The watch misses the deletion of "a" and the addition of "d". "b" changes again while its first change is still
     // queued.
     fifo.update(Arc::new(source.object(&key("b")).unwrap())).unwrap();
     source.break_watches(Break::Silent);

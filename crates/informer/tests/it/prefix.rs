@@ -1,5 +1,5 @@
 //! Tests that the cache always equals the source at some revision. Also tests that a subscriber that applies all events
-//! has the same objects as the cache.
+//! ends up with the objects in the cache.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -25,9 +25,9 @@ enum Operation {
     Put(usize),
     PutSilently(usize),
     PutBroken(usize),
-    /// Changes the shape of an object (its field `node`) without changing its version. Lists return the new shape.
+    /// Changes an object (its `node` field) without changing its version. Lists return the new shape.
     Reshape(usize),
-    /// Makes the watch send the next change twice, with the same version but in two shapes.
+    /// Makes the watch send the next change twice: with the same version, but with different content.
     Echo,
     Delete(usize),
     DeleteSilently(usize),
@@ -100,7 +100,7 @@ struct Recorded {
 type State = BTreeMap<ObjectKey, Option<Pod>>;
 
 impl Recorded {
-    /// Returns a source with two pods, and the reshaping source from which the informer reads.
+    /// Returns a source with two pods, and a wrapper that changes objects without changing their versions.
     fn new(decode: DecodePolicy) -> (Self, Reshaping) {
         let source = Collection::default();
         let (reshaping, shapes) = Reshaping::new(source.clone());
@@ -144,7 +144,7 @@ impl Recorded {
         self.states.range(..=revision).next_back().expect("there is a state at revision 0").1
     }
 
-    /// Returns the states that the cache may contain for an undecodable object: all states since the object's creation.
+    /// Returns the states of an undecodable object that the cache may contain: all states since the object was created.
     fn was(&self, key: &ObjectKey, revision: u64) -> impl Iterator<Item = &Pod> {
         let states = self.states.range(..=revision).rev().map(|(_, state)| state.get(key));
         states.take_while(Option::is_some).flatten().flatten()
@@ -333,7 +333,7 @@ async fn run(
             check_prefix(&source, &informer)?;
         }
     }
-    // A new watch delivers the changes that the old watch missed. A silent watch ends at its timeout.
+    // A new watch delivers the changes that the old watch missed. A silent watch ends when its timeout expires.
     source.source.break_watches(Break::End);
     tokio::time::sleep(Duration::from_secs(3600)).await;
     check_prefix(&source, &informer)?;

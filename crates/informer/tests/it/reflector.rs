@@ -338,7 +338,7 @@ fn object_without_revision_keeps_the_reflector_revision() {
 #[test]
 fn watch_timeout_is_random_and_enforced() {
     let mut timeouts = Vec::new();
-    // With this idle timeout, a silent watch ends only at its own timeout.
+    // With this idle timeout, a silent watch ends only when the watch's own timeout expires.
     let silent = ReflectorConfig { watch_idle_timeout: Some(Duration::from_secs(3600)), ..config() };
     let mut rig = Rig::with(silent);
     rig.list(&["a"], 5);
@@ -363,7 +363,7 @@ fn watch_timeout_is_random_and_enforced() {
     assert!((1800..=3600).contains(&options.timeout.unwrap().as_secs()));
 }
 
-/// Lets the reflector fail six times. The next delay is then the maximum.
+/// Makes the reflector fail six times, so that the next delay is the maximum delay.
 fn six_delays(rig: &mut Rig, mut fail: impl FnMut(&mut Rig) -> String) {
     for delay in [800, 1600, 3200, 6400, 12_800, 25_600] {
         assert_eq!(fail(rig), format!("SLEEP {delay}"));

@@ -97,7 +97,7 @@ async fn selector_change_during_a_list_causes_another_list() {
     informer.start();
     informer.wait_for_sync().await.unwrap();
     assert_eq!(names(&informer), "b", "selected before the start");
-    // The selectors change between a list and its watch.
+    // The selectors change after a list and before its watch.
     source.faults().next_of(Verb::Watch, [Outcome::Fails(cut())]);
     informer.set_selectors(selector("app=a"), FieldSelector::everything()).unwrap();
     tokio::task::yield_now().await;
@@ -108,7 +108,7 @@ async fn selector_change_during_a_list_causes_another_list() {
     assert!(informer.state().is_synced());
 }
 
-/// Without the rejection, another caller would receive deletions of existing objects.
+/// If a shared informer accepted other selectors, another caller would receive deletions of existing objects.
 #[tokio::test(start_paused = true)]
 async fn shared_informer_rejects_selector_changes() {
     let source = labelled_all("ab");

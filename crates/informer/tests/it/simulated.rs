@@ -1,6 +1,6 @@
-//! Tests of the reflector with servers that lag, lose revisions, reject requests, repeat events and disconnect.
-//! The output always equals the source at the output's revision, which never decreases. In the end, the output
-//! equals the current source.
+//! Tests of the reflector with servers that are out of date, lose revisions, reject requests, repeat events and
+//! disconnect. The reflector's output always equals the source at the output's revision, which never decreases. At the
+//! end, the output equals the current state of the source.
 
 use std::collections::BTreeMap;
 use std::time::Instant;
@@ -51,7 +51,7 @@ fn run(tape: Vec<u8>, config: ReflectorConfig, seed: u64) -> Result<(), TestCase
     let mut now = Instant::now();
     let mut command = reflector.start();
     let mut quiet = 0;
-    // This many steps suffice to recover from any fault and reach a quiet watch.
+    // After this many steps, the reflector has recovered from any fault and opened a quiet watch.
     while quiet < 400 {
         if source.tape.has_ended() {
             if quiet == 0 {

@@ -1,4 +1,4 @@
-//! Tests of cache snapshots, and of store cases that need no informer.
+//! Tests of cache snapshots, and test cases of the store that do not need an informer.
 
 use std::pin::pin;
 use std::sync::{Arc, Weak};

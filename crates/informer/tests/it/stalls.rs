@@ -18,7 +18,7 @@ fn many(count: usize) -> Collection<Pod> {
 }
 
 /// Runs `work` concurrently with a task that is always ready. Returns the largest increase of `counter` between two
-/// polls of that task.
+/// polls of the concurrent task.
 async fn max_between_yields(counter: impl Fn() -> usize + Send + 'static, work: impl Future<Output = ()>) -> usize {
     let over = Arc::new(AtomicBool::new(false));
     let is_over = over.clone();
@@ -35,7 +35,8 @@ async fn max_between_yields(counter: impl Fn() -> usize + Send + 'static, work: 
     tokio::task::yield_now().await;
     work.await;
     over.store(true, Ordering::Relaxed);
-    // tokio alternates the order in which it resumes yielded tasks, so `work` may have run twice in a row.
+    // tokio may resume `work` twice in a row, because it alternates the order in which it resumes tasks that have
+    // yielded.
     watching.await.unwrap().div_ceil(2)
 }
 
@@ -119,8 +120,8 @@ async fn subscribers_receive_544_changes_before_yielding() {
     }
 }
 
-/// Counts the items that the driver reads from a source that always has an item ready. Splitting a body into items
-/// takes time in proportion to its size.
+/// Counts the items that the driver reads from a source whose items are always ready. The time to split a response into
+/// items is proportional to its size.
 #[tokio::test]
 async fn driver_reads_64_large_objects_before_yielding() {
     let read = Arc::new(AtomicUsize::new(0));
@@ -145,7 +146,7 @@ async fn driver_reads_64_large_objects_before_yielding() {
     assert_eq!(informer.lister().len(), 2000);
 }
 
-/// Like any tokio resource, a subscription yields after at most 128 events in a row.
+/// Like other tokio resources, a subscription yields after at most 128 events in a row.
 #[tokio::test]
 async fn listener_with_a_backlog_yields() {
     let source = many(5000);
@@ -166,7 +167,7 @@ async fn listener_with_a_backlog_yields() {
     assert!((1..=128).contains(&most), "{most} events without a yield");
 }
 
-/// The program may occupy all of tokio's blocking threads with its own work.
+/// A program may occupy all threads in tokio's blocking pool.
 #[test]
 fn full_blocking_pool_does_not_stop_informers() {
     let mut builder = tokio::runtime::Builder::new_multi_thread();
@@ -212,7 +213,7 @@ async fn sixteen_namespaces_are_listed_concurrently() {
     }
 }
 
-/// Endless streams delay other lists only until the reflectors of these streams give up.
+/// Endless streams delay other lists only until their reflectors abandon the streams.
 #[tokio::test(start_paused = true)]
 async fn endless_lists_do_not_block_other_lists() {
     let source = Collection::<Pod>::default();
@@ -264,7 +265,7 @@ async fn request_without_response_times_out() {
     }
 }
 
-/// The idle timeout of a list does not apply while a page is decoded, or while a source sends slowly.
+/// The idle timeout of a list does not apply while a page is being decoded or while a source sends slowly.
 #[tokio::test(start_paused = true)]
 async fn list_that_delivers_data_does_not_time_out() {
     let parts = || {

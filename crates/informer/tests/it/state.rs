@@ -79,7 +79,8 @@ fn missing_resource_is_a_distinct_retried_failure() {
     rig.list(&[], 5);
     assert!(rig.reflector.state().is_synced());
 
-    // The resource is deleted during the watch, and is added again later. Meanwhile, the cache keeps its objects.
+    // The resource is deleted during the watch, and is added again later. The cache keeps its objects while the
+    // resource does not exist.
     rig.open();
     rig.pass(Duration::from_secs(1));
     rig.end();
@@ -281,7 +282,7 @@ fn state_wakers_run_without_locks() {
     });
 }
 
-/// The waker of a subscriber runs at the end of a write, while subscribers are notified.
+/// The waker of a subscriber is called at the end of a write, when subscribers are notified.
 #[test]
 fn subscriber_wakers_run_without_locks() {
     let (sender, received) = mpsc::channel();

@@ -145,7 +145,8 @@ fn unread_subscription_drops_objects_without_its_lock() {
         informer.start();
         informer.wait_for_sync().await.unwrap();
         LOOKED_AT.set(Some(informer));
-        // These changes wait until the subscriber has read the first object. Only the queue references their states.
+        // These changes are queued until the subscriber has read the first object. Only the queue references the states
+        // in these changes.
         for name in ["b", "c"] {
             put(name);
             settle().await;
@@ -178,7 +179,7 @@ fn subscription_calls_object_methods_without_locks() {
             LOOKED_AT.set(Some(informer.clone()));
             informer.start();
             informer.wait_for_sync().await.unwrap();
-            // Change waiting and delivered objects. Some changes re-create an object with the same name.
+            // Change waiting and delivered objects. Some changes recreate an object with the same name.
             for _ in 0..2 {
                 for uid in ["1", "1", "2", "1"] {
                     ["a", "d"].iter().for_each(|name| put(name, uid));

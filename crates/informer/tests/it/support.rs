@@ -1,4 +1,4 @@
-//! Test pods, and helpers for a source that fails on demand.
+//! Test pods, and helpers for a source that can be made to fail.
 
 pub(crate) mod replicas;
 pub(crate) mod reshaping;
@@ -37,7 +37,7 @@ pub(crate) fn state_at(source: &Collection<Pod>, revision: u64) -> BTreeMap<Obje
     source.objects_at(revision).into_iter().map(|pod| (pod.key(), pod)).collect()
 }
 
-/// Returns the requests since the last call, such as `LIST rv=0 limit=500` and `WATCH rv=7`.
+/// Returns the requests since the last call, for example `LIST rv=0 limit=500` or `WATCH rv=7`.
 pub(crate) fn requests(source: &Collection<Pod>) -> Vec<String> {
     source.take_requests().iter().map(ToString::to_string).collect()
 }
@@ -85,8 +85,8 @@ pub(crate) fn cut() -> ApiError {
     ApiError::transport("the connection was cut")
 }
 
-/// Returns the event in short form: `A name@1` for an addition, `A! name@1` for an initial object, `U name@1..2` for an
-/// update, `D name@2` for a deletion, and `D? name@1` for a deletion that the watch missed.
+/// Describes the event: `A name@1` is an addition, `A! name@1` an initial object, `U name@1..2` an update, `D name@2` a
+/// deletion, and `D? name@1` a deletion that the watch missed.
 pub(crate) fn shorthand(event: &ResourceEvent<Pod>) -> String {
     let (name, version) = (&event.object().metadata.name, &event.object().metadata.resource_version);
     match event {
@@ -98,21 +98,21 @@ pub(crate) fn shorthand(event: &ResourceEvent<Pod>) -> String {
     }
 }
 
-/// Waits until the informer is idle, and returns all events in order.
+/// Waits until the informer is idle and returns all queued events in order.
 pub(crate) async fn drain(events: &mut Subscription<Pod>) -> Vec<String> {
     settle().await;
     std::iter::from_fn(|| events.try_next()).map(|event| shorthand(&event)).collect()
 }
 
-/// Returns the events like [`drain`], but sorted, because their order is undefined.
+/// Like [`drain`], but sorts the events, because their order is undefined.
 pub(crate) async fn drain_sorted(events: &mut Subscription<Pod>) -> Vec<String> {
     let mut drained = drain(events).await;
     drained.sort();
     drained
 }
 
-/// Lets each task run until it waits. Also waits for offloaded functions. If the clock is paused, this function
-/// advances tokio's time by only a millisecond.
+/// Runs each task until it waits. Also waits for offloaded functions. If the clock is paused, it advances by only one
+/// millisecond.
 pub(crate) async fn settle() {
     tokio::time::sleep(Duration::from_millis(1)).await;
 }

@@ -1,4 +1,4 @@
-//! Tests of delivering events to threads without a runtime.
+//! Tests that threads without a runtime receive events.
 
 use std::sync::mpsc;
 
@@ -87,7 +87,7 @@ fn nothing_is_delivered_after_the_end() {
     until(|| matches!(next(), std::task::Poll::Ready(None)));
     release.send(()).unwrap();
     until(|| informer.lister().len() == 1000);
-    // The cache is written before subscribers are notified, so wait for the notification.
+    // The cache is written before subscribers are notified, so wait until they are notified.
     until(|| informer.has_synced());
     assert!(matches!(next(), std::task::Poll::Ready(None)));
 }

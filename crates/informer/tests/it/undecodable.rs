@@ -19,7 +19,7 @@ fn listing(pods: &[(&str, &str, Value)]) -> Collection<Pod> {
     source
 }
 
-/// Stores a pod. If `node` is a number, the pod cannot be decoded.
+/// Stores a pod. A pod whose `node` is a number cannot be decoded.
 fn put(source: &Collection<Pod>, name: &str, uid: &str, node: impl Into<Value>) {
     source.put_raw(json!({"metadata": {"namespace": "ns", "name": name, "uid": uid}, "node": node.into()}));
 }

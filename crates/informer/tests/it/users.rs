@@ -59,7 +59,7 @@ async fn callers_with_the_same_settings_share_an_informer() {
         seed: Some(7),
         ..reflector(|config| config.page_size = Some(7))
     };
-    // A caller with default values accepts an existing informer.
+    // A configuration with default values matches an existing informer.
     let any = reflector(|config| config.page_size = Some(7));
     let informers = [same(), same(), any].map(|config| factory.informer(source.clone(), config));
     assert_eq!(factory.unsynced(), ["mine"]);
@@ -184,7 +184,7 @@ async fn shared_informer_hides_its_namespaces() {
     assert!(shared.namespaces().is_none() && own.namespaces() == Some(&namespaces));
 }
 
-/// A runtime that was shut down drops a new task immediately. This drop runs user code.
+/// A runtime that was shut down drops each new task immediately. This drop runs user code.
 #[test]
 fn factory_starts_informers_without_its_lock() {
     struct ReadsOnDrop(InformerFactory, Arc<Mutex<Vec<String>>>);

@@ -1,4 +1,4 @@
-//! Tests that the cache has the server's revisions, which never go back.
+//! Tests that the cache has the server's revisions and that these never decrease.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -150,7 +150,7 @@ fn restored_server_is_accepted_after_a_minute() {
         assert_eq!(rig.outputs.len(), 1);
         assert!(rig.outputs[0].starts_with("replaced ["), "{:?}", rig.outputs);
         assert!(rig.cause().is_none());
-        // After the restored state, the revision increases again.
+        // After the restore, the revision increases again.
         let known: u64 = rig.reflector.resource_version().parse().unwrap();
         assert!((41..60).contains(&known), "{known}");
         if !streaming_list {
@@ -238,8 +238,8 @@ async fn cache_version_ignores_transforms() {
     assert_eq!(requests(&source), ["LIST rv=0 limit=500", "WATCH rv=1"]);
 }
 
-/// Returns a source with scripted lists. The first list has a pod at revision 10. Watches fail until the second list.
-/// Later lists have the given revision, and the same version of the pod in another shape.
+/// Returns a source whose lists are given. The first list has a pod at revision 10. Watches fail before the second
+/// list. Later lists have the given revision and contain the same version of the pod with other content.
 fn repeated_at(revision: &'static str) -> Scripted {
     let pod = |node: &str| json!({"metadata": {"namespace": "ns", "name": "a", "uid": "u", "resourceVersion": "5"}, "node": node});
     let lists = Arc::new(AtomicUsize::new(0));
@@ -297,8 +297,8 @@ fn pod_json(name: &str, version: &str) -> serde_json::Value {
     json!({"metadata": {"namespace": "ns", "name": name, "uid": format!("u-{name}"), "resourceVersion": version}, "node": ""})
 }
 
-/// Returns a source with scripted lists and watches. The last list and the last watch are repeated. A watch ends after
-/// a minute.
+/// Returns a source whose lists and watches are given. The last list and the last watch are repeated. A watch ends
+/// after a minute.
 fn scripted(lists: Vec<(Vec<serde_json::Value>, &'static str)>, watches: Vec<Vec<WatchEvent<RawObject>>>) -> Scripted {
     let (listed, watched) = (AtomicUsize::new(0), AtomicUsize::new(0));
     let answer = move || {
@@ -311,7 +311,7 @@ fn scripted(lists: Vec<(Vec<serde_json::Value>, &'static str)>, watches: Vec<Vec
     })
 }
 
-/// A watch delivers such an event if, for example, it is reopened at a lagging replica.
+/// For example, a watch delivers an older event if a server replica that is behind continues the watch.
 #[tokio::test(start_paused = true)]
 async fn event_older_than_the_cache_is_ignored() {
     let event =
@@ -334,7 +334,7 @@ async fn event_older_than_the_cache_is_ignored() {
     assert_eq!(informer.lister().resource_version(), "110");
 }
 
-/// The last decodable state of an undecodable object may be from before a server restore.
+/// The last decodable state of an undecodable object may have been stored before the server was restored.
 #[tokio::test(start_paused = true)]
 async fn undecodable_object_is_fixed_after_a_restore() {
     let mut bad = pod_json("a", "40");
@@ -362,12 +362,13 @@ async fn wait_fails_when_a_restore_lost_its_revision() {
         waits.expect("it ends").unwrap_err().to_string(),
         r#"the server's revisions went back, so the resourceVersion "101" may never arrive"#
     );
-    // A later wait uses a revision from after the restore.
+    // This wait starts after the restore, so it uses a revision of the restored server.
     lister.wait_for("50").await.unwrap();
     assert!(tokio::time::timeout(Duration::from_secs(600), lister.wait_for("101")).await.is_err());
 }
 
-/// An aggregated API may have no resourceVersions. Each watch then starts with all objects.
+/// An aggregated API server may not set resourceVersions. Each watch of an API server without resourceVersions starts
+/// with all objects.
 #[test]
 fn watch_without_revisions_is_followed_by_a_list() {
     for version in ["", "0"] {

@@ -1,4 +1,4 @@
-//! Tests that a flag or revision becomes visible only after its data.
+//! Tests that a flag or revision becomes visible only after the corresponding data.
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! Tests that events name the field managers of the changes.
+//! Tests that events contain the field managers of the changes.
 
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 
 use crate::support::{Pod, expired, key, pod, settle};
 
-/// An entry of `managedFields` for a write of the manager at this second.
+/// Returns an entry of `managedFields` for a write of `manager` at `second`.
 fn entry(manager: &str, second: u32) -> Value {
     let fields = json!({"f:metadata": {"f:labels": {"f:manager": {}}}});
     let time = format!("2026-01-01T00:00:{second:02}Z");
@@ -27,7 +27,7 @@ fn source<T: Object + DeserializeOwned>() -> Collection<T> {
     Collection::dynamic(Pod::api_resource(), CollectionConfig::default())
 }
 
-/// Returns the kind and the writer of each event that is ready.
+/// Returns the kind and the writer of each queued event.
 async fn writers<T: Object>(events: &mut Subscription<T>) -> Vec<String> {
     settle().await;
     let writer = |event: &ResourceEvent<T>| event.writer().map_or_else(|| "-".into(), |writer| writer.to_string());
@@ -53,7 +53,7 @@ async fn events_name_their_writers<T: Object + DeserializeOwned>(config: Informe
     (status["subresource"], status["operation"]) = (json!("status"), json!("Apply"));
     source.put_raw(object("a", "2", &[status.clone(), entry("kubectl-create", 1)]));
     assert_eq!(writers(&mut events).await, ["updated kubelet (Apply, status)"]);
-    // The event of a slow subscriber names the writer of the newest state.
+    // For a slow subscriber, an event contains the writer of the newest state.
     source.put_raw(object("a", "3", &[status.clone(), entry("first", 4)]));
     settle().await;
     source.put_raw(object("a", "4", &[status, entry("first", 4), entry("second", 5)]));
@@ -132,7 +132,7 @@ async fn resync_has_no_writer() {
     assert_eq!(writers(&mut events).await, ["updated -"]);
 }
 
-/// Two controllers that undo each other often write several times in a second.
+/// Two controllers that revert each other's changes often write several times within a second.
 #[tokio::test(start_paused = true)]
 async fn writers_of_one_second_are_distinguished() {
     let source = source::<Pod>();
@@ -165,7 +165,7 @@ async fn writers_of_one_second_are_distinguished() {
     }
 }
 
-/// kube-apiserver records no time for these writes, so the newest entry belongs to an earlier write.
+/// kube-apiserver records no time for these writes, so the newest entry comes from an earlier write.
 #[tokio::test(start_paused = true)]
 async fn scale_and_removals_have_no_writer() {
     let source = source::<Pod>();

@@ -4,7 +4,7 @@
 //! RUSTFLAGS="--cfg pintle_shuttle" cargo test -p pintle-informer --test shuttle
 //! ```
 //!
-//! All atomic operations are sequentially consistent here, and only some interleavings are tried.
+//! All atomic operations are sequentially consistent in this test, and only some interleavings are tried.
 #![allow(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
 #![cfg(pintle_shuttle)]
 
@@ -55,8 +55,8 @@ fn spawn(pods: &Pods, run: impl FnOnce(&Pods) + Send + 'static) -> JoinHandle<()
     thread::spawn(move || run(&pods))
 }
 
-/// Reads a snapshot with each of its methods. Checks that the snapshot contains either all three pods at its version,
-/// or no pod.
+/// Reads a snapshot with each of its methods. Checks that the snapshot contains all three pods at its version or no
+/// pods.
 fn check(snapshot: &Snapshot<PartialObject>) {
     let version = snapshot.resource_version();
     let count = if version == "9" { 0 } else { NAMES.len() };

@@ -1,4 +1,4 @@
-//! Tests that a replay repeats the recorded responses.
+//! Tests that a replay returns the recorded responses.
 
 use std::fs;
 use std::future::Future;
@@ -334,7 +334,7 @@ async fn recording_of_compact_objects_contains_their_json() {
     assert_eq!(plain.lister().get(&key("a")).unwrap().node, "x");
 }
 
-/// Returns a recording with every type of entry.
+/// Returns a recording that contains every type of entry.
 fn written(directory: &Directory) -> Vec<u8> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build().unwrap();
     let file = directory.file("written");
@@ -376,7 +376,7 @@ proptest! {
     }
 }
 
-/// Concurrent requests do not change the order of the entries in a recording.
+/// Concurrent requests do not affect the order of the entries in a recording.
 #[test]
 fn recorded_lines_are_ordered_by_number_and_time() {
     let directory = Directory::new();

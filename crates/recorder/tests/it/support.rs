@@ -1,4 +1,4 @@
-//! Pods for tests, and a source of pods that fails on demand.
+//! Test pods, and a source of pods that can be made to fail.
 
 #[path = "../../../informer/tests/it/support/scripted.rs"]
 #[allow(dead_code, reason = "the tests of informers use all of it")]
@@ -43,8 +43,8 @@ pub(crate) fn cut() -> ApiError {
     ApiError::transport("the connection was cut")
 }
 
-/// Returns the event in short form: `A name@1` for an addition, `A! name@1` for an initial object, `U name@2` for an
-/// update, and `D name@2` for a deletion. A deletion that the watch missed is `D? name@1`.
+/// Describes the event: `A name@1` is an addition, `A! name@1` an initial object, `U name@2` an update, and `D name@2`
+/// a deletion. A deletion that the watch missed is `D? name@1`.
 pub(crate) fn shorthand(event: &ResourceEvent<Pod>) -> String {
     let (name, version) = (&event.object().metadata.name, &event.object().metadata.resource_version);
     let kind = match event {

@@ -1,4 +1,4 @@
-//! The queue of unread changes for a follower of several resources.
+//! The queue of changes that a follower of several resources has not read yet.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
@@ -14,8 +14,8 @@ const MAX_CHANGES: usize = 16_384;
 #[derive(Debug)]
 pub struct Changes(Arc<Backlog>);
 
-/// The error for a follower that reads too slowly and has missed changes. The follower
-/// must list again. All later changes are still delivered.
+/// The error for a follower that has missed changes because it reads too slowly. The follower must list again. All
+/// later changes are still delivered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Lagged;
 
@@ -23,8 +23,8 @@ pub struct Lagged;
 struct Backlog {
     unread: Mutex<UnreadChanges>,
     notify: Notify,
-    /// The approximate maximum size of all unread changes, in bytes. Without this
-    /// limit, unread changes could keep too many overwritten objects in memory.
+    /// The approximate maximum size of all unread changes, in bytes. Without this limit, unread changes could keep too
+    /// many superseded objects in memory.
     max_bytes: usize,
 }
 
@@ -32,7 +32,8 @@ struct Backlog {
 struct UnreadChanges {
     changes: VecDeque<Arc<Change>>,
     bytes: usize,
-    /// Whether changes were lost. If so, the backlog stays empty until the follower has received the [`Lagged`] error.
+    /// Whether changes were lost. If changes were lost, the backlog stays empty until the follower has received the
+    /// [`Lagged`] error.
     lagged: bool,
 }
 
@@ -48,7 +49,7 @@ impl Changes {
         ChangeSender(Arc::downgrade(&self.0))
     }
 
-    /// Returns the next change, or `None` if there is no unread change.
+    /// Returns the next change, or `None` if there are no unread changes.
     pub fn try_next(&mut self) -> Option<Result<Arc<Change>, Lagged>> {
         let mut unread = self.0.unread();
         if std::mem::take(&mut unread.lagged) {
@@ -63,7 +64,7 @@ impl Changes {
     ///
     /// # Cancel safety
     ///
-    /// Dropping the future loses no changes.
+    /// No changes are lost if the future is dropped.
     pub async fn next(&mut self) -> Result<Arc<Change>, Lagged> {
         loop {
             if let Some(next) = self.try_next() {
@@ -73,7 +74,8 @@ impl Changes {
         }
     }
 
-    /// Returns `true` if the follower has read all changes. A pending [`Lagged`] error counts as unread.
+    /// Returns `true` if the follower has read all changes. A [`Lagged`] error that has not been received yet is also
+    /// unread.
     pub fn is_empty(&self) -> bool {
         let unread = self.0.unread();
         unread.changes.is_empty() && !unread.lagged

@@ -43,7 +43,8 @@ fn namespace_of(key: &str) -> Option<&str> {
     key.split_once('/').map(|(namespace, _)| namespace)
 }
 
-/// Returns a field's value after a change. If the value was different before the change, also returns the old value.
+/// Returns a field's value after a change. If the field had a different value before the change, also returns the
+/// previous value.
 fn values_of(change: &Change, at: usize) -> impl Iterator<Item = &str> {
     let new = change.new.kept_field(at);
     let old = change.old.as_ref().and_then(|old| old.kept_field(at));
@@ -58,14 +59,14 @@ pub(super) struct Followers {
     objects: HashMap<String, RecentChanges>,
     /// The followers of field values, by field index and value.
     fields: HashMap<usize, HashMap<String, RecentChanges>>,
-    /// The number of scopes at which the next insertion first removes all scopes without followers.
+    /// The number of scopes at which an insertion first removes all scopes without followers.
     sweep_at: usize,
 }
 
 #[derive(Debug)]
 struct RecentChanges {
     revisions: VecDeque<u64>,
-    /// The latest revision that is no longer in `revisions`. All later changes of the scope are in `revisions`.
+    /// The last revision that has been removed from `revisions`. All later changes of the scope are in `revisions`.
     dropped: u64,
     last: watch::Sender<u64>,
 }
@@ -87,7 +88,7 @@ impl RecentChanges {
         self.last.send_replace(revision);
     }
 
-    /// Returns the changes after `revision`, or `None` if some of them were dropped.
+    /// Returns the changes after `revision`, or `None` if some of these changes were dropped.
     fn since(&self, revision: u64) -> Option<impl Iterator<Item = u64>> {
         let first = self.revisions.partition_point(|change| *change <= revision);
         (revision >= self.dropped).then(|| self.revisions.range(first..).copied())
@@ -95,8 +96,8 @@ impl RecentChanges {
 }
 
 impl Followers {
-    /// Adds a follower of `scope`. The returned receiver gets the revision of
-    /// each change after `now`. Dropping the receiver removes the follower.
+    /// Adds a follower of `scope`. The returned receiver receives the revision of each change after `now`. Dropping the
+    /// receiver removes the follower.
     pub(super) fn follow(&mut self, scope: &FeedScope, now: u64) -> watch::Receiver<u64> {
         if self.parts() >= self.sweep_at {
             let places = [&mut self.namespaces, &mut self.objects].into_iter().chain(self.fields.values_mut());
@@ -121,7 +122,7 @@ impl Followers {
         self.namespaces.len() + self.objects.len() + self.fields.values().map(HashMap::len).sum::<usize>()
     }
 
-    /// Notifies the followers of all scopes that contain the change. At most `max` revisions are kept for each scope.
+    /// Notifies the followers of all scopes that contain the change. Each scope keeps at most `max` revisions.
     pub(super) fn notify(&mut self, change: &Change, max: usize) {
         let namespace = namespace_of(&change.key).and_then(|namespace| self.namespaces.get_mut(namespace));
         let object = self.objects.get_mut(&*change.key);
@@ -148,24 +149,25 @@ impl Followers {
     }
 }
 
-/// A stream of a resource's changes in one scope, which are read from the log. A
-/// feed never buffers more than one batch of changes, even if it is read slowly.
+/// A stream of the changes of a resource in one scope. The changes are read from the log. A feed buffers at most one
+/// batch of changes, even if it is read slowly.
 #[derive(Debug)]
 pub struct Feed {
     resource: ResourceKey,
     scope: FeedScope,
     after: u64,
-    /// Whether the feed has reached the end of the log. A feed that starts at a past revision first
-    /// reads all later changes of the resource. Until then, the number of unread changes is not limited.
+    /// Whether the feed has reached the end of the log. A feed that starts at a past revision first reads all later
+    /// changes of the resource from the log. Until it reaches the end of the log, the number of unread changes is not
+    /// limited.
     live: bool,
     last: watch::Receiver<u64>,
     ready: VecDeque<Arc<Change>>,
 }
 
-/// The reason why a feed has ended.
+/// The reason for which a feed has ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FeedEnd {
-    /// The feed was read too slowly and has missed changes.
+    /// The feed has missed changes because it was read too slowly.
     TooSlow,
     /// The resource was removed, or replaced by a new resource without its history.
     Ended,
@@ -176,7 +178,7 @@ impl Feed {
         Self { resource, scope, after, live: true, last, ready: VecDeque::new() }
     }
 
-    /// Makes the feed start with the first change after `revision`, which can be an earlier revision.
+    /// Makes the feed start with the first change after `revision`, which may be in the past.
     pub fn starting_after(mut self, revision: u64) -> Self {
         self.after = revision;
         self.live = false;
@@ -187,7 +189,7 @@ impl Feed {
     ///
     /// # Cancel safety
     ///
-    /// Dropping the future loses no changes.
+    /// No changes are lost if the future is dropped.
     pub async fn next(&mut self, db: &Db) -> Result<Arc<Change>, FeedEnd> {
         loop {
             if let Some(change) = self.ready.pop_front() {
@@ -203,7 +205,7 @@ impl Feed {
                         return Err(FeedEnd::Ended);
                     }
                     self.live = true;
-                    // An error means that the sender was dropped. The next iteration then ends the feed.
+                    // An error means that the sender was dropped, and the next iteration ends the feed.
                     let _ = self.last.changed().await;
                 }
                 Ok(_) => (),
@@ -247,7 +249,7 @@ impl Feed {
                 self.ready.push_back(change.clone());
             }
         }
-        // The log contains no further change in this scope, so the feed continues from the current revision.
+        // The log contains no more changes in this scope, so the feed continues from the current revision.
         self.after = self.after.max(inner.store.revision());
         Ok(true)
     }

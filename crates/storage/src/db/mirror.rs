@@ -1,9 +1,9 @@
 //! Copies the objects of a live cluster for a plan, which is a dry run on
 //! top of this cluster. The live cluster is called the upstream cluster.
 //!
-//! Each known object has a base, which is its state in the upstream cluster. After an object's first local
-//! write, its base no longer changes. The store then ignores upstream changes of the object, and only records
-//! that it has changed. Therefore, all differences between the base and the object come from local writes.
+//! The base of an object is its state in the upstream cluster. The base does not change after the first local write of
+//! the object. For an object with local writes, the store ignores upstream changes and only records that the object has
+//! changed. Therefore, all differences between the base and the object come from local writes.
 
 use std::collections::{HashMap, HashSet};
 use std::slice;
@@ -27,7 +27,7 @@ struct Base {
     moved: bool,
 }
 
-/// The upstream state of an object, which may be absent.
+/// The upstream state of an object that may not exist.
 #[derive(Debug)]
 pub struct UpstreamObject {
     /// The object's upstream resourceVersion, or 0 if it is unknown.
@@ -48,7 +48,7 @@ pub struct LocalWrite {
 }
 
 impl Mirror {
-    /// Records a change as a local write. The methods that copy upstream objects remove this record again.
+    /// Records a change as a local write. Methods that copy upstream objects then remove this record.
     pub(super) fn record_change(&mut self, change: &Change) {
         let base = self.bases.entry((change.resource().clone(), change.key.clone())).or_default();
         base.written.get_or_insert(change.revision());
@@ -66,7 +66,7 @@ impl Db {
         self.lock().mirror.is_some()
     }
 
-    /// Returns `true` if the object has no local writes, so that the upstream cluster determines its state.
+    /// Returns `true` if the object has no local writes, so that its state comes from the upstream cluster.
     pub fn follows_upstream(&self, resource: &str, key: &str) -> bool {
         let inner = self.lock();
         inner.mirror.as_ref().is_some_and(|mirror| {
@@ -81,7 +81,7 @@ impl Db {
         inner.mirror.as_ref()?.bases.get(&(resource.into(), key.into()))?.object.clone()
     }
 
-    /// Returns all objects with local writes, in the order of their first local writes.
+    /// Returns all objects with local writes, ordered by their first local write.
     pub fn local_writes(&self) -> Vec<LocalWrite> {
         let inner = self.lock();
         let bases = inner.mirror.iter().flat_map(|mirror| &mirror.bases);
@@ -96,8 +96,9 @@ impl Db {
         written.into_iter().map(local_write).collect()
     }
 
-    /// Stores an object's upstream state, unless the object has local writes or the store already contains a newer state. If `followed` is
-    /// `true`, the collection's watchers are notified. Otherwise, the object becomes visible without an event.
+    /// Stores the upstream state of an object. Does nothing if the object has local writes or the store contains a
+    /// newer state. If `followed` is `true`, watchers of the collection receive an event. Otherwise, they receive no
+    /// event.
     pub fn show(&self, resource: &ResourceKey, key: &str, shown: UpstreamObject, followed: bool) {
         self.show_in(&mut self.lock(), resource, key, shown, followed);
     }
@@ -139,7 +140,7 @@ impl Db {
         let Some(mirror) = &mut inner.mirror else { return };
         let Some(base) = mirror.bases.get_mut(&place) else { return };
         (base.object, base.written) = (object, None);
-        // An object that does not exist upstream and has an unknown version needs no entry.
+        // An object that does not exist upstream and whose version is unknown needs no entry.
         if base.at == 0 && base.object.is_none() {
             mirror.bases.remove(&place);
         }
@@ -175,7 +176,7 @@ impl Db {
         let expect = current.as_ref().map_or(Expect::Absent, |current| Expect::At(current.revision()));
         let draft = inner.with_free_claims(resource, key, expect, draft);
         if followed {
-            // The object keeps its upstream version as its revision, unless a local write has already used this revision.
+            // The revision of the object is its upstream version, unless a local write has already used this revision.
             inner.store.advance_to(at.saturating_sub(1));
             let change = inner.store.put(now, resource, key, expect, draft).ok()?;
             self.notify(inner, slice::from_ref(&change));

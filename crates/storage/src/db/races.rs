@@ -1,4 +1,4 @@
-//! Tests of readers and followers while other threads write.
+//! Tests of readers and followers with concurrent writes.
 
 use std::pin::pin;
 use std::sync::{Arc, mpsc};
@@ -14,7 +14,7 @@ use crate::{Draft, Key, Order};
 const WRITERS: u64 = 2;
 const WRITES: u64 = 400;
 const PODS: &str = "pods";
-/// The object that contains the number of pods. Each commit of a pod also updates this number.
+/// The object that contains the number of pods. Each commit that writes a pod also updates this number.
 const COUNT: (&str, &str) = ("counts", "pods");
 
 fn counted(pods: u64) -> Json {
@@ -101,7 +101,7 @@ fn reads_see_whole_steps_and_growing_revisions() {
 
 #[test]
 fn list_and_feed_deliver_each_change_once() {
-    // The number of revisions between the starts of two feeds, so that feeds start at many different revisions.
+    // The number of revisions between the starts of two feeds. Feeds start at many different revisions.
     const INTERVAL: u64 = 30;
     let (db, _) = empty();
     let (mut begun, mut next) = (Vec::new(), 0);

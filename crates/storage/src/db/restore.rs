@@ -8,15 +8,16 @@ use crate::{Change, Draft, Expect, Key, Present, ResourceKey, Stored};
 
 type StoreKey = (ResourceKey, Key);
 
-/// The maximum number of attempts to compare the store with the snapshot without the lock. An attempt fails if another request writes to
-/// the store in the meantime. After the last attempt, the comparison holds the lock.
+/// The maximum number of attempts to compare the store with the snapshot without holding the lock. An attempt fails if
+/// another request writes to the store during the comparison. After the last attempt fails, the lock is held during the
+/// comparison.
 const OPTIMISTIC_ATTEMPTS: usize = 3;
 
 #[derive(Default)]
 struct Difference<'a> {
     same: HashMap<StoreKey, Arc<Stored>>,
-    /// The objects to remove, and their revisions. An object is removed if it is missing in
-    /// the snapshot or has different content in the snapshot.
+    /// The objects to remove, and their revisions. An object is removed if the snapshot does not contain it or contains
+    /// it with different content.
     to_remove: Vec<(StoreKey, u64)>,
     to_create: Vec<&'a StoreKey>,
     drafts: HashMap<&'a StoreKey, Draft>,
@@ -26,9 +27,10 @@ impl Db {
     /// Replaces all objects with the objects in `wanted`, in a single commit. Objects with the same content as in `wanted` are kept. All
     /// other current objects are removed, and all other objects in `wanted` are written. Returns the number of writes.
     ///
-    /// A single commit ensures that readers never observe a partial state. Otherwise, the garbage collector
-    /// could delete dependents whose owner is not restored yet. The lock is held only while objects are written.
-    /// Objects are encoded and compared without the lock, unless each attempt conflicts with another write.
+    /// Readers never see a partial state, because there is only a single commit. If readers saw a partial state, the
+    /// garbage collector could delete dependents whose owner has not been restored yet. The lock is held only while
+    /// objects are written. Objects are encoded and compared without holding the lock, unless every attempt conflicts
+    /// with another write.
     pub fn restore(&self, wanted: &BTreeMap<StoreKey, Arc<Stored>>) -> usize {
         let mut difference = Difference::default();
         for _ in 0..OPTIMISTIC_ATTEMPTS {
@@ -52,8 +54,9 @@ impl Db {
     fn apply_difference(&self, inner: &mut Inner, mut difference: Difference<'_>) -> Replaced {
         let now = self.clock.instant();
         let mut changes = Vec::new();
-        // An object with different content is removed and created again. Remove all objects before the first object is created. Otherwise,
-        // a new object could conflict with a unique value of an object that is removed later.
+        // An object with different content is removed and recreated. Remove all objects before the first object is
+        // created. Otherwise, a new object could conflict with a unique value of an object that has not been removed
+        // yet.
         for ((resource, key), revision) in difference.to_remove {
             changes.extend(inner.store.remove(now, &resource, &key, revision));
         }
@@ -74,7 +77,8 @@ struct Replaced {
 }
 
 impl<'a> Difference<'a> {
-    /// Compares the store's objects with `wanted`. Later calls compare only objects that have changed since the previous call.
+    /// Compares the store's objects with `wanted`. Each further call compares only objects that have changed since the
+    /// previous call.
     fn update(
         &mut self,
         db: &Db,
@@ -154,7 +158,7 @@ mod tests {
         static RESTORED: OnceLock<Db> = OnceLock::new();
         static BUSY: AtomicBool = AtomicBool::new(false);
         static DRAFTS: AtomicUsize = AtomicUsize::new(0);
-        // Another write occurs whenever the restore encodes an object.
+        // Another write takes place each time the restore encodes an object.
         const WITH_WRITES: Drafting = |interner, resource, object| {
             if let Some(db) = RESTORED.get()
                 && !BUSY.swap(true, Ordering::Relaxed)

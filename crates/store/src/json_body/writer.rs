@@ -12,11 +12,11 @@ use crate::interner::{Interned, Interner};
 const MIN_MEMBER_LEN: usize = 256;
 
 /// The minimum length of interned managed fields, in bytes. This minimum is lower than for other members, because
-/// managed fields rarely occur in only one object.
+/// managed fields usually occur in several objects.
 const MIN_FIELDS_LEN: usize = 128;
 
-/// The nesting depth down to which members of the managed fields are interned separately. The members of `spec` have
-/// this depth.
+/// The nesting depth up to which members of managed fields are interned separately. The members of `spec` have this
+/// depth.
 const FIELDS_DEPTH: usize = 2;
 
 pub(super) struct BodyWriter<'i> {
@@ -25,7 +25,7 @@ pub(super) struct BodyWriter<'i> {
     interned: Vec<(u32, Arc<Interned>)>,
     /// `None` disables interning.
     interner: Option<&'i Arc<Interner>>,
-    /// Whether to write an empty `resourceVersion`, into which the revision is inserted later.
+    /// Whether to write an empty `resourceVersion`. The revision is inserted later.
     versioned: bool,
 }
 
@@ -75,8 +75,8 @@ impl<'i> BodyWriter<'i> {
         });
     }
 
-    /// Writes the managed fields. Managed fields are the largest part of the metadata, and are often equal in objects
-    /// of the same template.
+    /// Writes the managed fields. Managed fields are the largest part of the metadata. They are often equal in objects
+    /// from the same template.
     fn managed_fields(&mut self, entries: &[Json]) {
         self.json.push(b'[');
         for (at, entry) in entries.iter().enumerate() {
@@ -91,7 +91,7 @@ impl<'i> BodyWriter<'i> {
             let entry = entry.iter().map(|(name, value)| (name.as_str(), value));
             self.members(entry, &[], |writer, name, value| match name {
                 "fieldsV1" => writer.owned_fields(value, FIELDS_DEPTH),
-                // Write `time` last, because similar writes of a manager differ only in this member.
+                // Write `time` last, because similar writes by a manager often differ only in this member.
                 "time" if writer.interned.len() == parts => {
                     writer.intern_since(start, MIN_FIELDS_LEN);
                     writer.value(value);
@@ -102,8 +102,9 @@ impl<'i> BodyWriter<'i> {
         self.json.push(b']');
     }
 
-    /// Writes the managed fields of one manager. Each member down to the nesting depth `FIELDS_DEPTH` is interned
-    /// separately. Objects then share equal members even if another member, such as a pod's volume, is unique.
+    /// Writes the managed fields of one manager. Each member up to the nesting depth `FIELDS_DEPTH` is interned
+    /// separately. Therefore, objects share equal members even if another member, such as the volume of a pod, is
+    /// unique.
     fn owned_fields(&mut self, value: &Json, depth: usize) {
         match value {
             Json::Object(members) if depth > 0 => {
@@ -151,7 +152,7 @@ impl<'i> BodyWriter<'i> {
         }
     }
 
-    /// Returns the current offset. The offset fits into 32 bits, because request bodies are limited to a few MiB.
+    /// Returns the current offset. The offset fits into 32 bits, because request bodies have at most a few MiB.
     fn offset(&self) -> u32 {
         u32::try_from(self.json.len()).unwrap_or(0)
     }

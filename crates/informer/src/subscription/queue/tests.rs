@@ -114,7 +114,7 @@ fn deleted_initial_objects_are_skipped_in_small_sections() {
         drop(queue.begin(Walk::of(cache.snapshot())));
         drop(queue.upstream_synced());
         queue.notify(&(0..MANY).map(gone).collect::<Vec<_>>());
-        // `notify` skips as many initial objects as one critical section allows, and removes their waiting deletions.
+        // `notify` skips the maximum number of initial objects and removes their queued deletions.
         assert_eq!(queue.len(), 2 * (MANY - SECTION));
         assert!(!*queue.synced.borrow());
         if waits {

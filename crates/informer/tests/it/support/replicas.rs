@@ -1,4 +1,5 @@
-//! A simulated source with several servers, some of which lag. A tape of random numbers determines the responses.
+//! A simulated source with several servers, some of which are out of date. A sequence of random numbers (the tape)
+//! determines the responses.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
@@ -10,7 +11,7 @@ use super::{Pod, cut, expired, failure, pod_at, refused, too_large, too_many_req
 
 const NAMES: [&str; 4] = ["a", "b", "c", "d"];
 
-/// A sequence of random decisions. After its end, there are no more faults and changes.
+/// A sequence of random decisions. After the end of the tape, there are no more faults and changes.
 pub(crate) struct Tape(pub(crate) std::vec::IntoIter<u8>);
 
 impl Tape {
@@ -41,7 +42,7 @@ struct Stream {
 
 impl Replicas {
     pub(crate) fn new(tape: Vec<u8>) -> Self {
-        // Start with one change of each pod, so that every server has a revision.
+        // Begin with one change of each pod, so that every server has a revision.
         let log = (0..NAMES.len()).map(|name| (WatchEvent::Added(()), name)).collect();
         Self { tape: Tape(tape.into_iter()), log, compacted: 0, watch: None }
     }
@@ -108,7 +109,8 @@ impl Replicas {
         }
     }
 
-    /// Returns the revision of the responding server. The tape determines how far this server lags.
+    /// Returns the revision of the server that responds to the request. The tape determines how far the server is
+    /// behind.
     fn visible(&mut self) -> usize {
         let lag = [3, 2, 1, 0, 0, 0][usize::from(self.tape.pick(6))];
         self.head().saturating_sub(lag)
@@ -180,7 +182,7 @@ impl Replicas {
     fn read(&mut self) -> Option<Option<Result<WatchEvent<Pod>, ApiError>>> {
         let fault = self.tape.pick(24);
         let visible = self.head() - self.watch.as_ref()?.lag.min(self.head());
-        // A lagging server catches up over time.
+        // A server that is behind catches up over time.
         let stream = self.watch.as_mut()?;
         stream.lag = stream.lag.saturating_sub(1);
         match fault {

@@ -1,4 +1,5 @@
-//! A source that returns known versions of objects in other shapes, like a server after a definition has changed.
+//! A source that returns known versions of objects with other content, like a server whose resource definition has
+//! changed.
 
 use std::collections::BTreeMap;
 use std::pin::Pin;
@@ -12,19 +13,20 @@ use serde_json::Value;
 
 use super::Pod;
 
-/// The pods of a collection in their current shapes. The shapes of a pod differ in the field `node`.
+/// The pods in a collection with their current content. The contents (shapes) of a version of a pod differ in the field
+/// `node`.
 pub(crate) struct Reshaping {
     source: Collection<Pod>,
     shapes: Shapes,
 }
 
-/// The shapes of each version of a pod. Clones share the shapes.
+/// The contents (shapes) of each version of a pod. Clones share the shapes.
 #[derive(Clone, Default)]
 pub(crate) struct Shapes(Arc<Mutex<Inner>>);
 
 #[derive(Default)]
 struct Inner {
-    /// The shapes of each pod, by name and version. The last shape is the current one.
+    /// The shapes of each pod, by name and version. The last shape is the current shape.
     shapes: BTreeMap<(String, String), Vec<String>>,
     /// The shape that a watch sent last, by name and version. 0 is the original shape.
     received: BTreeMap<(String, String), usize>,
@@ -65,7 +67,7 @@ impl Inner {
         self.shapes.entry((name.into(), version.into())).or_default().push(shape);
     }
 
-    /// Returns the object in its current shape. An object that is not a pod has only one shape.
+    /// Returns the object with its current content. Only pods have several shapes.
     fn shaped(&self, object: RawObject) -> RawObject {
         let Some((mut json, name, version)) = parts(&object) else { return object };
         match self.shapes.get(&(name, version)).and_then(|shapes| shapes.last()) {
@@ -107,7 +109,7 @@ pub(crate) struct Reshaped<S, I> {
     shapes: Shapes,
     reshape: fn(&mut Inner, I) -> (I, Option<I>),
     record: fn(&mut Inner, &I, &mut bool),
-    /// `true` if the items are watch events, `false` if they are listed objects.
+    /// `true` for watch events, `false` for listed objects.
     is_change: bool,
     echo: Option<I>,
 }

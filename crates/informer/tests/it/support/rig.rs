@@ -1,4 +1,4 @@
-//! A reflector whose commands are answered by the test.
+//! A reflector and the test code that responds to its commands.
 
 use std::time::{Duration, Instant};
 
@@ -19,7 +19,7 @@ pub(crate) struct Rig {
     pub(crate) errors: Vec<String>,
 }
 
-/// Returns a configuration without jitter, so that delays are predictable.
+/// Returns a configuration without jitter to make delays predictable.
 pub(crate) fn config() -> ReflectorConfig {
     ReflectorConfig { backoff: BackoffConfig { jitter: 0.0, ..BackoffConfig::default() }, ..ReflectorConfig::default() }
 }
@@ -47,7 +47,7 @@ impl Rig {
         rig
     }
 
-    /// Returns the last command as text: `LIST rv=0 limit=500`, `WATCH rv=7`, `READ`, `SLEEP 800`.
+    /// Describes the last command: `LIST rv=0 limit=500`, `WATCH rv=7`, `READ`, `SLEEP 800`.
     pub(crate) fn command_text(&self) -> String {
         match &self.command {
             Command::List(options) => Call::List { options: options.clone() }.to_string(),
