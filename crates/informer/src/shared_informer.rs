@@ -419,6 +419,7 @@ impl<T: Object> SharedInformer<T> {
         &self.owner.on_error
     }
 
+    /// Returns the resource of the objects.
     pub fn resource(&self) -> &ApiResource {
         &self.owner.scope.resource
     }

@@ -15,7 +15,7 @@
 //! store can return the state at the current revision and at all earlier revisions that have not been compacted yet.
 //!
 //! The store takes only short locks, which protect data shared between objects. To share a store between threads,
-//! protect the store with a lock. Reading a snapshot from [`now`](VersionedStore::now) does not require this lock.
+//! protect the store with a lock. Reading a snapshot from [`now`](VersionedStore::now) does not require a lock.
 //!
 //! ```
 //! use std::time::Instant;
@@ -80,8 +80,8 @@ pub use stored::{ChangeKind, Draft, Key, Labels, ResourceKey, SAME, StoreChange,
 pub struct History {
     /// The maximum number of changes in the log of each resource.
     pub max_changes: usize,
-    /// The maximum age of a change in the log. Each write drops at most a thousand of the changes of all resources that
-    /// exceed this age.
+    /// The maximum age of a change in the log. Each write drops at most a thousand changes that exceed this age,
+    /// counted across all resources.
     pub max_age: Duration,
     /// The approximate maximum size of all logs together, in bytes. The last change of each resource is always kept.
     pub max_bytes: usize,
@@ -96,7 +96,7 @@ impl Default for History {
     }
 }
 
-/// The maximum number of expired changes that one write drops. This limits the duration of a write.
+/// The maximum number of expired changes that one write drops. This limit bounds the duration of a write.
 const MAX_EXPIRED: usize = 1_000;
 
 /// The precondition of a write: the state that the object must have before the write. If the object has a different
@@ -134,7 +134,8 @@ pub struct VersionedStore {
     now: Present,
     compacted: u64,
     history: History,
-    /// The cache for encodings other than JSON. The size limit of this cache is half the size limit of the change log.
+    /// The cache for encodings other than JSON. The size limit of the encoding cache is half the size limit of the
+    /// change log.
     encoding_cache: Arc<EncodingCache>,
     interner: Arc<Interner>,
     tables: HashMap<ResourceKey, Table>,

@@ -81,7 +81,7 @@ impl<T: Object + DeserializeOwned, L: ListWatch<Object = T>> Followers<T, L> {
         for place in places {
             if !self.running.contains_key(&place) {
                 // A new driver needs the newest revision that any namespace has reached. The cache's revision is the
-                // lowest of these revisions.
+                // lowest revision of all namespaces.
                 let known_elsewhere = self.publisher.cache.parts().newest().to_owned();
                 let driver = (self.driver)(&place, known_elsewhere);
                 let stop = stop.child_token();

@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use super::record::{Begun, Record};
 
-/// Keeps the decoded object of a record in memory. A lease is created if an object is decoded only to check whether
-/// this is possible, for example before an event is delivered. When the lease is dropped, the decoded object is also
+/// Keeps the decoded object of a record in memory. A lease is created if an object is decoded only to check whether it
+/// can be decoded, for example before an event is delivered. When the lease is dropped, the decoded object is also
 /// dropped, unless it has been read since. Therefore, objects that are never read do not use the memory budget for
 /// decoded objects.
 ///
@@ -15,7 +15,7 @@ pub(crate) struct Lease<T> {
 }
 
 impl<T> Record<T> {
-    /// Decodes the object to check whether this is possible. The returned lease keeps the decoded object in memory.
+    /// Decodes the object to check whether it can be decoded. The returned lease keeps the decoded object in memory.
     /// Returns `None` if the object is already decoded, or if it cannot be decoded.
     pub(super) fn lend(self: &Arc<Self>) -> Option<Lease<T>> {
         match self.begin_read() {

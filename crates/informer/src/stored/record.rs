@@ -196,7 +196,7 @@ impl<T> Record<T> {
         object
     }
 
-    /// Decodes the object to check whether this is possible. Does nothing if the object has already been decoded. The
+    /// Decodes the object to check whether it can be decoded. Does nothing if the object has already been decoded. The
     /// decoded object is dropped.
     pub(crate) fn check(self: &Arc<Self>) {
         if self.is_unchecked() {

@@ -147,8 +147,8 @@ impl<T: Object> Queue<T> {
         Self { state: Mutex::new(state), synced: watch::Sender::new(false), unknown: Unknown::default(), _user: user }
     }
 
-    /// Adds initial objects. The queue delivers these objects after earlier initial objects and before all changes.
-    /// These objects must not have been delivered before.
+    /// Adds initial objects. The queue delivers these objects after earlier initial objects and before all changes. The
+    /// objects in `walk` must not have been delivered before.
     pub(crate) fn begin(&self, walk: Walk<T>) -> Aftermath<'_, T> {
         self.change(|state| {
             if state.is_closed && state.has_begun {

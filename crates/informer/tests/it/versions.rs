@@ -362,7 +362,7 @@ async fn wait_fails_when_a_restore_lost_its_revision() {
         waits.expect("it ends").unwrap_err().to_string(),
         r#"the server's revisions went back, so the resourceVersion "101" may never arrive"#
     );
-    // This wait starts after the restore, so it uses a revision of the restored server.
+    // A wait that starts after the restore uses a revision of the restored server.
     lister.wait_for("50").await.unwrap();
     assert!(tokio::time::timeout(Duration::from_secs(600), lister.wait_for("101")).await.is_err());
 }
