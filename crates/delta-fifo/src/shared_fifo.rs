@@ -23,7 +23,6 @@ use crate::wait::Wait;
 /// consumer. Consumers either [`process`](Self::process) items while the queue is locked, or [`take`](Self::take) items
 /// and process them after unlocking the queue. The queue [has synced](Queue::has_synced) when the consumer has
 /// processed the first list. Popping the list is not enough. [`synced`](Self::synced) waits until the queue has synced.
-/// the queue has synced.
 ///
 /// # Examples
 ///
