@@ -20,17 +20,17 @@ use crate::config::ClusterConfig;
 use crate::error::Error;
 use crate::reader::Reader;
 
-/// The maximum time that a shutdown spends on writing pending Events.
+/// How long a shutdown waits for pending Events to be written.
 const EVENTS: Duration = Duration::from_secs(5);
 
 /// A connection to a cluster, which creates clients, informers, recorders and electors.
 ///
-/// All users of a `Cluster` share one client, and one informer for each resource and selector. Each elector has a
-/// separate client, so that other requests never delay a lease renewal. Cloning a `Cluster` only increments a reference
-/// count.
+/// Clones of a `Cluster` share one client, and one informer for each resource and selector. Each elector has a separate
+/// client, so that other requests never delay a lease renewal. Cloning a `Cluster` is cheap: it only increments a
+/// reference count.
 ///
-/// By default, clients have no rate limit, because API Priority and Fairness protects the server. For a server without
-/// API Priority and Fairness, set [`ClientConfig::qps`].
+/// By default, clients have no rate limit, because API Priority and Fairness protects the server. If the server does
+/// not support API Priority and Fairness, set [`ClientConfig::qps`].
 ///
 /// # Examples
 ///
@@ -75,15 +75,15 @@ struct Inner {
 }
 
 enum Events {
-    /// The Event broadcaster, or `None` until the first recorder needs a broadcaster.
+    /// The Event broadcaster. `None` until the first recorder is created.
     Open(Option<EventBroadcaster>),
-    /// The cluster was shut down, so no broadcaster may be created.
+    /// The cluster has shut down and creates no more broadcasters.
     Closed,
 }
 
 impl Cluster {
     /// Connects to the cluster that the kubeconfig or the pod's service account describes. This method is the same as
-    /// [`connect`](Self::connect) with the default [`ClusterConfig`]. The method reads files, but sends no requests.
+    /// [`connect`](Self::connect) with the default [`ClusterConfig`]. Connecting reads files but sends no requests.
     ///
     /// # Errors
     ///
@@ -92,14 +92,14 @@ impl Cluster {
         Self::connect(ClusterConfig::default())
     }
 
-    /// Connects to the cluster in `config`, which can be a [`ClientConfig`]. This method sends no requests. The first
-    /// request reports an unreachable server.
+    /// Connects to the cluster in `config`, which can be a [`ClientConfig`]. This method sends no requests. If the
+    /// server is unreachable, the first request returns the error.
     ///
     /// # Errors
     ///
     /// - Returns an error if settings in the configuration contradict each other, or if a certificate or key is
     ///   invalid.
-    /// - Returns an error if `config` has no client configuration, and the environment contains no valid configuration.
+    /// - Returns an error if `config` contains no client configuration and none can be loaded from the environment.
     pub fn connect(config: impl Into<ClusterConfig>) -> Result<Self, Error> {
         let ClusterConfig { client, metrics, transport } = config.into();
         let client = match client {
@@ -116,7 +116,7 @@ impl Cluster {
         )
     }
 
-    /// Starts an API server in this process, and connects to it on a loopback port. The server stops when the cluster's
+    /// Starts an in-process API server and connects to it through a loopback port. The server stops when the cluster's
     /// last clone is dropped. To record metrics, pass this cluster's [`config`](Self::config) and a metrics provider to
     /// [`connect`](Self::connect).
     ///
@@ -153,8 +153,8 @@ impl Cluster {
         Ok(Self { inner: Arc::new(inner) })
     }
 
-    /// Returns the embedded API server if [`embedded`](Self::embedded) created this cluster. Tests can inject faults
-    /// into the server.
+    /// Returns the embedded API server if this cluster was created with [`embedded`](Self::embedded). Use the server in
+    /// tests to inject faults.
     #[cfg(feature = "apiserver")]
     pub fn server(&self) -> Option<&ApiServer> {
         self.inner.server.as_ref()
@@ -170,12 +170,13 @@ impl Cluster {
         &self.inner.client
     }
 
-    /// Returns an [`Api`] for `T`, in all namespaces if `T` is namespaced.
+    /// Returns an [`Api`] for `T`. If `T` is namespaced, the `Api` covers all namespaces.
     pub fn api<T: Resource>(&self) -> Api<T> {
         Api::all(self.inner.client.clone())
     }
 
-    /// Returns an [`Api`] for `T` in one namespace. An empty string means the configured namespace.
+    /// Returns an [`Api`] for `T` in one namespace. An empty string selects the namespace from the client
+    /// configuration.
     pub fn namespaced<T: Resource<Scope = NamespaceScope>>(&self, namespace: &str) -> Api<T> {
         Api::namespaced(self.inner.client.clone(), namespace)
     }
@@ -183,13 +184,13 @@ impl Cluster {
     /// Returns the shared informer for `T` in all namespaces. Calls with the same type return the same informer.
     ///
     /// The returned informer is already started. The informer runs until its last [user](InformerFactory) is dropped or
-    /// the cluster is [shut down](Self::shutdown). Informers created after the shutdown never run.
+    /// the cluster is [shut down](Self::shutdown). Informers that are created after the shutdown never run.
     ///
     /// For one namespace, a selector or other settings, use [`informer_with`](Self::informer_with). For several
     /// namespaces, use [`informer_of_namespaces`](Self::informer_of_namespaces).
     ///
-    /// Cached objects do not contain `managedFields`: see [`Projection`](pintle_informer::Projection). Updating the
-    /// server with a cached object is still safe.
+    /// The cache removes `managedFields` from objects: see [`Projection`](pintle_informer::Projection). It is still
+    /// safe to update an object on the server with its cached copy.
     ///
     /// # Panics
     ///
@@ -199,10 +200,10 @@ impl Cluster {
     }
 
     /// Returns the informer for `api` with the selectors and settings in `config`. Callers with the same settings share
-    /// one informer. [`InformerFactory`] lists the settings for which the factory creates a separate informer. The
-    /// returned informer is already started.
+    /// one informer. See [`InformerFactory`] for the settings that require a separate informer. The returned informer
+    /// is already started.
     ///
-    /// To get an `Api`, call [`api`](Self::api) or [`namespaced`](Self::namespaced), or create a dynamic `Api` with the
+    /// To get an `Api`, call [`api`](Self::api) or [`namespaced`](Self::namespaced). For a dynamic `Api`, use the
     /// cluster's [`client`](Self::client).
     ///
     /// # Examples
@@ -236,13 +237,13 @@ impl Cluster {
     ) -> SharedInformer<T> {
         config.metrics = config.metrics.or_else(|| self.inner.metrics.clone());
         let informer = self.inner.informers.informer(api, config);
-        // `start` does nothing after the cluster's shutdown.
+        // After the cluster has shut down, `start` has no effect.
         self.inner.informers.start();
         informer
     }
 
     /// Returns the informer for `T` in a set of namespaces. The set [may change](SharedInformer::of_namespaces) later.
-    /// Callers that pass clones of one namespace set share one informer. In all other respects, this method works like
+    /// Calls with clones of the same namespace set return the same informer. Otherwise, this method is the same as
     /// [`informer_with`](Self::informer_with).
     ///
     /// # Panics
@@ -274,23 +275,23 @@ impl Cluster {
         Reader::new(self.inner.client.clone(), Some(self.informer()))
     }
 
-    /// Returns a reader that sends a request for each read, like controller-runtime's `GetAPIReader`.
+    /// Returns a reader that sends every read to the server, like controller-runtime's `GetAPIReader`.
     pub fn live_reader<T: Resource + DeserializeOwned>(&self) -> Reader<T> {
         Reader::new(self.inner.client.clone(), None)
     }
 
-    /// Returns `true` if `self` and `other` are clones of one `Cluster`, which share a connection and its informers.
+    /// Returns `true` if `self` and `other` are clones of the same `Cluster`.
     pub fn is_same(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.inner, &other.inner)
     }
 
-    /// Returns the factory for all informers of this cluster. Pass the factory to a manager, for example.
+    /// Returns the factory that creates this cluster's informers. For example, pass the factory to a manager.
     pub fn informers(&self) -> &InformerFactory {
         &self.inner.informers
     }
 
-    /// Returns an Event recorder for a component such as `website-controller`. All recorders of this cluster share one
-    /// task, which writes the Events. After [`shutdown`](Self::shutdown), recorders write nothing.
+    /// Returns an Event recorder for the given component, such as `website-controller`. One task writes the Events of
+    /// all recorders of this cluster. After [`shutdown`](Self::shutdown), recorders write nothing.
     ///
     /// # Panics
     ///
@@ -300,8 +301,8 @@ impl Cluster {
         if let Events::Open(Some(events)) = &*self.events() {
             return events.recorder(source);
         }
-        // Creating the broadcaster calls the user's metrics provider, so this thread must not hold a lock. If two
-        // threads create a broadcaster at the same time, one broadcaster is dropped.
+        // Do not hold the lock while creating the broadcaster, because its creation calls the user's metrics provider.
+        // If two threads create a broadcaster at the same time, one of the broadcasters is dropped.
         let config = BroadcasterConfig { metrics: self.inner.metrics.clone(), ..BroadcasterConfig::default() };
         let started = EventBroadcaster::new(config);
         started.start_recording_to_sink(self.api());
@@ -317,9 +318,8 @@ impl Cluster {
         self.inner.events.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Stops the informers and the Event broadcaster of this cluster and all its clones. Before stopping, the
-    /// broadcaster writes pending Events for at most 5 s. If this is the cluster's last clone, the embedded server also
-    /// stops.
+    /// Stops the informers and the Event broadcaster of this cluster and all its clones. The broadcaster first writes
+    /// pending Events for at most 5 s. If this is the cluster's last clone, the embedded server also stops.
     ///
     /// # Cancel safety
     ///

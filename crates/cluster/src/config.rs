@@ -6,8 +6,8 @@ use pintle_meta::ClientConfig;
 use pintle_metrics::Provider;
 use pintle_restreq::TransportLayer;
 
-/// A [`Cluster`](crate::Cluster)'s connection settings, metrics provider and transport layer. A [`ClientConfig`]
-/// converts to a `ClusterConfig` without a metrics provider and a transport layer.
+/// A [`Cluster`](crate::Cluster)'s connection settings, metrics provider and transport layer. A [`ClientConfig`] can be
+/// converted to a `ClusterConfig`, which then has no metrics provider and no transport layer.
 ///
 /// # Examples
 ///
@@ -26,8 +26,8 @@ use pintle_restreq::TransportLayer;
 /// ```
 #[derive(Clone, Debug, Default)]
 pub struct ClusterConfig {
-    /// The client configuration. `None`, the default, reads the kubeconfig in `KUBECONFIG` or in the home directory. Without a kubeconfig,
-    /// `None` reads the pod's service account.
+    /// The client configuration. By default (`None`), the cluster uses the kubeconfig from `KUBECONFIG` or the home
+    /// directory. If no kubeconfig exists, the cluster uses the pod's service account.
     pub client: Option<ClientConfig>,
     /// The metrics provider for all components that the cluster creates. `None`, the default, disables metrics. Dropping a component
     /// removes its metric series.
@@ -39,9 +39,9 @@ pub struct ClusterConfig {
     /// | [electors](pintle_leaderelect::LeaderElectionConfig::metrics), unless their configuration sets another provider | `leader_election_*` |
     /// | [the Event writer](pintle_events::BroadcasterConfig::metrics) | `event_broadcaster_*` |
     ///
-    /// A cluster creates no controllers, so set the provider in the [controller's
-    /// configuration](pintle_controller::ControllerConfig::metrics). Also set the provider for each informer that you create with the
-    /// [factory](crate::Cluster::informers).
+    /// This provider does not apply to controllers. Set their provider in the [controller
+    /// configuration](pintle_controller::ControllerConfig::metrics). This provider also does not apply to informers
+    /// that you create with the [factory](crate::Cluster::informers). Set their provider in their own configuration.
     pub metrics: Option<Arc<dyn Provider>>,
     /// A layer that wraps the transport of all clients, including the electors' clients. `None` by default. With
     /// [`TransportLayer::in_place`], clients can reach an embedded server without a socket:

@@ -1,4 +1,4 @@
-//! Plans for dry runs. A plan is an embedded API server that reads from a live cluster and never writes to the cluster.
+//! Plans for dry runs. A plan: an embedded API server that reads from a live cluster and never writes to it.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -15,8 +15,9 @@ use tower_service::Service;
 use crate::cluster::Cluster;
 
 impl Cluster {
-    /// Starts an embedded API server for a controller's dry run. The server uses this `Cluster`'s client to read from the live cluster, and
-    /// never writes to it. The returned [`Plan`] keeps all writes in memory. [`Plan::changes`] returns the writes.
+    /// Starts an embedded API server for a controller's dry run. The server reads from the live cluster with this
+    /// `Cluster`'s client, and never writes to the live cluster. The returned [`Plan`] keeps all writes in memory.
+    /// [`Plan::changes`] returns the writes.
     ///
     /// # Examples
     ///
@@ -55,7 +56,8 @@ impl Cluster {
     }
 }
 
-/// Forwards the embedded server's read requests to the live cluster. An error response of the cluster is a response, not an `Error`.
+/// Forwards the embedded server's read requests to the live cluster. If the cluster responds with an error status, the
+/// service returns this response and not an `Error`.
 #[derive(Clone)]
 struct Reading(RestClient);
 

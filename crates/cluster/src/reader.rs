@@ -8,14 +8,15 @@ use pintle_meta::{ApiError, InvalidKey, LabelSelector, ListOptions, NamespaceSco
 use pintle_restreq::{Api, InvalidRequest, RestClient};
 use serde::de::DeserializeOwned;
 
-/// Reads the objects of one type from an informer's cache or from the server. A function that takes a `Reader` works with both, like a
-/// function that takes controller-runtime's `client.Reader`.
+/// Reads the objects of one type from an informer's cache or from the server. A function that takes a `Reader` can read
+/// from the cache or from the server, like a function that takes controller-runtime's `client.Reader`.
 ///
-/// [`Cluster::reader`](crate::Cluster::reader) returns a reader for the cache. The reader sends a request for each read until the cache has
-/// synced, and again after the informer has stopped. Cached objects can be older than the objects on the server.
+/// [`Cluster::reader`](crate::Cluster::reader) returns a reader that uses the cache. Before the cache has synced and
+/// after the informer has stopped, this reader sends every read to the server. Cached objects can be older than the
+/// objects on the server.
 ///
-/// [`Cluster::live_reader`](crate::Cluster::live_reader) returns a reader that sends a request for each read. Live reads return objects
-/// with `managedFields`, and cached reads return objects without `managedFields`.
+/// [`Cluster::live_reader`](crate::Cluster::live_reader) returns a reader that sends every read to the server. Only
+/// objects from live reads contain `managedFields`. The cache removes this field.
 ///
 /// # Examples
 ///
@@ -55,7 +56,7 @@ impl<T: Resource + DeserializeOwned> Reader<T> {
         Self { client, informer }
     }
 
-    /// Returns `true` if the next read uses the cache.
+    /// Returns `true` if reads currently use the cache.
     pub fn is_cached(&self) -> bool {
         self.cache().is_some()
     }
@@ -64,12 +65,12 @@ impl<T: Resource + DeserializeOwned> Reader<T> {
     ///
     /// # Errors
     ///
-    /// Returns an error if the key is invalid or the request fails. A 404 without a `Status` object is also an error, because the response
-    /// may come from a proxy.
+    /// Returns an error if the key is invalid or the request fails. A 404 response without a `Status` object is also an
+    /// error, because it may come from a proxy.
     ///
     /// # Cancel safety
     ///
-    /// Dropping the future cancels the request, which changes nothing on the server.
+    /// Dropping the future cancels the request. The request only reads, so nothing changes on the server.
     pub async fn get(&self, key: impl TryInto<ObjectKey, Error: Into<InvalidKey>>) -> Result<Option<Arc<T>>, ApiError> {
         let key = key.try_into().map_err(|error| InvalidRequest::Key(error.into()))?;
         if let Some(cache) = self.cache() {
@@ -90,7 +91,7 @@ impl<T: Resource + DeserializeOwned> Reader<T> {
     ///
     /// # Cancel safety
     ///
-    /// Dropping the future cancels the request, which changes nothing on the server.
+    /// Dropping the future cancels the request. The request only reads, so nothing changes on the server.
     pub async fn list(&self, selector: &LabelSelector) -> Result<Vec<Arc<T>>, ApiError> {
         match self.cache() {
             Some(cache) => Ok(cache.select(selector)),
@@ -106,7 +107,7 @@ impl<T: Resource + DeserializeOwned> Reader<T> {
     ///
     /// # Cancel safety
     ///
-    /// Dropping the future cancels the request, which changes nothing on the server.
+    /// Dropping the future cancels the request. The request only reads, so nothing changes on the server.
     pub async fn list_in(&self, namespace: &str, selector: &LabelSelector) -> Result<Vec<Arc<T>>, ApiError>
     where
         T: Resource<Scope = NamespaceScope>,

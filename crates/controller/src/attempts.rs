@@ -1,4 +1,4 @@
-//! Tracks keys that are in flight or have failed, so that a failed call's own writes do not end the key's backoff.
+//! Tracks keys that are in flight or have failed. A failed call's own writes must not end the key's backoff.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -7,29 +7,29 @@ use tokio::time::Instant;
 
 use crate::key::RequestKey;
 
-/// A change within this time after a failed call counts as the call's own write.
+/// A change that arrives within this time after a failed call is considered the call's own write.
 pub(crate) const OWN_WRITE: Duration = Duration::from_secs(5);
 
-/// The maximum remaining backoff of a key after a change that the failed call may have caused. The backoff still
-/// shortens, because another writer may have made the change.
+/// The maximum remaining backoff of a key after a change that the failed call may have caused. The backoff is shortened
+/// and not kept, because another writer may have made the change.
 pub(crate) const EARLY_RETRY: Duration = Duration::from_secs(30);
 
-/// The maximum number of early retries of a key between two successes. With this limit, a reconciler that always writes
-/// and then fails still waits longer and longer between its retries.
+/// The maximum number of early retries of a key between two successes. This limit ensures that a reconciler that always
+/// writes and then fails backs off further and further.
 const MAX_EARLY_RETRIES: u8 = 10;
 
 #[derive(Debug)]
 pub(crate) struct Attempts<K> {
     keys: HashMap<K, Attempt>,
-    /// The number of keys that remained when old failures were last removed.
+    /// The number of remaining keys after the last removal of old failures.
     pruned: usize,
 }
 
 #[derive(Debug)]
 struct Attempt {
     state: AttemptState,
-    /// Whether an urgent change has arrived since the last call began. A change is urgent if the last call cannot have
-    /// caused the change.
+    /// Whether an urgent change has arrived since the last call began. A change that the last call cannot have caused
+    /// is urgent.
     is_urgent: bool,
     early_retries: u8,
 }
@@ -37,7 +37,7 @@ struct Attempt {
 #[derive(Debug)]
 enum AttemptState {
     Running,
-    /// The last call failed at the time `at`.
+    /// The last call failed at `at`.
     Failed {
         at: Instant,
         retry: Retry,
@@ -48,17 +48,16 @@ enum AttemptState {
 pub(crate) enum Retry {
     AfterBackoff,
     AfterRequest,
-    /// Never. Only a change adds the key again.
+    /// Never. The key is queued again only if a change arrives.
     Never,
 }
 
-/// Whether a key's last call can have caused a change.
+/// Whether a key's last call may have caused a change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum OwnWrite {
     /// The call cannot have caused the change.
     Impossible,
-    /// The call has probably not caused the change. After too many early retries, the change is handled like
-    /// `Possible`.
+    /// The call probably did not cause the change. After too many early retries, the change is treated as `Possible`.
     Unlikely,
     /// The call may have caused the change.
     Possible,
@@ -90,8 +89,8 @@ impl<K: RequestKey> Attempts<K> {
         self.keys.remove(key);
     }
 
-    /// Records that a call failed. Returns `true` if changes that arrived during the call can be handled by the key's
-    /// retry.
+    /// Records that a call failed. Returns `true` if the key's retry also handles the changes that arrived during the
+    /// call.
     pub(crate) fn fail(&mut self, key: &K, retry: Retry, now: Instant) -> bool {
         let state = AttemptState::Failed { at: now, retry };
         let (is_urgent, early_retries) = match self.keys.get(key) {
@@ -102,7 +101,7 @@ impl<K: RequestKey> Attempts<K> {
         if self.keys.len() > 1_024 && self.keys.len() / 2 > self.pruned {
             self.keys.retain(|_, attempt| match attempt.state {
                 AttemptState::Running => true,
-                // Keep the attempt, because its `early_retries` count still limits later early retries.
+                // Keep the attempt, because its `early_retries` still limits further early retries.
                 AttemptState::Failed { retry: Retry::AfterBackoff, .. } if attempt.early_retries > 0 => true,
                 AttemptState::Failed { at, .. } => now.duration_since(at) < OWN_WRITE,
             });
@@ -111,7 +110,7 @@ impl<K: RequestKey> Attempts<K> {
         !is_urgent
     }
 
-    /// Records a change for the key. Returns how to handle the change.
+    /// Records a change for the key. Returns the action for the change.
     pub(crate) fn change(&mut self, key: &K, own_write: OwnWrite, now: Instant) -> ChangeAction {
         let Some(attempt) = self.keys.get_mut(key) else { return ChangeAction::Add };
         if matches!(attempt.state, AttemptState::Failed { at, .. } if now.duration_since(at) >= OWN_WRITE) {
@@ -131,7 +130,8 @@ impl<K: RequestKey> Attempts<K> {
         self.keys.get(key).is_some_and(Attempt::may_retry_early)
     }
 
-    /// Returns `true` if a change that the last call cannot have caused has arrived since that call began.
+    /// Returns `true` if an urgent change has arrived since the last call began: a change that this call cannot have
+    /// caused.
     pub(crate) fn is_urgent(&self, key: &K) -> bool {
         self.keys.get(key).is_some_and(|attempt| attempt.is_urgent)
     }
@@ -148,8 +148,7 @@ impl<K: RequestKey> Attempts<K> {
 }
 
 impl Attempt {
-    /// Returns `true` if the change counts as urgent. An `Unlikely` change that counts as urgent uses up one early
-    /// retry.
+    /// Returns `true` if the change is urgent. An urgent `Unlikely` change uses one early retry.
     fn is_urgent_change(&mut self, own_write: OwnWrite) -> bool {
         match own_write {
             OwnWrite::Impossible => true,

@@ -1,4 +1,4 @@
-//! A watchdog thread that detects reconciliations that block their thread.
+//! A watchdog thread for reconciliations that block their thread.
 
 use std::future::{Future, poll_fn};
 use std::pin::pin;
@@ -15,10 +15,10 @@ use crate::metrics::Metrics;
 use crate::no_subscriber::with_current_subscriber;
 use crate::report::{report, start_report};
 
-/// The workers of one controller, and the polls in progress. All runs of the controller share this list of workers.
+/// The workers of one controller, with their current polls. The list is shared by all runs of the controller.
 pub(crate) struct Polls<K> {
     controller: String,
-    /// A poll that takes longer than this time blocks its thread.
+    /// A poll is reported as blocking after this time.
     limit: Duration,
     metrics: Metrics,
     workers: Mutex<Vec<Weak<Poll<K>>>>,
@@ -31,7 +31,7 @@ pub(crate) struct Poll<K> {
 }
 
 struct CurrentPoll<K> {
-    /// The key is shared, so that no code of its type runs under the lock.
+    /// An `Arc`, so that cloning the key under the lock runs no user code.
     key: Option<Arc<K>>,
     started_at: Option<Instant>,
     /// Whether the watchdog has reported this poll.
@@ -53,7 +53,7 @@ impl<K: RequestKey> Polls<K> {
         let current = Mutex::new(CurrentPoll { key: None, started_at: None, is_reported: false });
         let poll = Arc::new(Poll { current, metrics: self.metrics.clone() });
         let mut workers = lock(&self.workers);
-        // Remove ended workers only before the vector grows, so that adding n workers takes time proportional to n.
+        // Remove ended workers only when the vector is full. Adding a worker is then O(1) on average.
         if workers.len() == workers.capacity() {
             workers.retain(|worker| worker.strong_count() > 0);
         }
@@ -84,7 +84,7 @@ impl<K: RequestKey> Polls<K> {
             found
         });
         let reports = new.map(|Blocked { key, since }| {
-            // Count the call here, so that the end of the call does not decrement the gauge first.
+            // Increment the gauge here, before the end of the call can decrement it.
             self.metrics.blocked(1);
             let (controller, blocked_for) = (self.controller.clone(), now.duration_since(since));
             Box::new(move || {
@@ -113,7 +113,7 @@ pub(crate) type Report = Box<dyn FnOnce() + Send>;
 pub(crate) trait Watched: Send + Sync {
     fn limit(&self) -> Duration;
 
-    /// Returns a report for each call that has started to block its thread since the last check.
+    /// Returns a report for each blocked call that has not been reported yet.
     fn new_reports(&self) -> Vec<Report>;
 
     fn describe_blocked_for(&self, limit: Duration) -> Vec<String>;
@@ -172,7 +172,7 @@ impl<K: RequestKey> Poll<K> {
         current.started_at = Some(Instant::now());
         drop(current);
         let polling = Polling(self);
-        // Drop the key after the lock is released, because dropping the key may run code of its type.
+        // Release the lock before dropping the key, because the key's `Drop` may be user code.
         drop(old_key);
         polling
     }
@@ -194,8 +194,8 @@ impl<K: RequestKey> Drop for Polling<'_, K> {
     }
 }
 
-/// A thread that looks for blocked calls. Blocked runtime threads run no tasks, so a task could not detect the blocked
-/// calls. Dropping this value ends the thread.
+/// A thread that detects blocked calls. A tokio task would not run while the runtime's threads are blocked. Dropping
+/// the `Watchdog` stops the thread.
 pub(crate) struct Watchdog(Arc<Shared>);
 
 struct Shared {
@@ -207,7 +207,7 @@ struct Shared {
 
 const SECOND: Duration = Duration::from_secs(1);
 
-/// The maximum number of reports that wait while an earlier report blocks its thread.
+/// The maximum number of pending reports while the logger blocks.
 const MAX_WAITING: usize = 100;
 
 pub(crate) struct Exit {
@@ -216,8 +216,8 @@ pub(crate) struct Exit {
 }
 
 impl Watchdog {
-    /// Starts a watchdog for these controllers. If `exit` is set and calls still block their threads after the stop
-    /// timeout, the watchdog exits the process. Dropping the watchdog does not cancel this exit, because nothing else
+    /// Starts a watchdog for these controllers. If `exit` is set, the watchdog exits the process when calls still block
+    /// their threads after the stop timeout. The exit happens even after the watchdog is dropped, because nothing else
     /// can end these calls.
     pub(crate) fn start(controllers: Vec<Arc<dyn Watched>>, exit: Option<Exit>) -> Self {
         let tick = controllers.iter().map(|polls| polls.limit() / 2).min().unwrap_or(SECOND);
@@ -237,8 +237,8 @@ impl Drop for Watchdog {
     fn drop(&mut self) {
         let ends_process = self.0.exit.as_ref().is_some_and(|exit| exit.stop.is_cancelled());
         if !ends_process || self.0.held().is_empty() {
-            // Drop the controllers on this thread and not on the watchdog's thread, because their metrics are user
-            // code.
+            // Drop the controllers on the calling thread instead of the watchdog's thread, because their metrics are
+            // user code.
             drop(std::mem::take(&mut *lock(&self.0.controllers)));
         }
         *lock(&self.0.has_ended) = true;
@@ -253,7 +253,7 @@ impl Shared {
         loop {
             if let Some(exit) = self.exit.as_ref().filter(|exit| exit.stop.is_cancelled()) {
                 let stopped = *stopped.get_or_insert_with(Instant::now);
-                // Wait longer than the stop timeout, so that `main` can end the process before the watchdog does.
+                // Wait longer than the stop timeout. This gives `main` time to end the process first.
                 if stopped.elapsed() >= exit.after.saturating_add((exit.after / 10).min(Duration::from_secs(2))) {
                     self.end_process(exit);
                 }
@@ -266,7 +266,7 @@ impl Shared {
             reports.truncate(MAX_WAITING);
             let is_reporting = running.as_ref().is_some_and(|ended| ended.try_recv() == Err(TryRecvError::Empty));
             if !reports.is_empty() && !is_reporting {
-                // Do not wait for the reports. If they block, this thread must still be able to exit the process.
+                // Do not wait for the reports. This thread must be able to exit the process even if a report blocks.
                 let reports = std::mem::take(&mut reports);
                 running = Some(start_report(|| reports.into_iter().for_each(|report| report())));
             }
@@ -282,7 +282,7 @@ impl Shared {
         lock(&self.controllers).clone()
     }
 
-    /// Describes the calls that still block their threads, with their controllers' names.
+    /// Describes the calls that still block their threads, including the controllers' names.
     fn held(&self) -> Vec<String> {
         const HELD: Duration = Duration::from_millis(100);
         let controllers = self.controllers();
@@ -306,6 +306,6 @@ impl Shared {
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    // No code panics between two related writes under these locks, so the state is consistent.
+    // A poisoned lock is safe to use, because no code panics between two related writes.
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

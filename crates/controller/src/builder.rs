@@ -14,8 +14,8 @@ use crate::reconciler::Reconciler;
 use crate::requests::{KeyFilter, Requests};
 use crate::source::{Kind, KindSource, Named, Relation, Source};
 
-/// Builds a [`Controller`]. The methods have the same names as in controller-runtime's builder. `K` is the key type:
-/// see [`RequestKey`].
+/// Builds a [`Controller`]. The methods are named as in controller-runtime's builder. `K` is the key type: see
+/// [`RequestKey`].
 ///
 /// # Examples
 ///
@@ -40,7 +40,7 @@ use crate::source::{Kind, KindSource, Named, Relation, Source};
 #[must_use]
 pub struct Builder<K = ObjectKey> {
     name: String,
-    /// The kind that the controller reconciles. `None` if the builder comes from [`Controller::named`].
+    /// The main kind of the controller, which it reconciles. `None` for builders from [`Controller::named`].
     owner: Option<ApiResource>,
     sources: Vec<Named<K>>,
     config: ControllerConfig<K>,
@@ -68,13 +68,13 @@ impl Builder {
         Self { owner: Some(resource), ..named }.source(KindSource::new(objects, EnqueueObject, Relation::Main))
     }
 
-    /// Reconciles an object whenever one of its dependents changes. A dependent is an object whose controller reference
-    /// names the owner's group, kind and name: see [`EnqueueOwner`].
+    /// Reconciles an object whenever one of its dependents changes. A dependent is an object with a controller
+    /// reference to the owner's group, kind and name: see [`EnqueueOwner`].
     ///
     /// # Panics
     ///
-    /// Panics if the builder comes from [`Controller::named`] and therefore has no main kind. Use
-    /// [`watches`](Self::watches) with an [`EnqueueOwner`] instead.
+    /// Panics if the builder was created with [`Controller::named`], because it has no main kind. Without a main kind,
+    /// use [`watches`](Self::watches) with an [`EnqueueOwner`].
     pub fn owns<T: Object>(self, dependents: impl Into<Kind<T>>) -> Self {
         let Some(owner) = &self.owner else {
             panic!(
@@ -88,7 +88,7 @@ impl Builder {
 }
 
 impl<K: RequestKey> Builder<K> {
-    /// Sets the controller's name in logs and metrics. The default is the main kind in lower case.
+    /// Sets the controller's name in logs and metrics. The default name is the main kind in lower case.
     pub fn name(mut self, name: impl Into<String>) -> Self {
         self.name = name.into();
         self
@@ -96,16 +96,16 @@ impl<K: RequestKey> Builder<K> {
 
     /// Reconciles the keys that `handler` returns for each event of `objects`.
     ///
-    /// After a failed call, an event can end the key's backoff early. With [`EnqueueObject`] and [`EnqueueOwner`], the
-    /// failed call's own write may have caused the event, so the event usually only shortens the backoff. With other
-    /// handlers, an event ends the backoff immediately, at most ten times until the key succeeds.
-    /// [`ControllerConfig::queue`] lists the exact rules.
+    /// An event can shorten or end the backoff of a key whose last reconciliation failed. With [`EnqueueObject`] and
+    /// [`EnqueueOwner`], an event usually only shortens the backoff, because the failed reconciliation may have caused
+    /// the event itself. With other handlers, an event ends the backoff immediately. Events end a key's backoff at most
+    /// ten times until the key succeeds. [`ControllerConfig::queue`] lists the exact rules.
     pub fn watches<T: Object>(self, objects: impl Into<Kind<T>>, handler: impl Handler<T, K>) -> Self {
         let relation = Relation::of(&handler);
         self.source(KindSource::new(objects.into(), handler, relation))
     }
 
-    /// Reconciles the keys that `source` adds.
+    /// Reconciles the keys that `source` adds to the queue.
     pub fn source(mut self, source: impl Source<K>) -> Self {
         self.sources.push(Named::new(source));
         self
@@ -117,16 +117,17 @@ impl<K: RequestKey> Builder<K> {
         self
     }
 
-    /// Sets the maximum number of concurrent reconciliations, instead of the limit in the configuration. A
-    /// [`Concurrency`] can be changed while the controller runs.
+    /// Sets the maximum number of concurrent reconciliations. This overrides the limit in the configuration. Pass a
+    /// [`Concurrency`] to change the limit while the controller runs.
     pub fn concurrency(mut self, limit: impl Into<Concurrency>) -> Self {
         self.concurrency = Some(limit.into());
         self
     }
 
     /// Reconciles only keys for which `filter` returns `true`. The filter applies to keys from all sources, including
-    /// [`Trigger`](crate::Trigger)s. With several filters, a key must pass all of them. The controller calls the filter
-    /// for each event, so the filter must be fast. The filter must always return the same value for the same key.
+    /// [`Trigger`](crate::Trigger)s. If several filters are set, a key must pass all of them. The filter is called for
+    /// each event, so it must be fast. The filter must be deterministic: it always returns the same value for the same
+    /// key.
     ///
     /// Use this method to divide keys among several controllers or replicas: see
     /// [`Manager::sharded`](crate::Manager::sharded).
@@ -148,17 +149,16 @@ impl<K: RequestKey> Builder<K> {
 
 impl Controller {
     /// Returns a builder for a controller that reconciles each object of one kind when it changes. Pass a
-    /// `&SharedInformer`, or a [`Kind`] with predicates.
+    /// `&SharedInformer`, or a [`Kind`] to add predicates.
     pub fn of<T: Object>(objects: impl Into<Kind<T>>) -> Builder {
         Builder::of(objects.into())
     }
 }
 
 impl<K: RequestKey> Controller<K> {
-    /// Returns a builder for a controller without a main kind. The controller's keys can have any [`RequestKey`] type.
-    /// The compiler infers the key type from the sources and the reconciler's
-    /// [`ReconcileRequest`](crate::ReconcileRequest). If several types fit, name the key type:
-    /// `Controller::<Tenant>::named("tenants")`.
+    /// Returns a builder for a controller without a main kind. The key type can be any [`RequestKey`]. The compiler
+    /// infers the key type from the sources and the reconciler's [`ReconcileRequest`](crate::ReconcileRequest). If the
+    /// type is ambiguous, specify it: `Controller::<Tenant>::named("tenants")`.
     pub fn named(name: impl Into<String>) -> Builder<K> {
         Builder::named(name)
     }

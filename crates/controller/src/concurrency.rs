@@ -20,16 +20,16 @@ use tokio::sync::watch;
 #[derive(Clone, Debug)]
 pub struct Concurrency(Arc<watch::Sender<usize>>);
 
-/// The highest limit. The controller spawns one task for each possible concurrent reconciliation.
+/// The highest limit. The controller spawns as many worker tasks as the limit allows.
 const MAX_CONCURRENCY: usize = 10_000;
 
 impl Concurrency {
-    /// Creates a limit. Values are clamped to the range from 1 to 10,000.
+    /// Creates a limit. `limit` is clamped to the range from 1 to 10,000.
     pub fn new(limit: usize) -> Self {
         Self(Arc::new(watch::Sender::new(limit.clamp(1, MAX_CONCURRENCY))))
     }
 
-    /// Changes the limit, which is clamped as in [`new`](Self::new). A lower limit does not interrupt running
+    /// Changes the limit, which is clamped as in [`new`](Self::new). Lowering the limit does not interrupt running
     /// reconciliations, so more than `limit` reconciliations may run for a while.
     pub fn set(&self, limit: usize) {
         let limit = limit.clamp(1, MAX_CONCURRENCY);

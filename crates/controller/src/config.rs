@@ -12,8 +12,8 @@ use pintle_workqueue::{DelayPolicy, MetricsStyle, Priority, QueueConfig};
 use crate::key::RequestKey;
 use crate::order::{GuardedOrder, OrderPanic};
 
-/// Configures a [`Controller`](crate::Controller). The defaults are controller-runtime's. `K` is the key type, which
-/// only [`queue`](Self::queue) uses: see [`RequestKey`].
+/// Configures a [`Controller`](crate::Controller). The defaults are controller-runtime's. `K` is the [key
+/// type](RequestKey). Only the [`queue`](Self::queue) field depends on it.
 ///
 /// # Examples
 ///
@@ -41,40 +41,42 @@ pub struct ControllerConfig<K = ObjectKey> {
     /// The maximum number of concurrent reconciliations, clamped to the range from 1 to 10,000. The default is 1. To
     /// change the limit while the controller runs, see [`Builder::concurrency`](crate::Builder::concurrency).
     pub max_concurrent_reconciles: usize,
-    /// The reconciliation timeout. A reconciliation that exceeds the timeout is dropped and counts as failed. `None`,
+    /// The reconciliation timeout. A reconciliation that exceeds the timeout is dropped and treated as failed. `None`,
     /// the default, disables the timeout.
     pub reconcile_timeout: Option<Duration>,
-    /// How long a run waits for all caches to sync. When this timeout has passed, the run fails with an error that
-    /// names the unsynced cache. With `None`, the default, the run waits indefinitely, for example until a
+    /// How long a run waits for all caches to sync. After the timeout, the run fails with an error that names the
+    /// unsynced cache. With `None` (the default), the run waits indefinitely. For example, it waits until a
     /// CustomResourceDefinition is installed or the server becomes reachable. While a run waits for its caches, the
-    /// readiness check names the unsynced caches. The controller logs a warning when a cache has not synced after 10 s,
-    /// and then once a minute.
+    /// readiness check names the unsynced caches. If a cache has not synced after 10 s, the controller logs a warning,
+    /// and repeats the warning once a minute.
     pub cache_sync_timeout: Option<Duration>,
-    /// How long a reconciliation may block its thread before the controller logs and counts it, and the replica becomes
-    /// unready. The default is 5 s. This timeout uses the real clock, even if tokio's clock is paused.
+    /// How long a reconciliation may block its thread before the controller reports the problem in the logs, the
+    /// metrics and the readiness check. The default is 5 s. This timeout uses the real clock, even if tokio's clock is
+    /// paused.
     pub blocked_after: Duration,
     /// How long a stopping controller waits for running reconciliations before it drops them. The default is 25 s. In a
-    /// [`Manager`](crate::Manager), the manager's timeout applies instead.
+    /// [`Manager`](crate::Manager), the manager's timeout is used instead.
     pub graceful_shutdown_timeout: Duration,
     /// A function that configures each run's queue. With `None`, the default, the queue uses these rules:
     ///
-    /// - The queue returns keys of changed objects before keys from the initial list, which have [`LOW_PRIORITY`]. A
-    ///   waiting key gains one priority level every 3 s, so no key starves. A key from the initial list is processed
-    ///   before changes that arrive more than 5 minutes later. Keys with the same priority are processed first in,
-    ///   first out.
-    /// - A key's first error delays its retry by 5 ms. Each further error doubles the delay, up to 1000 s.
-    /// - A change ends the delay, unless the failed call may have caused the change. A change to the reconciled object
-    ///   or a dependent counts as possibly caused by the call if the change arrives during the call or up to 5 s after
-    ///   the call. A change that counts as caused by the call only shortens the delay to 30 s. It never shortens a
-    ///   delay that the server or the reconciler has requested. A change to another [watched](crate::Builder::watches)
-    ///   object ends the delay. Until the key succeeds, changes of these two kinds shorten or end its delay at most ten
-    ///   times. A reconciler that writes and then fails therefore still backs off.
-    /// - A new generation, a creation or a deletion of the reconciled object ends the delay immediately. A key from a
-    ///   [`Trigger`](crate::Trigger) or a custom source also ends the delay immediately.
+    /// - The queue returns keys of changed objects before keys from the initial list, which have [`LOW_PRIORITY`]. The
+    ///   priority of a waiting key increases by one every 3 s, so no key starves. A key from the initial list is
+    ///   therefore processed before all changes that arrive more than 5 minutes later. Keys with the same priority are
+    ///   processed in first-in, first-out order.
+    /// - A key's first error delays its retry by 5 ms. Each further error doubles the delay, up to a maximum of 1000 s.
+    /// - A change ends the delay, unless the failed reconciliation may have caused the change itself. Changes to the
+    ///   reconciled object or a dependent are attributed to the reconciliation if they arrive while it runs or up to 5
+    ///   s later. A change that is attributed to the reconciliation only shortens the delay to 30 s. Changes that are
+    ///   attributed to the reconciliation never shorten a delay that the server or the reconciler requested. A change
+    ///   to another [watched](crate::Builder::watches) object ends the delay. Until the key succeeds, its delay is
+    ///   shortened or ended at most ten times in these two ways. A reconciler that writes and then fails therefore
+    ///   still backs off.
+    /// - A new generation, a creation or a deletion of the reconciled object ends the delay immediately. A key that a
+    ///   [`Trigger`](crate::Trigger) or a custom source adds also ends its delay immediately.
     pub queue: Option<QueueSetup<K>>,
-    /// The metrics provider. `None`, the default, disables metrics. The controller's metric series exist until its last
-    /// handle is dropped and its last reconciliation has ended. The queue's metric series exist until the run's queue
-    /// is dropped.
+    /// The metrics provider. `None`, the default, disables metrics. The controller's metric series are removed when its
+    /// last handle is dropped and its last reconciliation has ended. The queue's metric series are removed when the run
+    /// ends.
     ///
     /// All metric series have the label `controller`. [`MetricsStyle`] lists the queue's metric series, which have the
     /// same labels as in controller-runtime.
@@ -93,31 +95,30 @@ pub struct ControllerConfig<K = ObjectKey> {
     pub metrics: Option<Arc<dyn Provider>>,
 }
 
-/// A function that configures a run's queue: its order, its rate limiter, and the interaction of retries and changes.
+/// A function that configures the queue of a run: the order, the rate limiter, and how retries and changes interact.
 ///
-/// The controller calls the function once per run, because each run has its own queue. The queue always has the
-/// controller's name. By default, the queue reports metrics to the controller's provider, with controller-runtime's
-/// labels.
+/// The controller calls the function once per run, because each run has its own queue. The function cannot change the
+/// queue's name, which is the controller's name. By default, the queue reports metrics to the controller's provider,
+/// with the labels of controller-runtime.
 ///
-/// Keys from the initial list and from resyncs have [`LOW_PRIORITY`]. Priorities have no effect on an order that
-/// ignores them.
+/// Keys from the initial list and from resyncs have [`LOW_PRIORITY`]. A custom order may ignore priorities.
 pub type QueueSetup<K = ObjectKey> = Arc<dyn Fn(&mut QueueConfig<K, TokioClock>) + Send + Sync>;
 
-/// The priority of keys from the initial list and from resyncs. The objects of keys with this priority may be
-/// unchanged. The value is the same as in controller-runtime.
+/// The priority of keys from the initial list and from resyncs. Objects with this priority may be unchanged.
+/// controller-runtime uses the same value.
 pub const LOW_PRIORITY: i32 = -100;
 
-/// How long a key waits to gain one priority level.
+/// The waiting time that increases a key's priority by one.
 const LEVEL: Duration = Duration::from_secs(3);
 
 impl<K: RequestKey> ControllerConfig<K> {
-    /// Returns a run's queue configuration, and a receiver for the panic message if the queue's order panics.
+    /// Returns the queue configuration for a run, and a receiver for the panic message if the queue's order panics.
     pub(crate) fn queue_config(&self) -> (QueueConfig<K, TokioClock>, OrderPanic) {
         let mut config = QueueConfig {
             metrics: self.metrics.clone(),
             metrics_style: MetricsStyle::ControllerRuntime,
             order: Box::new(Priority::with_ageing(LEVEL)),
-            // A call for a change replaces the key's pending retry.
+            // A reconciliation that is caused by a change replaces the pending retry of its key.
             pending_retry: DelayPolicy::Absorb,
             ..QueueConfig::new(TokioClock)
         };

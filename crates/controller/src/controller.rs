@@ -31,20 +31,20 @@ use crate::requests::{Queue, Requests};
 use crate::source::{Named, Synced};
 use crate::stop::Stop;
 
-/// How long the caches may take to sync before a warning names the unsynced cache. Without a tracing subscriber, the
-/// first warning is printed to stderr.
+/// How long the caches may take to sync before the controller logs a warning. Without a tracing subscriber, the first
+/// warning is printed to stderr.
 const WARN_AFTER: Duration = Duration::from_secs(10);
 /// The delay between further warnings.
 const WARN_AGAIN: Duration = Duration::from_secs(60);
-/// How long a run waits for the calls of an earlier run if the configuration has no cache sync timeout.
+/// How long a run waits for reconciliations of an earlier run if no cache sync timeout is configured.
 const EARLIER_RUNS: Duration = Duration::from_secs(120);
 
 /// Reconciles objects whenever they or related objects change.
 ///
-/// Sources add keys to a queue. Workers take keys from the queue and call the reconciler. Calls for the same key never
-/// overlap, and at most [`max_concurrent_reconciles`](ControllerConfig::max_concurrent_reconciles) calls run at the
-/// same time. The first call starts after all caches have synced. The controller also reconciles the keys of deleted
-/// objects.
+/// Sources add keys to a queue. Workers take keys from the queue and call the reconciler. Reconciliations of the same
+/// key never overlap, and at most [`max_concurrent_reconciles`](ControllerConfig::max_concurrent_reconciles)
+/// reconciliations run at the same time. The first reconciliation starts after all caches have synced. The reconciler
+/// is also called for deleted objects.
 ///
 /// `K` is the key type. Controllers from [`Controller::of`] use each object's [`ObjectKey`]. For other key types, see
 /// [`RequestKey`].
@@ -121,7 +121,8 @@ impl<K: RequestKey> Controller<K> {
             }))
         });
         let tasks = TaskTracker::new();
-        // `TaskTracker::wait` returns only if the tracker is closed. A closed tracker still accepts new tasks.
+        // Close the tracker, because `TaskTracker::wait` never returns for an open tracker. A closed tracker still
+        // accepts new tasks.
         tasks.close();
         let name = requests.controller().to_owned();
         let metrics = Metrics::new(config.metrics.as_deref(), &name);
@@ -143,21 +144,20 @@ impl<K: RequestKey> Controller<K> {
         Self { inner: Arc::new(inner) }
     }
 
-    /// Runs the controller until the `stop` token is cancelled. When the token is cancelled, the controller starts no
-    /// further reconciliations, and waits for the running reconciliations. After
-    /// [`graceful_shutdown_timeout`](ControllerConfig::graceful_shutdown_timeout), the controller drops the remaining
-    /// reconciliations. A reconciliation that blocks its thread cannot be dropped. If a reconciliation still blocks its
-    /// thread, the run returns an error that names the key.
+    /// Runs the controller until the `stop` token is cancelled. The controller then waits for running reconciliations
+    /// and starts no new ones. After [`graceful_shutdown_timeout`](ControllerConfig::graceful_shutdown_timeout), the
+    /// controller drops the remaining reconciliations. A reconciliation that blocks its thread cannot be dropped. If a
+    /// reconciliation still blocks its thread, the run returns an error that names the key.
     ///
     /// To use leader election, pass the controller to a [`Manager`](crate::Manager).
     ///
-    /// After a run has ended, the controller can run again, with a new queue. Each run reconciles:
+    /// A controller can be run again after a run has ended. Each run has a new queue. Each run reconciles:
     ///
     /// - every object,
     /// - each key that the previous run did not finish,
-    /// - the key of each object that was deleted between the two runs. The controller records deletions from the first
-    ///   run or [`warm_up`](Self::warm_up) until its last handle is dropped, and remembers the newest 100,000 deleted
-    ///   objects.
+    /// - each object that was deleted between the two runs. The controller starts to record deletions with the first
+    ///   run or [`warm_up`](Self::warm_up), and remembers the newest 100,000 deleted objects until its last handle is
+    ///   dropped.
     ///
     /// # Errors
     ///
@@ -168,8 +168,8 @@ impl<K: RequestKey> Controller<K> {
     /// - a worker has panicked outside of a reconciliation,
     /// - the controller did not stop within the timeout,
     /// - the controller is already running, or
-    /// - an earlier run's call still blocks its thread after the [sync timeout](ControllerConfig::cache_sync_timeout),
-    ///   or after 2 minutes without a sync timeout.
+    /// - a reconciliation of an earlier run still blocks its thread after the [sync
+    ///   timeout](ControllerConfig::cache_sync_timeout), or after 2 minutes if no sync timeout is set.
     ///
     /// # Panics
     ///
@@ -177,25 +177,25 @@ impl<K: RequestKey> Controller<K> {
     ///
     /// # Cancel safety
     ///
-    /// Dropping the future stops the controller. The runtime drops the reconciliations' tasks soon after the future. A
-    /// task that another thread is polling at that time continues until its next await. The next run of the controller
-    /// waits until the tasks of earlier runs have ended.
+    /// Dropping the future stops the controller. The runtime drops the tasks of the running reconciliations soon
+    /// afterwards. If another thread is polling a task at that time, the task runs until its next await. The next run
+    /// of the controller waits until the tasks of earlier runs have ended.
     pub async fn run(&self, stop: &CancellationToken) -> Result<(), ControllerError> {
         let _watchdog = Watchdog::start(vec![self.inner.polls.clone()], None);
         self.run_within(&Stop::new(stop.child_token(), self.inner.config.graceful_shutdown_timeout), None).await
     }
 
-    /// Runs the controller like [`Controller::run`], but with a stop signal that all controllers of a manager share. If
-    /// this controller fails, it requests the stop, so the other controllers stop too. When the term of `leadership`
-    /// ends, running reconciliations are dropped.
+    /// Runs the controller like [`Controller::run`], with a stop signal that all controllers of a manager share. If
+    /// this controller fails, it requests a stop, which also stops the other controllers. Running reconciliations are
+    /// dropped when the `leadership` term ends.
     pub(crate) async fn run_within(&self, stop: &Stop, leadership: Option<&Leadership>) -> Result<(), ControllerError> {
         let panic = OnceLock::new();
         let ended = Run::begin(&self.inner, &panic)?.work(stop, leadership).await;
         ended.and(panic.into_inner().map_or(Ok(()), |panic| Err(self.panicked("dropping its queue", panic))))
     }
 
-    /// Starts to fill the caches, so that a later run does not need to wait for its caches. Has no effect on filled
-    /// caches.
+    /// Starts to fill the caches, so that a later run can start immediately. This method has no effect if the caches
+    /// are already filled.
     ///
     /// # Panics
     ///
@@ -209,22 +209,23 @@ impl<K: RequestKey> Controller<K> {
         &self.inner.name
     }
 
-    /// Returns the sources that have not synced, and the sources whose lists and watches have failed for 2 minutes,
-    /// each with the reason. The controller reconciles no key before all sources have synced once.
+    /// Returns the sources that have not synced, and the sources whose lists and watches have been failing for 2
+    /// minutes. The second value of each pair is the reason. The controller starts to reconcile after all sources have
+    /// synced once.
     pub fn unsynced(&self) -> Vec<(String, String)> {
         self.sources().into_iter().filter_map(|(name, problem)| Some((name, problem?))).collect()
     }
 
-    /// Returns the names of all sources, in the order in which they were added. For an [unsynced](Self::unsynced)
-    /// source, the second value is the reason.
+    /// Returns the names of all sources, in the order in which they were added. If a source is
+    /// [unsynced](Self::unsynced), the second value of its pair is the reason.
     pub fn sources(&self) -> Vec<(String, Option<String>)> {
         let problem =
             |source: &Named<K>| source.problem().unwrap_or_else(|panic| Some(format!("the source panicked: {panic}")));
         self.inner.sources.iter().map(|source| (source.name().to_owned(), problem(source))).collect()
     }
 
-    /// Returns the number of keys in each state, or `None` if the controller is not running, for example because this
-    /// replica does not lead.
+    /// Returns the number of keys in each state. Returns `None` if the controller is not running, for example because
+    /// this replica is not the leader.
     pub fn queue_counts(&self) -> Option<Counts> {
         self.with_queue(Queue::counts)
     }
@@ -234,8 +235,8 @@ impl<K: RequestKey> Controller<K> {
         self.inner.concurrency.get()
     }
 
-    /// Returns the keys whose calls [block their thread](ControllerConfig::blocked_after), and for how long each call
-    /// has blocked.
+    /// Returns the keys whose reconciliations [block their thread](ControllerConfig::blocked_after), with the duration
+    /// of each block.
     pub fn blocked_calls(&self) -> Vec<(K, Duration)> {
         let blocked = self.inner.polls.blocked().into_iter();
         blocked.map(|blocked| (K::clone(&blocked.key), blocked.since.elapsed())).collect()
@@ -253,7 +254,7 @@ impl<K: RequestKey> Controller<K> {
         self.inner.polls.clone()
     }
 
-    /// Returns a token that counts as a running task of the controller until the token is dropped.
+    /// Returns a token that simulates a running task of the controller until the token is dropped.
     #[cfg(test)]
     pub(crate) fn blocked_task(&self) -> tokio_util::task::task_tracker::TaskTrackerToken {
         self.inner.tasks.token()
@@ -263,7 +264,7 @@ impl<K: RequestKey> Controller<K> {
         self.inner.tasks.wait().await;
     }
 
-    /// Returns the error for an earlier run's calls that block their threads.
+    /// Returns the error for reconciliations of an earlier run that still block their threads.
     pub(crate) fn still_blocked(&self, after: Duration) -> ControllerError {
         self.inner.still_blocked(after)
     }
@@ -328,7 +329,7 @@ impl<K: RequestKey> Inner<K> {
 
     async fn sync(&self, syncs: Vec<Synced>) -> Result<(), ControllerError> {
         let limit = self.config.cache_sync_timeout;
-        // An overflow means that the run waits without a limit.
+        // If the addition overflows, wait without a deadline.
         let until = limit.and_then(|limit| Instant::now().checked_add(limit));
         let mut warn_at = Instant::now() + WARN_AFTER;
         for (index, synced) in syncs.into_iter().enumerate() {

@@ -74,8 +74,8 @@
 //! - Reconciliations of one key never overlap. If a key changes during its reconciliation, the key is reconciled again
 //!   afterwards.
 //! - No key is reconciled before the caches of all sources have synced.
-//! - Changed objects are processed before objects from an initial list. Otherwise, the order is first in, first out,
-//!   and no key starves.
+//! - Changed objects are processed before objects from an initial list. Otherwise, keys are processed in first-in,
+//!   first-out order, and no key starves.
 //! - The controller reconciles a deleted object's key, even if the object was deleted while the watch was disconnected.
 //!   If no replica led at that time, a standby or an earlier run of the same controller must have received the object.
 //! - A panic, an error or a timeout fails only the current attempt for one key. Each key has its own backoff, which

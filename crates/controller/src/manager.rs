@@ -269,8 +269,8 @@ impl Manager {
     ///
     /// Dropping the future stops all parts of the manager in no particular order, and does not release the lease. The
     /// controllers have ended when the drop returns, and the election ends soon after. The runtime drops the tasks of
-    /// reconciliations and services soon after the future. A task that another thread is polling at that time continues
-    /// until its next await.
+    /// reconciliations and services soon after the future. If another thread is polling a task at that time, the task
+    /// runs until its next await.
     pub async fn run(self, stop: &CancellationToken) -> Result<(), ManagerError> {
         self.run_and_cancel(&stop.child_token()).await
     }

@@ -85,7 +85,7 @@ fn forget_after(term: Leadership, applies: Weak<Mutex<Applies>>) -> AbortOnDropH
 }
 
 pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    // No code panics between two related writes under these locks, so the state is consistent.
+    // A poisoned lock is safe to use, because no code panics between two related writes.
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 

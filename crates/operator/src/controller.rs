@@ -212,8 +212,8 @@ impl<K: Resource> ControllerBuilder<K> {
         self
     }
 
-    /// Sets the maximum number of concurrent reconciliations. The default limit is 1. A [`Concurrency`] can be changed while the controller
-    /// runs.
+    /// Sets the maximum number of concurrent reconciliations. The default limit is 1. Pass a [`Concurrency`] to change
+    /// the limit while the controller runs.
     pub fn concurrency(mut self, limit: impl Into<Concurrency>) -> Self {
         self.concurrency = Some(limit.into());
         self

@@ -1,4 +1,4 @@
-//! Creates electors, locks and candidates with a cluster's configuration.
+//! Methods of `Cluster` that create electors, locks and candidates.
 
 use std::time::Duration;
 
@@ -16,13 +16,14 @@ use super::{Cluster, Inner};
 use crate::error::Error;
 
 impl Cluster {
-    /// Creates an elector for the Lease `lease`, which is `namespace/name`, or only a name in the configured namespace.
+    /// Creates an elector for the Lease `lease`. The key is `namespace/name`, or only a name in the configured
+    /// namespace.
     ///
     /// - The elector uses a separate client with its own connections and no rate limit. The client's request timeout is
-    ///   half the renew deadline, but at least one second.
-    /// - The elector watches the Lease, so it immediately detects a released Lease.
-    /// - The elector records the start and end of its leadership as Events on the Lease, unless `config` sets [another
-    ///   sink](LeaderElectionConfig::events).
+    ///   half the renew deadline, with a minimum of one second.
+    /// - The elector watches the Lease, so that it notices immediately when another holder releases the Lease.
+    /// - The elector records Events on the Lease when its leadership starts and ends. To send the Events elsewhere, set
+    ///   [`events`](LeaderElectionConfig::events) in `config`.
     ///
     /// For other kinds of locks, see [`lock`](Self::lock).
     ///
@@ -42,8 +43,8 @@ impl Cluster {
     ///
     /// # Errors
     ///
-    /// Returns an error if `lease` is not a valid key, or if `config` violates a rule in
-    /// [`InvalidConfig`](pintle_leaderelect::InvalidConfig). The error names the first violated rule.
+    /// Returns an error if `lease` is not a valid key, or if `config` is [invalid](pintle_leaderelect::InvalidConfig).
+    /// The error describes the first problem that was found.
     ///
     /// # Panics
     ///
@@ -61,9 +62,10 @@ impl Cluster {
         LeaderElector::new(lock, config).map_err(Error::Election)
     }
 
-    /// Creates a group of electors for many Leases in one namespace. An empty string means the configured namespace. The electors share one
-    /// task, one watch and one separate client. The client has the same settings as the client of an [`elector`](Self::elector). The
-    /// electors also record the start and end of their leadership as Events.
+    /// Creates a group of electors for many Leases in one namespace. An empty string selects the namespace from the
+    /// client configuration. The electors share one task, one watch and one separate client. The client has the same
+    /// settings as the client of an [`elector`](Self::elector). The electors also record Events when their leadership
+    /// starts and ends.
     ///
     /// # Examples
     ///
@@ -84,8 +86,8 @@ impl Cluster {
     ///
     /// # Errors
     ///
-    /// Returns an error if `config` violates a rule in [`InvalidConfig`](pintle_leaderelect::InvalidConfig). The error names the first
-    /// violated rule.
+    /// Returns an error if `config` is [invalid](pintle_leaderelect::InvalidConfig). The error describes the first
+    /// problem that was found.
     ///
     /// # Panics
     ///
@@ -97,8 +99,9 @@ impl Cluster {
         LeaseGroup::start(leases, &namespace, config).map_err(Error::Election)
     }
 
-    /// Creates this replica's [`Shards`], whose Leases are in `namespace`. An empty string means the configured namespace. Like an
-    /// [`elector`](Self::elector), the shards use a separate client, and record the start and end of their leadership as Events.
+    /// Creates this replica's [`Shards`], with Leases in `namespace`. An empty string selects the namespace from the
+    /// client configuration. Like an [`elector`](Self::elector), the shards use a separate client and record Events
+    /// when their leadership starts and ends.
     ///
     /// # Examples
     ///
@@ -128,8 +131,8 @@ impl Cluster {
     ///
     /// # Errors
     ///
-    /// Returns an error if `name` is not a valid label value, or if `config` violates a rule in
-    /// [`InvalidConfig`](pintle_leaderelect::InvalidConfig). The error names the first violated rule.
+    /// Returns an error if `name` is not a valid label value, or if `config` is
+    /// [invalid](pintle_leaderelect::InvalidConfig). The error describes the first problem that was found.
     ///
     /// # Panics
     ///
@@ -146,9 +149,9 @@ impl Cluster {
         config.events.get_or_insert_with(|| leader_events(self.recorder("leader-election")));
     }
 
-    /// Returns a lock for a [`LeaderElector`] with the renew deadline `renew_deadline`, like client-go's
-    /// `NewFromKubeconfig`. The lock uses a separate client, like an [`elector`](Self::elector). An elector with this
-    /// lock uses this cluster's Event recorder and metrics provider, unless the elector's configuration sets its own.
+    /// Returns a lock for a [`LeaderElector`], like client-go's `NewFromKubeconfig`. Pass the elector's renew deadline
+    /// as `renew_deadline`. The lock uses a separate client, like an [`elector`](Self::elector). The elector also uses
+    /// this cluster's Event recorder and metrics provider, unless its own configuration overrides them.
     ///
     /// # Examples
     ///
@@ -182,16 +185,16 @@ impl Cluster {
         let leases = self.leases(key.namespace().unwrap_or_default(), renew_deadline)?;
         let namespace = leases.namespace().unwrap_or_default().to_owned();
         let client = leases.client().clone();
-        // ConfigMaps and Endpoints need a namespace.
+        // ConfigMaps and Endpoints are namespaced resources.
         let annotated = |resource| Api::dynamic(client, resource, Some(&namespace)).expect("a namespaced resource");
         let lock = ResourceLock::new(kind, &namespace, key.name(), annotated, leases);
         let events = Some(leader_events(self.recorder("leader-election")));
         Ok(lock.observed_by(Observers { metrics: self.inner.metrics.clone(), events }))
     }
 
-    /// Returns a candidate in a coordinated leader election for the Lease that `spec` names. A candidate needs a
-    /// [coordinated](LeaderElectionConfig::coordinated) [`elector`](Self::elector) with the same `identity`. The candidate uses a separate
-    /// client with its own connections.
+    /// Returns a candidate for the coordinated leader election of the Lease named in `spec`. Run the candidate together
+    /// with a [coordinated](LeaderElectionConfig::coordinated) [`elector`](Self::elector) that has the same `identity`.
+    /// The candidate uses a separate client with its own connections.
     ///
     /// # Examples
     ///
@@ -230,12 +233,13 @@ impl Cluster {
         Ok(Candidate::new(candidates, &namespace, identity, spec))
     }
 
-    /// Returns an `Api` for the Leases in a namespace. The client's request timeout is half the renew deadline, but at least one second.
+    /// Returns an `Api` for the Leases in a namespace. The client's request timeout is half the renew deadline, with a
+    /// minimum of one second.
     fn leases(&self, namespace: &str, renew_deadline: Duration) -> Result<Api<Lease>, Error> {
         Ok(Api::namespaced(self.dedicated_client((renew_deadline / 2).max(Duration::from_secs(1)))?, namespace))
     }
 
-    /// The client has connections of its own, for requests that must not wait for other requests.
+    /// Returns a client with separate connections, for requests that must not wait for other requests.
     fn dedicated_client(&self, timeout: Duration) -> Result<RestClient, Error> {
         let mut config = self.inner.config.clone();
         config.timeout = Some(timeout);
@@ -243,7 +247,7 @@ impl Cluster {
         let client = RestClient::new(RestClientConfig {
             metrics: metrics.clone(),
             transport_layer: transport.clone(),
-            // A request that times out may have lost its connection, so the next request must use a new connection.
+            // Use a new connection after a timeout, because the old connection may be dead.
             drop_connection_on_cancel: true,
             throttled: false,
             ..config.into()
@@ -251,11 +255,12 @@ impl Cluster {
         client.map_err(Error::Client)
     }
 
-    /// Competes for a Lease and runs the future from `callbacks` while this process is the leader, like client-go's `RunOrDie`. Returns why
-    /// the leadership ended and the future's result. Returns `None` if the `stop` token was cancelled before this process became the
-    /// leader.
+    /// Competes for a Lease, and runs the future from `callbacks` while this process leads, like client-go's
+    /// `RunOrDie`. Returns the reason why the leadership ended, and the result of the future. Returns `None` if the
+    /// `stop` token was cancelled before this process became the leader.
     ///
-    /// Unlike `RunOrDie`, this method does not exit the process. A program that loses its leadership should usually exit and be restarted.
+    /// Unlike `RunOrDie`, this method does not exit the process. In most cases, a program that loses its leadership
+    /// should exit and be restarted.
     ///
     /// # Examples
     ///

@@ -22,26 +22,26 @@ use crate::source::{Feed, Named, Synced};
 use crate::stop::Stop;
 use crate::worker::{Worker, WorkerEnd};
 
-/// How long a run waits for aborted tasks to end.
+/// How long a run waits for its aborted tasks.
 const DROPPED: Duration = Duration::from_secs(1);
 
-/// A controller run. Dropping this value ends the run.
+/// A controller run. Dropping the `Run` ends the run.
 pub(super) struct Run<'a, K: RequestKey> {
     inner: &'a Inner<K>,
     queue: Queue<K>,
     order_panic: OrderPanic,
-    /// The sources' tasks. A task returns the index of its source and, if the source panicked, the panic message.
+    /// The sources' tasks. Each task returns the index of its source, and the panic message if the source panicked.
     feeds: JoinSet<(usize, Result<(), String>)>,
     workers: JoinSet<WorkerEnd>,
     _running: Running<'a, K>,
 }
 
-/// Owns the queue's last handle, and prevents concurrent runs of the same controller. Dropping the queue handle runs
-/// user code: the queue's limiter, order and metrics.
+/// Owns the queue's last handle, and prevents concurrent runs of the same controller. Dropping the queue handle may run
+/// user code in the queue's limiter, order and metrics.
 struct Running<'a, K: RequestKey> {
     inner: &'a Inner<K>,
     queue: Option<Queue<K>>,
-    /// The panic message, if dropping the queue panics.
+    /// The panic message, if dropping the queue has panicked.
     panic: &'a OnceLock<String>,
 }
 
@@ -68,13 +68,13 @@ impl<'a, K: RequestKey> Run<'a, K> {
         if ended.is_err() {
             stop.request();
         }
-        // Shut down the queue first, so that no worker starts another key.
+        // Shut down the queue first, so that workers take no further keys.
         self.inner.requests.stop_taking_keys();
         let drain = self.queue.shut_down(ShutdownMode::FinishInFlight);
         self.feeds.abort_all();
         let report = drain.with_timeout(stop.left()).await;
         self.workers.abort_all();
-        // A call that blocks its thread cannot be dropped, so the manager and the next run wait for the call.
+        // A reconciliation that blocks its thread cannot be dropped. The manager and the next run wait for it.
         let all_ended = timeout(DROPPED, self.inner.tasks.wait()).await.is_ok();
         let unfinished = UnfinishedKeys::of(&report);
         if report.complete && all_ended {
@@ -160,7 +160,7 @@ impl<'a, K: RequestKey> Run<'a, K> {
             let Feed { synced, run } = started.map_err(|panic| self.inner.source_panicked(index, panic))?;
             syncs.push(synced);
             let feed = async move {
-                // The inner block owns the future, so that a panic in the future's `Drop` is also caught.
+                // Move the future into the inner block, so that `caught` also catches a panic in the future's `Drop`.
                 let run = async move {
                     run.await;
                 };
